@@ -1,0 +1,168 @@
+//! Configuration: a file, the environment and flags become one checked [`Config`].
+//!
+//! `config/table.rs` names each setting once; everything else here follows from it. Flags win over the environment,
+//! and both over the file. Every fault is reported at once, and nothing is bound or created.
+
+mod check;
+mod fault;
+mod file;
+mod flags;
+mod host;
+mod layers;
+mod sample;
+mod table;
+#[cfg(test)]
+mod tests;
+mod units;
+mod value;
+
+use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
+
+pub use fault::{ConfigErrors, EXIT_USAGE, Fault, Source};
+pub use flags::{Flags, QuietFlags};
+pub use host::Host;
+use layers::Layers;
+pub use sample::sample;
+pub use table::{Docker, Drain, Log, Pool, Relay, Sections, Server, Session, Store, WebDriver, Worker};
+pub use units::{ByteSize, DockerHost, LogFormat};
+
+/// The checked configuration. Its sections are fields: `config.server.listen`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    sections: Sections,
+    origins: BTreeMap<&'static str, Source>,
+}
+
+impl Deref for Config {
+    type Target = Sections;
+
+    fn deref(&self) -> &Sections {
+        &self.sections
+    }
+}
+
+impl Config {
+    /// Makes a configuration of its sources, or says everything that is wrong with them.
+    ///
+    /// `file` is the configuration file's path, for messages, and its text. `env` may be the whole environment.
+    /// Pure: it looks at nothing but its arguments.
+    pub fn resolve(
+        file: Option<(&str, &str)>,
+        env: impl IntoIterator<Item = (String, String)>,
+        flags: &Flags,
+        host: &Host,
+    ) -> Result<Self, ConfigErrors> {
+        let mut layers = Layers::new(file, env.into_iter(), flags, host);
+        let sections = Sections::fill(&mut layers);
+        check::check(&sections, &mut layers);
+        match layers.finish() {
+            (origins, faults) if faults.is_empty() => Ok(Self { sections, origins }),
+            (_, faults) => Err(ConfigErrors(faults)),
+        }
+    }
+
+    /// [`resolve`](Self::resolve) with this process's environment, this host, and the file that `--config` or
+    /// `WARMPOOL_CONFIG` names.
+    pub fn load(flags: &Flags) -> Result<Self, ConfigErrors> {
+        let env = std::env::vars_os()
+            .map(|(name, text)| (name.to_string_lossy().into_owned(), text.to_string_lossy().into_owned()));
+        let named = std::env::var_os("WARMPOOL_CONFIG").filter(|path| !path.is_empty());
+        let path = flags.config.clone().or_else(|| named.map(Into::into));
+        let Some(path) = path else {
+            return Self::resolve(None, env, flags, &Host::read());
+        };
+        let shown = path.display().to_string();
+        let (text, unread) = match std::fs::read_to_string(&path) {
+            Ok(text) => (text, None),
+            Err(error) => {
+                let source = if flags.config.is_some() { "flag --config" } else { "environment WARMPOOL_CONFIG" };
+                let fault = Fault {
+                    source: source.to_owned(),
+                    key: String::new(),
+                    what: format!("cannot read {shown}: {error}"),
+                    remedy: "name a TOML file this user may read".to_owned(),
+                };
+                (String::new(), Some(fault))
+            }
+        };
+        let resolved = Self::resolve(Some((&shown, &text)), env, flags, &Host::read());
+        match (unread, resolved) {
+            (None, resolved) => resolved,
+            (Some(unread), Ok(_)) => Err(ConfigErrors(vec![unread])),
+            (Some(unread), Err(ConfigErrors(mut faults))) => {
+                faults.insert(0, unread);
+                Err(ConfigErrors(faults))
+            }
+        }
+    }
+
+    /// Where a setting's value came from; `name` is such as `server.listen`.
+    pub fn source(&self, name: &str) -> Option<&Source> {
+        self.origins.get(name)
+    }
+
+    /// The settings that hold, as TOML, each with its source as a comment. It can be used as a configuration file.
+    pub fn effective(&self) -> String {
+        sample::effective(self)
+    }
+
+    /// Whether other hosts may reach the daemon, so that it must not serve without a key.
+    pub fn needs_key(&self) -> bool {
+        let public = self.server.public_url.as_ref().is_some_and(|url| !is_loopback(url));
+        public || !self.server.listen.ip().is_loopback()
+    }
+
+    /// Whether the daemon speaks TLS itself.
+    pub fn tls(&self) -> bool {
+        self.server.tls_cert.is_some()
+    }
+
+    /// Whether Forwarded headers from this peer are believed.
+    pub fn trusts_proxy(&self, peer: IpAddr) -> bool {
+        let peer = peer.to_canonical();
+        self.server.trusted_proxies.iter().any(|network| network.contains(&peer))
+    }
+
+    /// What is allowed but deserves a line in the log at start.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let clear = match &self.server.public_url {
+            Some(url) => url.scheme() == "http" && !is_loopback(url),
+            None => !self.tls() && !self.server.listen.ip().is_loopback(),
+        };
+        if clear {
+            warnings.push("keys and pages cross the network in the clear; set server.tls_cert and server.tls_key, or put a TLS proxy in front and name it in server.public_url".to_owned());
+        }
+        if !self.worker.sandbox {
+            warnings.push("worker.sandbox is false: the browser's own sandbox is off, and a hostile page is held by the container alone".to_owned());
+        }
+        if self.worker.tmp > self.worker.memory {
+            warnings.push(format!(
+                "worker.tmp, {}, is more than worker.memory, {}: a full directory will end the browser",
+                self.worker.tmp, self.worker.memory
+            ));
+        }
+        if self.session.max_sessions > self.pool.max_workers {
+            warnings.push(format!(
+                "session.max_sessions, {}, is more than pool.max_workers, {}: the rest will always wait",
+                self.session.max_sessions, self.pool.max_workers
+            ));
+        }
+        warnings
+    }
+}
+
+fn is_loopback(url: &url::Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.effective())
+    }
+}

@@ -1,0 +1,149 @@
+//! What settings must be beyond their types, alone and together.
+
+use humantime::format_duration;
+use url::Url;
+
+use super::{layers::Layers, table::Sections};
+
+/// Notes every fault of the settings as a whole. Settings that are wrong by themselves are left out.
+pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
+    server(config, layers);
+    docker(config, layers);
+    worker(config, layers);
+    pool(config, layers);
+    session(config, layers);
+    if tracing_subscriber::EnvFilter::try_new(&config.log.filter).is_err() {
+        let remedy = "write error, warn, info, debug or trace, or such levels by module: info,warmpool::pool=debug";
+        layers.fault("log.filter", format!("{:?} is not a log filter", config.log.filter), remedy);
+    }
+}
+
+fn server(config: &Sections, layers: &mut Layers<'_>) {
+    let server = &config.server;
+    if layers.sound(&["server.public_url"])
+        && let Some(url) = &server.public_url
+        && let Err(what) = plain_origin(url)
+    {
+        layers.fault(
+            "server.public_url",
+            what,
+            "write scheme, host and port only, such as https://browsers.example.com",
+        );
+    }
+    if layers.sound(&["server.tls_cert", "server.tls_key"]) {
+        let lonely = match (&server.tls_cert, &server.tls_key) {
+            (Some(_), None) => Some(("server.tls_cert", "server.tls_key")),
+            (None, Some(_)) => Some(("server.tls_key", "server.tls_cert")),
+            _ => None,
+        };
+        if let Some((given, missing)) = lonely {
+            layers.fault(given, format!("is set without {missing}"), "set both for TLS, or neither");
+        }
+    }
+    for host in &server.allowed_hosts {
+        let bare = Url::parse(&format!("http://{host}")).is_ok_and(|url| plain_origin(&url).is_ok());
+        if !bare || host.contains('*') {
+            layers.fault(
+                "server.allowed_hosts",
+                format!("{host:?} is not a host name"),
+                "write names only, such as browsers.example.com",
+            );
+        }
+    }
+    for origin in &server.allowed_origins {
+        if !Url::parse(origin).is_ok_and(|url| plain_origin(&url).is_ok()) {
+            layers.fault(
+                "server.allowed_origins",
+                format!("{origin:?} is not an origin"),
+                "write scheme and host, such as https://app.example.com",
+            );
+        }
+    }
+}
+
+/// A URL of nothing but http or https, host and port.
+fn plain_origin(url: &Url) -> Result<(), String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("{:?} is neither http nor https", url.as_str()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("carries a user name or password".to_owned());
+    }
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("{:?} has a path, query or fragment", url.as_str()));
+    }
+    Ok(())
+}
+
+fn docker(config: &Sections, layers: &mut Layers<'_>) {
+    let network = config.docker.network.as_str();
+    let plain = network.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    if !plain || !network.starts_with(|first: char| first.is_ascii_alphanumeric()) {
+        layers.fault("docker.network", format!("{network:?} is not a network name"), "use letters, digits, _, . and -");
+    } else if matches!(network, "bridge" | "host" | "none" | "default") {
+        let what = format!("{network:?} is a network of the engine's own, where workers would not be kept apart");
+        layers.fault("docker.network", what, "name another; it is made when it is missing");
+    }
+    for (name, word) in [
+        ("docker.runtime", config.docker.runtime.as_deref()),
+        ("worker.chromium_image", Some(config.worker.chromium_image.as_str())),
+    ] {
+        if let Some(word) = word.filter(|word| word.contains(char::is_whitespace)) {
+            layers.fault(name, format!("{word:?} has white space in it"), "write one name");
+        }
+    }
+}
+
+fn worker(config: &Sections, layers: &mut Layers<'_>) {
+    let worker = &config.worker;
+    if layers.sound(&["worker.memory", "worker.shm"]) && worker.shm > worker.memory {
+        let what = format!("{} is more than worker.memory, {}", worker.shm, worker.memory);
+        layers.fault("worker.shm", what, "lower it, or raise worker.memory");
+    }
+    if layers.sound(&["worker.tmp", "worker.file_limit"]) && worker.file_limit > worker.tmp {
+        let what = format!("{} is more than worker.tmp, {}, where files are put", worker.file_limit, worker.tmp);
+        layers.fault("worker.file_limit", what, "lower it, or raise worker.tmp");
+    }
+    if layers.sound(&["worker.cpus"]) && worker.cpus > 0.0 && worker.cpus < 0.1 {
+        layers.fault(
+            "worker.cpus",
+            format!("{} of a core cannot run a browser", worker.cpus),
+            "write 0.1 or more, or 0 for no limit",
+        );
+    }
+}
+
+fn pool(config: &Sections, layers: &mut Layers<'_>) {
+    let pool = &config.pool;
+    let warm = pool.chromium_headed.saturating_add(pool.chromium_headless);
+    if layers.sound(&["pool.max_workers", "pool.chromium_headed", "pool.chromium_headless"]) && warm > pool.max_workers
+    {
+        let what = format!(
+            "{warm} workers would be kept warm (chromium_headed and chromium_headless) where at most {} may run",
+            pool.max_workers
+        );
+        layers.fault("pool.max_workers", what, format!("raise it to {warm}, or keep fewer warm"));
+    }
+}
+
+fn session(config: &Sections, layers: &mut Layers<'_>) {
+    let session = &config.session;
+    if layers.sound(&["session.default_timeout", "session.max_timeout"])
+        && session.default_timeout > session.max_timeout
+    {
+        let what = format!(
+            "{} is more than session.max_timeout, {}",
+            format_duration(session.default_timeout),
+            format_duration(session.max_timeout)
+        );
+        layers.fault("session.default_timeout", what, "lower it, or raise session.max_timeout");
+    }
+    let scheme = session.default_url.scheme();
+    if layers.sound(&["session.default_url"]) && !matches!(scheme, "http" | "https" | "about" | "data") {
+        layers.fault(
+            "session.default_url",
+            format!("{scheme}: pages are not opened"),
+            "write an http, https, about or data URL",
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! What is wrong with the configuration, all of it at once.
+
+use std::fmt;
+
+use super::table::Setting;
+
+/// Exit code for a configuration or command line that cannot be used (`EX_USAGE`).
+pub const EXIT_USAGE: u8 = 64;
+
+/// Where a setting's value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Fixed in the settings table.
+    Default,
+    /// Found on the host, in the environment or in another setting; the words say where.
+    Found(&'static str),
+    /// A line of the configuration file, counted from 1.
+    File {
+        /// The file's path as it was given.
+        path: String,
+        /// The line, counted from 1.
+        line: usize,
+    },
+    /// Its environment variable.
+    Env,
+    /// Its flag.
+    Flag,
+}
+
+impl Source {
+    /// The source in words, for the setting it belongs to.
+    pub(super) fn of(&self, setting: &Setting) -> String {
+        match self {
+            Self::Default => "default".to_owned(),
+            Self::Found("default") => "default".to_owned(),
+            Self::Found(from) => format!("default, from {from}"),
+            Self::File { path, line } => format!("{path}:{line}"),
+            Self::Env => format!("environment {}", setting.env()),
+            Self::Flag => format!("flag --{}", setting.flag()),
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The source: a flag, a variable, or a file and its line.
+    pub source: String,
+    /// The setting, such as `server.listen`; empty if it is none of ours.
+    pub key: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, key, what, remedy } = self;
+        match key.as_str() {
+            "" => write!(out, "{source}: {what}; {remedy}"),
+            key => write!(out, "{source}: {key}: {what}; {remedy}"),
+        }
+    }
+}
+
+/// Every fault of a configuration, in the order of its sources and settings. Shown one a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigErrors(pub Vec<Fault>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.len() {
+            1 => write!(out, "the configuration has a fault:")?,
+            count => write!(out, "the configuration has {count} faults:")?,
+        }
+        self.0.iter().try_for_each(|fault| write!(out, "\n  {fault}"))
+    }
+}
+
+/// The known name closest to `name`, if any is close enough to be meant.
+pub(super) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= 0.6)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, candidate)| candidate)
+}

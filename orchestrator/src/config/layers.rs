@@ -1,0 +1,157 @@
+//! The sources laid over one another: file, then environment, then flags.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
+
+use super::{
+    fault::{Fault, Source, closest},
+    file,
+    flags::Flags,
+    host::Host,
+    table::{Preset, SETTINGS, Setting},
+    value::{Misfit, Value},
+};
+
+/// Variables with our prefix that are no settings: they speak to the command line and the tests.
+const OTHER_VARIABLES: [&str; 3] = ["WARMPOOL_URL", "WARMPOOL_SECRET_KEY", "WARMPOOL_CONFIG"];
+const PREFIX: &str = "WARMPOOL_";
+const TEST_PREFIX: &str = "WARMPOOL_TEST_";
+
+/// Every value some source names, the strongest of each setting; and the faults met so far.
+#[derive(Debug)]
+pub(super) struct Layers<'a> {
+    host: &'a Host,
+    env: HashMap<String, String>,
+    named: HashMap<&'static str, (String, Source)>,
+    origins: BTreeMap<&'static str, Source>,
+    faults: Vec<Fault>,
+}
+
+impl<'a> Layers<'a> {
+    /// Lays the sources over one another. `file` is its path, for messages, and its text.
+    pub(super) fn new(
+        file: Option<(&str, &str)>,
+        env: impl Iterator<Item = (String, String)>,
+        flags: &Flags,
+        host: &'a Host,
+    ) -> Self {
+        let mut layers =
+            Self { host, env: env.collect(), named: HashMap::new(), origins: BTreeMap::new(), faults: Vec::new() };
+        if let Some((path, text)) = file {
+            let (entries, faults) = file::read(path, text);
+            layers.named.extend(entries);
+            layers.faults.extend(faults);
+        }
+        layers.lay_env();
+        layers.named.extend(flags.values().map(|(name, text)| (name, (text.to_owned(), Source::Flag))));
+        layers
+    }
+
+    fn lay_env(&mut self) {
+        let ours: BTreeMap<_, _> = self.env.iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
+        let by_env: HashMap<String, &'static Setting> =
+            SETTINGS.iter().map(|setting| (setting.env(), setting)).collect();
+        for (name, text) in ours {
+            if let Some(setting) = by_env.get(name) {
+                self.named.insert(setting.name, (text.clone(), Source::Env));
+            } else if !OTHER_VARIABLES.contains(&name.as_str()) && !name.starts_with(TEST_PREFIX) {
+                self.faults.push(Fault {
+                    source: format!("environment {name}"),
+                    key: String::new(),
+                    what: "no such setting".to_owned(),
+                    remedy: match meant(&name[PREFIX.len()..]) {
+                        Some(meant) => format!("did you mean {PREFIX}{meant}?"),
+                        None => "unset it; `warmpool serve --help` lists the settings".to_owned(),
+                    },
+                });
+            }
+        }
+    }
+
+    /// The host, for defaults.
+    pub(super) fn host(&self) -> &Host {
+        self.host
+    }
+
+    /// A variable of the environment that is set and not empty.
+    pub(super) fn env(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// A setting's value if it is sound, without noting a fault.
+    pub(super) fn peek<T: Value>(&self, name: &str) -> Option<T> {
+        T::parse(&self.text(Setting::named(name)?).0).ok()
+    }
+
+    /// As [`peek`](Self::peek), but only if a source names the setting.
+    pub(super) fn peek_named<T: Value>(&self, name: &str) -> Option<T> {
+        T::parse(&self.named.get(name)?.0).ok()
+    }
+
+    /// The text that holds for a setting, and its source.
+    fn text(&self, setting: &'static Setting) -> (Cow<'_, str>, Source) {
+        if let Some((text, source)) = self.named.get(setting.name) {
+            return (Cow::Borrowed(text), source.clone());
+        }
+        match setting.preset {
+            Preset::Is(text) => (Cow::Borrowed(text), Source::Default),
+            Preset::Unset(_) => (Cow::Borrowed(""), Source::Default),
+            Preset::Found(find, ..) => {
+                let found = find(self);
+                (Cow::Owned(found.text), Source::Found(found.from))
+            }
+        }
+    }
+
+    /// The value that holds for a setting. Where it is wrong the fault is noted and a stand-in returned, so that
+    /// the rest can still be checked; a configuration with faults is never handed out.
+    #[expect(clippy::expect_used, reason = "names come from the table, and a test parses each of its texts")]
+    pub(super) fn take<T: Value>(&mut self, name: &'static str) -> T {
+        let setting = Setting::named(name).expect("a name of the table");
+        let (text, source) = self.text(setting);
+        let read = T::parse(&text).and_then(|value| match setting.min {
+            Some(min) if value.below(&T::parse(min)?) => {
+                Err(Misfit::new(format!("{} is too little", text.trim()), format!("write {min} or more")))
+            }
+            _ => Ok(value),
+        });
+        self.origins.insert(name, source);
+        read.unwrap_or_else(|Misfit { what, remedy }| {
+            self.fault(name, what, remedy);
+            let (Preset::Is(text) | Preset::Unset(text) | Preset::Found(_, _, text)) = setting.preset;
+            T::parse(text).expect("a text of the table")
+        })
+    }
+
+    /// Notes a fault of a setting that was taken before.
+    pub(super) fn fault(&mut self, name: &str, what: impl Into<String>, remedy: impl Into<String>) {
+        let source = Setting::named(name).zip(self.origins.get(name)).map(|(setting, source)| source.of(setting));
+        self.faults.push(Fault {
+            source: source.unwrap_or_default(),
+            key: name.to_owned(),
+            what: what.into(),
+            remedy: remedy.into(),
+        });
+    }
+
+    /// Whether none of these settings has a fault, so that they may be compared.
+    pub(super) fn sound(&self, names: &[&str]) -> bool {
+        !self.faults.iter().any(|fault| names.contains(&fault.key.as_str()))
+    }
+
+    /// The sources of all settings taken, and the faults met.
+    pub(super) fn finish(self) -> (BTreeMap<&'static str, Source>, Vec<Fault>) {
+        (self.origins, self.faults)
+    }
+}
+
+/// The variable that may have been meant by an unknown one, both without our prefix: its section may be left out,
+/// or it may be misspelt.
+fn meant(unknown: &str) -> Option<String> {
+    let keyed = SETTINGS.iter().find(|setting| setting.key().eq_ignore_ascii_case(unknown)).map(|setting| setting.name);
+    let name = unknown.to_ascii_lowercase().replacen('_', ".", 1);
+    let named = keyed.or_else(|| closest(&name, SETTINGS.iter().map(|setting| setting.name)))?;
+    Some(named.replace('.', "_").to_uppercase())
+}

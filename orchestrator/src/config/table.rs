@@ -1,0 +1,282 @@
+//! The settings table: every setting stands here once, with its type, default, smallest value and help.
+//!
+//! The `settings!` macro makes of it the structs of [`Config`](super::Config), the list [`SETTINGS`] from which
+//! flags, environment names and the sample file come, and the code that fills the structs.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use ipnet::IpNet;
+use url::Url;
+
+use super::{
+    host,
+    layers::Layers,
+    units::{ByteSize, DockerHost, LogFormat},
+    value::{Shape, Value},
+};
+
+/// One setting, as text.
+#[derive(Debug)]
+pub(super) struct Setting {
+    /// Section and key, such as `server.listen`.
+    pub(super) name: &'static str,
+    /// What it does, a line each.
+    pub(super) help: &'static [&'static str],
+    /// What holds when no source names it.
+    pub(super) preset: Preset,
+    /// The smallest allowed value, in the setting's own notation.
+    pub(super) min: Option<&'static str>,
+    /// How it may be written in TOML.
+    pub(super) shape: Shape,
+    /// The word for its value in the flags' help.
+    pub(super) form: &'static str,
+}
+
+/// What holds when no source names a setting.
+#[derive(Debug)]
+pub(super) enum Preset {
+    /// This text.
+    Is(&'static str),
+    /// Nothing; the text is an example.
+    Unset(&'static str),
+    /// What the function finds; then the words for it, and an example.
+    Found(host::Find, &'static str, &'static str),
+}
+
+use Preset::{Found, Is, Unset};
+
+macro_rules! settings {
+    ($( $(#[doc = $about:literal])+ $section:ident: $Section:ident { $(
+        $(#[doc = $help:literal])+ $key:ident: $ty:ty = $preset:expr $(, min $min:literal)?;
+    )+ } )+) => {
+        $(
+            $(#[doc = $about])+
+            #[derive(Debug, Clone, PartialEq)]
+            pub struct $Section { $( $(#[doc = $help])+ pub $key: $ty, )+ }
+
+            impl $Section {
+                fn fill(layers: &mut Layers<'_>) -> Self {
+                    Self { $( $key: layers.take::<$ty>(concat!(stringify!($section), ".", stringify!($key))), )+ }
+                }
+            }
+        )+
+
+        /// Every section of the settings.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Sections { $( $(#[doc = $about])+ pub $section: $Section, )+ }
+
+        impl Sections {
+            /// Takes every setting from its strongest source; faults are left in `layers`.
+            pub(super) fn fill(layers: &mut Layers<'_>) -> Self {
+                Self { $( $section: $Section::fill(layers), )+ }
+            }
+
+            /// The value of a setting in TOML notation, `None` where it is unset.
+            pub(super) fn toml(&self, name: &str) -> Option<String> {
+                $( $( if name == concat!(stringify!($section), ".", stringify!($key)) {
+                    return self.$section.$key.toml();
+                } )+ )+
+                None
+            }
+        }
+
+        /// Every setting, in the table's order.
+        pub(super) static SETTINGS: &[Setting] = &[ $( $( Setting {
+            name: concat!(stringify!($section), ".", stringify!($key)),
+            help: &[ $($help),+ ],
+            preset: $preset,
+            min: settings!(@min $($min)?),
+            shape: <$ty as Value>::SHAPE,
+            form: <$ty as Value>::FORM,
+        }, )+ )+ ];
+
+        /// Every section: its name and what it is about.
+        pub(super) static SECTIONS: &[(&str, &[&str])] = &[ $( (stringify!($section), &[ $($about),+ ]), )+ ];
+    };
+    (@min) => { None };
+    (@min $min:literal) => { Some($min) };
+}
+
+settings! {
+    /// Where clients reach the daemon, and how much one may ask of it.
+    server: Server {
+        /// Address and port to listen on; port 0 takes any free one.
+        /// An address other hosts can reach needs a key (`warmpool key create`).
+        listen: SocketAddr = Is("127.0.0.1:4444");
+        /// The scheme, host and port that clients see, if a reverse proxy stands in front; URLs in replies start with it.
+        public_url: Option<Url> = Unset("https://browsers.example.com");
+        /// Certificate chain, a PEM file, read again when it changes. With `tls_key` it turns TLS on.
+        tls_cert: Option<PathBuf> = Unset("/etc/warmpool/tls/fullchain.pem");
+        /// Private key of the certificate, a PEM file, read again when it changes.
+        tls_key: Option<PathBuf> = Unset("/etc/warmpool/tls/privkey.pem");
+        /// Host names requests may carry beside loopback names, the listening address and the host of `public_url`.
+        allowed_hosts: Vec<String> = Unset("browsers.example.com");
+        /// Origins whose pages may call the daemon, such as `https://app.example.com`.
+        allowed_origins: Vec<String> = Unset("https://app.example.com");
+        /// Addresses or networks of proxies whose Forwarded headers are believed.
+        trusted_proxies: Vec<IpNet> = Unset("10.0.0.0/8");
+        /// Connections open at once; more are left waiting in the listening queue.
+        max_connections: usize = Is("10000"), min "1";
+        /// Time for a client to send the whole of a request's head.
+        header_timeout: Duration = Is("10s"), min "1s";
+        /// Size of a request's head.
+        max_header_bytes: ByteSize = Is("64KiB"), min "8KiB";
+        /// Size of a JSON request's body.
+        max_body: ByteSize = Is("1MiB"), min "1KiB";
+        /// Whether `/status` and `/metrics` need a key.
+        status_needs_key: bool = Is("false");
+    }
+
+    /// The container engine.
+    docker: Docker {
+        /// The Docker engine's socket, as `unix:///path`.
+        host: DockerHost = Found(host::docker_host, "DOCKER_HOST, else unix:///var/run/docker.sock", "unix:///var/run/docker.sock");
+        /// The bridge network of the workers; made when it is missing.
+        network: String = Is("warmpool");
+        /// Time for one request to the engine.
+        timeout: Duration = Is("10s"), min "1s";
+        /// Time between two comparisons of the engine's containers with the pool.
+        reconcile_interval: Duration = Is("30s"), min "1s";
+        /// The container runtime to ask for, such as runsc; the engine's own default when unset.
+        runtime: Option<String> = Unset("runsc");
+    }
+
+    /// One worker: its image, its limits, its life.
+    worker: Worker {
+        /// Image of the Chromium workers.
+        chromium_image: String = Is("warmpool/chromium:latest");
+        /// Memory of a worker, swap included.
+        memory: ByteSize = Is("2GiB"), min "256MiB";
+        /// Shared memory (/dev/shm) of a worker; counts towards its memory.
+        shm: ByteSize = Is("512MiB"), min "64MiB";
+        /// Size of a worker's home and temporary directories, each in memory.
+        tmp: ByteSize = Is("1GiB"), min "64MiB";
+        /// Cores of a worker; 0 sets no limit.
+        cpus: f64 = Is("2.0"), min "0";
+        /// Processes and threads of a worker.
+        pids: u32 = Is("1024"), min "128";
+        /// Time from a worker's start until its browser can be driven.
+        ready_timeout: Duration = Is("60s"), min "1s";
+        /// Time a worker lives on while it does not hear from the daemon.
+        orphan_timeout: Duration = Is("5m"), min "10s";
+        /// Time a browser may leave its agent unanswered before it counts as dead.
+        unresponsive_timeout: Duration = Is("60s"), min "1s";
+        /// Whether the browser's own sandbox is on. Without it a page is held by the container alone.
+        sandbox: bool = Is("true");
+        /// Whether waiting workers are frozen, so that they use no processor time.
+        freeze: bool = Is("true");
+        /// Size of one file sent to or fetched from a worker.
+        file_limit: ByteSize = Is("256MiB"), min "1KiB";
+    }
+
+    /// How many workers there are, and how many wait warm.
+    pool: Pool {
+        /// Workers at once, warm and in use.
+        max_workers: usize = Found(host::max_workers, "three quarters of the host's memory, 1 GiB a worker, from 2 to 64", "8"), min "1";
+        /// Headed Chromium workers kept warm.
+        chromium_headed: usize = Found(host::chromium_headed, "2, less where max_workers leaves no room", "2");
+        /// Headless Chromium workers kept warm.
+        chromium_headless: usize = Found(host::chromium_headless, "2, less where max_workers leaves no room", "2");
+        /// Workers started at the same time.
+        start_concurrency: usize = Found(host::start_concurrency, "half the host's cores", "2"), min "1";
+        /// Time between a hand-out and the start of the next worker, which leaves the new session's first moments alone.
+        refill_delay: Duration = Is("300ms");
+    }
+
+    /// Sessions: how many, how long, and the queue before them.
+    session: Session {
+        /// Sessions at once.
+        max_sessions: usize = Found(host::max_sessions, "pool.max_workers", "8"), min "1";
+        /// Sessions at once under one key; 0 sets no limit of its own.
+        max_per_key: usize = Is("0");
+        /// Life of a session that asks for no `session_timeout`.
+        default_timeout: Duration = Is("5m"), min "1s";
+        /// The longest `session_timeout` a client may ask for.
+        max_timeout: Duration = Is("1d"), min "1s";
+        /// Time without any action after which a session that asks for no `idle_timeout` ends; never when unset.
+        idle_timeout: Option<Duration> = Unset("2m"), min "1s";
+        /// Time a session waits for a client whose connection dropped.
+        reconnect_window: Duration = Is("30s");
+        /// The page a session opens with when the client names none.
+        default_url: Url = Is("https://www.google.com/");
+        /// Clients that may wait for a worker; more are refused at once. 0 lets nobody wait.
+        queue_length: usize = Is("100");
+        /// Time a client may wait for a worker.
+        queue_wait: Duration = Is("60s");
+        /// Records of ended sessions kept.
+        keep_records: usize = Is("10000");
+        /// Time a record of an ended session is kept.
+        keep_records_for: Duration = Is("7d");
+    }
+
+    /// The DevTools relay.
+    relay: Relay {
+        /// Size of one websocket message.
+        max_message: ByteSize = Is("256MiB"), min "64KiB";
+        /// Time a peer may take nothing of what is being sent to it.
+        write_timeout: Duration = Is("60s"), min "1s";
+        /// Websockets open on one session at once.
+        max_sockets: usize = Is("32"), min "1";
+    }
+
+    /// The WebDriver forwarder.
+    webdriver: WebDriver {
+        /// Size of one command or reply.
+        max_body: ByteSize = Is("256MiB"), min "64KiB";
+        /// Time for one command.
+        command_timeout: Duration = Is("10m"), min "1s";
+    }
+
+    /// What the daemon keeps on disk.
+    store: Store {
+        /// Directory of everything the daemon keeps.
+        data_dir: PathBuf = Found(host::data_dir, "/var/lib/warmpool for root, else $XDG_DATA_HOME/warmpool or ~/.local/share/warmpool", "/var/lib/warmpool");
+        /// Free disk space below which nothing new is accepted.
+        min_free: ByteSize = Is("512MiB");
+        /// Time between two backups.
+        backup_interval: Duration = Is("1h"), min "1m";
+        /// Backups kept; 0 makes none.
+        backups_kept: usize = Is("24");
+    }
+
+    /// The end of the daemon.
+    drain: Drain {
+        /// Time running work is given after SIGTERM; a second SIGTERM ends it at once.
+        timeout: Duration = Is("30s");
+    }
+
+    /// The log, on standard error.
+    log: Log {
+        /// `text` for people, `json` for machines.
+        format: LogFormat = Is("text");
+        /// Which events are logged: a level, or levels by module such as `info,warmpool::pool=debug`.
+        filter: String = Is("info");
+    }
+}
+
+impl Setting {
+    /// The setting named `section.key`.
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|setting| setting.name == name)
+    }
+
+    /// Its section, such as `server`.
+    pub(super) fn section(&self) -> &'static str {
+        self.name.split_once('.').map_or("", |(section, _)| section)
+    }
+
+    /// Its key within the section, such as `listen`.
+    pub(super) fn key(&self) -> &'static str {
+        self.name.split_once('.').map_or("", |(_, key)| key)
+    }
+
+    /// Its environment variable, such as `WARMPOOL_SERVER_LISTEN`.
+    pub(super) fn env(&self) -> String {
+        format!("WARMPOOL_{}", self.name.replace('.', "_").to_uppercase())
+    }
+
+    /// Its flag without the dashes, such as `server-listen`.
+    pub(super) fn flag(&self) -> String {
+        self.name.replace(['.', '_'], "-")
+    }
+}

@@ -1,0 +1,367 @@
+//! The configuration from the outside: sources in, settings or faults out.
+
+use std::time::Duration;
+
+use super::{
+    table::{Preset, SETTINGS},
+    *,
+};
+
+const HOST: Host = Host { memory: 16 << 30, cores: 8, root: true };
+
+fn env(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+}
+
+fn from_file(text: &str) -> Result<Config, ConfigErrors> {
+    Config::resolve(Some(("w.toml", text)), [], &Flags::default(), &HOST)
+}
+
+fn with(pairs: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
+    let flags = pairs.iter().fold(Flags::default(), |flags, (name, text)| flags.with(name, *text));
+    Config::resolve(None, [], &flags, &HOST)
+}
+
+/// The one fault of these flags, as it is shown.
+fn fault_of(pairs: &[(&str, &str)]) -> String {
+    let faults = with(pairs).expect_err("a fault").0;
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    faults[0].to_string()
+}
+
+#[test]
+fn nothing_given_is_sound() {
+    let config = with(&[]).unwrap();
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:4444");
+    assert_eq!(config.worker.memory.bytes(), 2 << 30);
+    assert_eq!(config.session.max_timeout, Duration::from_secs(86_400));
+    assert_eq!(config.docker.host.socket().to_str(), Some("/var/run/docker.sock"));
+    assert_eq!(config.store.data_dir.to_str(), Some("/var/lib/warmpool"));
+    assert_eq!((config.pool.max_workers, config.session.max_sessions, config.pool.start_concurrency), (12, 12, 4));
+    assert!(!config.needs_key());
+    assert_eq!(config.warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn flags_win_over_the_environment_and_both_over_the_file() {
+    let file = "[log]\nfilter = \"warn\"\n[relay]\nmax_sockets = 1\n[drain]\ntimeout = 5";
+    let vars = env(&[("WARMPOOL_LOG_FILTER", "debug"), ("WARMPOOL_RELAY_MAX_SOCKETS", "2")]);
+    let flags = Flags::default().with("log.filter", "trace");
+    let config = Config::resolve(Some(("w.toml", file)), vars, &flags, &HOST).unwrap();
+    assert_eq!((config.log.filter.as_str(), config.relay.max_sockets), ("trace", 2));
+    assert_eq!(config.drain.timeout, Duration::from_secs(5));
+    assert_eq!(config.source("log.filter"), Some(&Source::Flag));
+    assert_eq!(config.source("relay.max_sockets"), Some(&Source::Env));
+    assert_eq!(config.source("drain.timeout"), Some(&Source::File { path: "w.toml".to_owned(), line: 6 }));
+    assert_eq!(config.source("server.listen"), Some(&Source::Default));
+    assert_eq!(config.source("session.max_sessions"), Some(&Source::Found("pool.max_workers")));
+}
+
+#[test]
+fn every_fault_of_every_source_is_told_at_once() {
+    let file = "[server]\nlisten = \"here\"\n[worker]\nmemory = \"100MiB\"\nshmm = \"1GiB\"";
+    let vars = env(&[("WARMPOOL_SERVER_LISTN", "x"), ("WARMPOOL_DRAIN_TIMEOUT", "soon")]);
+    let flags = Flags::default().with("session.default_timeout", "2d");
+    let faults = Config::resolve(Some(("w.toml", file)), vars, &flags, &HOST).expect_err("faults");
+    let shown = faults.to_string();
+    let lines: Vec<_> = shown.lines().map(str::trim).collect();
+    assert_eq!(lines[0], "the configuration has 6 faults:");
+    for (line, start) in lines[1..].iter().zip([
+        "w.toml:5: worker.shmm: no such setting; did you mean shm?",
+        "environment WARMPOOL_SERVER_LISTN: no such setting; did you mean WARMPOOL_SERVER_LISTEN?",
+        "w.toml:2: server.listen: \"here\" is not an address and port; write an IP address and a port, such as",
+        "w.toml:4: worker.memory: 100MiB is too little; write 256MiB or more",
+        "environment WARMPOOL_DRAIN_TIMEOUT: drain.timeout: \"soon\" is not a duration",
+        "flag --session-default-timeout: session.default_timeout: 2days is more than session.max_timeout, 1day; lower it",
+    ]) {
+        assert!(line.starts_with(start), "{line}\n{start}");
+    }
+}
+
+#[test]
+fn a_value_that_is_no_value_is_refused_with_a_remedy() {
+    for (name, text, said) in [
+        ("server.listen", "127.0.0.1", "write an IP address and a port"),
+        ("server.public_url", "browsers.example.com", "write one with its scheme"),
+        ("server.public_url", "ftp://example.com", "neither http nor https"),
+        ("server.public_url", "https://example.com/path", "has a path"),
+        ("server.public_url", "https://example.com/?q=1", "has a path, query"),
+        ("server.public_url", "https://me:secret@example.com", "user name or password"),
+        ("server.tls_cert", "/c.pem", "is set without server.tls_key"),
+        ("server.tls_key", "/k.pem", "is set without server.tls_cert"),
+        ("server.allowed_hosts", "a.example.com,https://b.example.com", "\"https://b.example.com\" is not a host name"),
+        ("server.allowed_hosts", "*", "is not a host name"),
+        ("server.allowed_origins", "app.example.com", "is not an origin"),
+        ("server.trusted_proxies", "10.0.0.0/33", "is not an address or network"),
+        ("server.max_connections", "0", "write 1 or more"),
+        ("server.status_needs_key", "maybe", "write true or false"),
+        ("server.max_body", "many", "64KiB"),
+        ("server.max_body", "9999999999GiB", "is not a size"),
+        ("docker.host", "tcp://10.0.0.1:2375", "in the clear"),
+        ("docker.host", "ssh://there", "not supported"),
+        ("docker.host", "docker.sock", "write unix://"),
+        ("docker.network", "host", "the engine's own"),
+        ("docker.network", "a b", "use letters"),
+        ("worker.shm", "4GiB", "more than worker.memory, 2GiB"),
+        ("worker.file_limit", "2GiB", "more than worker.tmp"),
+        ("worker.cpus", "0.01", "cannot run a browser"),
+        ("worker.cpus", "NaN", "is not a number"),
+        ("worker.cpus", "-1", "is too little"),
+        ("worker.chromium_image", " ", "is empty"),
+        ("pool.chromium_headed", "99", "raise it to"),
+        ("session.default_url", "file:///etc/passwd", "pages are not opened"),
+        ("session.default_timeout", "0", "write 1s or more"),
+        ("session.idle_timeout", "0s", "write 1s or more"),
+        ("session.max_timeout", "99999999999999999999d", "at most ten years"),
+        ("log.format", "xml", "write text or json"),
+        ("log.filter", "warmpool=loud", "is not a log filter"),
+    ] {
+        let fault = fault_of(&[(name, text)]);
+        assert!(fault.contains(said), "{name} = {text}: {fault}");
+        assert!(fault.contains("; "), "no remedy: {fault}");
+    }
+}
+
+#[test]
+fn limits_themselves_are_allowed() {
+    for pairs in [
+        &[("worker.shm", "2GiB")][..],
+        &[("worker.file_limit", "1GiB")],
+        &[("session.default_timeout", "1d")],
+        &[("pool.chromium_headed", "6"), ("pool.chromium_headless", "6")],
+        &[("worker.memory", "256MiB"), ("worker.shm", "64MiB")],
+    ] {
+        with(pairs).unwrap_or_else(|faults| panic!("{pairs:?}: {faults}"));
+    }
+}
+
+#[test]
+fn a_file_is_held_to_its_names_and_types() {
+    for (text, said) in [
+        ("[serverr]\nlisten = \"x\"", "w.toml:1: serverr: no such section; did you mean [server]?"),
+        ("listen = \"127.0.0.1:1\"", "w.toml:1: listen: stands outside of every section; write it under [server]"),
+        (
+            "[pool]\nkeep_records = 5",
+            "w.toml:2: pool.keep_records: no such setting; did you mean session.keep_records?",
+        ),
+        ("[pool]\nmax_workers = \"8\"", "w.toml:2: pool.max_workers: is a string; write a number"),
+        ("[worker]\nfreeze = 1", "is a whole number; write true or false, without quotes"),
+        ("[server]\nallowed_hosts = [1]", "is an array of other things; write an array of strings"),
+        ("[server]\nlisten = ", "w.toml:2: is not TOML"),
+        ("[log]\nfilter = \"a\"\nfilter = \"b\"", "w.toml:3: is not TOML: duplicate key"),
+    ] {
+        let faults = from_file(text).expect_err("a fault").0;
+        assert!(faults[0].to_string().contains(said), "{text}: {}", faults[0]);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+    }
+}
+
+#[test]
+fn values_are_read_in_every_notation() {
+    let config = from_file(
+        "[server]\nallowed_hosts = [\"a.example.com\", \"b.example.com:8443\"]\ntrusted_proxies = \"10.1.2.3, fd00::/8\"\n\
+         max_body = 2048\nmax_header_bytes = \"1.5MiB\"\n[session]\nidle_timeout = 90\nqueue_wait = \"1m 30s\"\n\
+         keep_records = 1_000\n[worker]\ncpus = 1\ntmp = \"1gb\"\nshm = \"256m\"",
+    )
+    .unwrap();
+    assert_eq!(config.server.allowed_hosts, ["a.example.com", "b.example.com:8443"]);
+    assert_eq!((config.server.max_body.bytes(), config.server.max_header_bytes.bytes()), (2048, 1_572_864));
+    assert_eq!(config.session.idle_timeout, Some(Duration::from_secs(90)));
+    assert_eq!(config.session.queue_wait, Duration::from_secs(90));
+    assert_eq!((config.session.keep_records, config.worker.cpus), (1000, 1.0));
+    assert_eq!((config.worker.tmp.bytes(), config.worker.shm.bytes()), (1_000_000_000, 256 << 20));
+    for (peer, trusted) in [("10.1.2.3", true), ("::ffff:10.1.2.3", true), ("10.1.2.4", false), ("fd12::1", true)] {
+        assert_eq!(config.trusts_proxy(peer.parse().unwrap()), trusted, "{peer}");
+    }
+}
+
+#[test]
+fn only_variables_with_our_prefix_are_judged() {
+    let fine = env(&[
+        ("PATH", "/bin"),
+        ("WARMPOOL_URL", "http://127.0.0.1:4444"),
+        ("WARMPOOL_SECRET_KEY", "k"),
+        ("WARMPOOL_TEST_ENGINE", "x"),
+        ("WARMPOOL_CONFIG", "w.toml"),
+    ]);
+    assert!(Config::resolve(None, fine, &Flags::default(), &HOST).is_ok());
+    let unknown = env(&[("WARMPOOL_COLOUR_OF_HATS", "red"), ("WARMPOOL_LISTEN", "[::1]:0")]);
+    let faults = Config::resolve(None, unknown, &Flags::default(), &HOST).expect_err("a fault").0;
+    assert!(faults[0].to_string().contains("warmpool serve --help"), "{}", faults[0]);
+    assert_eq!(faults[1].remedy, "did you mean WARMPOOL_SERVER_LISTEN?");
+}
+
+#[test]
+fn defaults_follow_host_environment_and_other_settings() {
+    let user = Host { root: false, ..HOST };
+    let data_dir = |vars: &[(&str, &str)]| {
+        Config::resolve(None, env(vars), &Flags::default(), &user)
+            .map(|config| config.store.data_dir.display().to_string())
+    };
+    assert_eq!(data_dir(&[("HOME", "/home/a")]).unwrap(), "/home/a/.local/share/warmpool");
+    assert_eq!(data_dir(&[("HOME", "/home/a"), ("XDG_DATA_HOME", "/data")]).unwrap(), "/data/warmpool");
+    let fault = data_dir(&[]).expect_err("no home").0[0].to_string();
+    assert!(fault.contains("neither XDG_DATA_HOME nor HOME is set"), "{fault}");
+
+    let elsewhere = env(&[("DOCKER_HOST", "unix:///run/other.sock")]);
+    let config = Config::resolve(None, elsewhere, &Flags::default(), &HOST).unwrap();
+    assert_eq!(config.docker.host.to_string(), "unix:///run/other.sock");
+    let remote = env(&[("DOCKER_HOST", "tcp://10.0.0.1:2375")]);
+    let fault = Config::resolve(None, remote, &Flags::default(), &HOST).expect_err("a fault").0[0].to_string();
+    assert!(fault.starts_with("default, from DOCKER_HOST: docker.host:"), "{fault}");
+
+    for (memory, most) in [(1_u64, 2), (8 << 30, 6), (1 << 40, 64)] {
+        let host = Host { memory, cores: 1, root: true };
+        let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
+        assert_eq!((config.pool.max_workers, config.pool.start_concurrency), (most, 1));
+    }
+    for (given, warm) in [
+        (&[("pool.max_workers", "1")][..], (1, 0)),
+        (&[("pool.max_workers", "2")], (1, 1)),
+        (&[("pool.max_workers", "3")], (2, 1)),
+        (&[("pool.max_workers", "4")], (2, 2)),
+        (&[("pool.max_workers", "4"), ("pool.chromium_headed", "4")], (4, 0)),
+        (&[("pool.max_workers", "4"), ("pool.chromium_headless", "4")], (0, 4)),
+    ] {
+        let pool = with(given).unwrap().sections.pool;
+        assert_eq!((pool.chromium_headed, pool.chromium_headless), warm, "{given:?}");
+    }
+}
+
+#[test]
+fn what_others_reach_needs_a_key() {
+    for (name, text, needed) in [
+        ("server.listen", "0.0.0.0:0", true),
+        ("server.listen", "[::1]:0", false),
+        ("server.public_url", "https://browsers.example.com", true),
+        ("server.public_url", "http://localhost:8080", false),
+    ] {
+        assert_eq!(with(&[(name, text)]).unwrap().needs_key(), needed, "{text}");
+    }
+}
+
+#[test]
+fn risky_settings_are_warned_of() {
+    for (name, text, said) in [
+        ("server.listen", "0.0.0.0:4444", "in the clear"),
+        ("server.public_url", "http://browsers.example.com", "in the clear"),
+        ("worker.sandbox", "false", "sandbox is off"),
+        ("worker.tmp", "3GiB", "worker.tmp"),
+        ("session.max_sessions", "99", "always wait"),
+    ] {
+        let warnings = with(&[(name, text)]).unwrap().warnings();
+        assert!(warnings.len() == 1 && warnings[0].contains(said), "{name}: {warnings:?}");
+    }
+}
+
+#[test]
+fn every_text_of_the_table_is_sound() {
+    for setting in SETTINGS {
+        let (Preset::Is(text) | Preset::Unset(text) | Preset::Found(_, _, text)) = setting.preset;
+        let pair = (setting.name, text);
+        let partner = match setting.name {
+            "server.tls_cert" => ("server.tls_key", "/k"),
+            _ => ("server.tls_cert", "/c"),
+        };
+        let all = if setting.name.contains("tls_") { &[pair, partner][..] } else { &[pair][..] };
+        with(all).unwrap_or_else(|faults| panic!("{faults}"));
+        if let Some(min) = setting.min {
+            // Another rule may forbid the smallest value, but it must be one.
+            let said = with(&[(setting.name, min)]).err().map(|faults| faults.to_string()).unwrap_or_default();
+            assert!(!said.contains(" is not a") && !said.contains("too little"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn the_effective_configuration_is_a_file_with_the_same_settings() {
+    let given = [("server.listen", "0.0.0.0:0"), ("session.idle_timeout", "90s"), ("server.allowed_hosts", "a,b")];
+    let config = with(&given).unwrap();
+    let shown = config.effective();
+    assert!(shown.contains("listen = \"0.0.0.0:0\"  # flag --server-listen\n"), "{shown}");
+    assert!(shown.contains("# public_url is not set  # default\n"), "{shown}");
+    assert!(shown.contains("max_workers = 12  # default, from the host's memory\n"), "{shown}");
+    assert_eq!(*from_file(&shown).unwrap(), *config);
+}
+
+#[test]
+fn the_sample_is_a_comment_and_each_setting_in_it_is_sound() {
+    assert_eq!(*from_file(&sample()).unwrap(), *with(&[]).unwrap());
+    let is_setting = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+    let uncommented: Vec<_> =
+        sample().lines().map(|line| if is_setting(&line) { line[1..].to_owned() } else { line.to_owned() }).collect();
+    let config = from_file(&uncommented.join("\n")).unwrap_or_else(|faults| panic!("{faults}"));
+    assert!(SETTINGS.iter().all(|setting| matches!(config.source(setting.name), Some(Source::File { .. }))));
+}
+
+#[test]
+fn the_sample_in_examples_is_the_tables() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/warmpool.toml");
+    if std::env::var_os("WARMPOOL_TEST_WRITE").is_some() {
+        std::fs::write(path, sample()).unwrap();
+    }
+    let kept = std::fs::read_to_string(path).unwrap();
+    assert!(kept == sample(), "examples/warmpool.toml is stale: run this test with WARMPOOL_TEST_WRITE=1");
+}
+
+mod command_line {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Serve {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    #[derive(Parser)]
+    struct Doctor {
+        #[command(flatten)]
+        flags: QuietFlags,
+    }
+
+    #[test]
+    fn flags_are_read() {
+        let args = [
+            "serve",
+            "--config",
+            "/w.toml",
+            "--server-listen",
+            "[::1]:0",
+            "--worker-sandbox=false",
+            "--server-status-needs-key",
+            "--worker-cpus",
+            "-1",
+        ];
+        let flags = Serve::try_parse_from(args).unwrap_or_else(|error| panic!("{error}")).flags;
+        let expected = Flags::default()
+            .with("server.listen", "[::1]:0")
+            .with("worker.sandbox", "false")
+            .with("server.status_needs_key", "true")
+            .with("worker.cpus", "-1");
+        assert_eq!(flags.config, Some("/w.toml".into()));
+        assert!(flags.values().eq(expected.values()), "{flags:?}");
+        let quiet =
+            Doctor::try_parse_from(["doctor", "--store-data-dir", "/d"]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(quiet.flags.0, Flags::default().with("store.data_dir", "/d"));
+        assert!(Serve::try_parse_from(["serve", "--server-listn", "x"]).is_err());
+    }
+
+    #[test]
+    fn help_names_every_setting_with_its_default_and_variable() {
+        Serve::command().debug_assert();
+        let help = Serve::command().term_width(0).render_long_help().to_string();
+        for setting in SETTINGS {
+            assert!(
+                help.contains(&format!("--{} ", setting.flag())) || help.contains(&format!("--{}[", setting.flag())),
+                "{}",
+                setting.name
+            );
+            assert!(help.contains(&format!("[env: {}]", setting.env())), "{}", setting.name);
+        }
+        assert!(help.contains("Section server:") && help.contains("[default: 127.0.0.1:4444]"));
+        let quiet = Doctor::command().render_long_help().to_string();
+        assert!(quiet.contains("--config") && !quiet.contains("--server-listen"), "{quiet}");
+    }
+}

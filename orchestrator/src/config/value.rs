@@ -1,0 +1,269 @@
+//! The types a setting may have: how each is read from text and written as TOML.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use ipnet::IpNet;
+use url::Url;
+
+/// Why a text is not a value, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Misfit {
+    pub(super) what: String,
+    pub(super) remedy: String,
+}
+
+impl Misfit {
+    pub(super) fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into() }
+    }
+
+    pub(super) fn not(text: &str, kind: &str, remedy: &str) -> Self {
+        Self::new(format!("{text:?} is not {kind}"), remedy)
+    }
+}
+
+/// How a value may be written in TOML.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A string.
+    Text,
+    /// A number.
+    Number,
+    /// `true` or `false`.
+    Switch,
+    /// A string with a unit, or a whole number in the smallest unit.
+    Quantity,
+    /// An array of strings, or one string with commas.
+    List,
+}
+
+/// A type a setting may have.
+pub(super) trait Value: Sized {
+    /// How it may be written in TOML.
+    const SHAPE: Shape;
+    /// The word for it in the flags' help.
+    const FORM: &'static str;
+
+    /// Reads it from text, as flags and the environment give it.
+    fn parse(text: &str) -> Result<Self, Misfit>;
+
+    /// Writes it as TOML; `None` if there is nothing to write.
+    fn toml(&self) -> Option<String>;
+
+    /// Whether it is smaller than `least`; only types with an order answer.
+    fn below(&self, _least: &Self) -> bool {
+        false
+    }
+}
+
+/// TOML's basic string for `text`.
+pub(super) fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+impl<T: Value> Value for Option<T> {
+    const SHAPE: Shape = T::SHAPE;
+    const FORM: &'static str = T::FORM;
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        if text.trim().is_empty() { Ok(None) } else { T::parse(text).map(Some) }
+    }
+
+    fn toml(&self) -> Option<String> {
+        self.as_ref().and_then(T::toml)
+    }
+
+    fn below(&self, least: &Self) -> bool {
+        matches!((self, least), (Some(value), Some(least)) if value.below(least))
+    }
+}
+
+impl<T: Value> Value for Vec<T> {
+    const SHAPE: Shape = Shape::List;
+    const FORM: &'static str = "LIST";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(T::parse).collect()
+    }
+
+    fn toml(&self) -> Option<String> {
+        let items: Vec<_> = self.iter().filter_map(T::toml).collect();
+        Some(format!("[{}]", items.join(", ")))
+    }
+}
+
+impl Value for String {
+    const SHAPE: Shape = Shape::Text;
+    const FORM: &'static str = "TEXT";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(Misfit::new("is empty", "write a value, or leave the setting out to have its default"));
+        }
+        Ok(text.to_owned())
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(self))
+    }
+}
+
+impl Value for PathBuf {
+    const SHAPE: Shape = Shape::Text;
+    const FORM: &'static str = "PATH";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        // The layers replace what is not UTF-8, and a path with a replaced character is another path.
+        if text.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(Misfit::not(text, "valid UTF-8", "use a path of UTF-8 characters"));
+        }
+        if text.is_empty() {
+            return Err(Misfit::new("is empty", "write a path"));
+        }
+        Ok(Self::from(text))
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string_lossy()))
+    }
+}
+
+impl Value for bool {
+    const SHAPE: Shape = Shape::Switch;
+    const FORM: &'static str = "true|false";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Ok(true),
+            "false" | "0" | "no" | "off" => Ok(false),
+            _ => Err(Misfit::not(text, "a switch", "write true or false")),
+        }
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+macro_rules! whole_number {
+    ($($ty:ty),+) => { $(
+        impl Value for $ty {
+            const SHAPE: Shape = Shape::Number;
+            const FORM: &'static str = "NUMBER";
+
+            fn parse(text: &str) -> Result<Self, Misfit> {
+                text.trim().parse().map_err(|_| {
+                    Misfit::not(text, "a whole number", &format!("write a number from 0 to {}", u32::MAX))
+                })
+            }
+
+            fn toml(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+
+            fn below(&self, least: &Self) -> bool {
+                self < least
+            }
+        }
+    )+ };
+}
+whole_number!(usize, u32);
+
+impl Value for f64 {
+    const SHAPE: Shape = Shape::Number;
+    const FORM: &'static str = "NUMBER";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        let number = text.trim().parse::<Self>().ok().filter(|number| number.is_finite());
+        number.ok_or_else(|| Misfit::not(text, "a number", "write a number such as 2 or 1.5"))
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+
+    fn below(&self, least: &Self) -> bool {
+        self < least
+    }
+}
+
+impl Value for Duration {
+    const SHAPE: Shape = Shape::Quantity;
+    const FORM: &'static str = "DURATION";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        let text = text.trim();
+        let parsed = match text.parse::<u64>() {
+            Ok(seconds) => Some(Self::from_secs(seconds)),
+            Err(_) => humantime::parse_duration(text).ok(),
+        };
+        // Deadlines are added to the clock: beyond ten years lie only slips and overflow.
+        parsed.filter(|duration| *duration <= Self::from_secs(10 * 365 * 86_400)).ok_or_else(|| {
+            Misfit::not(
+                text,
+                "a duration of at most ten years",
+                "write it with a unit, such as 300ms, 30s, 5m or 24h; a bare number counts seconds",
+            )
+        })
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&humantime::format_duration(*self).to_string()))
+    }
+
+    fn below(&self, least: &Self) -> bool {
+        self < least
+    }
+}
+
+impl Value for SocketAddr {
+    const SHAPE: Shape = Shape::Text;
+    const FORM: &'static str = "ADDRESS:PORT";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        let remedy = "write an IP address and a port, such as 127.0.0.1:4444, 0.0.0.0:4444 or [::1]:4444";
+        text.trim().parse().map_err(|_| Misfit::not(text, "an address and port", remedy))
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string()))
+    }
+}
+
+impl Value for IpNet {
+    const SHAPE: Shape = Shape::Text;
+    const FORM: &'static str = "NETWORK";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        let text = text.trim();
+        let network = text.parse().or_else(|_| text.parse().map(|host: IpAddr| Self::from(host)));
+        network.map_err(|_| Misfit::not(text, "an address or network", "write one such as 10.0.0.7 or 10.0.0.0/8"))
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string()))
+    }
+}
+
+impl Value for Url {
+    const SHAPE: Shape = Shape::Text;
+    const FORM: &'static str = "URL";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        Self::parse(text.trim()).map_err(|error| {
+            Misfit::new(
+                format!("{text:?} is not a URL ({error})"),
+                "write one with its scheme, such as https://example.com/",
+            )
+        })
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(self.as_str()))
+    }
+}

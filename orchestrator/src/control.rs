@@ -1,0 +1,178 @@
+//! The operator's way to a running daemon: a socket in the data directory that only its owner may open.
+//!
+//! One request a connection, a line of JSON each way. The command line uses it where a daemon runs, and does the same
+//! work on the store itself where none does.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+use crate::drain::{Drain, Phase};
+use crate::keys::{KeyId, KeyRecord, Keys, NewKey};
+use crate::store::Store;
+
+/// The longest line, in bytes.
+const LINE_LIMIT: u64 = 1 << 20;
+/// Orders are short; a backup may take its time.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What an operator may order.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "order", rename_all = "snake_case")]
+pub enum Order {
+    /// Make a key.
+    CreateKey {
+        /// What to call it.
+        name: String,
+    },
+    /// List all keys.
+    ListKeys,
+    /// Give a key a new secret.
+    RotateKey {
+        /// Which.
+        id: String,
+        /// How long the old secret still works, in seconds.
+        keep_old_for: u64,
+    },
+    /// Make a key useless, and end what it opened.
+    RevokeKey {
+        /// Which.
+        id: String,
+    },
+    /// Write everything the store holds into a file.
+    Backup {
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// A key and its secret, which is shown this once.
+    Secret {
+        /// The key's id.
+        id: String,
+        /// Its name.
+        name: String,
+        /// The whole key.
+        secret: String,
+    },
+    /// The keys, newest first.
+    Keys(Vec<KeyRecord>),
+    /// The key that was revoked.
+    Revoked(KeyRecord),
+    /// How many rows the backup has.
+    BackedUp(u64),
+    /// It was refused.
+    Refused(String),
+}
+
+/// Carries an order out.
+pub async fn carry_out(order: Order, keys: &Keys, store: &Store) -> Answer {
+    let key_id = |id: &str| id.parse::<KeyId>().map_err(|error| error.to_string());
+    let secret = |new: NewKey| Answer::Secret {
+        id: new.record.id.to_string(),
+        name: new.record.name.clone(),
+        secret: new.secret.expose().to_owned(),
+    };
+    let done = match order {
+        Order::CreateKey { name } => keys.create(&name).await.map(secret).map_err(|error| error.to_string()),
+        Order::ListKeys => Ok(Answer::Keys(keys.list())),
+        Order::RotateKey { id, keep_old_for } => match key_id(&id) {
+            Ok(id) => {
+                let keep = Duration::from_secs(keep_old_for);
+                keys.rotate(&id, keep).await.map(secret).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error),
+        },
+        Order::RevokeKey { id } => match key_id(&id) {
+            Ok(id) => keys.revoke(&id).await.map(Answer::Revoked).map_err(|error| error.to_string()),
+            Err(error) => Err(error),
+        },
+        Order::Backup { file } => {
+            store.dump(&file).await.map(|dumped| Answer::BackedUp(dumped.lines)).map_err(|error| error.to_string())
+        }
+    };
+    done.unwrap_or_else(Answer::Refused)
+}
+
+/// The socket's place.
+#[must_use]
+pub fn socket(data_dir: &Path) -> PathBuf {
+    data_dir.join("control.sock")
+}
+
+/// Listens for orders until the daemon stops.
+///
+/// # Errors
+/// When the socket cannot be made.
+pub async fn listen(data_dir: &Path, keys: Keys, store: Store, drain: Drain) -> io::Result<()> {
+    let path = socket(data_dir);
+    // The store is ours, so whoever left this is gone.
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    let stopping = drain.clone();
+    drain.spawn(async move {
+        loop {
+            let accepted = tokio::select! {
+                () = stopping.reached(Phase::Stopped) => break,
+                accepted = listener.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted else { continue };
+            let (keys, store) = (keys.clone(), store.clone());
+            tokio::spawn(async move {
+                if let Ok(Err(error)) = timeout(ORDER_TIMEOUT, serve(stream, &keys, &store)).await {
+                    tracing::debug!(%error, "an order broke off");
+                }
+            });
+        }
+        let _ = std::fs::remove_file(&path);
+    });
+    Ok(())
+}
+
+async fn serve(stream: UnixStream, keys: &Keys, store: &Store) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut line = String::new();
+    BufReader::new(reader.take(LINE_LIMIT)).read_line(&mut line).await?;
+    let answer = match serde_json::from_str(&line) {
+        Ok(order) => carry_out(order, keys, store).await,
+        Err(error) => Answer::Refused(format!("the order cannot be read: {error}")),
+    };
+    let mut reply = serde_json::to_vec(&answer)?;
+    reply.push(b'\n');
+    writer.write_all(&reply).await
+}
+
+/// Sends an order to the daemon that runs on `data_dir`; `None` when none does.
+///
+/// # Errors
+/// When the connection breaks.
+pub async fn send(data_dir: &Path, order: &Order) -> io::Result<Option<Answer>> {
+    let stream = match UnixStream::connect(socket(data_dir)).await {
+        Ok(stream) => stream,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let (reader, mut writer) = stream.into_split();
+    let mut line = serde_json::to_vec(order)?;
+    line.push(b'\n');
+    writer.write_all(&line).await?;
+    let mut reply = String::new();
+    BufReader::new(reader).read_line(&mut reply).await?;
+    Ok(Some(serde_json::from_str(&reply)?))
+}

@@ -1,0 +1,158 @@
+//! The daemon itself: puts the parts together, and takes them apart in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::control;
+use crate::drain::{Drain, Phase};
+use crate::http::{self, App, Listener};
+use crate::instance::Instance;
+use crate::keys::Keys;
+use crate::pool::Pool;
+use crate::runtime::Docker;
+use crate::session::Sessions;
+use crate::store::{self, Store, StoreOptions};
+use crate::tls;
+
+/// Between two tries to reach a container runtime that was not there at the start.
+const RUNTIME_RETRY: Duration = Duration::from_secs(1);
+/// Between two looks whether the pool is warm.
+const WARM_POLL: Duration = Duration::from_millis(20);
+/// How long removing the last containers may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How the caller ends the daemon.
+#[derive(Debug, Clone, Default)]
+pub struct Shutdown {
+    /// Take no new sessions, let the running ones end.
+    pub drain: CancellationToken,
+    /// End now.
+    pub force: CancellationToken,
+}
+
+/// Runs the daemon until `shutdown`; `listener` is bound already. Returns when nothing of it is left.
+///
+/// # Errors
+/// When the data directory, the store or the keys cannot be used, or other hosts could reach a daemon without a key.
+pub async fn run(
+    config: Arc<Config>,
+    listener: Listener,
+    metrics: PrometheusHandle,
+    shutdown: Shutdown,
+) -> anyhow::Result<()> {
+    let drain = Drain::default();
+    let stop = CancellationToken::new();
+    let data_dir = config.store.data_dir.clone();
+    let options = StoreOptions { min_free_bytes: config.store.min_free.bytes(), ..StoreOptions::default() };
+    let directory = data_dir.clone();
+    let opened = tokio::task::spawn_blocking(move || Store::open(&directory, options)).await?;
+    let opened = opened.with_context(|| format!("the store in {}", data_dir.display()))?;
+    let store = opened.store;
+    let instance = Arc::new(Instance::load_or_create(&data_dir).context("the instance file")?);
+    let keys = Keys::load(store.clone()).await.context("the keys")?;
+    if let Some(path) = keys.ensure_first(&data_dir).await.context("the first key")? {
+        tracing::info!(path = %path.display(), "the first key was made: take it from this file, then remove the file");
+    }
+    anyhow::ensure!(
+        keys.any_active() || !config.needs_key(),
+        "other hosts can reach {}, and no key is valid: make one with `warmpool key create`",
+        config.server.listen
+    );
+    let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
+    let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
+    let sessions = Sessions::new(Arc::clone(&config), instance, pool.clone(), store.clone(), drain.clone());
+    sessions.load().await.context("the session records")?;
+    control::listen(&data_dir, keys.clone(), store.clone(), drain.clone()).await.context("the control socket")?;
+
+    if let Some(tls) = &listener.tls {
+        tokio::spawn(Arc::clone(tls).watch(tls::RELOAD_INTERVAL, stop.clone()));
+    }
+    tokio::spawn(crate::telemetry::upkeep(metrics.clone()));
+    tokio::spawn(store::run_backups(store.clone(), stop.clone()));
+    tokio::spawn(follow_revocations(keys.clone(), sessions.clone()));
+    let last_used = tokio::spawn(keys.clone().run_last_used(stop.clone()));
+    drain.spawn(sweep(sessions.clone()));
+    let app = App {
+        config: Arc::clone(&config),
+        keys,
+        pool: pool.clone(),
+        sessions: sessions.clone(),
+        store: store.clone(),
+        drain: drain.clone(),
+        metrics,
+        recovery: opened.recovery.map(Arc::new),
+    };
+    drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
+    drain.spawn(warm_up(pool.clone(), sessions.clone(), drain.clone()));
+
+    shutdown.drain.cancelled().await;
+    drain.advance(Phase::Draining);
+    pool.stop_leasing();
+    tokio::select! {
+        () = sessions.drain(config.drain.timeout) => {}
+        () = shutdown.force.cancelled() => sessions.drain(Duration::ZERO).await,
+    }
+    if timeout(CLOSE_TIMEOUT, pool.close()).await.is_err() {
+        tracing::error!("not every container could be removed; the next start will find them");
+    }
+    drain.advance(Phase::Stopped);
+    stop.cancel();
+    let _ = last_used.await;
+    let _ = timeout(CLOSE_TIMEOUT, drain.finished()).await;
+    store.close().await.context("closing the store")
+}
+
+/// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
+async fn warm_up(pool: Pool, sessions: Sessions, drain: Drain) {
+    let mut told = false;
+    while let Err(error) = sessions.reclaim().await {
+        if !std::mem::replace(&mut told, true) {
+            tracing::error!(%error, "waiting for the container runtime");
+        }
+        tokio::select! {
+            () = drain.reached(Phase::Draining) => return,
+            () = sleep(RUNTIME_RETRY) => {}
+        }
+    }
+    let follow = pool.clone();
+    drain.spawn(async move { follow.follow_runtime().await });
+    let run = pool.clone();
+    drain.spawn(async move { run.run().await });
+    while !pool.is_warm() {
+        tokio::select! {
+            () = drain.reached(Phase::Draining) => return,
+            () = sleep(WARM_POLL) => {}
+        }
+    }
+    drain.advance(Phase::Serving);
+}
+
+async fn sweep(sessions: Sessions) {
+    sessions.sweep().await;
+}
+
+/// Ends the sessions of keys as they are revoked.
+async fn follow_revocations(keys: Keys, sessions: Sessions) {
+    use tokio::sync::broadcast::error::RecvError;
+    let mut revocations = keys.revocations();
+    loop {
+        match revocations.recv().await {
+            Ok(key) => sessions.revoke(&key),
+            // Too many at once to be told one by one.
+            Err(RecvError::Lagged(_)) => {
+                for session in sessions.all_live() {
+                    if !keys.is_active(&session.owner) {
+                        sessions.revoke(&session.owner);
+                    }
+                }
+            }
+            Err(RecvError::Closed) => return,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `warmpool doctor`: what is wrong with the host, in plain words, and the remedy.
+//!
+//! [`Facts::gather`] looks at the host, [`check`] judges what was found and is pure, [`report`] shows it.
+
+mod check;
+mod facts;
+mod port;
+
+use std::io::{self, Write};
+
+pub use check::check;
+pub use facts::{Directory, DockerFacts, Facts, HostFacts, Needs, Socket};
+pub use port::Port;
+use serde::Serialize;
+
+/// How serious a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// The daemon runs, but not as well or as safely as it could.
+    Warn,
+    /// Sessions cannot be served until this is mended.
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How serious it is.
+    pub level: Level,
+    /// What was looked at, in a few words.
+    pub title: &'static str,
+    /// What was found.
+    pub detail: String,
+    /// What to do about it; none where nothing needs doing.
+    pub remedy: Option<String>,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// A table for people; colours suit terminals only.
+    Text {
+        /// Whether to use terminal colours.
+        colour: bool,
+    },
+    /// One JSON object: `ok` and `findings`.
+    Json,
+}
+
+/// Whether nothing failed; warnings do not count.
+pub fn healthy(findings: &[Finding]) -> bool {
+    findings.iter().all(|finding| finding.level < Level::Fail)
+}
+
+/// Writes the findings.
+pub fn report(findings: &[Finding], style: Style, out: &mut dyn Write) -> io::Result<()> {
+    match style {
+        Style::Text { colour } => text(findings, colour, out),
+        Style::Json => {
+            let object = serde_json::json!({ "ok": healthy(findings), "findings": findings });
+            writeln!(out, "{object:#}")
+        }
+    }
+}
+
+fn text(findings: &[Finding], colour: bool, out: &mut dyn Write) -> io::Result<()> {
+    let width = findings.iter().map(|finding| finding.title.len()).max().unwrap_or(0);
+    for Finding { level, title, detail, remedy } in findings {
+        let (word, code) = match level {
+            Level::Ok => (" ok ", "32"),
+            Level::Warn => ("warn", "33"),
+            Level::Fail => ("FAIL", "1;31"),
+        };
+        match colour {
+            true => write!(out, "\x1b[{code}m{word}\x1b[0m")?,
+            false => write!(out, "{word}")?,
+        }
+        writeln!(out, "  {title:width$}  {detail}")?;
+        for line in remedy.iter().flat_map(|remedy| remedy.lines()) {
+            writeln!(out, "      {:width$}  {line}", "")?;
+        }
+    }
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let summary = match (count(Level::Fail), count(Level::Warn)) {
+        (0, 0) => "This host is ready.".to_owned(),
+        (0, warned) => format!("This host is ready; warnings: {warned}."),
+        (failed, warned) => {
+            format!("This host is not ready; failures: {failed}, warnings: {warned}.")
+        }
+    };
+    writeln!(out, "\n{summary}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings() -> Vec<Finding> {
+        vec![
+            Finding { level: Level::Ok, title: "Port", detail: "free".to_owned(), remedy: None },
+            Finding {
+                level: Level::Fail,
+                title: "Worker image",
+                detail: "is absent".to_owned(),
+                remedy: Some("build it".to_owned()),
+            },
+        ]
+    }
+
+    fn shown(findings: &[Finding], style: Style) -> String {
+        let mut out = Vec::new();
+        report(findings, style, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn text_is_a_table_with_remedies_below() {
+        let expected = " ok   Port          free\nFAIL  Worker image  is absent\n                    build it\n\n\
+                        This host is not ready; failures: 1, warnings: 0.\n";
+        assert_eq!(shown(&findings(), Style::Text { colour: false }), expected);
+        assert!(shown(&findings(), Style::Text { colour: true }).contains("\x1b[1;31mFAIL\x1b[0m"));
+        assert!(shown(&findings()[..1], Style::Text { colour: false }).ends_with("\nThis host is ready.\n"));
+    }
+
+    #[test]
+    fn json_has_every_field() {
+        let shown: serde_json::Value = serde_json::from_str(&shown(&findings(), Style::Json)).unwrap();
+        assert_eq!(shown["ok"], false);
+        let first = serde_json::json!({ "level": "ok", "title": "Port", "detail": "free", "remedy": null });
+        assert_eq!(shown["findings"][0], first);
+    }
+}

@@ -1,0 +1,40 @@
+//! The judgement: facts in, findings out. Pure.
+
+mod engine;
+mod host;
+#[cfg(test)]
+mod tests;
+
+use super::{Facts, Finding, Level};
+
+/// Judges the facts: one finding for each thing looked at, in the order in which they are best mended.
+pub fn check(facts: &Facts) -> Vec<Finding> {
+    let mut findings = vec![engine::engine(facts)];
+    if let Ok(docker) = &facts.docker {
+        findings.extend([engine::limits(docker, &facts.needs), engine::seccomp(docker), engine::runc(docker)]);
+        findings.extend(engine::runtime(docker, &facts.needs));
+        findings.extend(docker.images.iter().map(|(image, there)| engine::worker_image(image, *there)));
+        findings.extend(facts.docker_root.as_ref().map(engine::engine_space));
+    }
+    findings.extend([
+        host::sandbox(facts),
+        host::memory(facts),
+        host::data_dir(&facts.data_dir, &facts.needs),
+        host::port(&facts.port, &facts.needs),
+        host::open_files(facts),
+    ]);
+    findings.extend(facts.tls.as_ref().map(host::certificate));
+    findings
+}
+
+fn ok(title: &'static str, detail: impl Into<String>) -> Finding {
+    Finding { level: Level::Ok, title, detail: detail.into(), remedy: None }
+}
+
+fn warn(title: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { level: Level::Warn, title, detail: detail.into(), remedy: Some(remedy.into()) }
+}
+
+fn fail(title: &'static str, detail: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { level: Level::Fail, ..warn(title, detail, remedy) }
+}

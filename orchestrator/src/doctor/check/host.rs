@@ -1,0 +1,169 @@
+//! The host itself.
+
+use super::{fail, ok, warn};
+use crate::{
+    config::ByteSize,
+    doctor::{Directory, Facts, Finding, Needs, Port},
+};
+
+/// What a worker is reckoned to use of the host's memory, as in the default of `pool.max_workers`.
+const WORKER_SHARE: u64 = 1 << 30;
+/// Files the daemon has open beside its connections.
+const OWN_FILES: u64 = 256;
+
+/// Chromium's sandbox makes user namespaces as an unprivileged user inside the container.
+pub(super) fn sandbox(facts: &Facts) -> Finding {
+    const TITLE: &str = "Browser sandbox";
+    let host = &facts.host;
+    if !facts.needs.sandbox {
+        return warn(
+            TITLE,
+            "worker.sandbox is false: a hostile page is held by the container alone",
+            "set worker.sandbox to true",
+        );
+    }
+    if !host.user_namespaces {
+        return fail(TITLE, "the kernel has no user namespaces", "boot a kernel with CONFIG_USER_NS");
+    }
+    for (name, value, remedy) in [
+        ("user.max_user_namespaces", host.max_user_namespaces, "sysctl -w user.max_user_namespaces=15000"),
+        (
+            "kernel.unprivileged_userns_clone",
+            host.unprivileged_userns_clone,
+            "sysctl -w kernel.unprivileged_userns_clone=1",
+        ),
+    ] {
+        if value == Some(0) {
+            return fail(
+                TITLE,
+                format!("{name} is 0: unprivileged users may not make user namespaces, which the sandbox is made of"),
+                format!("{remedy}, and the same in /etc/sysctl.d to keep it"),
+            );
+        }
+    }
+    if host.apparmor_restrict_userns == Some(1) {
+        return warn(
+            TITLE,
+            "kernel.apparmor_restrict_unprivileged_userns is 1: AppArmor may keep the sandbox from starting",
+            "if workers fail to start, sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, and the same in /etc/sysctl.d",
+        );
+    }
+    ok(TITLE, "user namespaces are allowed")
+}
+
+pub(super) fn memory(facts: &Facts) -> Finding {
+    const TITLE: &str = "Memory";
+    let Needs { max_workers, worker_memory, .. } = &facts.needs;
+    let Some(memory) = facts.host.memory else {
+        return ok(TITLE, "its size is not known");
+    };
+    let detail = format!("{} for at most {max_workers} workers, each limited to {worker_memory}", rounded(memory));
+    let fitting = memory / WORKER_SHARE;
+    if worker_memory.bytes() > memory {
+        warn(TITLE, format!("{detail}: one worker may take all of it"), "lower worker.memory")
+    } else if u64::try_from(*max_workers).is_ok_and(|workers| workers > fitting) {
+        let remedy = format!("set pool.max_workers to {} or less; a worker is reckoned at 1GiB", fitting.max(1));
+        warn(TITLE, format!("{detail}: too little when all are busy"), remedy)
+    } else {
+        ok(TITLE, detail)
+    }
+}
+
+pub(super) fn data_dir(dir: &Directory, needs: &Needs) -> Finding {
+    const TITLE: &str = "Data directory";
+    let path = dir.path.display();
+    if let Err(reason) = &dir.writable {
+        let remedy = "give it to the user the daemon runs as, or name another in store.data_dir";
+        return fail(TITLE, format!("{path} cannot be written ({reason})"), remedy);
+    }
+    let Some(free) = dir.free else {
+        return ok(TITLE, format!("{path}; its free space is not known"));
+    };
+    let (detail, least) = (format!("{} free in {path}", rounded(free)), needs.min_free.bytes());
+    if free < least {
+        let remedy = "make room, or lower store.min_free";
+        fail(TITLE, format!("only {detail}: nothing new is accepted below store.min_free, {}", needs.min_free), remedy)
+    } else if free / 2 < least {
+        warn(TITLE, format!("only {detail}: store.min_free, {}, is near", needs.min_free), "make room")
+    } else {
+        ok(TITLE, detail)
+    }
+}
+
+pub(super) fn port(port: &Port, needs: &Needs) -> Finding {
+    const TITLE: &str = "Port";
+    let listen = needs.listen;
+    match port {
+        Port::Free => ok(TITLE, format!("{listen} is free")),
+        Port::Taken(Some((name, id))) if name == "warmpool" => {
+            ok(TITLE, format!("{listen} is served by warmpool, process {id}"))
+        }
+        Port::Taken(holder) => {
+            let holder =
+                holder.as_ref().map_or("another process".to_owned(), |(name, id)| format!("{name}, process {id}"));
+            fail(
+                TITLE,
+                format!("{listen} is taken by {holder}"),
+                "end that process, or set another port in server.listen",
+            )
+        }
+        Port::Denied => fail(
+            TITLE,
+            format!("this user may not listen on {listen}"),
+            "use a port from 1024 on in server.listen, or give the daemon CAP_NET_BIND_SERVICE",
+        ),
+        Port::NotOurs => fail(
+            TITLE,
+            format!("{listen} is not an address of this host"),
+            "use one of its addresses in server.listen, or 0.0.0.0 for all",
+        ),
+        Port::Unusable(reason) => {
+            fail(TITLE, format!("cannot listen on {listen}: {reason}"), "set another address in server.listen")
+        }
+    }
+}
+
+pub(super) fn open_files(facts: &Facts) -> Finding {
+    const TITLE: &str = "Open files";
+    let connections = u64::try_from(facts.needs.max_connections).unwrap_or(u64::MAX);
+    // A relayed connection has two ends.
+    let needed = connections.saturating_mul(2).saturating_add(OWN_FILES);
+    match facts.host.open_files {
+        None => ok(TITLE, "the limit is not known"),
+        Some(u64::MAX) => ok(TITLE, "no limit"),
+        Some(limit) if limit >= needed => ok(TITLE, format!("at most {limit}")),
+        Some(limit) => warn(
+            TITLE,
+            format!("at most {limit}, where {connections} connections may need {needed}"),
+            format!(
+                "ulimit -n {needed} before the start, or LimitNOFILE={needed} in the systemd unit; or lower server.max_connections"
+            ),
+        ),
+    }
+}
+
+pub(super) fn certificate(tls: &Result<(), String>) -> Finding {
+    const TITLE: &str = "Certificate";
+    match tls {
+        Ok(()) => ok(TITLE, "it and its key go together"),
+        Err(reason) => fail(
+            TITLE,
+            reason,
+            "mend the files in server.tls_cert and server.tls_key, and let the daemon's user read them",
+        ),
+    }
+}
+
+/// A size to one decimal place at most, for people.
+pub(super) fn rounded(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..0x10_0000 => return ByteSize(bytes).to_string(),
+        0x10_0000..0x4000_0000 => (1 << 20, "MiB"),
+        _ => (1 << 30, "GiB"),
+    };
+    let tenths = u128::from(bytes) * 10 / unit;
+    match tenths % 10 {
+        0 => format!("{}{name}", tenths / 10),
+        tenth => format!("{}.{tenth}{name}", tenths / 10),
+    }
+}

@@ -1,0 +1,172 @@
+//! A sound host, and one flaw at a time.
+
+use super::{host::rounded, *};
+use crate::{
+    config::ByteSize,
+    doctor::{Directory, DockerFacts, HostFacts, Needs, Port, Socket, healthy},
+};
+
+/// A host on which nothing is wrong.
+fn sound() -> Facts {
+    let directory = |path: &str| Directory { path: path.into(), writable: Ok(()), free: Some(100 << 30) };
+    Facts {
+        needs: Needs {
+            listen: ([127, 0, 0, 1], 4444).into(),
+            max_connections: 1000,
+            max_workers: 12,
+            worker_memory: ByteSize(2 << 30),
+            worker_cpus: 2.0,
+            sandbox: true,
+            runtime: Some("runc".to_owned()),
+            docker_socket: "/var/run/docker.sock".into(),
+            min_free: ByteSize(512 << 20),
+        },
+        socket: Socket::Open,
+        docker: Ok(DockerFacts {
+            api_version: "1.41".to_owned(),
+            server_version: "20.10.24".to_owned(),
+            runc_version: "1.3.3".to_owned(),
+            cgroup_version: "2".to_owned(),
+            memory_limit: true,
+            cpu_limit: true,
+            pids_limit: true,
+            security_options: vec!["name=seccomp,profile=default".to_owned()],
+            root_dir: "/var/lib/docker".into(),
+            driver: "overlay2".to_owned(),
+            runtimes: vec!["runc".to_owned()],
+            images: vec![("warmpool/chromium:latest".to_owned(), true)],
+        }),
+        host: HostFacts {
+            user_namespaces: true,
+            max_user_namespaces: Some(63_000),
+            unprivileged_userns_clone: Some(1),
+            apparmor_restrict_userns: None,
+            open_files: Some(1 << 20),
+            memory: Some(16 << 30),
+        },
+        data_dir: directory("/var/lib/warmpool"),
+        docker_root: Some(directory("/var/lib/docker")),
+        port: Port::Free,
+        tls: Some(Ok(())),
+    }
+}
+
+fn docker(facts: &mut Facts) -> &mut DockerFacts {
+    facts.docker.as_mut().unwrap()
+}
+
+#[test]
+fn a_sound_host_has_no_complaints() {
+    let findings = check(&sound());
+    assert!(findings.iter().all(|finding| finding.level == Level::Ok && finding.remedy.is_none()), "{findings:?}");
+    assert_eq!(findings.len(), 13);
+}
+
+#[test]
+fn a_silent_engine_is_explained_by_its_socket() {
+    for (socket, detail, remedy) in [
+        (Socket::Missing, "there is no /var/run/docker.sock", "install it"),
+        (Socket::NotASocket, "is not a socket", "docker.host"),
+        (Socket::Denied, "may not use", "group docker"),
+        (Socket::Refused, "has stopped", "systemctl start docker"),
+        (Socket::Open, "no good answer: timed out", "log"),
+    ] {
+        let findings = check(&Facts { socket, docker: Err("timed out".to_owned()), ..sound() });
+        let first = &findings[0];
+        assert_eq!((first.level, first.title), (Level::Fail, "Docker engine"));
+        assert!(first.detail.contains(detail), "{}", first.detail);
+        assert!(first.remedy.as_ref().unwrap().contains(remedy), "{first:?}");
+        assert!(findings[1..].iter().all(|finding| finding.level == Level::Ok), "nothing is said of what is not known");
+    }
+}
+
+/// A change to a sound host, and the only complaint it makes: level, title, and words of its detail.
+type Case = (fn(&mut Facts), Level, &'static str, &'static str);
+
+#[test]
+fn each_flaw_is_found_alone() {
+    use Level::{Fail, Warn};
+    let cases: &[Case] = &[
+        (|f| docker(f).api_version = "1.40".to_owned(), Fail, "Docker engine", "older than API 1.41"),
+        (|f| docker(f).memory_limit = false, Fail, "Limits", "no memory limits"),
+        (|f| docker(f).cpu_limit = false, Fail, "Limits", "no processor limits"),
+        (|f| docker(f).pids_limit = false, Fail, "Limits", "no process limits"),
+        (|f| docker(f).security_options.clear(), Fail, "System call filter", "no seccomp"),
+        (|f| docker(f).runc_version = "1.1.5".to_owned(), Warn, "runc", "1.1.5 has known ways out"),
+        (|f| docker(f).runc_version = "1.2.7".to_owned(), Warn, "runc", "known ways out"),
+        (|f| docker(f).runc_version = "v1.3.2".to_owned(), Warn, "runc", "known ways out"),
+        (|f| f.needs.runtime = Some("runsc".to_owned()), Fail, "Container runtime", "no runtime runsc, only runc"),
+        (|f| docker(f).images[0].1 = false, Fail, "Worker image", "no warmpool/chromium:latest"),
+        (|f| f.docker_root.as_mut().unwrap().free = Some(1 << 30), Warn, "Engine's disk", "only 1GiB free"),
+        (|f| f.needs.sandbox = false, Warn, "Browser sandbox", "worker.sandbox is false"),
+        (|f| f.host.user_namespaces = false, Fail, "Browser sandbox", "no user namespaces"),
+        (|f| f.host.max_user_namespaces = Some(0), Fail, "Browser sandbox", "user.max_user_namespaces is 0"),
+        (
+            |f| f.host.unprivileged_userns_clone = Some(0),
+            Fail,
+            "Browser sandbox",
+            "kernel.unprivileged_userns_clone is 0",
+        ),
+        (|f| f.host.apparmor_restrict_userns = Some(1), Warn, "Browser sandbox", "AppArmor may"),
+        (|f| f.host.memory = Some(8 << 30), Warn, "Memory", "too little when all are busy"),
+        (|f| f.needs.worker_memory = ByteSize(32 << 30), Warn, "Memory", "may take all"),
+        (
+            |f| f.data_dir.writable = Err("/var/lib: Permission denied".to_owned()),
+            Fail,
+            "Data directory",
+            "Permission denied",
+        ),
+        (|f| f.data_dir.free = Some(100 << 20), Fail, "Data directory", "only 100MiB free"),
+        (|f| f.data_dir.free = Some(900 << 20), Warn, "Data directory", "is near"),
+        (|f| f.port = Port::Taken(Some(("nginx".to_owned(), 7))), Fail, "Port", "taken by nginx, process 7"),
+        (|f| f.port = Port::Taken(None), Fail, "Port", "taken by another process"),
+        (|f| f.port = Port::Denied, Fail, "Port", "may not listen"),
+        (|f| f.port = Port::NotOurs, Fail, "Port", "not an address of this host"),
+        (|f| f.port = Port::Unusable("no".to_owned()), Fail, "Port", "cannot listen"),
+        (|f| f.tls = Some(Err("cannot read /k.pem".to_owned())), Fail, "Certificate", "cannot read /k.pem"),
+        (|f| f.host.open_files = Some(1024), Warn, "Open files", "1000 connections may need 2256"),
+    ];
+    for (flaw, level, title, words) in cases {
+        let mut facts = sound();
+        flaw(&mut facts);
+        let findings = check(&facts);
+        let complaints: Vec<_> = findings.iter().filter(|finding| finding.level > Level::Ok).collect();
+        assert_eq!(complaints.len(), 1, "{title}, {words}: {complaints:?}");
+        assert_eq!((complaints[0].level, complaints[0].title), (*level, *title), "{words}");
+        assert!(complaints[0].detail.contains(words), "{words}: {}", complaints[0].detail);
+        assert!(complaints[0].remedy.as_ref().is_some_and(|remedy| !remedy.is_empty()));
+        assert_eq!(healthy(&findings), *level != Fail);
+    }
+}
+
+#[test]
+fn what_only_looks_wrong_is_no_complaint() {
+    let cases: &[fn(&mut Facts)] = &[
+        |f| docker(f).runc_version = "1.1.5+ds1-1+deb12u1".to_owned(),
+        |f| docker(f).runc_version = "1.4.0-rc.3".to_owned(),
+        |f| docker(f).runc_version.clear(),
+        |f| docker(f).api_version = "1.50".to_owned(),
+        |f| (docker(f).cpu_limit, f.needs.worker_cpus) = (false, 0.0),
+        |f| f.port = Port::Taken(Some(("warmpool".to_owned(), 7))),
+        |f| f.host.open_files = Some(2256),
+        |f| f.needs.max_workers = 16,
+        |f| f.needs.runtime = None,
+        |f| (f.host.max_user_namespaces, f.host.unprivileged_userns_clone) = (None, None),
+        |f| (f.host.memory, f.host.open_files, f.data_dir.free) = (None, None, None),
+    ];
+    for (number, change) in cases.iter().enumerate() {
+        let mut facts = sound();
+        change(&mut facts);
+        let findings = check(&facts);
+        assert!(findings.iter().all(|finding| finding.level == Level::Ok), "case {number}: {findings:?}");
+    }
+}
+
+#[test]
+fn sizes_are_rounded_for_people() {
+    for (bytes, shown) in
+        [(0, "0B"), (2048, "2KiB"), (900 << 20, "900MiB"), (1_610_612_736, "1.5GiB"), (100 << 30, "100GiB")]
+    {
+        assert_eq!(rounded(bytes), shown);
+    }
+}

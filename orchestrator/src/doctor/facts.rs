@@ -1,0 +1,284 @@
+//! What `doctor` looks at: the host, the engine, and what the configuration needs of them.
+
+use std::{
+    fs, io,
+    net::SocketAddr,
+    os::unix::{fs::FileTypeExt, net::UnixStream},
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    sys::statvfs::statvfs,
+    unistd::{AccessFlags, access},
+};
+
+use super::port::Port;
+use crate::{
+    config::{ByteSize, Config},
+    tls::Tls,
+};
+
+/// Everything the checks judge.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// What the configuration needs.
+    pub needs: Needs,
+    /// The engine's socket file.
+    pub socket: Socket,
+    /// What the engine says of itself, or why it says nothing.
+    pub docker: Result<DockerFacts, String>,
+    /// The host.
+    pub host: HostFacts,
+    /// The directory of the daemon's data.
+    pub data_dir: Directory,
+    /// The directory of the engine's images and containers; none where the engine does not say.
+    pub docker_root: Option<Directory>,
+    /// The listening port.
+    pub port: Port,
+    /// Whether certificate and key can be used, or why not; none where the daemon speaks no TLS.
+    pub tls: Option<Result<(), String>>,
+}
+
+/// What the configuration needs of host and engine.
+#[derive(Debug, Clone)]
+pub struct Needs {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// Connections at once.
+    pub max_connections: usize,
+    /// Workers at once.
+    pub max_workers: usize,
+    /// Memory limit of a worker.
+    pub worker_memory: ByteSize,
+    /// Cores of a worker; 0 is no limit.
+    pub worker_cpus: f64,
+    /// Whether the browser's own sandbox is on.
+    pub sandbox: bool,
+    /// The container runtime that is asked for.
+    pub runtime: Option<String>,
+    /// The engine's socket.
+    pub docker_socket: PathBuf,
+    /// Free disk space below which nothing new is accepted.
+    pub min_free: ByteSize,
+}
+
+/// The engine's socket file, as this process finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Socket {
+    /// Something listens there and lets us in.
+    Open,
+    /// There is no such file.
+    Missing,
+    /// The file is no socket.
+    NotASocket,
+    /// This user may not use it.
+    Denied,
+    /// Nothing listens there.
+    Refused,
+}
+
+/// What the container engine says of itself. Filled by the runtime module, which alone speaks to the engine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DockerFacts {
+    /// The newest API it speaks, such as `1.41`.
+    pub api_version: String,
+    /// Its version, such as `20.10.24`.
+    pub server_version: String,
+    /// The version of runc, empty if it does not say.
+    pub runc_version: String,
+    /// The version of control groups, `1` or `2`.
+    pub cgroup_version: String,
+    /// Whether containers can be limited in memory.
+    pub memory_limit: bool,
+    /// Whether containers can be limited in processor time.
+    pub cpu_limit: bool,
+    /// Whether containers can be limited in processes.
+    pub pids_limit: bool,
+    /// Its security options, such as `name=seccomp,profile=default`.
+    pub security_options: Vec<String>,
+    /// The directory it keeps images and containers in.
+    pub root_dir: PathBuf,
+    /// Its storage driver.
+    pub driver: String,
+    /// Names of the container runtimes it knows.
+    pub runtimes: Vec<String>,
+    /// The workers' images, and whether it has them.
+    pub images: Vec<(String, bool)>,
+}
+
+/// What the kernel says. A setting is `None` where the kernel has no such file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostFacts {
+    /// Whether the kernel has user namespaces at all.
+    pub user_namespaces: bool,
+    /// `user.max_user_namespaces`.
+    pub max_user_namespaces: Option<u64>,
+    /// `kernel.unprivileged_userns_clone`, which Debian's kernels have.
+    pub unprivileged_userns_clone: Option<u64>,
+    /// `kernel.apparmor_restrict_unprivileged_userns`, which Ubuntu's kernels have.
+    pub apparmor_restrict_userns: Option<u64>,
+    /// Files this process may open.
+    pub open_files: Option<u64>,
+    /// Memory in bytes.
+    pub memory: Option<u64>,
+}
+
+/// A directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    /// Its path.
+    pub path: PathBuf,
+    /// Whether files can be made in it, or the directory itself be made; else the reason.
+    pub writable: Result<(), String>,
+    /// Free bytes of its file system.
+    pub free: Option<u64>,
+}
+
+impl Facts {
+    /// Looks at the host for a configuration. Changes nothing; blocks for a moment.
+    pub fn gather(config: &Config, docker: Result<DockerFacts, String>) -> Self {
+        let docker_socket = config.docker.host.socket().to_owned();
+        Self {
+            socket: Socket::look(&docker_socket),
+            docker_root: docker.as_ref().ok().map(|docker| Directory::look(&docker.root_dir)),
+            docker,
+            host: HostFacts::look(Path::new("/proc")),
+            data_dir: Directory::look(&config.store.data_dir),
+            port: Port::look(config.server.listen),
+            tls: certificate(config),
+            needs: Needs {
+                listen: config.server.listen,
+                max_connections: config.server.max_connections,
+                max_workers: config.pool.max_workers,
+                worker_memory: config.worker.memory,
+                worker_cpus: config.worker.cpus,
+                sandbox: config.worker.sandbox,
+                runtime: config.docker.runtime.clone(),
+                docker_socket,
+                min_free: config.store.min_free,
+            },
+        }
+    }
+}
+
+fn certificate(config: &Config) -> Option<Result<(), String>> {
+    let (cert, key) = config.server.tls_cert.as_ref().zip(config.server.tls_key.as_ref())?;
+    Some(Tls::load(cert, key).map(drop).map_err(|error| error.to_string()))
+}
+
+impl Socket {
+    fn look(path: &Path) -> Self {
+        match UnixStream::connect(path).map_err(|error| error.kind()) {
+            Ok(_) => Self::Open,
+            Err(io::ErrorKind::NotFound) => Self::Missing,
+            Err(io::ErrorKind::PermissionDenied) => Self::Denied,
+            // A plain file refuses too.
+            Err(_) => match fs::metadata(path) {
+                Ok(file) if !file.file_type().is_socket() => Self::NotASocket,
+                _ => Self::Refused,
+            },
+        }
+    }
+}
+
+impl HostFacts {
+    fn look(proc: &Path) -> Self {
+        let number = |path: &str| fs::read_to_string(proc.join(path)).ok()?.trim().parse().ok();
+        let field = |path: &str, name: &str| -> Option<u64> {
+            let text = fs::read_to_string(proc.join(path)).ok()?;
+            let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+            match rest.split_whitespace().next()? {
+                "unlimited" => Some(u64::MAX),
+                number => number.parse().ok(),
+            }
+        };
+        Self {
+            user_namespaces: proc.join("self/ns/user").symlink_metadata().is_ok(),
+            max_user_namespaces: number("sys/user/max_user_namespaces"),
+            unprivileged_userns_clone: number("sys/kernel/unprivileged_userns_clone"),
+            apparmor_restrict_userns: number("sys/kernel/apparmor_restrict_unprivileged_userns"),
+            open_files: field("self/limits", "Max open files"),
+            memory: field("meminfo", "MemTotal:").map(|kib| kib.saturating_mul(1024)),
+        }
+    }
+}
+
+impl Directory {
+    fn look(path: &Path) -> Self {
+        // What is not there yet is judged by the nearest directory that is, in which it would be made.
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let nearest = absolute.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+        let writable = match nearest.is_dir() {
+            false => Err(format!("{} is not a directory", nearest.display())),
+            true => access(nearest, AccessFlags::W_OK | AccessFlags::X_OK)
+                .map_err(|error| format!("{}: {}", nearest.display(), error.desc())),
+        };
+        let free = statvfs(nearest).ok().map(|disk| disk.blocks_available().saturating_mul(disk.fragment_size()));
+        Self { path: path.to_owned(), writable, free }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{fs::PermissionsExt, net::UnixListener};
+
+    use super::*;
+
+    #[test]
+    fn a_socket_is_told_from_what_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("docker.sock");
+        assert_eq!(Socket::look(&path), Socket::Missing);
+        let listener = UnixListener::bind(&path).unwrap();
+        assert_eq!(Socket::look(&path), Socket::Open);
+        drop(listener);
+        assert_eq!(Socket::look(&path), Socket::Refused);
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        assert_eq!(Socket::look(&path), Socket::NotASocket);
+    }
+
+    #[test]
+    fn kernel_files_are_read_where_they_are() {
+        let proc = tempfile::tempdir().unwrap();
+        assert_eq!(HostFacts::look(proc.path()), HostFacts::default());
+        for (path, text) in [
+            ("sys/user/max_user_namespaces", "96\n"),
+            ("sys/kernel/unprivileged_userns_clone", "1\n"),
+            ("sys/kernel/apparmor_restrict_unprivileged_userns", "0\n"),
+            ("self/limits", "Limit  Soft Limit  Hard Limit  Units\nMax open files    1024   4096   files\n"),
+            ("self/ns/user", ""),
+            ("meminfo", "MemTotal:    2048 kB\n"),
+        ] {
+            let path = proc.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let expected = HostFacts {
+            user_namespaces: true,
+            max_user_namespaces: Some(96),
+            unprivileged_userns_clone: Some(1),
+            apparmor_restrict_userns: Some(0),
+            open_files: Some(1024),
+            memory: Some(2 << 20),
+        };
+        assert_eq!(HostFacts::look(proc.path()), expected);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_judged_by_where_it_would_be() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = Directory::look(&dir.path().join("a/b"));
+        assert_eq!(found.writable, Ok(()));
+        assert!(found.free.is_some());
+        assert!(!dir.path().join("a").exists());
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o500)).unwrap();
+        let locked = Directory::look(&dir.path().join("a"));
+        // Root may write everywhere.
+        assert_eq!(locked.writable.is_ok(), nix::unistd::geteuid().is_root());
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let blocked = Directory::look(&dir.path().join("file/b")).writable.unwrap_err();
+        assert!(blocked.ends_with("file is not a directory"), "{blocked}");
+    }
+}

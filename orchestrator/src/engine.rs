@@ -1,0 +1,210 @@
+//! The engines, and the identifiers that everything else passes around.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+/// A browser engine, by the name the API uses (`browser_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// Chromium, driven over DevTools and chromedriver.
+    Chromium,
+    /// Firefox, driven over WebDriver BiDi and geckodriver.
+    Firefox,
+    /// WebKitGTK, driven by WebKitWebDriver.
+    Webkit,
+}
+
+impl Engine {
+    /// Every engine the API can name.
+    pub const ALL: [Self; 3] = [Self::Chromium, Self::Firefox, Self::Webkit];
+
+    /// The name in JSON, labels and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Chromium => "chromium",
+            Self::Firefox => "firefox",
+            Self::Webkit => "webkit",
+        }
+    }
+
+    /// The protocol that `websocket_url` speaks for this engine.
+    #[must_use]
+    pub const fn protocol(self) -> &'static str {
+        match self {
+            Self::Chromium => "cdp",
+            Self::Firefox => "webdriver-bidi",
+            Self::Webkit => "webkit-inspector",
+        }
+    }
+
+    /// Whether a WebDriver client's `browserName` means this engine.
+    #[must_use]
+    pub fn is_browser_name(self, name: &str) -> bool {
+        let names: &[&str] = match self {
+            Self::Chromium => &["chrome", "chromium"],
+            Self::Firefox => &["firefox"],
+            Self::Webkit => &["webkit", "webkitgtk", "minibrowser", "safari"],
+        };
+        names.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Engine {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|engine| engine.as_str() == text).ok_or(())
+    }
+}
+
+/// Whether a browser paints on a display of its own or on none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// On the worker's own X display.
+    Headed,
+    /// On no display.
+    Headless,
+}
+
+impl Mode {
+    /// The mode that the API's `headless` flag asks for.
+    #[must_use]
+    pub const fn from_headless(headless: bool) -> Self {
+        if headless { Self::Headless } else { Self::Headed }
+    }
+
+    /// The name in labels and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Headed => "headed",
+            Self::Headless => "headless",
+        }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        [Self::Headed, Self::Headless].into_iter().find(|mode| mode.as_str() == text).ok_or(())
+    }
+}
+
+/// What one shelf of the pool holds: workers of one engine in one mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PoolKey {
+    /// The engine.
+    pub engine: Engine,
+    /// Headed or headless.
+    pub mode: Mode,
+}
+
+impl fmt::Display for PoolKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.engine.as_str(), self.mode.as_str())
+    }
+}
+
+/// `len` bytes from the operating system's generator, base64url without padding.
+///
+/// # Panics
+/// When the operating system has no randomness to give: nothing secure could follow.
+#[must_use]
+#[expect(clippy::expect_used, reason = "without randomness no id or key may be made")]
+pub fn random_text<const LEN: usize>() -> String {
+    let mut bytes = [0u8; LEN];
+    getrandom::fill(&mut bytes).expect("the operating system's random generator works");
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $bytes:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// A new random identifier.
+            #[must_use]
+            pub fn random() -> Self {
+                Self(format!(concat!($prefix, "{}"), random_text::<$bytes>()))
+            }
+
+            /// The identifier as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.to_owned())
+            }
+        }
+    };
+}
+
+id! {
+    /// A session: `ses_` and 128 random bits.
+    SessionId, "ses_", 16
+}
+id! {
+    /// A worker, which is also the tail of its container's name.
+    WorkerId, "w", 9
+}
+id! {
+    /// One HTTP request, for logs and error bodies.
+    RequestId, "req_", 9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for engine in Engine::ALL {
+            assert_eq!(engine.as_str().parse(), Ok(engine));
+            assert_eq!(serde_json::to_value(engine).unwrap(), engine.as_str());
+        }
+        assert_eq!("opera".parse::<Engine>(), Err(()));
+        assert_eq!("headless".parse(), Ok(Mode::Headless));
+    }
+
+    #[test]
+    fn session_ids_carry_128_bits_and_differ() {
+        let id = SessionId::random();
+        let tail = id.as_str().strip_prefix("ses_").unwrap();
+        assert_eq!(URL_SAFE_NO_PAD.decode(tail).unwrap().len(), 16);
+        assert_ne!(id, SessionId::random());
+    }
+
+    #[test]
+    fn browser_names_of_clients_are_known() {
+        assert!(Engine::Chromium.is_browser_name("chrome"));
+        assert!(Engine::Chromium.is_browser_name("Chromium"));
+        assert!(!Engine::Chromium.is_browser_name("firefox"));
+    }
+}

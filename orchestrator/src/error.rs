@@ -1,0 +1,391 @@
+//! The one error type that leaves the daemon's inner layers.
+//!
+//! Each variant knows its code, its HTTP status and whose fault it is. `Display` is what the client may read; what
+//! only the operator may read travels as `source` and goes to the log. `http::reply` turns it into a response, in REST
+//! form or in W3C WebDriver form.
+
+use std::time::Duration;
+
+use fantoccini::error::ErrorStatus;
+use http::StatusCode;
+
+use crate::store::StoreError;
+
+/// Whose fault an error is: decides how it is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// The request was wrong or came at a wrong time.
+    Client,
+    /// A container or the browser in it failed.
+    Worker,
+    /// The daemon, its store or its container runtime failed.
+    Daemon,
+}
+
+/// A cause that only the log may show.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Everything that can go wrong, as the client sees it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The body is not the JSON that the route takes.
+    #[error("{message}")]
+    InvalidBody {
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A field has a wrong type or value.
+    #[error("{message}")]
+    InvalidField {
+        /// The field's path, as in `settings.viewport.width`.
+        field: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A field that the route does not have.
+    #[error("unknown field `{field}`: {message}")]
+    UnknownField {
+        /// The field's path.
+        field: String,
+        /// Which fields there are.
+        message: String,
+    },
+    /// A field that the contract has and this build, or this pool, does not serve.
+    #[error("{message}")]
+    NotSupported {
+        /// The field's path.
+        field: String,
+        /// What is not there, and what to do instead.
+        message: String,
+    },
+    /// A capability that would weaken the worker's isolation, or that names another browser.
+    #[error("capability {capability}: {message}")]
+    Capability {
+        /// The capability or argument, as the client wrote it.
+        capability: String,
+        /// Why it is refused.
+        message: String,
+    },
+    /// No key was sent.
+    #[error("no key: send it in the header `service-secret-key`")]
+    MissingKey,
+    /// The key is unknown, revoked or malformed.
+    #[error("the key in `service-secret-key` is not valid: list the valid ones with `warmpool key list`")]
+    InvalidKey,
+    /// The token in a session's URL is wrong.
+    #[error("the token in the URL does not open this session: use the URL that its create call returned")]
+    InvalidToken,
+    /// The Host header names a host that this daemon is not.
+    #[error("host `{host}` is not served here: add it to `server.allowed_hosts`, or set `server.public_url`")]
+    ForeignHost {
+        /// The host that was sent.
+        host: String,
+    },
+    /// A web page of another origin sent the request.
+    #[error("origin `{origin}` may not call this service: add it to `server.allowed_origins`")]
+    ForeignOrigin {
+        /// The origin that was sent.
+        origin: String,
+    },
+    /// No route has this path.
+    #[error("there is no {method} {path} here")]
+    UnknownPath {
+        /// The request's method.
+        method: String,
+        /// The request's path.
+        path: String,
+    },
+    /// The path exists, the method does not.
+    #[error("{method} is not allowed on this path")]
+    MethodNotAllowed {
+        /// The request's method.
+        method: String,
+    },
+    /// There is no such session, or it is another key's.
+    #[error("no session `{id}`: it is unknown, or belongs to another key")]
+    UnknownSession {
+        /// The id that was sent.
+        id: String,
+    },
+    /// The session is over.
+    #[error("session `{id}` has ended: {status} ({reason})")]
+    SessionEnded {
+        /// The session.
+        id: String,
+        /// How it ended.
+        status: &'static str,
+        /// Why it ended.
+        reason: String,
+    },
+    /// No such file in the session.
+    #[error("no file `{name}` in this session: GET the folder for a list")]
+    UnknownFile {
+        /// The file's name.
+        name: String,
+    },
+    /// The route is a websocket and the request is not an upgrade.
+    #[error("this path is a websocket: connect with a websocket client")]
+    UpgradeRequired,
+    /// The session is in a state that does not allow this.
+    #[error("{message}")]
+    Conflict {
+        /// What is in the way.
+        message: String,
+    },
+    /// The body is longer than the limit.
+    #[error("the body is longer than {limit} bytes: send less, or raise `{setting}`")]
+    BodyTooLarge {
+        /// The limit, in bytes.
+        limit: u64,
+        /// The setting that holds the limit.
+        setting: &'static str,
+    },
+    /// A body of another type than JSON.
+    #[error("send the body as `Content-Type: application/json`")]
+    MediaType,
+    /// The waiting room is full.
+    #[error("all {sessions} sessions are in use and {waiting} callers wait already: try again later")]
+    QueueFull {
+        /// The maximum number of sessions.
+        sessions: usize,
+        /// How many wait.
+        waiting: usize,
+    },
+    /// The key has as many sessions as it may have.
+    #[error("this key has {limit} sessions, running or asked for, and may not have more: end one first")]
+    KeyLimit {
+        /// `session.max_per_key`.
+        limit: usize,
+    },
+    /// The session has as many sockets as it may have.
+    #[error("this session has {limit} sockets open already: close one first")]
+    SocketLimit {
+        /// `relay.max_sockets`.
+        limit: usize,
+    },
+    /// No worker came free in time.
+    #[error("no browser came free within {} seconds: try again later", waited.as_secs())]
+    NoWorker {
+        /// How long the request waited.
+        waited: Duration,
+    },
+    /// The daemon is going down.
+    #[error("the service is shutting down and takes no new sessions")]
+    Draining,
+    /// The container runtime does not answer.
+    #[error("the container runtime cannot be reached at the moment: try again later")]
+    RuntimeDown,
+    /// The disk is nearly full.
+    #[error("the disk is nearly full, so nothing new can be recorded: free space under the data directory")]
+    DiskNearlyFull,
+    /// The session's worker, browser or driver failed.
+    #[error("{message}")]
+    Worker {
+        /// What failed.
+        message: String,
+        /// The cause, for the log.
+        #[source]
+        source: Option<Cause>,
+    },
+    /// The driver did not answer in time.
+    #[error("the browser did not answer within {} seconds", after.as_secs())]
+    WorkerTimeout {
+        /// How long the daemon waited.
+        after: Duration,
+    },
+    /// A part of the contract that this build does not have.
+    #[error("{message}")]
+    NotBuilt {
+        /// What is missing.
+        message: String,
+    },
+    /// A fault of the daemon itself.
+    #[error("internal error: the log has the cause under this request id")]
+    Internal {
+        /// The cause, for the log.
+        #[source]
+        source: Cause,
+    },
+}
+
+impl Error {
+    /// A wrong value in `field`.
+    pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::InvalidField { field: field.into(), message: message.into() }
+    }
+
+    /// A failure of the session's worker.
+    pub fn worker(message: impl Into<String>, source: impl Into<Cause>) -> Self {
+        Self::Worker { message: message.into(), source: Some(source.into()) }
+    }
+
+    /// A failure of the daemon itself.
+    pub fn internal(source: impl Into<Cause>) -> Self {
+        Self::Internal { source: source.into() }
+    }
+
+    /// The code that programs match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidBody { .. } => "invalid_body",
+            Self::InvalidField { .. } => "invalid_field",
+            Self::UnknownField { .. } => "unknown_field",
+            Self::NotSupported { .. } => "not_supported",
+            Self::Capability { .. } => "capability_refused",
+            Self::MissingKey => "missing_key",
+            Self::InvalidKey => "invalid_key",
+            Self::InvalidToken => "invalid_token",
+            Self::ForeignHost { .. } => "foreign_host",
+            Self::ForeignOrigin { .. } => "foreign_origin",
+            Self::UnknownPath { .. } => "unknown_path",
+            Self::MethodNotAllowed { .. } => "method_not_allowed",
+            Self::UnknownSession { .. } => "unknown_session",
+            Self::SessionEnded { .. } => "session_ended",
+            Self::UnknownFile { .. } => "unknown_file",
+            Self::UpgradeRequired => "upgrade_required",
+            Self::Conflict { .. } => "conflict",
+            Self::BodyTooLarge { .. } => "body_too_large",
+            Self::MediaType => "unsupported_media_type",
+            Self::QueueFull { .. } => "queue_full",
+            Self::KeyLimit { .. } => "key_limit",
+            Self::SocketLimit { .. } => "socket_limit",
+            Self::NoWorker { .. } => "no_worker",
+            Self::Draining => "draining",
+            Self::RuntimeDown => "runtime_down",
+            Self::DiskNearlyFull => "disk_nearly_full",
+            Self::Worker { .. } => "worker_failed",
+            Self::WorkerTimeout { .. } => "worker_timeout",
+            Self::NotBuilt { .. } => "not_built",
+            Self::Internal { .. } => "internal",
+        }
+    }
+
+    /// The HTTP status of the REST form.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        match self {
+            Self::InvalidBody { .. }
+            | Self::InvalidField { .. }
+            | Self::UnknownField { .. }
+            | Self::NotSupported { .. }
+            | Self::Capability { .. } => StatusCode::BAD_REQUEST,
+            Self::MissingKey | Self::InvalidKey | Self::InvalidToken => StatusCode::UNAUTHORIZED,
+            Self::ForeignHost { .. } | Self::ForeignOrigin { .. } => StatusCode::FORBIDDEN,
+            Self::UnknownPath { .. }
+            | Self::UnknownSession { .. }
+            | Self::SessionEnded { .. }
+            | Self::UnknownFile { .. } => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
+            Self::Conflict { .. } => StatusCode::CONFLICT,
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::QueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::NoWorker { .. } | Self::Draining | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::DiskNearlyFull => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Worker { .. } => StatusCode::BAD_GATEWAY,
+            Self::WorkerTimeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::NotBuilt { .. } => StatusCode::NOT_IMPLEMENTED,
+            Self::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The W3C error that a WebDriver client sees; it carries a status of its own.
+    #[must_use]
+    pub const fn webdriver(&self) -> ErrorStatus {
+        match self {
+            Self::InvalidBody { .. }
+            | Self::InvalidField { .. }
+            | Self::UnknownField { .. }
+            | Self::NotSupported { .. }
+            | Self::BodyTooLarge { .. }
+            | Self::MediaType => ErrorStatus::InvalidArgument,
+            Self::Capability { .. } | Self::Conflict { .. } => ErrorStatus::SessionNotCreated,
+            Self::InvalidToken | Self::UnknownSession { .. } | Self::SessionEnded { .. } => {
+                ErrorStatus::InvalidSessionId
+            }
+            Self::UnknownPath { .. } => ErrorStatus::UnknownPath,
+            Self::MethodNotAllowed { .. } => ErrorStatus::UnknownMethod,
+            Self::WorkerTimeout { .. } => ErrorStatus::Timeout,
+            Self::MissingKey
+            | Self::InvalidKey
+            | Self::ForeignHost { .. }
+            | Self::ForeignOrigin { .. }
+            | Self::UnknownFile { .. }
+            | Self::UpgradeRequired
+            | Self::QueueFull { .. }
+            | Self::KeyLimit { .. }
+            | Self::SocketLimit { .. }
+            | Self::NoWorker { .. }
+            | Self::Draining
+            | Self::RuntimeDown
+            | Self::DiskNearlyFull
+            | Self::Worker { .. }
+            | Self::NotBuilt { .. }
+            | Self::Internal { .. } => ErrorStatus::UnknownError,
+        }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn blame(&self) -> Blame {
+        match self {
+            Self::Worker { .. } | Self::WorkerTimeout { .. } => Blame::Worker,
+            Self::RuntimeDown | Self::DiskNearlyFull | Self::NotBuilt { .. } | Self::Internal { .. } => Blame::Daemon,
+            _ => Blame::Client,
+        }
+    }
+
+    /// The field or capability to look at, where there is one.
+    #[must_use]
+    pub fn named_field(&self) -> Option<&str> {
+        match self {
+            Self::InvalidField { field, .. } | Self::UnknownField { field, .. } | Self::NotSupported { field, .. } => {
+                Some(field)
+            }
+            Self::Capability { capability, .. } => Some(capability),
+            _ => None,
+        }
+    }
+
+    /// When the same request is worth trying again.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::QueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => Some(Duration::from_secs(5)),
+            Self::NoWorker { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
+            Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::DiskNearlyFull { .. } => Self::DiskNearlyFull,
+            other => Self::internal(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_reads_never_shows_the_cause() {
+        let error = Error::worker("the browser's driver failed", "connect 172.18.0.4:8400 refused");
+        assert!(!error.to_string().contains("172.18"));
+        let error = Error::internal("sled: /var/lib/warmpool/db");
+        assert!(!error.to_string().contains("sled"));
+    }
+
+    #[test]
+    fn waiting_errors_say_when_to_come_back() {
+        for error in [Error::QueueFull { sessions: 1, waiting: 1 }, Error::Draining, Error::RuntimeDown] {
+            assert!(error.retry_after().is_some(), "{error}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The address under which this client sees the service, for the URLs in replies.
+
+use std::net::SocketAddr;
+
+use axum::extract::FromRequestParts;
+use http::header::HOST;
+use http::request::Parts;
+use url::Url;
+
+use super::App;
+use crate::error::Error;
+use crate::session::Session;
+
+/// The connection a request came on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer {
+    /// The other end.
+    pub(super) address: SocketAddr,
+    /// Whether it is encrypted.
+    pub(super) secure: bool,
+}
+
+/// Scheme, host and port as the client uses them.
+#[derive(Debug, Clone)]
+pub(super) struct Base {
+    secure: bool,
+    host: String,
+}
+
+impl FromRequestParts<App> for Base {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        if let Some(public) = &app.config.server.public_url {
+            return Ok(Self::of_url(public));
+        }
+        let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let peer = parts.extensions.get::<Peer>().copied();
+        let believed = peer.is_some_and(|peer| app.config.trusts_proxy(peer.address.ip()));
+        let forwarded = |name: &str| header(name).filter(|_| believed);
+        let secure = match forwarded("x-forwarded-proto") {
+            Some(scheme) => scheme.eq_ignore_ascii_case("https"),
+            None => peer.is_some_and(|peer| peer.secure),
+        };
+        let host = forwarded("x-forwarded-host").or_else(|| header(HOST.as_str()));
+        // The guard has let it through, so it is one of our names.
+        Ok(Self { secure, host: host.unwrap_or("localhost").to_owned() })
+    }
+}
+
+impl Base {
+    fn of_url(url: &Url) -> Self {
+        let host = url.host_str().unwrap_or("localhost");
+        let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        Self { secure: url.scheme() == "https", host }
+    }
+
+    fn http(&self) -> String {
+        format!("{}://{}", if self.secure { "https" } else { "http" }, self.host)
+    }
+
+    fn ws(&self) -> String {
+        format!("{}://{}", if self.secure { "wss" } else { "ws" }, self.host)
+    }
+
+    /// The session's DevTools websocket.
+    pub(super) fn websocket_url(&self, session: &Session) -> String {
+        format!("{}/sessions/{}/devtools?token={}", self.ws(), session.id, session.token())
+    }
+
+    /// The session's live view.
+    pub(super) fn livestream_url(&self, session: &Session) -> String {
+        format!("{}/sessions/{}/stream?token={}", self.http(), session.id, session.view_token())
+    }
+
+    /// The session's WebDriver address. It ends in a slash because some clients (fantoccini) resolve `session` against
+    /// it as a browser would; those that append `/session` are served too, see [`single_slash`].
+    pub(super) fn connect_url(&self, session: &Session) -> String {
+        format!("{}/sessions/{}/webdriver/{}/", self.http(), session.id, session.token())
+    }
+
+    /// The session's BiDi websocket, up to the driver's own session id.
+    pub(super) fn bidi_url(&self, session: &Session) -> String {
+        format!("{}/sessions/{}/bidi/{}", self.ws(), session.id, session.token())
+    }
+}
+
+/// The path of a WebDriver request without the second slash that appending to a `connect_url` leaves; `None` when there
+/// is nothing to mend.
+pub(super) fn single_slash(path: &str) -> Option<String> {
+    let (before, after) = path.split_once("/webdriver/")?;
+    let (token, rest) = after.split_once("//")?;
+    let mends = !token.is_empty() && !token.contains('/');
+    mends.then(|| format!("{before}/webdriver/{token}/{}", rest.trim_start_matches('/')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_slash_behind_the_token_is_mended() {
+        let mended = single_slash("/sessions/s/webdriver/T//session/1/url");
+        assert_eq!(mended.as_deref(), Some("/sessions/s/webdriver/T/session/1/url"));
+        for path in ["/sessions/s/webdriver/T/session/1//x", "/sessions//s/files", "/sessions/s/webdriver//session"] {
+            assert_eq!(single_slash(path), None, "{path}");
+        }
+    }
+}

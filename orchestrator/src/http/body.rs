@@ -1,0 +1,111 @@
+//! Reading JSON bodies, so that what is wrong with them is said by field.
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+
+/// Reads a body of at most `limit` bytes; `setting` is the limit's name.
+pub(super) async fn read(body: Body, limit: u64, setting: &'static str) -> Result<Bytes, Error> {
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    match Limited::new(body, most).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Error::BodyTooLarge { limit, setting }),
+        Err(_) => Err(Error::InvalidBody { message: "the body broke off".to_owned() }),
+    }
+}
+
+/// Reads a JSON object; no body means an empty one.
+pub(super) async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body, limit: u64) -> Result<T, Error> {
+    let bytes = read(body, limit, "server.max_body").await?;
+    if bytes.is_empty() {
+        return parse(b"{}");
+    }
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return Err(Error::MediaType);
+    }
+    parse(&bytes)
+}
+
+/// Parses JSON; an error names the field by its path.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    let mut source = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut source).map_err(|error| {
+        let path = error.path().to_string();
+        let cause = error.into_inner();
+        if cause.is_syntax() || cause.is_eof() || cause.is_io() {
+            return Error::InvalidBody { message: format!("the body is not valid JSON: {cause}") };
+        }
+        describe(&path, &cause.to_string())
+    })?;
+    source.end().map_err(|error| Error::InvalidBody { message: format!("the body is not valid JSON: {error}") })?;
+    Ok(value)
+}
+
+/// serde says `unknown field `x`, expected …` at the parent's path, and everything else at the field's own.
+fn describe(path: &str, cause: &str) -> Error {
+    let message = cause.split(" at line ").next().unwrap_or(cause).to_owned();
+    if let Some(rest) = message.strip_prefix("unknown field `") {
+        let (name, rest) = rest.split_once('`').unwrap_or((rest, ""));
+        // Some versions report the field's own path, some its parent's.
+        let field = match path {
+            "." => name.to_owned(),
+            path if path == name || path.ends_with(&format!(".{name}")) => path.to_owned(),
+            path => format!("{path}.{name}"),
+        };
+        return Error::UnknownField { field, message: rest.trim_start_matches([',', ' ']).to_owned() };
+    }
+    if path == "." {
+        return Error::InvalidBody { message: format!("the body must be a JSON object: {message}") };
+    }
+    Error::field(path, format!("`{path}`: {message}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Outer {
+        number: Option<u32>,
+        inner: Option<Inner>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        #[expect(dead_code, reason = "only its parsing matters")]
+        width: u32,
+    }
+
+    fn field_of(text: &str) -> String {
+        let error = parse::<Outer>(text.as_bytes()).unwrap_err();
+        error.named_field().map_or_else(|| error.code().to_owned(), str::to_owned)
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        assert_eq!(field_of(r#"{"number": "x"}"#), "number");
+        assert_eq!(field_of(r#"{"inner": {"width": -1}}"#), "inner.width");
+        assert_eq!(field_of(r#"{"wrong": 1}"#), "wrong");
+        assert_eq!(field_of(r#"{"inner": {"width": 1, "wrong": 1}}"#), "inner.wrong");
+    }
+
+    #[test]
+    fn what_is_no_object_is_an_invalid_body() {
+        for text in ["{", "[1]", "3", "{} x", r#""text""#] {
+            assert_eq!(field_of(text), "invalid_body", "{text}");
+        }
+        assert!(parse::<Outer>(b"{}").unwrap().number.is_none());
+        assert!(parse::<Outer>(br#"{"number": null, "inner": null}"#).unwrap().inner.is_none());
+    }
+}

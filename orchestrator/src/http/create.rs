@@ -1,0 +1,294 @@
+//! The two create endpoints: what a body may say, and what the reply says.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::App;
+use super::auth::Caller;
+use super::base::Base;
+use super::body;
+use super::reply::json_reply;
+use crate::config::Config;
+use crate::engine::{Engine, Mode};
+use crate::error::Error;
+use crate::session::{Kind, Options, Status};
+use crate::worker::{Launch, Viewport};
+
+/// The longest page address, in bytes: a record must fit into the store.
+const MAX_URL: usize = 16 << 10;
+/// The longest passcode, app name or user agent, in bytes.
+const MAX_TEXT: usize = 1024;
+/// The most locales.
+const MAX_LOCALES: usize = 16;
+/// The sides of a viewport, in CSS pixels.
+const VIEWPORT: std::ops::RangeInclusive<u32> = 1..=10_000;
+
+/// The body of both endpoints. Every member may be left out or null.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct CreateRequest {
+    service_passcode: Option<String>,
+    app_name: Option<String>,
+    url: Option<String>,
+    browser_type: Option<Engine>,
+    settings: Option<Settings>,
+    advanced: Option<Advanced>,
+    headless: Option<bool>,
+    session_timeout: Option<u64>,
+    idle_timeout: Option<u64>,
+    keep_alive: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Settings {
+    locales: Option<Vec<String>>,
+    user_agent: Option<String>,
+    viewport: Option<Viewport>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Advanced {
+    block_ads: Option<bool>,
+    solve_captchas: Option<bool>,
+    proxy: Option<Value>,
+}
+
+/// `POST /sessions/create`
+pub(super) async fn devtools(
+    State(app): State<App>,
+    Caller(key): Caller,
+    base: Base,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let request: CreateRequest = body::json(&headers, body, app.config.server.max_body.bytes()).await?;
+    let options = options(request, Kind::DevTools, &app.config)?;
+    let created = app.sessions.create(key, options).await?;
+    let Some(session) = created.confirm() else { return Err(Error::Draining) };
+    let mut reply = json!({
+        "session_id": session.id,
+        "websocket_url": base.websocket_url(&session),
+        "livestream_url": base.livestream_url(&session),
+        "status": session.status(),
+        "protocol": session.options.engine.protocol(),
+    });
+    add_warnings(&mut reply, &session.warnings);
+    Ok(json_reply(StatusCode::OK, &reply))
+}
+
+/// `POST /sessions/webdriver/create`
+pub(super) async fn webdriver(
+    State(app): State<App>,
+    Caller(key): Caller,
+    base: Base,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let request: CreateRequest = body::json(&headers, body, app.config.server.max_body.bytes()).await?;
+    let options = options(request, Kind::WebDriver, &app.config)?;
+    let created = app.sessions.create(key, options).await?;
+    let Some(session) = created.confirm() else { return Err(Error::Draining) };
+    let mut reply = json!({
+        "session_id": session.id,
+        "status": Status::of_webdriver(session.status()),
+        "connect_url": base.connect_url(&session),
+    });
+    add_warnings(&mut reply, &session.warnings);
+    Ok(json_reply(StatusCode::OK, &reply))
+}
+
+fn add_warnings(reply: &mut Value, warnings: &[String]) {
+    if !warnings.is_empty() {
+        reply["warnings"] = json!(warnings);
+    }
+}
+
+/// Checks a body and fills in the defaults.
+fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Options, Error> {
+    if kind == Kind::DevTools && request.app_name.is_some() {
+        let message = "only POST /sessions/webdriver/create has it".to_owned();
+        return Err(Error::UnknownField { field: "app_name".to_owned(), message });
+    }
+    refuse_unbuilt(&request.advanced.unwrap_or_default(), kind)?;
+    let engine = request.browser_type.unwrap_or(Engine::Chromium);
+    if engine != Engine::Chromium {
+        let message = format!("`browser_type`: {engine} is not in this pool: use chromium");
+        return Err(Error::NotSupported { field: "browser_type".to_owned(), message });
+    }
+    let settings = request.settings.unwrap_or_default();
+    let launch = Launch {
+        url: Some(page(request.url, config)?),
+        locales: settings.locales.map(locales).transpose()?,
+        user_agent: settings.user_agent.map(user_agent).transpose()?,
+        viewport: settings.viewport.map(viewport).transpose()?,
+    };
+    let longest = config.session.max_timeout.as_secs();
+    let seconds = |field: &str, value: u64| match value {
+        value if (1..=longest).contains(&value) => Ok(value),
+        _ => Err(Error::field(field, format!("`{field}` must be from 1 to {longest} seconds"))),
+    };
+    let default_timeout = config.session.default_timeout.as_secs();
+    let session_timeout =
+        request.session_timeout.map_or(Ok(default_timeout), |value| seconds("session_timeout", value))?;
+    let idle_timeout = request.idle_timeout.map(|value| seconds("idle_timeout", value)).transpose()?;
+    Ok(Options {
+        kind,
+        engine,
+        mode: Mode::from_headless(request.headless.unwrap_or(false)),
+        launch,
+        session_timeout,
+        idle_timeout: idle_timeout.or_else(|| config.session.idle_timeout.map(|idle| idle.as_secs())),
+        keep_alive: request.keep_alive.unwrap_or(false),
+        service_passcode: short("service_passcode", request.service_passcode)?,
+        app_name: short("app_name", request.app_name)?,
+    })
+}
+
+/// What the contract has and this release does not, is refused and never silently left out.
+fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Error> {
+    let unbuilt = |name: &str| {
+        let field = format!("advanced.{name}");
+        let message = format!("`{field}` is not part of this release: leave it out, or set it to false or null");
+        Err(Error::NotSupported { field, message })
+    };
+    if advanced.block_ads == Some(true) {
+        return unbuilt("block_ads");
+    }
+    if advanced.solve_captchas == Some(true) {
+        return unbuilt("solve_captchas");
+    }
+    let wrong_type =
+        |right: &str| Err(Error::field("advanced.proxy", format!("`advanced.proxy` must be {right} here")));
+    match (&advanced.proxy, kind) {
+        (None | Some(Value::Null), _) | (Some(Value::Bool(false)), Kind::WebDriver) => Ok(()),
+        (Some(Value::Bool(true)), Kind::WebDriver) | (Some(Value::Object(_)), Kind::DevTools) => unbuilt("proxy"),
+        (Some(_), Kind::WebDriver) => wrong_type("a boolean"),
+        (Some(_), Kind::DevTools) => wrong_type("an object"),
+    }
+}
+
+/// The page to open: only what a client could open by itself, and nothing of the container's own.
+fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
+    let Some(text) = url else { return Ok(config.session.default_url.to_string()) };
+    let wrong = |message: &str| Err(Error::field("url", format!("`url` {message}")));
+    if text.len() > MAX_URL {
+        return wrong("is too long");
+    }
+    match Url::parse(&text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https" | "data") || url.as_str() == "about:blank" => Ok(url.into()),
+        Ok(_) => wrong("must be http, https or data, or about:blank"),
+        Err(error) => wrong(&format!("is not a URL: {error}")),
+    }
+}
+
+fn locales(tags: Vec<String>) -> Result<Vec<String>, Error> {
+    if tags.is_empty() || tags.len() > MAX_LOCALES {
+        return Err(Error::field("settings.locales", format!("`settings.locales` must hold 1 to {MAX_LOCALES} tags")));
+    }
+    for (index, tag) in tags.iter().enumerate() {
+        if !is_locale(tag) {
+            let field = format!("settings.locales[{index}]");
+            let message = format!("`{field}` is not a locale tag such as en-US");
+            return Err(Error::InvalidField { field, message });
+        }
+    }
+    Ok(tags)
+}
+
+/// A language of two or three letters, and subtags of two to eight letters or digits (RFC 5646 without the rarities).
+fn is_locale(tag: &str) -> bool {
+    let mut parts = tag.split('-');
+    let language = parts.next().unwrap_or_default();
+    matches!(language.len(), 2 | 3)
+        && language.bytes().all(|byte| byte.is_ascii_alphabetic())
+        && tag.len() <= 35
+        && parts.all(|part| matches!(part.len(), 2..=8) && part.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+/// A user agent is a header's value: nothing in it may end the header.
+fn user_agent(text: String) -> Result<String, Error> {
+    let printable = text.bytes().all(|byte| matches!(byte, 0x20..=0x7E));
+    if printable && !text.trim().is_empty() && text.len() <= MAX_TEXT {
+        return Ok(text);
+    }
+    let message = format!("`settings.user_agent` must be 1 to {MAX_TEXT} printable ASCII characters");
+    Err(Error::field("settings.user_agent", message))
+}
+
+fn viewport(viewport: Viewport) -> Result<Viewport, Error> {
+    for (name, side) in [("width", viewport.width), ("height", viewport.height)] {
+        if !VIEWPORT.contains(&side) {
+            let field = format!("settings.viewport.{name}");
+            let message = format!("`{field}` must be from {} to {} pixels", VIEWPORT.start(), VIEWPORT.end());
+            return Err(Error::InvalidField { field, message });
+        }
+    }
+    Ok(viewport)
+}
+
+fn short(field: &str, text: Option<String>) -> Result<Option<String>, Error> {
+    match text {
+        Some(text) if text.len() > MAX_TEXT => {
+            Err(Error::field(field, format!("`{field}` may have {MAX_TEXT} bytes at most")))
+        }
+        text => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Flags, Host};
+
+    fn check(body: Value, kind: Kind) -> Result<Options, Error> {
+        let host = Host { memory: 8 << 30, cores: 2, root: false };
+        let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+        options(serde_json::from_value(body).unwrap(), kind, &config)
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_contract() {
+        let nulls = json!({"url": null, "browser_type": null, "settings": null, "advanced": null, "headless": null,
+            "session_timeout": null, "service_passcode": null});
+        for body in [json!({}), nulls] {
+            let options = check(body, Kind::DevTools).unwrap();
+            assert_eq!(options.engine, Engine::Chromium);
+            assert_eq!(options.mode, Mode::Headed);
+            assert_eq!(options.session_timeout, 300);
+            assert_eq!(options.launch.url.as_deref(), Some("https://www.google.com/"));
+        }
+    }
+
+    #[test]
+    fn faults_name_their_field() {
+        for (body, field) in [
+            (json!({"session_timeout": 0}), "session_timeout"),
+            (json!({"session_timeout": 86_401}), "session_timeout"),
+            (json!({"url": "file:///etc/passwd"}), "url"),
+            (json!({"url": "nonsense"}), "url"),
+            (json!({"url": "chrome://settings"}), "url"),
+            (json!({"browser_type": "firefox"}), "browser_type"),
+            (json!({"settings": {"locales": []}}), "settings.locales"),
+            (json!({"settings": {"locales": ["en-US", "x"]}}), "settings.locales[1]"),
+            (json!({"settings": {"user_agent": "a\r\nX-Evil: 1"}}), "settings.user_agent"),
+            (json!({"settings": {"viewport": {"width": 0, "height": 1}}}), "settings.viewport.width"),
+            (json!({"advanced": {"block_ads": true}}), "advanced.block_ads"),
+            (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
+            (json!({"advanced": {"proxy": {"country": "de"}}}), "advanced.proxy"),
+            (json!({"advanced": {"proxy": true}}), "advanced.proxy"),
+            (json!({"app_name": "x"}), "app_name"),
+        ] {
+            let error = check(body.clone(), Kind::DevTools).unwrap_err();
+            assert_eq!(error.named_field(), Some(field), "{body}");
+            assert_eq!(error.status(), StatusCode::BAD_REQUEST);
+        }
+        assert!(check(json!({"app_name": "x", "advanced": {"proxy": false}}), Kind::WebDriver).is_ok());
+    }
+}

@@ -1,0 +1,84 @@
+//! Websockets of a session: DevTools and BiDi.
+
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use tracing::Instrument as _;
+
+use super::App;
+use crate::error::Error;
+use crate::relay;
+use crate::session::Session;
+
+/// The token in a websocket's URL.
+#[derive(Deserialize)]
+pub(super) struct Token {
+    #[serde(default)]
+    token: String,
+}
+
+/// `GET /sessions/<id>/devtools?token=…`: the browser's own target.
+pub(super) async fn browser(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Query(Token { token }): Query<Token>,
+    request: Request,
+) -> Result<Response, Error> {
+    let session = app.sessions.live(&id)?;
+    session.check_token(&token)?;
+    connect(&app, session, "/devtools", request).await
+}
+
+/// `GET /sessions/<id>/devtools/<kind>/<target>?token=…`: one page or worker.
+pub(super) async fn target(
+    State(app): State<App>,
+    Path((id, target)): Path<(String, String)>,
+    Query(Token { token }): Query<Token>,
+    request: Request,
+) -> Result<Response, Error> {
+    let session = app.sessions.live(&id)?;
+    session.check_token(&token)?;
+    if !target.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_')) {
+        return Err(Error::UnknownPath { method: "GET".to_owned(), path: "target in this browser".to_owned() });
+    }
+    connect(&app, session, &format!("/devtools/{target}"), request).await
+}
+
+/// `GET /sessions/<id>/bidi/<token>/<driver session>`: WebDriver BiDi, from the driver.
+pub(super) async fn bidi(
+    State(app): State<App>,
+    Path((id, token, driver)): Path<(String, String, String)>,
+    request: Request,
+) -> Result<Response, Error> {
+    let session = app.sessions.live(&id)?;
+    session.check_token(&token)?;
+    crate::webdriver::check_id(&session, &driver)?;
+    connect(&app, session, &format!("/bidi/session/{driver}"), request).await
+}
+
+async fn connect(
+    app: &App,
+    session: std::sync::Arc<Session>,
+    path: &str,
+    mut request: Request,
+) -> Result<Response, Error> {
+    let upgrade = hyper::upgrade::on(&mut request);
+    let (headers, relay) = relay::open(&session, &app.config, path, request.headers()).await?;
+    if relay.is_first() {
+        // The reconnect window must hold after a restart too.
+        let (app, session) = (app.clone(), std::sync::Arc::clone(&session));
+        app.drain.clone().spawn(async move { app.sessions.note(&session).await });
+    }
+    let work = async move {
+        match upgrade.await {
+            Ok(client) => relay.run(TokioIo::new(client)).await,
+            Err(error) => tracing::debug!(%error, "the client left before its websocket was open"),
+        }
+    };
+    app.drain.spawn(work.instrument(tracing::info_span!("relay", session = %session.id)));
+    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
+    *response.headers_mut() = headers;
+    Ok(response)
+}

@@ -1,0 +1,137 @@
+//! What every request passes: an id and a span, and the checks that keep foreign web pages out.
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{HOST, HeaderName, ORIGIN};
+use http::{HeaderMap, HeaderValue};
+use tracing::Instrument as _;
+use url::{Host, Url};
+
+use super::App;
+use super::base::Peer;
+use super::reply::REQUEST;
+use crate::config::Config;
+use crate::engine::RequestId;
+use crate::error::Error;
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Runs a request under an id of its own, after checking Host and Origin.
+pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let id = RequestId::random();
+    let span = tracing::info_span!("request", id = %id, method = %request.method(), route = route(&request));
+    let header = HeaderValue::try_from(id.as_str());
+    let work = async {
+        let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure);
+        match check(&app.config, request.headers(), secure) {
+            Ok(()) => next.run(request).await,
+            Err(error) => error.into_response(),
+        }
+    };
+    let mut response = REQUEST.scope(id, work.instrument(span)).await;
+    if let Ok(header) = header {
+        response.headers_mut().insert(X_REQUEST_ID, header);
+    }
+    response
+}
+
+/// The path with what may be secret in it left out.
+fn route(request: &Request) -> String {
+    let mut parts = request.uri().path().split('/').skip(1).take(3);
+    let (first, second, third) = (parts.next(), parts.next(), parts.next());
+    [first, second, third].into_iter().flatten().fold(String::new(), |path, part| format!("{path}/{part}"))
+}
+
+/// Whether a browser could not have been led here by a page of somebody else.
+///
+/// A name that is not ours in `Host` is what DNS rebinding sends; an address is not, since a page that can make the
+/// browser say it is already served from it. `Origin` is sent by web pages only: they must be ours.
+fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error> {
+    let host = headers.get(HOST).map_or(Ok(""), HeaderValue::to_str).unwrap_or("?");
+    if !host_is_ours(config, host) {
+        return Err(Error::ForeignHost { host: host.chars().take(100).collect() });
+    }
+    for origin in headers.get_all(ORIGIN) {
+        let origin = origin.to_str().unwrap_or("?");
+        if !origin_is_ours(config, origin, host, secure) {
+            return Err(Error::ForeignOrigin { origin: origin.chars().take(100).collect() });
+        }
+    }
+    Ok(())
+}
+
+fn host_is_ours(config: &Config, host: &str) -> bool {
+    let Ok(url) = Url::parse(&format!("http://{host}/")) else { return false };
+    if url.username() != "" || url.password().is_some() || url.path() != "/" || url.query().is_some() {
+        return false;
+    }
+    let name = match url.host() {
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) => return true,
+        Some(Host::Domain(name)) => name.trim_end_matches('.').to_owned(),
+        None => return false,
+    };
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || config.server.public_url.as_ref().and_then(Url::host_str) == Some(name.as_str())
+        || config.server.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&name))
+}
+
+fn origin_is_ours(config: &Config, origin: &str, host: &str, secure: bool) -> bool {
+    let Ok(url) = Url::parse(origin) else { return false };
+    let origin = url.origin();
+    if !origin.is_tuple() {
+        return false;
+    }
+    let scheme = if secure { "https" } else { "http" };
+    let own = Url::parse(&format!("{scheme}://{host}/")).ok();
+    own.is_some_and(|own| own.origin() == origin)
+        || config.server.public_url.as_ref().is_some_and(|public| public.origin() == origin)
+        || config
+            .server
+            .allowed_origins
+            .iter()
+            .any(|allowed| Url::parse(allowed).is_ok_and(|allowed| allowed.origin() == origin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Flags, Host as Machine};
+
+    fn config(env: &[(&str, &str)]) -> Config {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Config::resolve(None, env, &Flags::default(), &Machine { memory: 8 << 30, cores: 2, root: false }).unwrap()
+    }
+
+    #[test]
+    fn only_our_own_names_are_served() {
+        let config = config(&[("WARMPOOL_SERVER_ALLOWED_HOSTS", "pool.example")]);
+        for host in ["localhost:4444", "127.0.0.1:4444", "[::1]:4444", "10.0.0.7", "pool.example", "POOL.example:80"] {
+            assert!(host_is_ours(&config, host), "{host}");
+        }
+        for host in ["", "evil.test", "127.0.0.1.evil.com", "pool.example.evil.com", "a@localhost", "localhost/x", "?"]
+        {
+            assert!(!host_is_ours(&config, host), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_our_own_pages_may_call() {
+        let config = config(&[("WARMPOOL_SERVER_ALLOWED_ORIGINS", "https://app.example")]);
+        let ours = |origin| origin_is_ours(&config, origin, "localhost:4444", false);
+        assert!(ours("http://localhost:4444"));
+        assert!(ours("https://app.example"));
+        for origin in [
+            "http://localhost:4445",
+            "https://localhost:4444",
+            "http://localhost:4444.evil.com",
+            "https://app.example.evil.com",
+            "null",
+            "file://",
+            "?",
+        ] {
+            assert!(!ours(origin), "{origin}");
+        }
+    }
+}

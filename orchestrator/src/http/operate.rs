@@ -1,0 +1,66 @@
+//! For operators: is it alive, is it ready, how is it, and the metrics.
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use serde_json::json;
+
+use super::App;
+use super::auth::Onlooker;
+use super::reply::json_reply;
+use crate::drain::Phase;
+use crate::error::Error;
+
+/// `GET /healthz`: 200 while the process serves.
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// `GET /readyz`: 200 when a session would be served now, else 503 and why.
+pub(super) async fn readyz(State(app): State<App>) -> Response {
+    let reason = match app.drain.phase() {
+        Phase::Draining | Phase::Stopped => Some("draining"),
+        _ if !app.store.health().ok() => Some("the store does not work"),
+        _ if !app.pool.runtime_up() => Some("the container runtime does not answer"),
+        Phase::Starting => Some("the pool is not warm yet"),
+        Phase::Serving => None,
+    };
+    match reason {
+        None => (StatusCode::OK, "ready\n".to_owned()).into_response(),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")).into_response(),
+    }
+}
+
+/// `GET /status`: counts only, nothing that names or opens a session.
+pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
+    let (sessions, waiting) = app.pool.load();
+    let config = &app.config;
+    let store = app.store.health();
+    let body = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "phase": app.drain.phase(),
+        "runtime": {"reachable": app.pool.runtime_up()},
+        "sessions": {"live": sessions, "max": config.session.max_sessions, "max_per_key": config.session.max_per_key},
+        "queue": {"waiting": waiting, "length": config.session.queue_length},
+        "pool": {"max_workers": config.pool.max_workers, "shelves": app.pool.shelves()},
+        "worker": {
+            "sandbox": config.worker.sandbox,
+            "freeze": config.worker.freeze,
+            "runtime": config.docker.runtime.as_deref().unwrap_or("default"),
+        },
+        "store": {
+            "ok": store.ok(),
+            "recovered": app.recovery.as_ref().map(|recovery| recovery.to_string()),
+        },
+    });
+    json_reply(StatusCode::OK, &body)
+}
+
+/// `GET /metrics`, in Prometheus' text form.
+pub(super) async fn metrics(State(app): State<App>, _: Onlooker) -> Result<Response, Error> {
+    let (sessions, waiting) = app.pool.load();
+    crate::telemetry::gauge_pool(&app.pool.shelves(), sessions, waiting);
+    let text = app.metrics.render();
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}

@@ -1,0 +1,376 @@
+//! API keys: who may use the daemon.
+//!
+//! A key reads `wp_<12 hexadecimal digits>_<43 characters>`: an id, which may be shown, and 256 random bits,
+//! which are shown once and kept only as SHA-256. Keys are checked in memory, without waiting for anything.
+
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use subtle::{Choice, ConstantTimeEq};
+use tokio::sync::{Mutex, broadcast};
+use tokio_util::sync::CancellationToken;
+
+pub use record::{InvalidKeyId, KeyId, KeyRecord, KeyState, NewKey, PreviousSecret, Secret, SecretHash};
+
+use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};
+
+use crate::store::{Batch, Direction, Durability, KeyRange, Store, StoreError, Table};
+
+/// The name of the key made on the first start.
+const FIRST_KEY_NAME: &str = "default";
+/// Where the first key is written, below the data directory.
+const FIRST_KEY_FILE: &str = "first-key";
+/// How often times of last use are written to the store.
+const LAST_USED_EVERY: Duration = Duration::from_secs(60);
+/// How many revocations a subscriber may be behind.
+const REVOCATIONS: usize = 256;
+const PAGE: usize = 256;
+
+/// Why a key could not be created, changed or loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The name is empty, too long, or has characters that cannot be printed.
+    #[error("a key's name must have 1 to 64 printable characters")]
+    InvalidName,
+    /// There is no key of that id.
+    #[error("there is no key {0}")]
+    Unknown(KeyId),
+    /// The key was revoked, which is final.
+    #[error("key {0} was revoked: create another")]
+    Revoked(KeyId),
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The first key could not be written to its file.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The operating system gives no random numbers.
+    #[error("no random numbers: {0}")]
+    Random(getrandom::Error),
+}
+
+/// A key in memory.
+struct Entry {
+    record: KeyRecord,
+    /// Unix milliseconds, 0 if never. Newer than the record's between two saves.
+    last_used_ms: AtomicU64,
+}
+
+impl Entry {
+    fn new(record: KeyRecord) -> Self {
+        let last_used_ms = AtomicU64::new(record.last_used_ms.unwrap_or(0));
+        Self { record, last_used_ms }
+    }
+
+    fn record(&self) -> KeyRecord {
+        let last_used_ms = match self.last_used_ms.load(Ordering::Relaxed) {
+            0 => None,
+            ms => Some(ms),
+        };
+        KeyRecord { last_used_ms, ..self.record.clone() }
+    }
+}
+
+/// All keys. Clones share them.
+#[derive(Clone)]
+pub struct Keys {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    entries: RwLock<HashMap<KeyId, Entry>>,
+    revocations: broadcast::Sender<KeyId>,
+    /// Held from reading a record to having written its successor.
+    changing: Mutex<()>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").finish_non_exhaustive()
+    }
+}
+
+impl Keys {
+    /// Reads all keys from the store.
+    ///
+    /// # Errors
+    /// [`KeyError::Store`].
+    pub async fn load(store: Store) -> Result<Self, KeyError> {
+        let mut entries = HashMap::new();
+        let mut range = KeyRange::all();
+        loop {
+            let rows = store.scan(Table::Keys, range.clone(), PAGE, Direction::Ascending).await?;
+            let Some(last) = rows.last() else { break };
+            range = range.after(&last.key);
+            for row in &rows {
+                let record: KeyRecord = row.json(Table::Keys)?;
+                entries.insert(record.id.clone(), Entry::new(record));
+            }
+        }
+        let (revocations, _) = broadcast::channel(REVOCATIONS);
+        Ok(Self {
+            inner: Arc::new(Inner { store, entries: RwLock::new(entries), revocations, changing: Mutex::new(()) }),
+        })
+    }
+
+    /// Makes a key. It works once this returns, and survives loss of power.
+    ///
+    /// # Errors
+    /// [`KeyError::InvalidName`], [`KeyError::Store`], [`KeyError::Random`].
+    pub async fn create(&self, name: &str) -> Result<NewKey, KeyError> {
+        let key = new_key(name)?;
+        let _changing = self.inner.changing.lock().await;
+        self.add(&key.record).await?;
+        Ok(key)
+    }
+
+    /// Every key, also revoked ones, by time of making.
+    #[must_use]
+    pub fn list(&self) -> Vec<KeyRecord> {
+        let mut records: Vec<KeyRecord> = self.read(|entries| entries.values().map(Entry::record).collect());
+        records.sort_unstable_by(|a, b| (a.created_ms, &a.id).cmp(&(b.created_ms, &b.id)));
+        records
+    }
+
+    /// Gives a key another secret; the one it had works for `keep_old_for` longer. One before that stops at
+    /// once.
+    ///
+    /// # Errors
+    /// [`KeyError::Unknown`], [`KeyError::Revoked`], [`KeyError::Store`], [`KeyError::Random`].
+    pub async fn rotate(&self, id: &KeyId, keep_old_for: Duration) -> Result<NewKey, KeyError> {
+        let _changing = self.inner.changing.lock().await;
+        let old = self.active(id)?;
+        let (secret, hash) = new_secret(id)?;
+        let until_ms = unix_ms().saturating_add(millis(keep_old_for));
+        let record = KeyRecord {
+            hash,
+            previous: (!keep_old_for.is_zero()).then_some(PreviousSecret { hash: old.hash, until_ms }),
+            ..old
+        };
+        self.add(&record).await?;
+        Ok(NewKey { record, secret })
+    }
+
+    /// Revokes a key for good and tells the subscribers. It stops working at once, even if the store then
+    /// refuses to record it. Revoking a revoked key changes nothing, but is recorded if it was not.
+    ///
+    /// # Errors
+    /// [`KeyError::Unknown`]; [`KeyError::Store`] if it could not be recorded: then it is revoked only until
+    /// the daemon restarts, so try again.
+    pub async fn revoke(&self, id: &KeyId) -> Result<KeyRecord, KeyError> {
+        let _changing = self.inner.changing.lock().await;
+        let record = self
+            .write(|entries| {
+                let entry = entries.get_mut(id)?;
+                if entry.record.state == KeyState::Active {
+                    entry.record.state = KeyState::Revoked { at_ms: unix_ms() };
+                    entry.record.previous = None;
+                }
+                Some(entry.record())
+            })
+            .ok_or_else(|| KeyError::Unknown(id.clone()))?;
+        // Fails only if nobody listens.
+        let _ = self.inner.revocations.send(id.clone());
+        self.add(&record).await?;
+        Ok(record)
+    }
+
+    /// The id of the key that this text is, if it may be used now. Does the same work whether the id is
+    /// known, the secret wrong or the text no key at all.
+    #[must_use]
+    pub fn verify(&self, key: &str) -> Option<KeyId> {
+        self.verify_at(key, unix_ms())
+    }
+
+    fn verify_at(&self, key: &str, now_ms: u64) -> Option<KeyId> {
+        let parsed = parse(key);
+        let hash = SecretHash::of(parsed.as_ref().map_or(NO_SECRET, |(_, secret)| secret));
+        let id = parsed.map(|(id, _)| id);
+        self.read(|entries| {
+            let entry = id.as_ref().and_then(|id| entries.get(id));
+            let record = entry.map(|entry| &entry.record);
+            // The comparison is made also where there is nothing to compare with.
+            let current = record.map_or(&NO_HASH, |record| &record.hash);
+            let previous = record.and_then(|record| record.previous.as_ref());
+            let old = previous.map_or(&NO_HASH, |previous| &previous.hash);
+            let old_counts = Choice::from(u8::from(previous.is_some_and(|previous| now_ms < previous.until_ms)));
+            let active = Choice::from(u8::from(record.is_some_and(|record| record.state == KeyState::Active)));
+            let matches = current.0.ct_eq(&hash.0) | (old.0.ct_eq(&hash.0) & old_counts);
+            if !bool::from(matches & active) {
+                return None;
+            }
+            entry?.last_used_ms.fetch_max(now_ms, Ordering::Relaxed);
+            id.clone()
+        })
+    }
+
+    /// Whether a key exists and is not revoked.
+    #[must_use]
+    pub fn is_active(&self, id: &KeyId) -> bool {
+        self.active(id).is_ok()
+    }
+
+    /// Whether there is any key that works.
+    #[must_use]
+    pub fn any_active(&self) -> bool {
+        self.read(|entries| entries.values().any(|entry| entry.record.state == KeyState::Active))
+    }
+
+    /// The ids of keys as they are revoked, to close what they opened. Whoever falls behind, and is told so,
+    /// must ask [`Keys::is_active`] for every id it holds; so must whoever begins to hold one after
+    /// subscribing to nothing yet.
+    #[must_use]
+    pub fn revocations(&self) -> broadcast::Receiver<KeyId> {
+        self.inner.revocations.subscribe()
+    }
+
+    /// If there is no key at all, makes one named `default`, writes it to `first-key` in `dir`, readable only
+    /// by its owner, and returns the file's path.
+    ///
+    /// # Errors
+    /// [`KeyError::Store`], [`KeyError::File`], [`KeyError::Random`].
+    pub async fn ensure_first(&self, dir: &Path) -> Result<Option<PathBuf>, KeyError> {
+        let _changing = self.inner.changing.lock().await;
+        if !self.read(HashMap::is_empty) {
+            return Ok(None);
+        }
+        let key = new_key(FIRST_KEY_NAME)?;
+        let path = dir.join(FIRST_KEY_FILE);
+        // The file first: a key without its file would be lost, a file without its key is replaced by the
+        // next start.
+        let text = format!("{}\n", key.secret.expose());
+        write_private(&path, &text).map_err(|source| KeyError::File { path: path.clone(), source })?;
+        if let Err(error) = self.add(&key.record).await {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(Some(path))
+    }
+
+    /// Writes the times of last use to the store once a minute, and a last time when told to stop.
+    pub async fn run_last_used(self, stop: CancellationToken) {
+        loop {
+            let stopping = tokio::select! {
+                () = stop.cancelled() => true,
+                () = tokio::time::sleep(LAST_USED_EVERY) => false,
+            };
+            if let Err(error) = self.save_last_used().await {
+                tracing::warn!(%error, "cannot record when keys were last used");
+            }
+            if stopping {
+                return;
+            }
+        }
+    }
+
+    /// Writes the times of last use that changed since the last time.
+    async fn save_last_used(&self) -> Result<(), KeyError> {
+        let _changing = self.inner.changing.lock().await;
+        let changed: Vec<KeyRecord> = self.read(|entries| {
+            entries
+                .values()
+                .filter_map(|entry| {
+                    let record = entry.record();
+                    (record.last_used_ms != entry.record.last_used_ms).then_some(record)
+                })
+                .collect()
+        });
+        for records in changed.chunks(PAGE) {
+            let mut batch = Batch::new();
+            for record in records {
+                batch.put_json(Table::Keys, record.id.as_str(), record)?;
+            }
+            self.inner.store.commit(batch, Durability::Process).await?;
+            self.write(|entries| {
+                for record in records {
+                    if let Some(entry) = entries.get_mut(&record.id) {
+                        entry.record.last_used_ms = record.last_used_ms;
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Records a key, new or changed, then lets it take effect. The caller holds `changing`.
+    async fn add(&self, record: &KeyRecord) -> Result<(), KeyError> {
+        let mut batch = Batch::new();
+        batch.put_json(Table::Keys, record.id.as_str(), record)?;
+        if record.state != KeyState::Active {
+            batch.essential();
+        }
+        self.inner.store.commit(batch, Durability::Power).await?;
+        self.write(|entries| {
+            match entries.get_mut(&record.id) {
+                // Keeps the time of last use, which may have moved on.
+                Some(entry) => entry.record = record.clone(),
+                None => {
+                    entries.insert(record.id.clone(), Entry::new(record.clone()));
+                }
+            }
+        });
+        // Otherwise a restored backup could bring a revoked key back to life, or lose a new one.
+        match self.inner.store.backup().await {
+            Ok(_) | Err(StoreError::NoDirectory) => {}
+            Err(error) => tracing::warn!(%error, "no backup after a change of keys"),
+        }
+        Ok(())
+    }
+
+    fn active(&self, id: &KeyId) -> Result<KeyRecord, KeyError> {
+        let record =
+            self.read(|entries| entries.get(id).map(Entry::record)).ok_or_else(|| KeyError::Unknown(id.clone()))?;
+        match record.state {
+            KeyState::Active => Ok(record),
+            KeyState::Revoked { .. } => Err(KeyError::Revoked(id.clone())),
+        }
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&HashMap<KeyId, Entry>) -> T) -> T {
+        // No step under the lock leaves the map half changed, so a poisoned one is as good.
+        look(&self.inner.entries.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut HashMap<KeyId, Entry>) -> T) -> T {
+        change(&mut self.inner.entries.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Writes a file for its owner only: whole or not at all, and durable.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let unfinished = path.with_extension("tmp");
+    match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
+}

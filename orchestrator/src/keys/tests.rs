@@ -1,0 +1,229 @@
+use std::os::unix::fs::PermissionsExt;
+
+use super::record::NO_SECRET;
+use super::*;
+use crate::store::fault::{Fault, Faults, Point};
+use crate::store::{FatalHook, StoreOptions};
+
+async fn keys() -> Keys {
+    Keys::load(Store::memory()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_new_key_opens_and_is_found_again() {
+    let store = Store::memory();
+    let keys = Keys::load(store.clone()).await.unwrap();
+    assert!(!keys.any_active());
+    let key = keys.create("build server").await.unwrap();
+    let text = key.secret.expose();
+    assert_eq!(text.len(), 3 + 12 + 1 + 43);
+    assert!(text.starts_with(&format!("wp_{}_", key.record.id)));
+    assert_eq!(keys.verify(text), Some(key.record.id.clone()));
+    let loaded = Keys::load(store).await.unwrap();
+    assert_eq!(loaded.verify(text), Some(key.record.id.clone()));
+    assert_eq!(loaded.list()[0].name, "build server");
+    assert!(loaded.any_active() && loaded.is_active(&key.record.id));
+}
+
+#[tokio::test]
+async fn anything_else_opens_nothing() {
+    let keys = keys().await;
+    let key = keys.create("a").await.unwrap();
+    let other = keys.create("b").await.unwrap();
+    let text = key.secret.expose().to_owned();
+    for at in 0..text.len() {
+        let mut wrong = text.clone().into_bytes();
+        wrong[at] = if wrong[at] == b'0' { b'1' } else { b'0' };
+        let wrong = String::from_utf8(wrong).unwrap();
+        assert_eq!(keys.verify(&wrong), None, "{at}");
+        assert_eq!(keys.verify(&text[..at]), None, "{at}");
+    }
+    let (_, secret) = text.rsplit_at(43);
+    let mixed = format!("wp_{}_{secret}", other.record.id);
+    let unknown = format!("wp_000000000000_{secret}");
+    let padded = format!(" {text}");
+    let longer = format!("{text}A");
+    let hash = format!("wp_{}_{}", key.record.id, String::from(key.record.hash));
+    let none = format!("wp_{}_{NO_SECRET}", key.record.id);
+    for wrong in [&mixed, &unknown, &padded, &longer, &hash, &none, "wp_", "wp__", "ä"] {
+        assert_eq!(keys.verify(wrong), None, "{wrong}");
+    }
+}
+
+/// `rsplit_at(n)`: all but the last `n` bytes, and those.
+trait RsplitAt {
+    fn rsplit_at(&self, n: usize) -> (&str, &str);
+}
+
+impl RsplitAt for String {
+    fn rsplit_at(&self, n: usize) -> (&str, &str) {
+        self.split_at(self.len() - n)
+    }
+}
+
+#[tokio::test]
+async fn names_are_checked() {
+    let keys = keys().await;
+    let longest = "ü".repeat(64);
+    for good in ["a", "CI (staging) #2", longest.as_str(), "日本"] {
+        keys.create(good).await.unwrap();
+    }
+    let too_long = "a".repeat(65);
+    for bad in ["", " ", " a", "a ", "a\nb", "a\u{7f}", "a\u{202e}b", "a\u{200b}b", &too_long] {
+        assert!(matches!(keys.create(bad).await, Err(KeyError::InvalidName)), "{bad:?}");
+    }
+    assert_eq!(keys.list().len(), 4);
+}
+
+#[tokio::test]
+async fn a_rotated_key_has_two_secrets_for_a_while() {
+    let store = Store::memory();
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let old = keys.create("a").await.unwrap();
+    let id = old.record.id.clone();
+    let new = keys.rotate(&id, Duration::from_secs(60)).await.unwrap();
+    assert_eq!(new.record.id, id);
+    let until = new.record.previous.unwrap().until_ms;
+    for keys in [keys.clone(), Keys::load(store).await.unwrap()] {
+        assert_eq!(keys.verify_at(new.secret.expose(), until + 1), Some(id.clone()));
+        assert_eq!(keys.verify_at(old.secret.expose(), until - 1), Some(id.clone()));
+        assert_eq!(keys.verify_at(old.secret.expose(), until), None);
+    }
+    let newest = keys.rotate(&id, Duration::ZERO).await.unwrap();
+    assert_eq!(keys.verify(old.secret.expose()), None);
+    assert_eq!(keys.verify(new.secret.expose()), None);
+    assert_eq!(keys.verify(newest.secret.expose()), Some(id));
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_dead_and_its_sessions_are_told() {
+    let store = Store::memory();
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let key = keys.create("a").await.unwrap();
+    let id = key.record.id.clone();
+    let rotated = keys.rotate(&id, Duration::from_secs(60)).await.unwrap();
+    let mut revocations = keys.revocations();
+    let record = keys.revoke(&id).await.unwrap();
+    assert!(matches!(record.state, KeyState::Revoked { .. }));
+    assert_eq!(revocations.recv().await.unwrap(), id);
+    for keys in [keys.clone(), Keys::load(store).await.unwrap()] {
+        assert_eq!(keys.verify(key.secret.expose()), None);
+        assert_eq!(keys.verify(rotated.secret.expose()), None);
+        assert!(!keys.is_active(&id) && !keys.any_active());
+        assert!(matches!(keys.rotate(&id, Duration::ZERO).await, Err(KeyError::Revoked(_))));
+    }
+    assert_eq!(keys.revoke(&id).await.unwrap(), record, "again changes nothing");
+    let unknown: KeyId = "000000000000".parse().unwrap();
+    assert!(matches!(keys.revoke(&unknown).await, Err(KeyError::Unknown(_))));
+}
+
+#[tokio::test]
+async fn a_key_is_revoked_even_if_the_disk_is_full() {
+    let faults = Faults::default();
+    let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 1000, ..StoreOptions::default() });
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let key = keys.create("a").await.unwrap();
+    let other = keys.create("b").await.unwrap();
+    faults.set_free_bytes(300);
+    assert!(matches!(keys.create("c").await, Err(KeyError::Store(StoreError::DiskNearlyFull { .. }))));
+    assert_eq!(keys.list().len(), 2);
+    keys.revoke(&key.record.id).await.unwrap();
+    faults.set_free_bytes(0);
+    let mut revocations = keys.revocations();
+    assert!(keys.revoke(&other.record.id).await.is_err(), "not recorded");
+    assert_eq!(revocations.recv().await.unwrap(), other.record.id);
+    assert_eq!(keys.verify(other.secret.expose()), None, "but dead");
+    faults.set_free_bytes(u64::MAX);
+    keys.revoke(&other.record.id).await.unwrap();
+    let loaded = Keys::load(store).await.unwrap();
+    assert!(!loaded.any_active());
+}
+
+#[tokio::test]
+async fn a_failing_store_makes_no_key() {
+    let faults = Faults::default();
+    let store = Store::faulty(&faults, StoreOptions { on_fatal: FatalHook::new(|_| {}), ..StoreOptions::default() });
+    let keys = Keys::load(store).await.unwrap();
+    faults.next(Point::Barrier, Fault::Error(io::ErrorKind::Other));
+    assert!(keys.create("a").await.is_err());
+    assert!(keys.list().is_empty());
+}
+
+#[tokio::test]
+async fn the_time_of_last_use_is_saved_now_and_then() {
+    let store = Store::memory();
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let key = keys.create("a").await.unwrap();
+    let idle = keys.create("b").await.unwrap();
+    let text = key.secret.expose();
+    let stored = async || {
+        let keys = Keys::load(store.clone()).await.unwrap();
+        let find = |id: &KeyId| keys.list().into_iter().find(|record| record.id == *id);
+        assert_eq!(find(&idle.record.id).unwrap().last_used_ms, None);
+        find(&key.record.id).unwrap().last_used_ms
+    };
+    assert!(keys.verify_at(text, 1000).is_some());
+    assert!(keys.verify_at("wrong", 5000).is_none());
+    assert_eq!(stored().await, None);
+    keys.save_last_used().await.unwrap();
+    assert_eq!(stored().await, Some(1000));
+    assert!(keys.verify_at(text, 2000).is_some());
+    // A change of the key keeps it.
+    keys.rotate(&key.record.id, Duration::from_secs(9)).await.unwrap();
+    assert_eq!(stored().await, Some(2000));
+    // As does the end of the task that saves it.
+    assert!(keys.verify(text).is_some());
+    let stop = CancellationToken::new();
+    stop.cancel();
+    keys.clone().run_last_used(stop).await;
+    assert!(stored().await > Some(2000));
+}
+
+#[tokio::test]
+async fn the_first_key_is_made_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::memory();
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let path = keys.ensure_first(dir.path()).await.unwrap().unwrap();
+    assert_eq!(path, dir.path().join("first-key"));
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = fs::read_to_string(&path).unwrap();
+    let id = keys.verify(text.trim_end()).unwrap();
+    assert_eq!(keys.list()[0].name, "default");
+    assert_eq!(keys.ensure_first(dir.path()).await.unwrap(), None);
+    keys.revoke(&id).await.unwrap();
+    let keys = Keys::load(store).await.unwrap();
+    assert_eq!(keys.ensure_first(dir.path()).await.unwrap(), None, "one revoked is one");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn secrets_do_not_show() {
+    let keys = keys().await;
+    let key = keys.create("a").await.unwrap();
+    let (_, secret) = key.secret.expose().split_at(16);
+    let shown = format!("{key:?} {} {keys:?} {:?}", key.secret, keys.list());
+    assert!(!shown.contains(secret) && !shown.contains(&String::from(key.record.hash)));
+    let record = serde_json::to_string(&key.record).unwrap();
+    assert!(!record.contains(secret));
+}
+
+#[tokio::test]
+async fn keys_survive_damage_to_the_store_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
+    let store = Store::open(dir.path(), options.clone()).unwrap().store;
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let good = keys.create("good").await.unwrap();
+    let bad = keys.create("bad").await.unwrap();
+    keys.revoke(&bad.record.id).await.unwrap();
+    store.close().await.unwrap();
+    fs::write(dir.path().join("db/db"), b"").unwrap();
+    let opened = Store::open(dir.path(), options).unwrap();
+    assert!(opened.recovery.is_some());
+    let keys = Keys::load(opened.store.clone()).await.unwrap();
+    assert!(keys.verify(good.secret.expose()).is_some());
+    assert_eq!(keys.verify(bad.secret.expose()), None);
+    opened.store.close().await.unwrap();
+}

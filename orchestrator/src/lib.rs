@@ -1,0 +1,65 @@
+//! Warmpool: a daemon that keeps containers warm, each with one browser that nobody has used, and hands each client
+//! exactly one of them.
+//!
+//! # Layout
+//!
+//! | module        | what it holds |
+//! |---------------|---------------|
+//! | [`config`]    | file, environment and flags become one checked configuration |
+//! | [`engine`]    | the engines, and the identifiers that everything else passes around |
+//! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
+//! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
+//! | [`telemetry`] | the log and the metrics |
+//! | [`store`]     | what is remembered on disk; the only place that knows sled |
+//! | [`instance`]  | the daemon's own identity, and the secrets derived from it |
+//! | [`keys`]      | API keys |
+//! | [`runtime`]   | where containers come from; the only place that knows bollard |
+//! | [`worker`]    | one container with its agent, from the daemon's side |
+//! | [`pool`]      | which workers there are, who has them, and who waits |
+//! | [`session`]   | one client's use of one worker, from its creation to its one end |
+//! | [`relay`]     | websockets between a client and its browser |
+//! | [`webdriver`] | WebDriver commands between a client and its driver |
+//! | [`http`]      | the routes; nothing depends on it |
+//! | [`tls`]       | the certificate, reloaded when it changes |
+//! | [`control`]   | the operator's socket, for the command line |
+//! | [`doctor`]    | what is wrong with the host, in plain words |
+//!
+//! Dependencies go one way: `http -> {relay, webdriver} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
+//! `error`, `drain` and `store` may be used by all.
+//!
+//! # The paths
+//!
+//! *Session create.* `http::create` checks the body; `session::Sessions::create` leases a warm worker from
+//! `pool::Pool::lease`, tells its agent (`worker::Agent::launch`) to wake the browser, writes the record to the store,
+//! and puts the session under supervision. The pool starts the next worker behind it.
+//!
+//! *A DevTools frame.* `http::devtools` checks the token; `relay::open` takes the client's handshake to the agent as it
+//! is; `relay::Relay::run` moves bytes both ways between frames that `relay::frames` only measures.
+//!
+//! *A WebDriver command.* `http::webdriver` checks the token; `webdriver::forward` streams the request to the agent and
+//! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
+//!
+//! *A task run* and *a live-view frame* are not built yet; they will lease and relay by the same ways.
+
+pub mod config;
+pub mod control;
+pub mod doctor;
+pub mod drain;
+pub mod engine;
+pub mod error;
+pub mod http;
+pub mod instance;
+pub mod keys;
+pub mod pool;
+pub mod relay;
+pub mod runtime;
+pub mod session;
+pub mod store;
+pub mod telemetry;
+pub mod tls;
+pub mod webdriver;
+pub mod worker;
+
+mod daemon;
+
+pub use daemon::{Shutdown, run};

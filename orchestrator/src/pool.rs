@@ -1,0 +1,374 @@
+//! The pool: which workers there are, who has them, and who waits.
+//!
+//! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
+//! `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is
+//! never given to a second owner.
+
+mod adopt;
+mod boot;
+mod plan;
+mod state;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::config::Config;
+use crate::drain::{Drain, Phase};
+use crate::engine::{Engine, Mode, PoolKey, WorkerId};
+use crate::error::Error;
+use crate::instance::Instance;
+use crate::keys::KeyId;
+use crate::runtime::Docker;
+use crate::worker::{Health, Worker};
+
+pub use plan::Shelf;
+use plan::{Action, View, plan};
+use state::{State, Waiter};
+
+/// How often the container runtime is asked whether it lives.
+const PING_EVERY: Duration = Duration::from_secs(2);
+
+/// The pool. Clones share it.
+#[derive(Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Arc<Config>,
+    instance: Arc<Instance>,
+    runtime: Docker,
+    drain: Drain,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+/// One shelf, as `/status` and the metrics show it.
+#[derive(Debug, Clone, Serialize)]
+pub struct ShelfStatus {
+    /// The engine.
+    pub engine: Engine,
+    /// Headed or headless.
+    pub mode: Mode,
+    /// Warm workers wanted.
+    pub target: usize,
+    /// Workers being started.
+    pub starting: usize,
+    /// Warm workers, never used.
+    pub ready: usize,
+    /// Workers that sessions own.
+    pub leased: usize,
+    /// Workers being removed.
+    pub removing: usize,
+    /// Callers in the queue.
+    pub waiting: usize,
+    /// Why the last start failed, until one succeeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+impl Pool {
+    /// An empty pool. Nothing starts before [`Pool::run`].
+    #[must_use]
+    pub fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Docker, drain: Drain) -> Self {
+        let state = State::new(targets(&config));
+        let inner = Inner { config, instance, runtime, drain, state: Mutex::new(state), changed: Notify::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Gives a warm worker, or waits for one in a queue that is first come, first served.
+    ///
+    /// Dropping the future leaves the queue.
+    ///
+    /// # Errors
+    /// `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `RuntimeDown`, `Draining`.
+    pub async fn lease(&self, key: PoolKey, owner: &KeyId) -> Result<Lease, Error> {
+        let limits = &self.inner.config.session;
+        let (receiver, _place) = {
+            let mut state = self.lock();
+            if state.closed {
+                return Err(Error::Draining);
+            }
+            if limits.max_per_key > 0 && state.held_by(owner) >= limits.max_per_key {
+                return Err(Error::KeyLimit { limit: limits.max_per_key });
+            }
+            let sessions = state.leased();
+            // Nobody may overtake a caller who waits for the same thing.
+            if sessions < limits.max_sessions
+                && !state.waits_for(key)
+                && let Some(worker) = state.take_ready(key, owner)
+            {
+                state.hold_refill(self.inner.config.pool.refill_delay);
+                drop(state);
+                self.inner.changed.notify_one();
+                return Ok(Lease { pool: self.clone(), worker, used: false });
+            }
+            if !state.runtime_up {
+                return Err(Error::RuntimeDown);
+            }
+            if state.waiters.len() >= limits.queue_length {
+                return Err(Error::QueueFull { sessions, waiting: state.waiters.len() });
+            }
+            let (sender, receiver) = oneshot::channel();
+            let number = state.enqueue(Waiter { number: 0, key, owner: owner.clone(), sender });
+            (receiver, Place { pool: self.clone(), number })
+        };
+        self.settle();
+        match timeout(limits.queue_wait, receiver).await {
+            Ok(Ok(lease)) => Ok(lease),
+            Ok(Err(_)) => Err(Error::Draining),
+            Err(_) => Err(Error::NoWorker { waited: limits.queue_wait }),
+        }
+    }
+
+    /// How many leases there are, and how many callers wait.
+    #[must_use]
+    pub fn load(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.leased(), state.waiters.len())
+    }
+
+    /// Every shelf.
+    #[must_use]
+    pub fn shelves(&self) -> Vec<ShelfStatus> {
+        let state = self.lock();
+        let now = Instant::now();
+        let status = |(key, shelf): (PoolKey, Shelf)| ShelfStatus {
+            engine: key.engine,
+            mode: key.mode,
+            target: shelf.target,
+            starting: shelf.starting,
+            ready: shelf.ready,
+            leased: shelf.leased,
+            removing: shelf.removing,
+            waiting: shelf.waiting,
+            last_error: state.last_error(key),
+        };
+        state.shelves(usize::MAX, now).into_iter().map(status).collect()
+    }
+
+    /// Whether every shelf is at its target or as near as the limits allow, and the runtime answers.
+    #[must_use]
+    pub fn is_warm(&self) -> bool {
+        let state = self.lock();
+        state.runtime_up
+            && state.shelves(usize::MAX, Instant::now()).values().all(|shelf| shelf.ready >= shelf.target.min(1))
+    }
+
+    /// Whether the container runtime answers.
+    #[must_use]
+    pub fn runtime_up(&self) -> bool {
+        self.lock().runtime_up
+    }
+
+    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::adopt`].
+    pub async fn run(&self) {
+        let mut reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
+        loop {
+            let (actions, wake_at) = {
+                let mut state = self.lock();
+                if state.closed {
+                    return;
+                }
+                let now = Instant::now();
+                let view = self.view(&state, now);
+                let actions = if state.runtime_up { plan(&view) } else { Vec::new() };
+                let jobs = actions.into_iter().filter_map(|action| self.begin(&mut state, action)).collect::<Vec<_>>();
+                (jobs, state.next_change(now))
+            };
+            for job in actions {
+                self.inner.drain.spawn(job.run(self.clone()));
+            }
+            let wake_at = wake_at.map_or(reconcile_at, |at| at.min(reconcile_at));
+            tokio::select! {
+                () = self.inner.changed.notified() => {}
+                () = sleep_until(wake_at) => {}
+            }
+            if Instant::now() >= reconcile_at {
+                reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
+                self.reconcile().await;
+            }
+        }
+    }
+
+    /// Notices when the container runtime goes and comes back, until the daemon stops.
+    pub async fn follow_runtime(&self) {
+        loop {
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Stopped) => return,
+                () = tokio::time::sleep(PING_EVERY) => {}
+            }
+            let up = self.inner.runtime.ping().await;
+            self.set_runtime(up.is_ok()).await;
+        }
+    }
+
+    /// Records whether the runtime answers; after an outage looks for what was missed.
+    async fn set_runtime(&self, up: bool) {
+        let was_up = std::mem::replace(&mut self.lock().runtime_up, up);
+        if up && !was_up {
+            tracing::info!("the container runtime answers");
+            // A new engine on the old socket may have lost the network.
+            if let Err(error) = self.inner.runtime.ensure_network().await {
+                tracing::warn!(%error, "the workers' network");
+            }
+            self.lock().forget_failures();
+            self.reconcile().await;
+            self.inner.changed.notify_one();
+        } else if was_up && !up {
+            tracing::error!("the container runtime does not answer");
+        }
+    }
+
+    /// Ends the queue, removes every worker that no session owns, and waits until all containers are gone.
+    pub async fn close(&self) {
+        let (waiters, retired) = {
+            let mut state = self.lock();
+            state.closed = true;
+            (std::mem::take(&mut state.waiters), state.unowned())
+        };
+        drop(waiters);
+        self.inner.changed.notify_one();
+        for id in retired {
+            self.retire(&id);
+        }
+        loop {
+            let emptied = self.inner.changed.notified();
+            if self.lock().workers.is_empty() {
+                return;
+            }
+            // `notify_one` may have been taken by `run` on its way out; look again in a moment at the latest.
+            let _ = timeout(Duration::from_millis(100), emptied).await;
+        }
+    }
+
+    /// Ends the queue: callers that wait are answered `Draining`, and nothing new is handed out.
+    pub fn stop_leasing(&self) {
+        let waiters = {
+            let mut state = self.lock();
+            state.closed = true;
+            std::mem::take(&mut state.waiters)
+        };
+        drop(waiters);
+        self.inner.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // The table is changed in steps that do not panic half-way.
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn view(&self, state: &State, now: Instant) -> View {
+        let limits = &self.inner.config;
+        let callers = limits.session.max_sessions.saturating_sub(state.leased());
+        View {
+            shelves: state.shelves(callers, now),
+            max_workers: limits.pool.max_workers,
+            start_concurrency: limits.pool.start_concurrency,
+            refill: state.may_refill(now),
+        }
+    }
+
+    /// Gives ready workers to those who wait, and tells the planner.
+    fn settle(&self) {
+        let mut handed = Vec::new();
+        {
+            let mut state = self.lock();
+            while let Some((waiter, worker)) = state.match_waiter(self.inner.config.session.max_sessions) {
+                handed.push((waiter, worker));
+            }
+        }
+        // Outside the lock: a receiver that is gone drops the lease, and that takes the lock.
+        for (waiter, worker) in handed {
+            let _ = waiter.sender.send(Lease { pool: self.clone(), worker, used: false });
+        }
+        self.inner.changed.notify_one();
+    }
+
+    /// Takes a lease back: a worker that was never touched is warm still, any other is destroyed.
+    fn give_back(&self, worker: &Arc<Worker>, used: bool) {
+        let reusable = !used && worker.health() == Health::Alive;
+        if reusable && self.lock().put_back(worker) {
+            self.settle();
+        } else {
+            self.retire(&worker.id);
+        }
+    }
+}
+
+fn targets(config: &Config) -> BTreeMap<PoolKey, usize> {
+    BTreeMap::from([
+        (PoolKey { engine: Engine::Chromium, mode: Mode::Headed }, config.pool.chromium_headed),
+        (PoolKey { engine: Engine::Chromium, mode: Mode::Headless }, config.pool.chromium_headless),
+    ])
+}
+
+/// A worker that somebody owns. Dropping it destroys the worker, unless it was never used.
+pub struct Lease {
+    pool: Pool,
+    worker: Arc<Worker>,
+    used: bool,
+}
+
+impl Lease {
+    /// The worker, which counts as used from here on.
+    pub fn use_worker(&mut self) -> &Arc<Worker> {
+        self.used = true;
+        &self.worker
+    }
+
+    /// The worker's id.
+    #[must_use]
+    pub fn id(&self) -> &WorkerId {
+        &self.worker.id
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.pool.give_back(&self.worker, self.used);
+    }
+}
+
+/// A place in the queue, given up when dropped.
+struct Place {
+    pool: Pool,
+    number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.pool.lock().leave(self.number) {
+            self.pool.inner.changed.notify_one();
+        }
+    }
+}
+
+/// An action with what it needs, decided under the lock and run outside it.
+enum Job {
+    Boot(WorkerId, PoolKey),
+    Remove(WorkerId),
+}
+
+impl Job {
+    async fn run(self, pool: Pool) {
+        match self {
+            Self::Boot(id, key) => pool.boot(id, key).await,
+            Self::Remove(id) => pool.remove(&id).await,
+        }
+    }
+}
+
+impl Pool {
+    fn begin(&self, state: &mut State, action: Action) -> Option<Job> {
+        match action {
+            Action::Start(key) => Some(Job::Boot(state.add_starting(key), key)),
+            Action::Evict(key) => state.evict(key).map(Job::Remove),
+        }
+    }
+}

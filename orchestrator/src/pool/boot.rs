@@ -1,0 +1,166 @@
+//! Starting workers, removing them, and finding those that nobody knows.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::Pool;
+use crate::config::Config;
+use crate::engine::{Engine, Mode, PoolKey, WorkerId};
+use crate::runtime::WorkerSpec;
+use crate::worker::{AGENT_PORT, AgentError, Claim, Reports, Viewport, Worker, watch};
+
+/// The agent is one small static program: it listens within moments of its container's start.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
+/// Between two tries to reach an agent that is not up yet.
+const CLAIM_RETRY: Duration = Duration::from_millis(10);
+/// The display of a headed worker.
+const DISPLAY: Viewport = Viewport { width: 1280, height: 800 };
+/// The longest pause between two tries to remove a container.
+const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// The image that workers of `engine` are made from.
+pub(super) fn image(config: &Config, engine: Engine) -> &str {
+    match engine {
+        Engine::Chromium | Engine::Firefox | Engine::Webkit => &config.worker.chromium_image,
+    }
+}
+
+impl Pool {
+    /// Starts one worker and puts it on its shelf, or removes what came of it.
+    pub(super) async fn boot(&self, id: WorkerId, key: PoolKey) {
+        let begun = Instant::now();
+        let Some(stop) = self.lock().workers.get(&id).map(|entry| entry.stop.clone()) else { return };
+        let result = tokio::select! {
+            () = stop.cancelled() => return,
+            result = self.try_boot(&id, key, &stop) => result,
+        };
+        match result {
+            Ok(worker) => {
+                let took = begun.elapsed();
+                metrics::histogram!("warmpool_worker_boot_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
+                    .record(took);
+                tracing::debug!(worker = %id, shelf = %key, ms = took.as_millis(), "worker ready");
+                self.shelve(worker);
+            }
+            Err(error) => {
+                metrics::counter!("warmpool_worker_boot_failures_total", "engine" => key.engine.as_str()).increment(1);
+                tracing::warn!(worker = %id, shelf = %key, %error, "worker did not start");
+                self.lock().start_failed(key, error);
+                self.retire(&id);
+            }
+        }
+    }
+
+    async fn try_boot(&self, id: &WorkerId, key: PoolKey, stop: &CancellationToken) -> Result<Arc<Worker>, String> {
+        let config = &self.inner.config;
+        let image = image(config, key.engine).to_owned();
+        let spec = WorkerSpec { worker: id.clone(), key, image };
+        let (_, address) = self.inner.runtime.start(&spec).await.map_err(|error| error.to_string())?;
+        let address = SocketAddr::new(address, AGENT_PORT);
+        let secret = self.inner.instance.worker_secret(id.as_str());
+        let (worker, reports) = Worker::new(id.clone(), key, address, secret);
+        let claim = Claim {
+            headless: key.mode == Mode::Headless,
+            sandbox: config.worker.sandbox,
+            freeze: config.worker.freeze,
+            display: DISPLAY,
+            orphan_timeout_ms: millis(config.worker.orphan_timeout),
+            unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
+            file_limit: config.worker.file_limit.bytes(),
+        };
+        timeout(CLAIM_TIMEOUT, claim_when_up(&worker, &claim))
+            .await
+            .map_err(|_| "the agent in the container does not answer".to_owned())?
+            .map_err(|error| error.to_string())?;
+        self.follow(&worker, reports, stop.clone());
+        timeout(config.worker.ready_timeout, worker.ready())
+            .await
+            .map_err(|_| format!("not ready within {} s", config.worker.ready_timeout.as_secs()))?
+            .map_err(|loss| loss.to_string())?;
+        Ok(worker)
+    }
+
+    /// Watches a worker from now on; `stop` ends that.
+    pub(super) fn follow(&self, worker: &Arc<Worker>, reports: Reports, stop: CancellationToken) {
+        self.inner.drain.spawn(watch(Arc::clone(worker), reports, self.inner.runtime.clone(), stop.clone()));
+        let (pool, worker) = (self.clone(), Arc::clone(worker));
+        self.inner.drain.spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                loss = worker.lost() => {
+                    // A worker that has an owner is given back by its owner, who must tell the client first.
+                    if pool.lock().is_ready(&worker.id) {
+                        tracing::warn!(worker = %worker.id, %loss, "a warm worker was lost");
+                        pool.retire(&worker.id);
+                    }
+                }
+            }
+        });
+    }
+
+    fn shelve(&self, worker: Arc<Worker>) {
+        let id = worker.id.clone();
+        if self.lock().set_ready(worker) {
+            self.settle();
+        } else {
+            self.retire(&id);
+        }
+    }
+
+    /// Sends a worker on its last way. Does nothing when it is on it already.
+    pub(super) fn retire(&self, id: &WorkerId) {
+        if self.lock().set_removing(id) {
+            let (pool, id) = (self.clone(), id.clone());
+            self.inner.drain.spawn(async move { pool.remove(&id).await });
+        }
+    }
+
+    /// Removes the container of a worker that is marked for it, however long that takes.
+    pub(super) async fn remove(&self, id: &WorkerId) {
+        let mut pause = Duration::from_millis(250);
+        while let Err(error) = self.inner.runtime.remove(id).await {
+            tracing::warn!(worker = %id, %error, "a container could not be removed yet");
+            sleep(pause).await;
+            pause = (pause * 2).min(REMOVE_BACKOFF_MAX);
+        }
+        self.lock().workers.remove(id);
+        self.settle();
+    }
+
+    /// Removes containers that carry our label and that nobody here knows.
+    pub(super) async fn reconcile(&self) {
+        let owned = match self.inner.runtime.owned().await {
+            Ok(owned) => owned,
+            Err(error) => {
+                tracing::debug!(%error, "cannot list the containers");
+                return;
+            }
+        };
+        for container in owned {
+            // The table knows a worker before its container exists, so an unknown one is nobody's.
+            if !self.lock().workers.contains_key(&container.worker) {
+                tracing::info!(worker = %container.worker, "removing a container that nobody owns");
+                if let Err(error) = self.inner.runtime.remove(&container.worker).await {
+                    tracing::warn!(worker = %container.worker, %error, "a container could not be removed yet");
+                }
+            }
+        }
+    }
+}
+
+async fn claim_when_up(worker: &Worker, claim: &Claim) -> Result<(), AgentError> {
+    loop {
+        match worker.agent.claim(claim).await {
+            Err(AgentError::Connect(_)) => sleep(CLAIM_RETRY).await,
+            result => return result,
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

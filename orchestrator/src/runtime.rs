@@ -1,0 +1,84 @@
+//! Where containers come from.
+//!
+//! The rest of the daemon speaks of workers; this module turns them into containers with the one hardened profile, and
+//! finds them again by label after a restart. `docker` is the only file that knows bollard.
+
+mod docker;
+
+use std::net::IpAddr;
+
+pub use docker::Docker;
+
+use crate::engine::{PoolKey, WorkerId};
+
+/// Label: which daemon a container belongs to.
+pub const LABEL_INSTANCE: &str = "warmpool.instance";
+/// Label: the worker's id.
+pub const LABEL_WORKER: &str = "warmpool.worker";
+/// Label: the engine in the container.
+pub const LABEL_ENGINE: &str = "warmpool.engine";
+/// Label: headed or headless.
+pub const LABEL_MODE: &str = "warmpool.mode";
+
+/// What a call to the container runtime can fail with.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// The runtime does not answer at all.
+    #[error("the container runtime does not answer: {0}")]
+    Unreachable(String),
+    /// The worker image is not there.
+    #[error("the image `{0}` is not on this host: run scripts/images")]
+    NoImage(String),
+    /// The runtime refused the call.
+    #[error("the container runtime refused to {action}: {message}")]
+    Refused {
+        /// What was asked.
+        action: &'static str,
+        /// The runtime's own words.
+        message: String,
+    },
+}
+
+/// The container to make for a worker.
+#[derive(Debug, Clone)]
+pub struct WorkerSpec {
+    /// The worker.
+    pub worker: WorkerId,
+    /// Its engine and mode.
+    pub key: PoolKey,
+    /// The image.
+    pub image: String,
+}
+
+/// What the runtime says of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContainerState {
+    /// It runs, or is paused: its processes exist.
+    Running,
+    /// It ended.
+    Exited {
+        /// The exit code of its first process.
+        code: i64,
+        /// Whether the kernel ended it for want of memory.
+        oom: bool,
+    },
+    /// The runtime does not know it.
+    Missing,
+}
+
+/// A container that carries this daemon's label.
+#[derive(Debug, Clone)]
+pub struct OwnedContainer {
+    /// The container's id.
+    pub container: String,
+    /// The worker's id, from the label.
+    pub worker: WorkerId,
+    /// Its engine and mode, where the labels still make sense.
+    pub key: Option<PoolKey>,
+    /// Whether it runs.
+    pub running: bool,
+    /// Its address on the workers' network.
+    pub address: Option<IpAddr>,
+    /// The id of the image it was made from.
+    pub image: String,
+}

@@ -1,0 +1,337 @@
+//! Docker Engine as the container runtime.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use bollard::errors::Error as Bollard;
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, NetworkCreateRequest, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
+};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, InspectContainerOptions, InspectNetworkOptions, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions,
+};
+
+use super::{
+    ContainerState, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
+};
+use crate::config::Config;
+use crate::doctor::DockerFacts;
+use crate::engine::{PoolKey, WorkerId};
+
+/// The system calls a worker may make: Docker's default list and what Chromium's own sandbox needs on top.
+const SECCOMP: &str = include_str!("../../../worker-image/seccomp.json");
+
+/// Starting a container forks, mounts and wires a network: it may take longer than a look-up.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A client of one Docker Engine. Connects when first needed, so the daemon can start before the engine does.
+#[derive(Clone)]
+pub struct Docker {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Arc<Config>,
+    instance: String,
+    client: RwLock<Option<bollard::Docker>>,
+}
+
+impl Docker {
+    /// A client for the engine that `config` names; every container it makes is labelled with `instance`.
+    #[must_use]
+    pub fn new(config: Arc<Config>, instance: String) -> Self {
+        Self { inner: Arc::new(Inner { config, instance, client: RwLock::new(None) }) }
+    }
+
+    async fn client(&self) -> Result<bollard::Docker, RuntimeError> {
+        if let Some(client) = self.inner.client.read().unwrap_or_else(PoisonError::into_inner).clone() {
+            return Ok(client);
+        }
+        let socket = self.inner.config.docker.host.socket().to_string_lossy();
+        let timeout = self.inner.config.docker.timeout.as_secs().max(1);
+        let client = bollard::Docker::connect_with_unix(&socket, timeout, bollard::API_DEFAULT_VERSION)
+            .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
+        let client = client.negotiate_version().await.map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
+        *self.inner.client.write().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
+        Ok(client)
+    }
+
+    /// Whether the engine answers.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Unreachable`].
+    pub async fn ping(&self) -> Result<(), RuntimeError> {
+        let client = self.client().await?;
+        client.ping().await.map(drop).map_err(|error| RuntimeError::Unreachable(error.to_string()))
+    }
+
+    /// Makes the workers' own bridge network where it is missing: no traffic between workers, no IPv6.
+    ///
+    /// # Errors
+    /// [`RuntimeError`].
+    pub async fn ensure_network(&self) -> Result<(), RuntimeError> {
+        let client = self.client().await?;
+        let name = &self.inner.config.docker.network;
+        match client.inspect_network(name, None::<InspectNetworkOptions>).await {
+            Ok(_) => return Ok(()),
+            Err(error) if status(&error) == Some(404) => {}
+            Err(error) => return Err(refused("look up the network", error)),
+        }
+        let options = HashMap::from([
+            ("com.docker.network.bridge.enable_icc".to_owned(), "false".to_owned()),
+            ("com.docker.network.bridge.enable_ip_masquerade".to_owned(), "true".to_owned()),
+        ]);
+        let request = NetworkCreateRequest {
+            name: name.clone(),
+            driver: Some("bridge".to_owned()),
+            enable_ipv6: Some(false),
+            options: Some(options),
+            ..Default::default()
+        };
+        match client.create_network(request).await {
+            Ok(_) => Ok(()),
+            // Another daemon on this engine was first.
+            Err(error) if status(&error) == Some(409) => Ok(()),
+            Err(error) => Err(refused("make the workers' network", error)),
+        }
+    }
+
+    /// Makes and starts the worker's container; gives its id and its address.
+    ///
+    /// Safe to call again for the same worker when a reply was lost: the name decides.
+    ///
+    /// # Errors
+    /// [`RuntimeError`]; the caller removes what may have been made.
+    pub async fn start(&self, spec: &WorkerSpec) -> Result<(String, IpAddr), RuntimeError> {
+        let client = self.client().await?;
+        let name = container_name(&spec.worker);
+        let options = CreateContainerOptionsBuilder::default().name(&name).build();
+        let created =
+            tokio::time::timeout(START_TIMEOUT, client.create_container(Some(options), self.body(spec))).await;
+        match created {
+            Err(_) => return Err(RuntimeError::Unreachable("creating a container took too long".to_owned())),
+            Ok(Ok(_)) => {}
+            // Our own earlier call made it and its reply was lost.
+            Ok(Err(error)) if status(&error) == Some(409) => {}
+            Ok(Err(error)) if status(&error) == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),
+            Ok(Err(error)) => return Err(refused("create a container", error)),
+        }
+        tokio::time::timeout(START_TIMEOUT, client.start_container(&name, None::<StartContainerOptions>))
+            .await
+            .map_err(|_| RuntimeError::Unreachable("starting a container took too long".to_owned()))?
+            .map_err(|error| refused("start a container", error))?;
+        let detail = client
+            .inspect_container(&name, None::<InspectContainerOptions>)
+            .await
+            .map_err(|error| refused("inspect a container", error))?;
+        let address = detail
+            .network_settings
+            .and_then(|settings| settings.networks)
+            .and_then(|mut networks| networks.remove(&self.inner.config.docker.network))
+            .and_then(|endpoint| endpoint.ip_address)
+            .and_then(|text| text.parse().ok());
+        match (detail.id, address) {
+            (Some(id), Some(address)) => Ok((id, address)),
+            _ => Err(RuntimeError::Refused {
+                action: "start a container",
+                message: "it ended at once or has no address".to_owned(),
+            }),
+        }
+    }
+
+    /// Looks a worker's container up.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] when the engine cannot be asked.
+    pub async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
+        let client = self.client().await?;
+        match client.inspect_container(&container_name(worker), None::<InspectContainerOptions>).await {
+            Ok(detail) => {
+                let state = detail.state.unwrap_or_default();
+                if state.running == Some(true) {
+                    Ok(ContainerState::Running)
+                } else {
+                    Ok(ContainerState::Exited {
+                        code: state.exit_code.unwrap_or(-1),
+                        oom: state.oom_killed == Some(true),
+                    })
+                }
+            }
+            Err(error) if status(&error) == Some(404) => Ok(ContainerState::Missing),
+            Err(error) => Err(refused("inspect a container", error)),
+        }
+    }
+
+    /// Removes a worker's container, running or not, with all it wrote. A container that is gone is a success.
+    ///
+    /// # Errors
+    /// [`RuntimeError`]; reconciling tries again.
+    pub async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
+        self.remove_by_name(&container_name(worker)).await
+    }
+
+    async fn remove_by_name(&self, name: &str) -> Result<(), RuntimeError> {
+        let client = self.client().await?;
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        match client.remove_container(name, Some(options)).await {
+            Ok(()) => Ok(()),
+            // Gone already, or somebody else's removal is under way.
+            Err(error) if matches!(status(&error), Some(404 | 409)) => Ok(()),
+            Err(error) => Err(refused("remove a container", error)),
+        }
+    }
+
+    /// Every container with this daemon's label, in whatever state.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] when the engine cannot be asked.
+    pub async fn owned(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
+        let client = self.client().await?;
+        let label = format!("{LABEL_INSTANCE}={}", self.inner.instance);
+        let filters = HashMap::from([("label".to_owned(), vec![label])]);
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let list =
+            client.list_containers(Some(options)).await.map_err(|error| refused("list the containers", error))?;
+        let owned = list.into_iter().filter_map(|container| {
+            let labels = container.labels.unwrap_or_default();
+            let label = |name: &str| labels.get(name).map(String::as_str);
+            let engine = label(LABEL_ENGINE).and_then(|text| text.parse().ok());
+            let mode = label(LABEL_MODE).and_then(|text| text.parse().ok());
+            let address = container
+                .network_settings
+                .and_then(|settings| settings.networks)
+                .and_then(|mut networks| networks.remove(&self.inner.config.docker.network))
+                .and_then(|endpoint| endpoint.ip_address)
+                .and_then(|text| text.parse().ok());
+            Some(OwnedContainer {
+                container: container.id?,
+                worker: WorkerId::from(label(LABEL_WORKER)?),
+                key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode }),
+                running: container
+                    .state
+                    .is_some_and(|state| matches!(state.to_string().as_str(), "running" | "paused")),
+                address,
+                image: container.image_id.unwrap_or_default(),
+            })
+        });
+        Ok(owned.collect())
+    }
+
+    /// The id of the image that `name` means now.
+    ///
+    /// # Errors
+    /// [`RuntimeError::NoImage`] when there is none.
+    pub async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
+        let client = self.client().await?;
+        match client.inspect_image(name).await {
+            Ok(image) => Ok(image.id.unwrap_or_default()),
+            Err(error) if status(&error) == Some(404) => Err(RuntimeError::NoImage(name.to_owned())),
+            Err(error) => Err(refused("look up an image", error)),
+        }
+    }
+
+    fn body(&self, spec: &WorkerSpec) -> ContainerCreateBody {
+        let config = &self.inner.config;
+        let worker = &config.worker;
+        let labels = HashMap::from([
+            (LABEL_INSTANCE.to_owned(), self.inner.instance.clone()),
+            (LABEL_WORKER.to_owned(), spec.worker.to_string()),
+            (LABEL_ENGINE.to_owned(), spec.key.engine.as_str().to_owned()),
+            (LABEL_MODE.to_owned(), spec.key.mode.as_str().to_owned()),
+        ]);
+        // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
+        let tmpfs = |bytes: u64| format!("rw,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
+        let host = HostConfig {
+            network_mode: Some(config.docker.network.clone()),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={SECCOMP}")]),
+            readonly_rootfs: Some(true),
+            tmpfs: Some(HashMap::from([
+                ("/tmp".to_owned(), format!("rw,nosuid,nodev,size={},mode=1777", worker.tmp.bytes())),
+                ("/run".to_owned(), tmpfs(16 << 20)),
+                ("/home/worker".to_owned(), tmpfs(worker.tmp.bytes())),
+            ])),
+            shm_size: Some(signed(worker.shm.bytes())),
+            memory: Some(signed(worker.memory.bytes())),
+            memory_swap: Some(signed(worker.memory.bytes())),
+            pids_limit: Some(i64::from(worker.pids)),
+            #[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
+            nano_cpus: (worker.cpus > 0.0).then_some((worker.cpus * 1e9) as i64),
+            ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("json-file".to_owned()),
+                config: Some(HashMap::from([
+                    ("max-size".to_owned(), "1m".to_owned()),
+                    ("max-file".to_owned(), "1".to_owned()),
+                ])),
+            }),
+            restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
+            // The kernel should take a worker before it takes the daemon.
+            oom_score_adj: Some(500),
+            runtime: config.docker.runtime.clone(),
+            ..Default::default()
+        };
+        ContainerCreateBody {
+            image: Some(spec.image.clone()),
+            hostname: Some("worker".to_owned()),
+            user: Some("1000:1000".to_owned()),
+            labels: Some(labels),
+            host_config: Some(host),
+            ..Default::default()
+        }
+    }
+
+    /// What `warmpool doctor` wants to know of the engine.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] when the engine cannot be asked.
+    pub async fn facts(&self) -> Result<DockerFacts, RuntimeError> {
+        let client = self.client().await?;
+        let version = client.version().await.map_err(|error| refused("tell its version", error))?;
+        let info = client.info().await.map_err(|error| refused("tell about itself", error))?;
+        let image = self.inner.config.worker.chromium_image.clone();
+        let present = self.image_id(&image).await.is_ok();
+        let runc = version.components.unwrap_or_default().into_iter().find(|part| part.name == "runc");
+        Ok(DockerFacts {
+            api_version: version.api_version.unwrap_or_default(),
+            server_version: info.server_version.unwrap_or_default(),
+            runc_version: runc.map(|part| part.version).unwrap_or_default(),
+            cgroup_version: info.cgroup_version.map(|version| version.to_string()).unwrap_or_default(),
+            memory_limit: info.memory_limit.unwrap_or_default(),
+            cpu_limit: info.cpu_cfs_quota.unwrap_or_default(),
+            pids_limit: info.pids_limit.unwrap_or_default(),
+            security_options: info.security_options.unwrap_or_default(),
+            root_dir: info.docker_root_dir.unwrap_or_default().into(),
+            driver: info.driver.unwrap_or_default(),
+            runtimes: info.runtimes.unwrap_or_default().into_keys().collect(),
+            images: vec![(image, present)],
+        })
+    }
+}
+
+fn container_name(worker: &WorkerId) -> String {
+    format!("warmpool-{worker}")
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+fn status(error: &Bollard) -> Option<u16> {
+    match error {
+        Bollard::DockerResponseServerError { status_code, .. } => Some(*status_code),
+        _ => None,
+    }
+}
+
+/// An answer of the engine is a refusal; anything else means that it could not be asked.
+fn refused(action: &'static str, error: Bollard) -> RuntimeError {
+    match error {
+        Bollard::DockerResponseServerError { message, .. } => RuntimeError::Refused { action, message },
+        other => RuntimeError::Unreachable(other.to_string()),
+    }
+}

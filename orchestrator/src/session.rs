@@ -1,0 +1,225 @@
+//! Sessions: one client's use of one worker, from its creation to its one end.
+//!
+//! `table` creates, finds and lists them; `supervise` ends them; `record` is their form in the store and in lists;
+//! `ending` says why they end; `activity` counts who uses them; `recover` finds them again after a restart.
+
+mod activity;
+mod ending;
+mod record;
+mod recover;
+mod supervise;
+mod table;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub use activity::{Attachment, Busy};
+pub use ending::{Ending, Status};
+pub use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
+pub use table::{Created, Sessions};
+
+use crate::engine::SessionId;
+use crate::error::Error;
+use crate::keys::KeyId;
+use crate::worker::{Health, Worker};
+use activity::Activity;
+
+/// The one WebDriver session of a worker.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// None yet.
+    #[default]
+    Idle,
+    /// One is being made.
+    Opening,
+    /// One is there, by the driver's own id.
+    Open(String),
+}
+
+/// A live session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// The key that made it.
+    pub owner: KeyId,
+    /// What it was asked to be.
+    pub options: Options,
+    /// When it was made, in Unix milliseconds.
+    pub created_ms: u64,
+    /// The worker it owns.
+    pub worker: Arc<Worker>,
+    /// Warnings about options that could not be made quite true.
+    pub warnings: Vec<String>,
+    /// The secret in its client URLs.
+    token: String,
+    /// The secret in its live-view URL.
+    view_token: String,
+    deadline: Instant,
+    activity: Arc<Activity>,
+    ending: watch::Sender<Option<Ending>>,
+    driver: Mutex<Driver>,
+}
+
+impl Session {
+    /// The secret that opens the session's DevTools and WebDriver URLs.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// The secret that opens the session's live view, and nothing else.
+    #[must_use]
+    pub fn view_token(&self) -> &str {
+        &self.view_token
+    }
+
+    /// Checks a token from a URL in constant time.
+    ///
+    /// # Errors
+    /// `InvalidToken`.
+    pub fn check_token(&self, token: &str) -> Result<(), Error> {
+        use subtle::ConstantTimeEq as _;
+        if bool::from(self.token.as_bytes().ct_eq(token.as_bytes())) { Ok(()) } else { Err(Error::InvalidToken) }
+    }
+
+    /// How it is now.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        if let Some(ending) = &*self.ending.borrow() {
+            return ending.status();
+        }
+        match self.worker.health() {
+            Health::Unknown => Status::Unknown,
+            Health::Booting => Status::Starting,
+            Health::Alive | Health::Lost(_) => Status::Running,
+        }
+    }
+
+    /// Ends it, if nothing else has. What is said first holds.
+    pub fn end(&self, ending: Ending) {
+        self.ending.send_if_modified(|now| {
+            let first = now.is_none();
+            if first {
+                *now = Some(ending);
+            }
+            first
+        });
+    }
+
+    /// Waits until it ends, and says why.
+    pub async fn ended(&self) -> Ending {
+        let mut receiver = self.ending.subscribe();
+        match receiver.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(ending)) => ending.clone(),
+            // The sender is a field of `self`.
+            _ => Ending::Deleted,
+        }
+    }
+
+    /// Fails when it has ended.
+    ///
+    /// # Errors
+    /// `SessionEnded`.
+    pub fn check_open(&self) -> Result<(), Error> {
+        match &*self.ending.borrow() {
+            None => Ok(()),
+            Some(ending) => Err(ending.error(&self.id)),
+        }
+    }
+
+    /// Counts one socket, until the attachment is dropped.
+    ///
+    /// # Errors
+    /// `SocketLimit`.
+    pub fn attach(self: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
+        Activity::attach(&self.activity, limit)
+    }
+
+    /// Counts one command under way, until the guard is dropped.
+    #[must_use]
+    pub fn busy(&self) -> Busy {
+        Activity::busy(&self.activity)
+    }
+
+    /// The client is done with it. A session that keeps itself alive stays.
+    pub fn client_finished(&self) {
+        if !self.options.keep_alive {
+            self.end(Ending::ClientFinished);
+        }
+    }
+
+    /// What is left of `session_timeout`.
+    #[must_use]
+    pub fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// The driver session's state.
+    #[must_use]
+    pub fn driver(&self) -> Driver {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the right to make the one driver session.
+    ///
+    /// # Errors
+    /// `Conflict` when there is one, or one is being made.
+    pub fn open_driver(self: &Arc<Self>) -> Result<DriverOpening, Error> {
+        let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*driver {
+            Driver::Idle => {
+                *driver = Driver::Opening;
+                Ok(DriverOpening { session: Arc::clone(self) })
+            }
+            Driver::Opening | Driver::Open(_) => Err(Error::Conflict {
+                message: "this session has its one WebDriver session already: quit it, or create another session"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// The record of it as it is now.
+    #[must_use]
+    pub fn record(&self) -> Record {
+        let driver_session = match self.driver() {
+            Driver::Open(id) => Some(id),
+            Driver::Idle | Driver::Opening => None,
+        };
+        Record {
+            session_id: self.id.clone(),
+            owner: self.owner.clone(),
+            options: self.options.clone(),
+            created_ms: self.created_ms,
+            worker: self.worker.id.clone(),
+            driver_session,
+            attached: self.activity.was_attached(),
+            ended: None,
+        }
+    }
+}
+
+/// The right to make the driver session; given up when dropped.
+#[derive(Debug)]
+pub struct DriverOpening {
+    session: Arc<Session>,
+}
+
+impl DriverOpening {
+    /// The driver made the session `id`.
+    pub fn opened(self, id: String) {
+        *self.session.driver.lock().unwrap_or_else(PoisonError::into_inner) = Driver::Open(id);
+    }
+}
+
+impl Drop for DriverOpening {
+    fn drop(&mut self) {
+        let mut driver = self.session.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        if *driver == Driver::Opening {
+            *driver = Driver::Idle;
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Who uses a session, and since when nobody does.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::error::Error;
+
+/// Counters of one session. Touching them costs a store; only the supervisor computes with them.
+#[derive(Debug)]
+pub(super) struct Activity {
+    begun: Instant,
+    /// When the client last did something, in milliseconds since `begun`.
+    last: AtomicU64,
+    sockets: AtomicUsize,
+    commands: AtomicUsize,
+    attached: AtomicBool,
+    detached_at: Mutex<Option<Instant>>,
+    /// Rings when a socket comes or goes.
+    pub(super) changed: Notify,
+}
+
+impl Activity {
+    /// `attached` says whether the session had a socket before, as one that was found again may have had.
+    pub(super) fn new(attached: bool) -> Arc<Self> {
+        let now = Instant::now();
+        Arc::new(Self {
+            begun: now,
+            last: AtomicU64::new(0),
+            sockets: AtomicUsize::new(0),
+            commands: AtomicUsize::new(0),
+            attached: AtomicBool::new(attached),
+            detached_at: Mutex::new(attached.then_some(now)),
+            changed: Notify::new(),
+        })
+    }
+
+    fn touch(&self) {
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn attach(this: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
+        // Under the same lock as the detaching below, so that the two cannot cross.
+        let mut detached_at = this.detached_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if this.sockets.load(Ordering::Relaxed) >= limit {
+            return Err(Error::SocketLimit { limit });
+        }
+        this.sockets.fetch_add(1, Ordering::Relaxed);
+        let first = !this.attached.swap(true, Ordering::Relaxed);
+        *detached_at = None;
+        drop(detached_at);
+        this.touch();
+        this.changed.notify_one();
+        Ok(Attachment { activity: Arc::clone(this), first })
+    }
+
+    pub(super) fn busy(this: &Arc<Self>) -> Busy {
+        this.commands.fetch_add(1, Ordering::Relaxed);
+        this.touch();
+        Busy { activity: Arc::clone(this) }
+    }
+
+    pub(super) fn was_attached(&self) -> bool {
+        self.attached.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn sockets(&self) -> usize {
+        self.sockets.load(Ordering::Relaxed)
+    }
+
+    /// When the session will have been idle for `timeout`. While a command is under way, that is always ahead.
+    pub(super) fn idle_at(&self, timeout: Duration) -> Instant {
+        let last = if self.commands.load(Ordering::Relaxed) > 0 {
+            Instant::now()
+        } else {
+            self.begun + Duration::from_millis(self.last.load(Ordering::Relaxed))
+        };
+        last + timeout
+    }
+
+    /// When the last socket closed, if there is none now and there was one.
+    pub(super) fn detached_at(&self) -> Option<Instant> {
+        *self.detached_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One open socket of a session.
+#[derive(Debug)]
+pub struct Attachment {
+    activity: Arc<Activity>,
+    first: bool,
+}
+
+impl Attachment {
+    /// The client did something.
+    pub fn touch(&self) {
+        self.activity.touch();
+    }
+
+    /// Whether it is the session's first socket ever.
+    #[must_use]
+    pub const fn is_first(&self) -> bool {
+        self.first
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        let mut detached_at = self.activity.detached_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.activity.sockets.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *detached_at = Some(Instant::now());
+        }
+        drop(detached_at);
+        self.activity.touch();
+        self.activity.changed.notify_one();
+    }
+}
+
+/// One command under way.
+#[derive(Debug)]
+pub struct Busy {
+    activity: Arc<Activity>,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.activity.commands.fetch_sub(1, Ordering::Relaxed);
+        self.activity.touch();
+        self.activity.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_reconnect_clock_starts_with_the_last_socket() {
+        let activity = Activity::new(false);
+        assert_eq!(activity.detached_at(), None, "never attached");
+        let one = Activity::attach(&activity, 2).unwrap();
+        let two = Activity::attach(&activity, 2).unwrap();
+        assert!(one.is_first() && !two.is_first());
+        assert!(matches!(Activity::attach(&activity, 2), Err(Error::SocketLimit { limit: 2 })));
+        drop(one);
+        assert_eq!(activity.detached_at(), None, "one is still there");
+        drop(two);
+        assert_eq!(activity.detached_at(), Some(Instant::now()));
+        let _back = Activity::attach(&activity, 2).unwrap();
+        assert_eq!(activity.detached_at(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_under_way_is_not_idleness() {
+        let activity = Activity::new(false);
+        let limit = Duration::from_secs(10);
+        let command = Activity::busy(&activity);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(activity.idle_at(limit), Instant::now() + limit);
+        drop(command);
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert_eq!(activity.idle_at(limit), Instant::now() + Duration::from_secs(6));
+    }
+}

@@ -1,0 +1,258 @@
+//! A session on paper: what the store keeps, what lists show, and how lists are asked for.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ending, Status};
+use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
+use crate::keys::KeyId;
+use crate::worker::Launch;
+
+/// Which of the two create endpoints made a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// `POST /sessions/create`.
+    DevTools,
+    /// `POST /sessions/webdriver/create`.
+    WebDriver,
+}
+
+/// What a session was asked to be, checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// By which endpoint.
+    pub kind: Kind,
+    /// The engine.
+    pub engine: Engine,
+    /// Headed or headless.
+    pub mode: Mode,
+    /// The page to open and the settings to make true.
+    pub launch: Launch,
+    /// The hard cap, in seconds from creation.
+    pub session_timeout: u64,
+    /// How long the client may do nothing, in seconds.
+    pub idle_timeout: Option<u64>,
+    /// Whether a closed socket leaves the session alone until `session_timeout`.
+    #[serde(default)]
+    pub keep_alive: bool,
+    /// The end user on whose behalf the session was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_passcode: Option<String>,
+    /// The app it runs for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_name: Option<String>,
+}
+
+impl Options {
+    /// The shelf that a worker for it stands on.
+    #[must_use]
+    pub const fn pool_key(&self) -> PoolKey {
+        PoolKey { engine: self.engine, mode: self.mode }
+    }
+
+    pub(super) fn idle_timeout(&self) -> Option<Duration> {
+        self.idle_timeout.map(Duration::from_secs)
+    }
+}
+
+/// How and when a session ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The final status.
+    pub status: Status,
+    /// The short name of the reason.
+    pub reason: String,
+    /// The reason in a sentence.
+    pub message: String,
+    /// When, in Unix milliseconds.
+    pub at_ms: u64,
+}
+
+impl Ended {
+    pub(super) fn new(ending: &Ending, at_ms: u64) -> Self {
+        Self { status: ending.status(), reason: ending.code().to_owned(), message: ending.message(), at_ms }
+    }
+}
+
+/// A session as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its id.
+    pub session_id: SessionId,
+    /// The key that made it.
+    pub owner: KeyId,
+    /// What it was asked to be.
+    pub options: Options,
+    /// When it was made, in Unix milliseconds.
+    pub created_ms: u64,
+    /// The worker it owns, or owned.
+    pub worker: WorkerId,
+    /// The driver's id of its WebDriver session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_session: Option<String>,
+    /// Whether it ever had a socket.
+    #[serde(default)]
+    pub attached: bool,
+    /// Its end, once it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+}
+
+impl Record {
+    /// The key in the store: ordered by time, then by id.
+    #[must_use]
+    pub fn store_key(&self) -> Vec<u8> {
+        let mut key = self.created_ms.to_be_bytes().to_vec();
+        key.extend_from_slice(self.session_id.as_str().as_bytes());
+        key
+    }
+}
+
+/// A session as lists and look-ups show it. Holds nothing that opens it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Listing {
+    /// Its id.
+    pub session_id: SessionId,
+    /// Its status now.
+    pub status: Status,
+    /// The short name of the reason for its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The reason in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// By which endpoint it was made: `devtools` or `webdriver`.
+    pub kind: Kind,
+    /// Its engine.
+    pub browser_type: Engine,
+    /// Whether its browser has no display.
+    pub headless: bool,
+    /// The page that was opened.
+    pub url: Option<String>,
+    /// When it was made, in Unix milliseconds.
+    pub timestamp: u64,
+    /// When it ended, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
+    /// How long it lasted, or lasts so far, in milliseconds.
+    pub execution_time: u64,
+    /// The hard cap, in seconds.
+    pub session_timeout: u64,
+    /// The idle limit, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<u64>,
+    /// Whether it stays when its client disconnects.
+    pub keep_alive: bool,
+    /// The end user it was made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_passcode: Option<String>,
+    /// The app it was made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_name: Option<String>,
+}
+
+impl Listing {
+    /// The listing of a record whose status is `status` at the time `now_ms`.
+    #[must_use]
+    pub fn new(record: &Record, status: Status, now_ms: u64) -> Self {
+        let options = &record.options;
+        let status = if options.kind == Kind::WebDriver { status.of_webdriver() } else { status };
+        let ended = record.ended.as_ref();
+        Self {
+            session_id: record.session_id.clone(),
+            status,
+            reason: ended.map(|ended| ended.reason.clone()),
+            message: ended.map(|ended| ended.message.clone()),
+            kind: options.kind,
+            browser_type: options.engine,
+            headless: options.mode == Mode::Headless,
+            url: options.launch.url.clone(),
+            timestamp: record.created_ms,
+            ended_at: ended.map(|ended| ended.at_ms),
+            execution_time: ended.map_or(now_ms, |ended| ended.at_ms).saturating_sub(record.created_ms),
+            session_timeout: options.session_timeout,
+            idle_timeout: options.idle_timeout,
+            keep_alive: options.keep_alive,
+            service_passcode: options.service_passcode.clone(),
+            app_name: options.app_name.clone(),
+        }
+    }
+}
+
+/// What a list may be sorted by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SortKey {
+    /// When it was made.
+    #[default]
+    Timestamp,
+    /// How long it lasted.
+    ExecutionTime,
+    /// Its id.
+    SessionId,
+    /// Its status.
+    Status,
+}
+
+/// Which end of a list comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SortOrder {
+    /// Smallest first.
+    Ascend,
+    /// Largest first.
+    #[default]
+    Descend,
+}
+
+/// A question to the list of sessions, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionQuery {
+    /// Made after this, in Unix milliseconds.
+    pub start_time: Option<u64>,
+    /// Made before this, in Unix milliseconds.
+    pub end_time: Option<u64>,
+    /// Only this one.
+    pub session_id: Option<String>,
+    /// Only these statuses; none means all.
+    pub statuses: Vec<Status>,
+    /// Only these engines; none means all.
+    pub engines: Vec<Engine>,
+    /// Only those of this end user.
+    pub service_passcode: Option<String>,
+    /// From 1.
+    pub page: u64,
+    /// 1 to 100.
+    pub limit: u64,
+    /// By what to sort.
+    pub sort_by: SortKey,
+    /// In which direction.
+    pub sort_order: SortOrder,
+}
+
+impl SessionQuery {
+    pub(super) fn matches(&self, listing: &Listing) -> bool {
+        self.start_time.is_none_or(|start| listing.timestamp > start)
+            && self.end_time.is_none_or(|end| listing.timestamp < end)
+            && self.session_id.as_ref().is_none_or(|id| listing.session_id.as_str() == id)
+            && (self.statuses.is_empty() || self.statuses.contains(&listing.status))
+            && (self.engines.is_empty() || self.engines.contains(&listing.browser_type))
+            && self.service_passcode.as_ref().is_none_or(|code| listing.service_passcode.as_ref() == Some(code))
+    }
+
+    /// A total order: what compares equal is ordered by time, then by id.
+    pub(super) fn compare(&self, a: &Listing, b: &Listing) -> Ordering {
+        let by_key = match self.sort_by {
+            SortKey::Timestamp => Ordering::Equal,
+            SortKey::ExecutionTime => a.execution_time.cmp(&b.execution_time),
+            SortKey::SessionId => a.session_id.cmp(&b.session_id),
+            SortKey::Status => a.status.as_str().cmp(b.status.as_str()),
+        };
+        let order = by_key.then(a.timestamp.cmp(&b.timestamp)).then_with(|| a.session_id.cmp(&b.session_id));
+        match self.sort_order {
+            SortOrder::Ascend => order,
+            SortOrder::Descend => order.reverse(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Ends a session at the right moment, once, and gives its worker back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::{Ending, Kind, Session, Sessions};
+use crate::pool::Lease;
+
+/// How long sockets have to pass their Close frames on before the worker goes.
+const CLOSE_GRACE: Duration = Duration::from_secs(3);
+
+/// Watches over `session` until it ends; then tells everybody, writes the record and drops the lease.
+pub(super) async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
+    let ending = watch(&session, sessions.reconnect_window()).await;
+    session.end(ending);
+    // What was said first holds, and may not be what was found here.
+    let ending = session.ended().await;
+    tracing::info!(session = %session.id, status = ending.status().as_str(), reason = ending.code(), "session ended");
+    sessions.close(&session, &ending).await;
+    let closed = async {
+        while session.activity.sockets() > 0 {
+            session.activity.changed.notified().await;
+        }
+    };
+    if timeout(CLOSE_GRACE, closed).await.is_err() {
+        tracing::debug!(session = %session.id, "a client did not take its Close frame");
+    }
+    drop(lease);
+}
+
+/// Waits for the first reason to end.
+async fn watch(session: &Session, reconnect_window: Duration) -> Ending {
+    loop {
+        let (at, ending) = next_deadline(session, reconnect_window);
+        if at <= Instant::now() {
+            return ending;
+        }
+        tokio::select! {
+            ending = session.ended() => return ending,
+            loss = session.worker.lost() => return Ending::of_loss(loss),
+            () = session.activity.changed.notified() => {}
+            () = sleep_until(at) => {}
+        }
+    }
+}
+
+/// The next moment at which time alone would end the session, and as what.
+fn next_deadline(session: &Session, reconnect_window: Duration) -> (Instant, Ending) {
+    let mut next = (session.deadline, Ending::TimedOut);
+    let mut sooner = |at: Instant, ending: Ending| {
+        if at < next.0 {
+            next = (at, ending);
+        }
+    };
+    if let Some(idle) = session.options.idle_timeout() {
+        sooner(session.activity.idle_at(idle), Ending::Idle);
+    }
+    // A WebDriver session lives by its driver; sockets beside it come and go.
+    let by_socket = session.options.kind == Kind::DevTools && !session.options.keep_alive;
+    if let Some(detached) = session.activity.detached_at().filter(|_| by_socket) {
+        sooner(detached + reconnect_window, Ending::Disconnected);
+    }
+    next
+}

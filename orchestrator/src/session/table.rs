@@ -1,0 +1,394 @@
+//! The one table of sessions: live ones, and the records of those that ended.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+use super::activity::Activity;
+use super::record::Ended;
+use super::supervise::supervise;
+use super::{Driver, Ending, Listing, Options, Record, Session, SessionQuery, Status};
+use crate::config::Config;
+use crate::drain::{Drain, Phase};
+use crate::engine::SessionId;
+use crate::error::Error;
+use crate::instance::Instance;
+use crate::keys::KeyId;
+use crate::pool::{Lease, Pool};
+use crate::store::{Batch, Durability, Store, Table};
+
+/// How often a worker that fails at hand-out is replaced before the caller hears of it.
+const LAUNCH_ATTEMPTS: usize = 2;
+/// Between two looks for records that are older than they may be.
+const SWEEP_EVERY: Duration = Duration::from_secs(600);
+
+/// Every session there is and was. Clones share it.
+#[derive(Clone)]
+pub struct Sessions {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) config: Arc<Config>,
+    pub(super) instance: Arc<Instance>,
+    pub(super) pool: Pool,
+    pub(super) store: Store,
+    pub(super) drain: Drain,
+    pub(super) table: Mutex<HashMap<SessionId, Entry>>,
+}
+
+/// A row of the table.
+#[derive(Clone)]
+pub(super) enum Entry {
+    /// It lives.
+    Live(Arc<Session>),
+    /// It ended, or its worker has not been found again yet.
+    Past(Arc<Record>),
+}
+
+impl Entry {
+    fn owner(&self) -> &KeyId {
+        match self {
+            Self::Live(session) => &session.owner,
+            Self::Past(record) => &record.owner,
+        }
+    }
+
+    fn listing(&self, now_ms: u64) -> Listing {
+        match self {
+            Self::Live(session) => Listing::new(&session.record(), session.status(), now_ms),
+            Self::Past(record) => {
+                let status = record.ended.as_ref().map_or(Status::Unknown, |ended| ended.status);
+                Listing::new(record, status, now_ms)
+            }
+        }
+    }
+}
+
+/// A session that its client has not heard of yet. Ends when dropped unconfirmed.
+pub struct Created {
+    session: Option<Arc<Session>>,
+}
+
+impl Created {
+    /// The client is being told: the session is its own now.
+    #[must_use]
+    pub fn confirm(mut self) -> Option<Arc<Session>> {
+        self.session.take()
+    }
+}
+
+impl Drop for Created {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.end(Ending::ClientGone);
+        }
+    }
+}
+
+/// Unix time in milliseconds.
+#[must_use]
+pub(super) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Sessions {
+    /// An empty table. [`Sessions::recover`] fills it from the store.
+    #[must_use]
+    pub fn new(config: Arc<Config>, instance: Arc<Instance>, pool: Pool, store: Store, drain: Drain) -> Self {
+        let inner = Inner { config, instance, pool, store, drain, table: Mutex::new(HashMap::new()) };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Makes a session: waits for a worker, wakes it, makes its settings true, writes the record.
+    ///
+    /// A client that leaves while it waits leaves the queue; once it has a worker the rest goes on without it, and the
+    /// session ends as soon as nobody takes it.
+    ///
+    /// # Errors
+    /// Those of [`Pool::lease`], `DiskNearlyFull`, and `Worker` when no worker could be made ready.
+    pub async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
+        if self.inner.drain.phase() >= Phase::Draining {
+            return Err(Error::Draining);
+        }
+        let begun = Instant::now();
+        let key = options.pool_key();
+        let lease = self.inner.pool.lease(key, &owner).await?;
+        let sessions = self.clone();
+        let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await });
+        let created = work.await.map_err(Error::internal)?;
+        if created.is_ok() {
+            metrics::histogram!("warmpool_session_create_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
+                .record(begun.elapsed());
+        }
+        created
+    }
+
+    async fn begin(&self, owner: KeyId, options: Options, mut lease: Lease) -> Result<Created, Error> {
+        let mut attempt = 1;
+        let warnings = loop {
+            match lease.use_worker().agent.launch(&options.launch).await {
+                Ok(warnings) => break warnings,
+                Err(error) if attempt < LAUNCH_ATTEMPTS => {
+                    tracing::warn!(worker = %lease.id(), %error, "a warm worker failed at hand-out; taking another");
+                    drop(lease);
+                    lease = self.inner.pool.lease(options.pool_key(), &owner).await?;
+                    attempt += 1;
+                }
+                Err(error) => return Err(Error::worker("the browser could not be made ready: try again", error)),
+            }
+        };
+        let id = SessionId::random();
+        let timeout = Duration::from_secs(options.session_timeout);
+        let session = self.build(id, owner, options, now_ms(), timeout, &mut lease, warnings, None, false);
+        self.write(&session.record(), Durability::Process).await?;
+        Ok(Created { session: Some(self.admit(session, lease)) })
+    }
+
+    /// Puts a session together.
+    #[expect(clippy::too_many_arguments, reason = "the two callers differ in every one of them")]
+    pub(super) fn build(
+        &self,
+        id: SessionId,
+        owner: KeyId,
+        options: Options,
+        created_ms: u64,
+        time_left: Duration,
+        lease: &mut Lease,
+        warnings: Vec<String>,
+        driver: Option<String>,
+        attached: bool,
+    ) -> Session {
+        let instance = &self.inner.instance;
+        Session {
+            token: instance.session_token(id.as_str(), "client"),
+            view_token: instance.session_token(id.as_str(), "view"),
+            id,
+            owner,
+            options,
+            created_ms,
+            worker: Arc::clone(lease.use_worker()),
+            warnings,
+            deadline: Instant::now() + time_left,
+            activity: Activity::new(attached),
+            ending: tokio::sync::watch::Sender::new(None),
+            driver: Mutex::new(driver.map_or(Driver::Idle, Driver::Open)),
+        }
+    }
+
+    /// Puts a session into the table and starts watching over it.
+    pub(super) fn admit(&self, session: Session, lease: Lease) -> Arc<Session> {
+        let session = Arc::new(session);
+        self.lock().insert(session.id.clone(), Entry::Live(Arc::clone(&session)));
+        tracing::info!(
+            session = %session.id,
+            worker = %session.worker.id,
+            engine = %session.options.engine,
+            "session running"
+        );
+        self.inner.drain.spawn(supervise(self.clone(), Arc::clone(&session), lease));
+        session
+    }
+
+    /// Writes the end of a session and moves it to the past.
+    pub(super) async fn close(&self, session: &Session, ending: &Ending) {
+        let now = now_ms();
+        let mut record = session.record();
+        record.ended = Some(Ended::new(ending, now));
+        metrics::counter!(
+            "warmpool_sessions_ended_total",
+            "engine" => record.options.engine.as_str(),
+            "status" => ending.status().as_str(),
+            "reason" => ending.code()
+        )
+        .increment(1);
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        metrics::histogram!("warmpool_session_seconds", "engine" => record.options.engine.as_str())
+            .record(now.saturating_sub(record.created_ms) as f64 / 1000.0);
+        self.lock().insert(record.session_id.clone(), Entry::Past(Arc::new(record.clone())));
+        if let Err(error) = self.write(&record, Durability::Process).await {
+            tracing::error!(session = %record.session_id, %error, "the end of a session was not written");
+        }
+    }
+
+    pub(super) async fn write(&self, record: &Record, durability: Durability) -> Result<(), Error> {
+        let value = serde_json::to_vec(record).map_err(Error::internal)?;
+        let mut batch = Batch::new();
+        batch.put(Table::Sessions, record.store_key(), value);
+        self.inner.store.commit(batch, durability).await?;
+        Ok(())
+    }
+
+    /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
+    pub async fn note(&self, session: &Session) {
+        // Not after the end was written: that record is the last.
+        if session.check_open().is_ok()
+            && let Err(error) = self.write(&session.record(), Durability::Process).await
+        {
+            tracing::error!(session = %session.id, %error, "a change of a session was not written");
+        }
+    }
+
+    /// Finds a live session without asking whose it is: for routes that a token in the URL opens.
+    ///
+    /// # Errors
+    /// `UnknownSession`, `SessionEnded`.
+    pub fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
+        match self.lock().get(&SessionId::from(id)) {
+            Some(Entry::Live(session)) => session.check_open().map(|()| Arc::clone(session)),
+            Some(Entry::Past(record)) => Err(past_error(record)),
+            None => Err(Error::UnknownSession { id: id.to_owned() }),
+        }
+    }
+
+    /// Finds a session of `owner`, live or not.
+    ///
+    /// # Errors
+    /// `UnknownSession`, also when it is another key's.
+    pub fn find(&self, id: &str, owner: &KeyId) -> Result<(Listing, Option<Arc<Session>>), Error> {
+        let entry = self.lock().get(&SessionId::from(id)).filter(|entry| entry.owner() == owner).cloned();
+        let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
+        let listing = entry.listing(now_ms());
+        match entry {
+            Entry::Live(session) => Ok((listing, Some(session))),
+            Entry::Past(_) => Ok((listing, None)),
+        }
+    }
+
+    /// One page of the sessions of `owner`, and how many match in all.
+    #[must_use]
+    pub fn list(&self, query: &SessionQuery, owner: &KeyId) -> (Vec<Listing>, u64) {
+        let now = now_ms();
+        let rows: Vec<Entry> = self.lock().values().filter(|entry| entry.owner() == owner).cloned().collect();
+        let mut found: Vec<Listing> =
+            rows.iter().map(|entry| entry.listing(now)).filter(|listing| query.matches(listing)).collect();
+        let total = found.len() as u64;
+        found.sort_unstable_by(|a, b| query.compare(a, b));
+        let skip = usize::try_from((query.page - 1).saturating_mul(query.limit)).unwrap_or(usize::MAX);
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        (found.into_iter().skip(skip).take(limit).collect(), total)
+    }
+
+    /// Ends a session of `owner` and waits until that is written. Ending one that has ended changes nothing.
+    ///
+    /// # Errors
+    /// `UnknownSession`.
+    pub async fn end(&self, id: &str, owner: &KeyId) -> Result<Listing, Error> {
+        if let (_, Some(session)) = self.find(id, owner)? {
+            session.end(Ending::Deleted);
+            self.settled(&session.id).await;
+        }
+        self.find(id, owner).map(|(listing, _)| listing)
+    }
+
+    /// Waits, a bounded time, until a session that was told to end is in the past.
+    pub async fn settled(&self, id: &SessionId) {
+        let past = async {
+            while matches!(self.lock().get(id), Some(Entry::Live(_))) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(5), past).await;
+    }
+
+    /// The live sessions.
+    #[must_use]
+    pub fn all_live(&self) -> Vec<Arc<Session>> {
+        let live = |entry: &Entry| match entry {
+            Entry::Live(session) => Some(Arc::clone(session)),
+            Entry::Past(_) => None,
+        };
+        self.lock().values().filter_map(live).collect()
+    }
+
+    /// Ends every live session of a revoked key.
+    pub fn revoke(&self, key: &KeyId) {
+        for session in self.all_live().iter().filter(|session| session.owner == *key) {
+            session.end(Ending::KeyRevoked);
+        }
+    }
+
+    /// Lets the running sessions end until `deadline`, then ends them.
+    pub async fn drain(&self, deadline: Duration) {
+        let left = async {
+            while !self.all_live().is_empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if tokio::time::timeout(deadline, left).await.is_err() {
+            for session in self.all_live() {
+                session.end(Ending::Drained);
+                self.settled(&session.id).await;
+            }
+        }
+    }
+
+    /// Forgets the oldest records beyond `session.keep_records` and `session.keep_records_for`, until the daemon stops.
+    pub async fn sweep(&self) {
+        loop {
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = tokio::time::sleep(SWEEP_EVERY) => {}
+            }
+            if let Err(error) = self.forget_old(now_ms()).await {
+                tracing::error!(%error, "old session records could not be removed");
+            }
+        }
+    }
+
+    pub(super) async fn forget_old(&self, now: u64) -> Result<(), Error> {
+        let limits = &self.inner.config.session;
+        let age = u64::try_from(limits.keep_records_for.as_millis()).unwrap_or(u64::MAX);
+        let mut past: Vec<Arc<Record>> = {
+            let table = self.lock();
+            let ended = |entry: &Entry| match entry {
+                Entry::Past(record) if record.ended.is_some() => Some(Arc::clone(record)),
+                _ => None,
+            };
+            table.values().filter_map(ended).collect()
+        };
+        past.sort_unstable_by_key(|record| std::cmp::Reverse(record.created_ms));
+        let old = past
+            .iter()
+            .enumerate()
+            .filter(|(rank, record)| *rank >= limits.keep_records || record.created_ms.saturating_add(age) < now);
+        let mut batch = Batch::new();
+        let mut forgotten = Vec::new();
+        for (_, record) in old {
+            batch.delete(Table::Sessions, record.store_key());
+            forgotten.push(record.session_id.clone());
+        }
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        self.inner.store.commit(batch, Durability::Process).await?;
+        let mut table = self.lock();
+        for id in &forgotten {
+            table.remove(id);
+        }
+        Ok(())
+    }
+
+    pub(super) fn reconnect_window(&self) -> Duration {
+        self.inner.config.session.reconnect_window
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
+        self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn past_error(record: &Record) -> Error {
+    match &record.ended {
+        Some(ended) => Error::SessionEnded {
+            id: record.session_id.to_string(),
+            status: ended.status.as_str(),
+            reason: ended.message.clone(),
+        },
+        // Not found again yet: the runtime does not answer.
+        None => Error::RuntimeDown,
+    }
+}

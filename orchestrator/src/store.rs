@@ -1,0 +1,360 @@
+//! What the daemon remembers: keys, sessions, and facts about itself.
+//!
+//! A [`Store`] is a handle; one thread of its own does the work, another waits for the disk. Every call has a
+//! deadline. A failure of the storage ends the process, because sled cannot go on after one: a fresh process
+//! recovers everything that was answered. Damage found at the start is put aside and the newest backup
+//! restored; see [`Recovery`].
+//!
+//! The directory:
+//!
+//! ```text
+//! db/                    the database; only `store/sled.rs` knows what is in it
+//! db.lock                held while a process uses the store
+//! db.trouble             what the next start must know about the last one, if anything
+//! db.corrupt-<unix ms>/  a damaged database, kept for a human
+//! backups/               hourly dumps, `warmpool-<unix ms>.jsonl`
+//! ```
+//!
+//! | file         | what it holds |
+//! |--------------|---------------|
+//! | `batch.rs`   | tables, batches, ranges, rows |
+//! | `error.rs`   | what can go wrong |
+//! | `health.rs`  | what `/status` shows, and what happens on failure |
+//! | `thread.rs`  | the storage thread and the barrier thread; `worker.rs` is the former's work |
+//! | `backend.rs` | what a place for rows must do; `sled.rs`, `memory.rs`, `fault.rs` do it |
+//! | `record.rs`  | version and checksum of each value |
+//! | `schema.rs`  | the version of the data and its migrations |
+//! | `dump.rs`    | everything as JSON lines, with counts and a hash |
+//! | `backup.rs`  | hourly dumps, and restoring one |
+//! | `recover.rs` | opening: deadline, quarantine, restore; with `lock.rs`, `trouble.rs`, `build.rs` |
+
+mod backend;
+mod backup;
+mod batch;
+mod build;
+mod dump;
+mod error;
+#[cfg(test)]
+pub(crate) mod fault;
+mod health;
+mod lock;
+mod memory;
+mod record;
+mod recover;
+mod schema;
+mod sled;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod trouble;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+pub use backup::{restore, run_backups};
+pub use batch::{Batch, Direction, Durability, KeyRange, MAX_BATCH_OPS, MAX_KEY_BYTES, MAX_VALUE_BYTES, Row, Table};
+pub use dump::{Dumped, Restored};
+pub use error::StoreError;
+pub use health::{FatalHook, StoreHealth, StoreState};
+pub use recover::{Cause, Recovery};
+pub use schema::SCHEMA_VERSION;
+
+use backend::{Backend, BackendError};
+use health::Vitals;
+use lock::DirLock;
+use memory::MemoryBackend;
+use thread::{Context, Request};
+use worker::{BarrierLink, Worker};
+
+/// How the store behaves.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// With less free space than this, bytes, commits are refused.
+    pub min_free_bytes: u64,
+    /// How long a call may take, queueing included.
+    pub call_timeout: Duration,
+    /// How long opening may go without progress before the data counts as damaged.
+    pub open_timeout: Duration,
+    /// How many calls may wait for the storage thread.
+    pub queue: usize,
+    /// What happens when the storage fails.
+    pub on_fatal: FatalHook,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            min_free_bytes: 512 * 1024 * 1024,
+            call_timeout: Duration::from_secs(5),
+            open_timeout: Duration::from_secs(30),
+            queue: 1024,
+            on_fatal: FatalHook::default(),
+        }
+    }
+}
+
+/// An open store, and what had to be done to open it.
+#[derive(Debug)]
+pub struct Opened {
+    /// The store.
+    pub store: Store,
+    /// Set if the data was damaged and has been replaced. Show it to the operator.
+    pub recovery: Option<Recovery>,
+}
+
+/// A handle to the store. Clones share it; the last one dropped, or [`Store::close`], closes it.
+#[derive(Clone)]
+pub struct Store {
+    link: Link,
+    shared: Arc<Shared>,
+}
+
+#[derive(Clone)]
+enum Link {
+    Thread(mpsc::Sender<Request>),
+    /// Carried out by the caller, which a paused test clock does not overtake.
+    Inline(Arc<Mutex<Worker>>),
+}
+
+struct Shared {
+    vitals: Arc<Vitals>,
+    options: StoreOptions,
+    dir: Option<PathBuf>,
+    context: Context,
+    /// One dump at a time.
+    dumping: tokio::sync::Mutex<()>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("dir", &self.shared.dir).finish_non_exhaustive()
+    }
+}
+
+/// A call may overstay its time by so much before the process is given up: only a lost disk takes longer.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+impl Store {
+    /// Opens the store in the directory `dir`, which is created if need be. Blocks, for up to the open timeout
+    /// and the restoring of a backup: call it at the start, or where blocking is allowed.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] if another process has it, [`StoreError::NewerSchema`] if a newer release wrote
+    /// it, [`StoreError::Io`] if the file system refuses. Damage is no error: see [`Recovery`].
+    pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
+        let (prepared, lock) = recover::open(dir, &options)?;
+        let vitals = Arc::new(Vitals::new());
+        let database = dir.join(recover::DATABASE);
+        let context = Context {
+            vitals: Arc::clone(&vitals),
+            free_space: Arc::new(move || free_bytes(&database)),
+            min_free_bytes: options.min_free_bytes,
+            on_fatal: options.on_fatal.clone(),
+            trouble: Some(trouble::Trouble::of(dir)),
+        };
+        let store = Self::on(Box::new(prepared.backend), context, options, Some(dir.to_owned()), Some(lock))?;
+        Ok(Opened { store, recovery: prepared.recovery })
+    }
+
+    /// A store that forgets everything when dropped. It has no thread: calls are carried out where they are
+    /// made, so tests with a paused clock can use it.
+    #[must_use]
+    pub fn memory() -> Self {
+        let backend = MemoryBackend::default();
+        let vitals = Arc::new(Vitals::new());
+        let context = Context {
+            vitals: Arc::clone(&vitals),
+            free_space: Arc::new(|| None),
+            min_free_bytes: 0,
+            on_fatal: FatalHook::default(),
+            trouble: None,
+        };
+        let after = BarrierLink::Inline(Box::new(memory::NoBarrier));
+        let worker = Worker::new(Box::new(backend), after, context.clone(), None);
+        Self {
+            link: Link::Inline(Arc::new(Mutex::new(worker))),
+            shared: Arc::new(Shared {
+                vitals,
+                options: StoreOptions::default(),
+                dir: None,
+                context,
+                dumping: tokio::sync::Mutex::new(()),
+            }),
+        }
+    }
+
+    fn on(
+        backend: Box<dyn Backend>,
+        context: Context,
+        options: StoreOptions,
+        dir: Option<PathBuf>,
+        lock: Option<DirLock>,
+    ) -> Result<Self, StoreError> {
+        let sender = thread::spawn(backend, lock, context.clone(), options.queue)?;
+        Ok(Self {
+            link: Link::Thread(sender),
+            shared: Arc::new(Shared {
+                vitals: Arc::clone(&context.vitals),
+                options,
+                dir,
+                context,
+                dumping: tokio::sync::Mutex::new(()),
+            }),
+        })
+    }
+
+    /// Makes all changes of the batch, or none. Dropping the future does not undo it.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] if the outcome is not known in time; it may still be applied. Sizes, a disk
+    /// nearly full, or a store that has failed or is closed each have their own error, and then nothing was
+    /// or will be applied, except that after [`StoreError::Failed`] the next start decides.
+    pub async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        batch.check()?;
+        self.call(|reply, deadline| Request::Commit { batch, durability, deadline, reply }).await
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`], or that the store has failed or is closed.
+    pub async fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let key = key.to_vec();
+        self.call(|reply, _| Request::Get { table, key, reply }).await
+    }
+
+    /// Up to `limit` rows of a range, in the direction's order. Ask for the next page with
+    /// [`KeyRange::after`] or [`KeyRange::before`] the last key.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`], or that the store has failed or is closed.
+    pub async fn scan(
+        &self,
+        table: Table,
+        range: KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<Row>, StoreError> {
+        self.call(|reply, _| Request::Scan { table, range, limit, direction, reply }).await
+    }
+
+    /// Writes everything into a new file, as JSON lines with counts and a hash, while commits go on. The file
+    /// holds the state at one moment between call and return.
+    ///
+    /// # Errors
+    /// Those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes.
+    pub async fn dump(&self, file: &Path) -> Result<Dumped, StoreError> {
+        let _one = self.shared.dumping.lock().await;
+        backup::dump(self, file).await
+    }
+
+    /// Dumps into the store's directory of backups and removes old ones.
+    ///
+    /// # Errors
+    /// Those of [`Store::dump`]; [`StoreError::NoDirectory`] in memory.
+    pub async fn backup(&self) -> Result<Dumped, StoreError> {
+        let dir = self.shared.dir.as_deref().ok_or(StoreError::NoDirectory)?;
+        let _one = self.shared.dumping.lock().await;
+        backup::backup(self, dir).await
+    }
+
+    /// How the store is doing. Does not wait for the storage thread.
+    #[must_use]
+    pub fn health(&self) -> StoreHealth {
+        let size = self.shared.dir.as_ref().map_or(0, |dir| directory_bytes(&dir.join(recover::DATABASE)));
+        self.shared.vitals.health(size, (self.shared.context.free_space)(), self.shared.context.min_free_bytes)
+    }
+
+    /// Makes everything durable, lets go of the files and ends the threads. Later calls get
+    /// [`StoreError::Closed`].
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`] if that takes too long, [`StoreError::Closed`] if it was closed before.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.call(|reply, _| Request::Close { reply }).await
+    }
+
+    /// The data directory, unless the store is in memory.
+    fn directory(&self) -> Option<&Path> {
+        self.shared.dir.as_deref()
+    }
+
+    fn disk_nearly_full(&self) -> Option<StoreError> {
+        self.shared.context.disk_nearly_full(false)
+    }
+
+    async fn call<T>(
+        &self,
+        make: impl FnOnce(oneshot::Sender<Result<T, StoreError>>, Instant) -> Request,
+    ) -> Result<T, StoreError> {
+        let limit = self.shared.options.call_timeout;
+        let (reply, answer) = oneshot::channel();
+        let request = make(reply, Instant::now() + limit);
+        match &self.link {
+            Link::Thread(sender) => {
+                let exchange = async {
+                    sender.send(request).await.map_err(|_| self.gone())?;
+                    answer.await.map_err(|_| self.gone())?
+                };
+                match timeout(limit, exchange).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => Err(self.timed_out(limit)),
+                }
+            }
+            Link::Inline(worker) => {
+                if self.shared.vitals.health(0, None, 0).state != StoreState::Ok {
+                    return Err(self.gone());
+                }
+                let outcome = {
+                    let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+                    worker.take(request).and_then(|()| worker.finish_group())
+                };
+                if let Err(error) = outcome {
+                    self.shared.context.fatal(&error);
+                }
+                answer.await.map_err(|_| self.gone())?
+            }
+        }
+    }
+
+    fn gone(&self) -> StoreError {
+        // The threads say so before they close; otherwise they are failing just now.
+        if self.shared.vitals.closed() { StoreError::Closed } else { StoreError::Failed }
+    }
+
+    /// A thread that hangs, as sled does after a full disk, never comes back by itself.
+    fn timed_out(&self, waited: Duration) -> StoreError {
+        if self.shared.vitals.busy_for() > GIVE_UP {
+            let stuck = std::io::Error::other("the storage thread hangs");
+            self.shared.context.fatal(&BackendError::Io(stuck));
+        }
+        StoreError::Timeout { waited }
+    }
+}
+
+/// Free space that this process may use on the file system of `path`, bytes.
+fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = nix::sys::statvfs::statvfs(path).ok()?;
+    #[allow(clippy::useless_conversion, reason = "the width of the fields differs between platforms")]
+    Some(u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())))
+}
+
+/// Size of the files in a directory and its directories, bytes.
+fn directory_bytes(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path) else {
+        return 0;
+    };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => directory_bytes(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

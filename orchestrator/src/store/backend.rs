@@ -1,0 +1,50 @@
+//! What a place to keep rows must be able to do. Backends see sealed values only.
+
+use std::io;
+
+use super::batch::Op;
+use super::{Direction, KeyRange, Table};
+
+/// A failure of the backend. Every one of them ends the process: none can be repaired while it runs.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BackendError {
+    /// The file system failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The data on disk is not what was written, or the backend broke its own rules.
+    #[error("damaged: {0}")]
+    Damaged(String),
+}
+
+/// A sealed row: key and envelope.
+pub(super) type RawRow = (Vec<u8>, Vec<u8>);
+
+/// Ordered tables, used by one thread.
+pub(super) trait Backend: Send {
+    /// Makes all changes at once, visible to later reads. Values are sealed.
+    fn apply(&mut self, ops: &[Op]) -> Result<(), BackendError>;
+
+    /// Hands everything applied to the operating system: it survives the death of the process.
+    fn flush(&mut self) -> Result<(), BackendError>;
+
+    /// A barrier for what has been flushed when it is waited on.
+    fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError>;
+
+    /// The sealed value of a key.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, BackendError>;
+
+    /// Up to `limit` rows of a range, which is not empty.
+    fn scan(
+        &self,
+        table: Table,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<RawRow>, BackendError>;
+}
+
+/// Waits until flushed data survives loss of power; used by a thread of its own.
+pub(super) trait Barrier: Send {
+    /// Returns once everything flushed before the call is on the medium.
+    fn wait(&mut self) -> Result<(), BackendError>;
+}

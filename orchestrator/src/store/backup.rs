@@ -1,0 +1,197 @@
+//! Backups: dumps in the store's own directory, made every hour, the old ones removed; and restoring one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::batch::Op;
+use super::dump::{Dumped, Restored, Writer};
+use super::health::unix_ms;
+use super::lock::DirLock;
+use super::thread::Request;
+use super::{Direction, KeyRange, Row, Store, StoreError, Table, build};
+
+/// Where backups are, below the data directory.
+const DIRECTORY: &str = "backups";
+const PREFIX: &str = "warmpool-";
+const SUFFIX: &str = ".jsonl";
+/// How often a backup is due.
+const EVERY: Duration = Duration::from_secs(3600);
+/// The newest backups are kept whenever they were made.
+const KEEP_NEWEST: usize = 4;
+/// Of older ones, the newest of each hour is kept, for so many hours.
+const KEEP_HOURS: usize = 24;
+/// Rows read at a time.
+const PAGE: usize = 256;
+
+/// Runs blocking file work off the async threads.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(StoreError::Io { doing: "write a dump".to_owned(), source: std::io::Error::other(error) }),
+    }
+}
+
+pub(super) async fn dump(store: &Store, path: &Path) -> Result<Dumped, StoreError> {
+    let path = path.to_owned();
+    let mut writer = off_thread(move || Writer::create(&path)).await?;
+    store.call(|reply, _| Request::StartCapture { reply }).await?;
+    for table in Table::ALL {
+        let mut range = KeyRange::all();
+        loop {
+            let rows = store.scan(table, range.clone(), PAGE, Direction::Ascending).await?;
+            let Some(last) = rows.last() else { break };
+            range = range.after(&last.key);
+            writer = off_thread(move || {
+                for Row { key, value } in &rows {
+                    writer.change(table, key, Some(value))?;
+                }
+                Ok(writer)
+            })
+            .await?;
+        }
+    }
+    let changes = store.call(|reply, _| Request::EndCapture { reply }).await?;
+    off_thread(move || {
+        for Op { table, key, value } in &changes {
+            writer.change(*table, key, value.as_deref())?;
+        }
+        writer.finish()
+    })
+    .await
+}
+
+/// A new name in the directory of backups, which is created if need be.
+pub(super) fn next_path(dir: &Path) -> Result<PathBuf, StoreError> {
+    let backups = dir.join(DIRECTORY);
+    build::create_private_dir(&backups)?;
+    // Two within a millisecond must not share a name.
+    let newest = list(dir).first().map_or(0, |(ms, _)| *ms);
+    let name = format!("{PREFIX}{}{SUFFIX}", unix_ms().max(newest + 1));
+    Ok(backups.join(name))
+}
+
+pub(super) async fn backup(store: &Store, dir: &Path) -> Result<Dumped, StoreError> {
+    if let Some(refusal) = store.disk_nearly_full() {
+        return Err(refusal);
+    }
+    let dir = dir.to_owned();
+    let within = dir.clone();
+    let path = off_thread(move || next_path(&within)).await?;
+    let dumped = dump(store, &path).await?;
+    off_thread(move || {
+        rotate(&dir);
+        Ok(())
+    })
+    .await?;
+    Ok(dumped)
+}
+
+/// The backups of a data directory with their times, newest first.
+pub(super) fn list(dir: &Path) -> Vec<(u64, PathBuf)> {
+    let Ok(entries) = fs::read_dir(dir.join(DIRECTORY)) else {
+        return Vec::new();
+    };
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let name = path.file_name()?.to_str()?;
+            let ms = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok()?;
+            Some((ms, path))
+        })
+        .collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found
+}
+
+/// Of backups at these times, newest first, whether each is kept.
+fn kept(times: &[u64]) -> Vec<bool> {
+    let hour_ms = 3_600_000;
+    let mut hours: Vec<u64> = Vec::new();
+    times
+        .iter()
+        .enumerate()
+        .map(|(index, ms)| {
+            let hour = ms / hour_ms;
+            let first_of_hour = hours.last() != Some(&hour);
+            if first_of_hour {
+                hours.push(hour);
+            }
+            index < KEEP_NEWEST || (first_of_hour && hours.len() <= KEEP_HOURS)
+        })
+        .collect()
+}
+
+/// Removes backups past their time. What cannot be removed is tried again next time.
+fn rotate(dir: &Path) {
+    let backups = list(dir);
+    let times: Vec<u64> = backups.iter().map(|(ms, _)| *ms).collect();
+    for ((_, path), keep) in backups.iter().zip(kept(&times)) {
+        if !keep && let Err(error) = fs::remove_file(path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove an old backup");
+        }
+    }
+}
+
+/// Makes a backup every hour until told to stop. Failures are logged and tried again a few minutes later.
+pub async fn run_backups(store: Store, stop: CancellationToken) {
+    let Some(dir) = store.directory().map(Path::to_owned) else {
+        return;
+    };
+    let mut wait = {
+        let newest = list(&dir).first().map_or(0, |(ms, _)| *ms);
+        let age = Duration::from_millis(unix_ms().saturating_sub(newest));
+        EVERY.saturating_sub(age)
+    };
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+        wait = match store.backup().await {
+            Ok(dumped) => {
+                tracing::info!(path = %dumped.path.display(), lines = dumped.lines, bytes = dumped.bytes, "backup written");
+                EVERY
+            }
+            Err(StoreError::Closed | StoreError::Failed) => return,
+            Err(error) => {
+                tracing::error!(%error, "backup failed");
+                EVERY / 12
+            }
+        };
+    }
+}
+
+/// Replaces the store in `dir`, which no process may be using, by the contents of a dump. What was there is
+/// kept beside it as `db.replaced-<unix ms>`. Blocks.
+///
+/// # Errors
+/// [`StoreError::Locked`] while a daemon runs, [`StoreError::Backup`] if the file is not whole, and then
+/// nothing has changed; [`StoreError::Io`].
+pub fn restore(dir: &Path, file: &Path) -> Result<Restored, StoreError> {
+    build::create_private_dir(dir)?;
+    let _lock = DirLock::take(dir)?;
+    build::replace(dir, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_few_and_one_an_hour_are_kept() {
+        let hour = 3_600_000;
+        // Ten within the last hour, then one an hour for forty hours, newest first.
+        let mut times: Vec<u64> = (0..10).map(|i| 100 * hour + 60_000 - i * 1000).collect();
+        times.extend((1..=40).map(|i| (100 - i) * hour));
+        let kept = kept(&times);
+        assert_eq!(kept[..10].iter().filter(|keep| **keep).count(), KEEP_NEWEST);
+        assert!(kept[0]);
+        assert_eq!(kept[10..].iter().filter(|keep| **keep).count(), KEEP_HOURS - 1);
+        assert!(kept[10] && !kept[49]);
+    }
+}

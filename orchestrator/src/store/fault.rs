@@ -1,0 +1,191 @@
+//! A backend that fails where a test tells it to.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use super::backend::{Backend, BackendError, Barrier, RawRow};
+use super::batch::Op;
+use super::health::Vitals;
+use super::memory::MemoryBackend;
+use super::thread::Context;
+use super::{Direction, KeyRange, Store, StoreOptions, Table};
+
+/// Where a fault happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Point {
+    /// Before a batch is applied.
+    Apply,
+    /// Before a flush.
+    Flush,
+    /// Before the disk barrier.
+    Barrier,
+    /// Before a get or a scan.
+    Read,
+}
+
+/// What happens there.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The file system fails.
+    Error(io::ErrorKind),
+    /// The data turns out to be damaged.
+    Damage,
+    /// It takes longer.
+    Delay(Duration),
+    /// It takes until the gate is opened.
+    Hang(Gate),
+    /// The backend panics.
+    Panic,
+}
+
+/// Holds whoever comes until it is opened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// Lets everyone pass from now on.
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    fn pass(&self) {
+        let opened = self.0.0.lock().unwrap();
+        drop(self.0.1.wait_while(opened, |opened| !*opened).unwrap());
+    }
+}
+
+/// The plan of faults, and what has been asked of the backend so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults(Arc<Plan>);
+
+#[derive(Debug)]
+struct Plan {
+    due: Mutex<HashMap<(Point, u64), Fault>>,
+    always: Mutex<HashMap<Point, Fault>>,
+    calls: Mutex<HashMap<Point, u64>>,
+    free_bytes: AtomicU64,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self(Arc::new(Plan {
+            due: Mutex::default(),
+            always: Mutex::default(),
+            calls: Mutex::default(),
+            free_bytes: AtomicU64::new(u64::MAX),
+        }))
+    }
+}
+
+impl Faults {
+    /// The next call at the point meets the fault.
+    pub(crate) fn next(&self, point: Point, fault: Fault) {
+        let nth = self.calls(point);
+        self.0.due.lock().unwrap().insert((point, nth), fault);
+    }
+
+    /// Every call at the point meets the fault.
+    pub(crate) fn always(&self, point: Point, fault: Fault) {
+        self.0.always.lock().unwrap().insert(point, fault);
+    }
+
+    /// How often the point has been reached.
+    pub(crate) fn calls(&self, point: Point) -> u64 {
+        *self.0.calls.lock().unwrap().get(&point).unwrap_or(&0)
+    }
+
+    /// Pretends that so many bytes are free on the disk.
+    pub(crate) fn set_free_bytes(&self, bytes: u64) {
+        self.0.free_bytes.store(bytes, Ordering::SeqCst);
+    }
+
+    fn reach(&self, point: Point) -> Result<(), BackendError> {
+        let nth = {
+            let mut calls = self.0.calls.lock().unwrap();
+            let count = calls.entry(point).or_default();
+            *count += 1;
+            *count - 1
+        };
+        let due = self.0.due.lock().unwrap().remove(&(point, nth));
+        let fault = due.or_else(|| self.0.always.lock().unwrap().get(&point).cloned());
+        match fault {
+            None => {}
+            Some(Fault::Error(kind)) => return Err(BackendError::Io(kind.into())),
+            Some(Fault::Damage) => return Err(BackendError::Damaged("as planned".into())),
+            Some(Fault::Delay(time)) => std::thread::sleep(time),
+            Some(Fault::Hang(gate)) => gate.pass(),
+            Some(Fault::Panic) => panic!("as planned"),
+        }
+        Ok(())
+    }
+}
+
+/// Any backend, with faults.
+struct FaultBackend<B> {
+    inner: B,
+    faults: Faults,
+}
+
+impl<B: Backend> Backend for FaultBackend<B> {
+    fn apply(&mut self, ops: &[Op]) -> Result<(), BackendError> {
+        self.faults.reach(Point::Apply)?;
+        self.inner.apply(ops)
+    }
+
+    fn flush(&mut self) -> Result<(), BackendError> {
+        self.faults.reach(Point::Flush)?;
+        self.inner.flush()
+    }
+
+    fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError> {
+        Ok(Box::new(FaultBarrier { inner: self.inner.barrier()?, faults: self.faults.clone() }))
+    }
+
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, BackendError> {
+        self.faults.reach(Point::Read)?;
+        self.inner.get(table, key)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<RawRow>, BackendError> {
+        self.faults.reach(Point::Read)?;
+        self.inner.scan(table, range, limit, direction)
+    }
+}
+
+struct FaultBarrier {
+    inner: Box<dyn Barrier>,
+    faults: Faults,
+}
+
+impl Barrier for FaultBarrier {
+    fn wait(&mut self) -> Result<(), BackendError> {
+        self.faults.reach(Point::Barrier)?;
+        self.inner.wait()
+    }
+}
+
+impl Store {
+    /// A store in memory, with threads, whose backend fails as planned.
+    pub(crate) fn faulty(faults: &Faults, options: StoreOptions) -> Store {
+        let plan = faults.clone();
+        let context = Context {
+            vitals: Arc::new(Vitals::new()),
+            free_space: Arc::new(move || Some(plan.0.free_bytes.load(Ordering::SeqCst))),
+            min_free_bytes: options.min_free_bytes,
+            on_fatal: options.on_fatal.clone(),
+            trouble: None,
+        };
+        let backend = FaultBackend { inner: MemoryBackend::default(), faults: faults.clone() };
+        Store::on(Box::new(backend), context, options, None, None).unwrap()
+    }
+}

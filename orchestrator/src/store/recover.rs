@@ -1,0 +1,339 @@
+//! Opening the database, and what to do when it is damaged: put it aside, restore the newest backup, say so.
+//!
+//! Every step can be cut off by the death of the process and is then taken up by the next start:
+//! `db.trouble` says what the last one was doing.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::backend::{Backend, BackendError};
+use super::build::{build, create_private_dir, sync_parent, writing};
+use super::dump::{self, Restored};
+use super::health::unix_ms;
+use super::lock::DirLock;
+use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
+use super::sled::SledBackend;
+use super::trouble::{Notes, Trouble};
+use super::{Direction, KeyRange, StoreError, StoreOptions, Table, backup, record, thread};
+
+/// The database, below the data directory.
+pub(super) const DATABASE: &str = "db";
+/// So many starts may die while opening before the database itself is taken to be the reason.
+const MAX_UNFINISHED_OPENS: u32 = 3;
+/// So many damaged databases are kept for a human to look at.
+const KEEP_CORRUPT: usize = 5;
+/// Rows checked between two signs of progress.
+const PAGE: usize = 256;
+
+/// Why a database was given up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// It could not be opened, or a record in it was wrong.
+    Damaged {
+        /// What was found.
+        reason: String,
+    },
+    /// Opening it made no progress.
+    TimedOut,
+    /// The process died each time it opened it.
+    NeverOpened,
+    /// Its directory is gone, though there are signs that it was there.
+    Missing,
+    /// It failed while the daemon ran. What could be read of it was carried over.
+    FailedWhileRunning {
+        /// What was found then.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Damaged { reason } => write!(f, "it is damaged ({reason})"),
+            Cause::TimedOut => f.write_str("opening it made no progress"),
+            Cause::NeverOpened => f.write_str("the daemon died each time it opened it"),
+            Cause::Missing => f.write_str("it is missing"),
+            Cause::FailedWhileRunning { reason } => {
+                write!(f, "it failed while the daemon ran ({reason})")
+            }
+        }
+    }
+}
+
+/// A database was given up and replaced. Its `Display` is the sentence for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Recovery {
+    /// Why.
+    pub cause: Cause,
+    /// Where the old database is now; none if it was gone.
+    pub quarantined: Option<PathBuf>,
+    /// The backup it was replaced with; none if there was none, and then everything is gone.
+    pub restored: Option<Restored>,
+    /// Newer backups that were not usable, and why.
+    pub unusable: Vec<String>,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the database was given up because {}; ", self.cause)?;
+        if let Some(quarantined) = &self.quarantined {
+            write!(f, "it is kept as {}; ", quarantined.display())?;
+        }
+        match &self.restored {
+            Some(restored) => write!(
+                f,
+                "it was replaced by the backup {} from Unix time {} s: later changes are lost",
+                restored.path.display(),
+                restored.created_ms / 1000
+            )?,
+            None => f.write_str("there was no usable backup: the store starts empty")?,
+        }
+        for reason in &self.unusable {
+            write!(f, "; not usable: {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An open database and its story.
+pub(super) struct Prepared {
+    pub(super) backend: SledBackend,
+    pub(super) recovery: Option<Recovery>,
+}
+
+/// Why a database did not open.
+#[derive(Debug)]
+enum Refusal {
+    GiveUp(Cause),
+    Error(StoreError),
+}
+
+/// Opens the store's database, or its replacement.
+pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirLock), StoreError> {
+    create_private_dir(dir)?;
+    let lock = DirLock::take(dir)?;
+    let trouble = Trouble::of(dir);
+    let mut notes = trouble.read();
+    let database = dir.join(DATABASE);
+    if notes.replacing.is_none() && !database.exists() && !had_database(dir) {
+        build(dir, None)?;
+    }
+    let (cause, quarantined) = match notes.replacing.take() {
+        Some(pending) => pending,
+        None => match try_open(dir, &trouble, &mut notes, options) {
+            Ok(backend) => {
+                trouble.clear()?;
+                let recovery = None;
+                return Ok((Prepared { backend, recovery }, lock));
+            }
+            Err(Refusal::Error(error)) => {
+                // The data is not to blame, so this start does not count. What earlier ones noted stays.
+                notes.unfinished_opens = 0;
+                trouble.write(&notes)?;
+                return Err(error);
+            }
+            Err(Refusal::GiveUp(cause)) => {
+                let name = format!("{DATABASE}.corrupt-{}", unix_ms());
+                (cause, dir.join(name))
+            }
+        },
+    };
+    notes.replacing = Some((cause.clone(), quarantined.clone()));
+    trouble.write(&notes)?;
+    let recovery = replace_damaged(dir, cause, quarantined)?;
+    tracing::error!(%recovery, "the store was damaged");
+    let mut backend = match open_and_verify(&database, options.open_timeout) {
+        Ok(backend) => backend,
+        Err(Refusal::Error(error)) => return Err(error),
+        Err(Refusal::GiveUp(cause)) => {
+            let source = io::Error::other(cause.to_string());
+            return Err(StoreError::io("open the restored", &database)(source));
+        }
+    };
+    migrate(dir, &mut backend)?;
+    trouble.clear()?;
+    let recovery = Some(recovery);
+    Ok((Prepared { backend, recovery }, lock))
+}
+
+/// Opens the database that is there, unless it is known or found to be bad.
+fn try_open(dir: &Path, trouble: &Trouble, notes: &mut Notes, options: &StoreOptions) -> Result<SledBackend, Refusal> {
+    if !dir.join(DATABASE).exists() {
+        return Err(Refusal::GiveUp(Cause::Missing));
+    }
+    if notes.unfinished_opens >= MAX_UNFINISHED_OPENS {
+        return Err(Refusal::GiveUp(Cause::NeverOpened));
+    }
+    notes.unfinished_opens += 1;
+    trouble.write(notes).map_err(Refusal::Error)?;
+    let mut backend = open_and_verify(&dir.join(DATABASE), options.open_timeout)?;
+    if let Some(reason) = notes.failed.clone() {
+        // It reads well now, but it has failed before: move its content to a fresh one.
+        backup::next_path(dir).and_then(|path| dump::dump_backend(&backend, &path)).map_err(Refusal::Error)?;
+        std::mem::forget(backend);
+        return Err(Refusal::GiveUp(Cause::FailedWhileRunning { reason }));
+    }
+    migrate(dir, &mut backend).map_err(Refusal::Error)?;
+    Ok(backend)
+}
+
+/// Opens a database in a thread of its own, which is abandoned if it panics or makes no progress.
+fn open_and_verify(database: &Path, timeout: Duration) -> Result<SledBackend, Refusal> {
+    let progress = Arc::new(AtomicU64::new(0));
+    let (done, outcome) = mpsc::sync_channel(1);
+    let spawned = std::thread::Builder::new().name("store-open".into()).spawn({
+        let progress = Arc::clone(&progress);
+        let database = database.to_owned();
+        move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                let backend = SledBackend::open(&database)?;
+                match inspect(&backend, &progress) {
+                    Ok(()) => Ok(backend),
+                    Err(Refusal::GiveUp(cause)) => {
+                        // Closing a damaged database may write to it, hang or panic.
+                        std::mem::forget(backend);
+                        Err(Refusal::GiveUp(cause))
+                    }
+                    Err(error) => Err(error),
+                }
+            }))
+            .unwrap_or_else(|panic| {
+                let reason = thread::panic_text(panic.as_ref());
+                Err(Refusal::GiveUp(Cause::Damaged { reason }))
+            });
+            let _ = done.send(outcome);
+        }
+    });
+    if let Err(source) = spawned {
+        let doing = "start a thread".to_owned();
+        return Err(Refusal::Error(StoreError::Io { doing, source }));
+    }
+    let mut seen = 0;
+    loop {
+        match outcome.recv_timeout(timeout) {
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Timeout) if progress.load(Ordering::Relaxed) != seen => {
+                seen = progress.load(Ordering::Relaxed);
+            }
+            Err(RecvTimeoutError::Timeout) => return Err(Refusal::GiveUp(Cause::TimedOut)),
+            Err(RecvTimeoutError::Disconnected) => {
+                let reason = "the opening thread died".to_owned();
+                return Err(Refusal::GiveUp(Cause::Damaged { reason }));
+            }
+        }
+    }
+}
+
+/// Checks the version, then every record, so that damage shows now and not while sessions run.
+fn inspect(backend: &dyn Backend, progress: &AtomicU64) -> Result<(), Refusal> {
+    let damaged = |reason: String| Refusal::GiveUp(Cause::Damaged { reason });
+    match schema::version(backend)? {
+        Some(found) if found > SCHEMA_VERSION => {
+            return Err(Refusal::Error(StoreError::NewerSchema { found, supported: SCHEMA_VERSION }));
+        }
+        Some(_) => {}
+        // A database gets its name only after its version: this one has lost it.
+        None => return Err(damaged("the schema version is missing".into())),
+    }
+    for table in Table::ALL {
+        let mut range = KeyRange::all();
+        loop {
+            let rows = backend.scan(table, &range, PAGE, Direction::Ascending)?;
+            let Some((last, _)) = rows.last() else { break };
+            range = range.after(last);
+            for (key, sealed) in &rows {
+                record::open(table, key, sealed).map_err(|error| damaged(format!("table {table}: {error}")))?;
+            }
+            progress.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
+
+impl From<BackendError> for Refusal {
+    fn from(error: BackendError) -> Self {
+        match error {
+            BackendError::Io(source) => {
+                Refusal::Error(StoreError::Io { doing: "open the database".to_owned(), source })
+            }
+            BackendError::Damaged(reason) => Refusal::GiveUp(Cause::Damaged { reason }),
+        }
+    }
+}
+
+/// Brings the data up to this release; the state before is kept as a backup.
+fn migrate(dir: &Path, backend: &mut SledBackend) -> Result<(), StoreError> {
+    let before = schema::version(backend).map_err(writing)?;
+    if before.is_some_and(|version| version < SCHEMA_VERSION) {
+        dump::dump_backend(backend, &backup::next_path(dir)?)?;
+    }
+    schema::migrate(backend, MIGRATIONS).map_err(writing)
+}
+
+/// Puts the damaged database aside, if that is not done yet, and builds another from the newest good backup.
+fn replace_damaged(dir: &Path, cause: Cause, quarantined: PathBuf) -> Result<Recovery, StoreError> {
+    let database = dir.join(DATABASE);
+    if !quarantined.exists() && database.exists() {
+        fs::rename(&database, &quarantined).map_err(StoreError::io("rename", &database))?;
+        sync_parent(&database)?;
+        forget_oldest_corrupt(dir);
+    }
+    let mut unusable = Vec::new();
+    let mut restored = None;
+    for (_, file) in backup::list(dir) {
+        match build(dir, Some(&file)) {
+            Ok(found) => {
+                restored = found;
+                break;
+            }
+            Err(error @ (StoreError::Backup { .. } | StoreError::NewerSchema { .. })) => {
+                unusable.push(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if restored.is_none() {
+        build(dir, None)?;
+    }
+    let quarantined = quarantined.exists().then_some(quarantined);
+    Ok(Recovery { cause, quarantined, restored, unusable })
+}
+
+/// Whether there is a backup or an earlier database: then one that is missing must not silently begin anew.
+fn had_database(dir: &Path) -> bool {
+    let earlier = format!("{DATABASE}.");
+    let kept = |name: &str| ["corrupt-", "replaced-"].iter().any(|kind| name.starts_with(&format!("{earlier}{kind}")));
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    !backup::list(dir).is_empty() || entries.into_iter().any(|entry| kept(&entry.file_name().to_string_lossy()))
+}
+
+/// Keeps the newest few; each may be as large as the database was.
+fn forget_oldest_corrupt(dir: &Path) {
+    let prefix = format!("{DATABASE}.corrupt-");
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let ms = path.file_name()?.to_str()?.strip_prefix(&prefix)?.parse().ok()?;
+            Some((ms, path))
+        })
+        .collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    for (_, path) in found.iter().skip(KEEP_CORRUPT) {
+        if let Err(error) = fs::remove_dir_all(path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove an old damaged database");
+        }
+    }
+}

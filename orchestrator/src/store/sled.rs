@@ -1,0 +1,183 @@
+//! Tables in sled: the only file that knows sled.
+//!
+//! sled's own `flush` hands data to the kernel and the device but is no barrier against loss of power, so
+//! [`SledBarrier`] syncs the database file through a descriptor of its own.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ::sled::transaction::{ConflictableTransactionError, TransactionError, Transactional, TransactionalTree};
+
+use super::backend::{Backend, BackendError, Barrier, RawRow};
+use super::batch::Op;
+use super::{Direction, KeyRange, Table};
+
+/// Pages sled may keep in memory, bytes. Its default of 1 GiB would dwarf the daemon.
+const CACHE_BYTES: u64 = 8 * 1024 * 1024;
+
+/// How long another database at the same place may take to let go of it.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
+
+/// One sled tree a table.
+pub(super) struct SledBackend {
+    db: ::sled::Db,
+    trees: Vec<(Table, ::sled::Tree)>,
+    file: File,
+}
+
+impl SledBackend {
+    /// Opens or creates the database in the directory `path`. May panic or hang on damaged files: call it from
+    /// a thread that can be given up.
+    pub(super) fn open(path: &Path) -> Result<Self, BackendError> {
+        let config = ::sled::Config::new()
+            .path(path)
+            .cache_capacity(CACHE_BYTES)
+            // Every commit flushes; a timer would only add writes between them.
+            .flush_every_ms(None);
+        let patience = Instant::now() + LOCK_PATIENCE;
+        let db = loop {
+            match config.open() {
+                // The store has a lock of its own, so this is a database of this process that is being
+                // closed: sled's background threads let go of it a little later.
+                Err(::sled::Error::Io(error)) if is_lock_refusal(&error) && Instant::now() < patience => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                other => break other?,
+            }
+        };
+        let trees = Table::ALL
+            .into_iter()
+            .map(|table| Ok((table, db.open_tree(table.name())?)))
+            .collect::<Result<_, ::sled::Error>>()?;
+        db.flush()?;
+        let file = File::open(path.join("db"))?;
+        // Names and configuration of a new database must survive loss of power as its content does.
+        file.sync_all()?;
+        File::open(path.join("conf"))?.sync_all()?;
+        File::open(path)?.sync_all()?;
+        Ok(Self { db, trees, file })
+    }
+
+    fn tree(&self, table: Table) -> Result<&::sled::Tree, BackendError> {
+        self.trees
+            .iter()
+            .find(|(name, _)| *name == table)
+            .map(|(_, tree)| tree)
+            .ok_or_else(|| BackendError::Damaged(format!("table {table} is missing")))
+    }
+}
+
+impl Backend for SledBackend {
+    fn apply(&mut self, ops: &[Op]) -> Result<(), BackendError> {
+        let mut tables: Vec<Table> = ops.iter().map(|op| op.table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let trees: Vec<&::sled::Tree> = tables.iter().map(|table| self.tree(*table)).collect::<Result<_, _>>()?;
+        trees
+            .as_slice()
+            .transaction(|views: &Vec<TransactionalTree>| {
+                for op in ops {
+                    let view = tables
+                        .binary_search(&op.table)
+                        .ok()
+                        .and_then(|index| views.get(index))
+                        .ok_or(ConflictableTransactionError::Abort(()))?;
+                    match &op.value {
+                        Some(value) => view.insert(op.key.as_slice(), value.as_slice())?,
+                        None => view.remove(op.key.as_slice())?,
+                    };
+                }
+                Ok(())
+            })
+            .map_err(|error| match error {
+                TransactionError::Abort(()) => BackendError::Damaged("a table is missing from its transaction".into()),
+                TransactionError::Storage(error) => error.into(),
+            })
+    }
+
+    fn flush(&mut self) -> Result<(), BackendError> {
+        self.db.flush()?;
+        Ok(())
+    }
+
+    fn barrier(&self) -> Result<Box<dyn Barrier>, BackendError> {
+        Ok(Box::new(SledBarrier { file: self.file.try_clone()? }))
+    }
+
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, BackendError> {
+        Ok(self.tree(table)?.get(key)?.map(|value| value.to_vec()))
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: &KeyRange,
+        limit: usize,
+        direction: Direction,
+    ) -> Result<Vec<RawRow>, BackendError> {
+        let found = self.tree(table)?.range::<&[u8], _>(range.bounds());
+        let owned = |row: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
+            let (key, value) = row?;
+            Ok((key.to_vec(), value.to_vec()))
+        };
+        match direction {
+            Direction::Ascending => found.take(limit).map(owned).collect(),
+            Direction::Descending => found.rev().take(limit).map(owned).collect(),
+        }
+    }
+}
+
+/// Syncs the database file to the medium.
+struct SledBarrier {
+    file: File,
+}
+
+impl Barrier for SledBarrier {
+    fn wait(&mut self) -> Result<(), BackendError> {
+        self.file.sync_data()?;
+        Ok(())
+    }
+}
+
+impl From<::sled::Error> for BackendError {
+    fn from(error: ::sled::Error) -> Self {
+        match error {
+            // A system call failed; without an errno sled made the error up itself from what it read.
+            ::sled::Error::Io(source) if is_system_fault(&source) => BackendError::Io(source),
+            other => BackendError::Damaged(other.to_string()),
+        }
+    }
+}
+
+/// sled has no error of its own for this.
+fn is_lock_refusal(error: &io::Error) -> bool {
+    error.raw_os_error().is_none() && error.to_string().contains("acquire lock")
+}
+
+/// Whether the system refused something, as opposed to the files holding something wrong. sled clones its
+/// errors without their errno, so the kind has to do where it is telling.
+fn is_system_fault(error: &io::Error) -> bool {
+    const ENOENT: i32 = 2;
+    const EIO: i32 = 5;
+    const EINVAL: i32 = 22;
+    match error.raw_os_error() {
+        // A bad sector, a file that should be there, an offset that makes no sense.
+        Some(EIO | ENOENT | EINVAL) => false,
+        Some(_) => true,
+        None if is_lock_refusal(error) => true,
+        None => matches!(
+            error.kind(),
+            io::ErrorKind::PermissionDenied
+                | io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::FileTooLarge
+                | io::ErrorKind::ReadOnlyFilesystem
+                | io::ErrorKind::OutOfMemory
+        ),
+    }
+}

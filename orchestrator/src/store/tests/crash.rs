@@ -1,0 +1,205 @@
+//! `kill -9` at any time loses nothing that was answered and tears no batch; nor does a full disk.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use super::*;
+
+const VARIABLE: &str = "WARMPOOL_TEST_WRITER";
+const WINDOW: u64 = 8;
+
+fn value(number: u64) -> Vec<u8> {
+    let length = usize::try_from(number * 131 % 3000).unwrap();
+    let mut value = number.to_be_bytes().to_vec();
+    value.resize(8 + length, u8::try_from(number % 251).unwrap());
+    value
+}
+
+/// Step `number`: the cursor, a new row and the removal of an old one, in three tables.
+fn step(number: u64) -> Batch {
+    let mut batch = Batch::new();
+    batch
+        .put(Table::Meta, *b"cursor", number.to_be_bytes())
+        .put(Table::Sessions, number.to_be_bytes(), value(number))
+        .put(Table::Keys, (number % 5).to_be_bytes(), value(number));
+    if number > WINDOW {
+        batch.delete(Table::Sessions, (number - WINDOW).to_be_bytes());
+    }
+    batch
+}
+
+/// Where the store is, after checking that it is somewhere whole.
+async fn check(store: &Store) -> u64 {
+    let cursor = match store.get(Table::Meta, b"cursor").await.unwrap() {
+        Some(bytes) => u64::from_be_bytes(bytes.try_into().unwrap()),
+        None => 0,
+    };
+    let sessions = store.scan(Table::Sessions, KeyRange::all(), usize::MAX, Direction::Ascending).await.unwrap();
+    let first = cursor.saturating_sub(WINDOW) + 1;
+    let expected: Vec<Row> =
+        (first..=cursor).map(|number| Row { key: number.to_be_bytes().to_vec(), value: value(number) }).collect();
+    assert!(sessions == expected, "torn at {cursor}");
+    for number in cursor.saturating_sub(4).max(1)..=cursor {
+        let key = (number % 5).to_be_bytes();
+        let found = store.get(Table::Keys, &key).await.unwrap();
+        assert!(found == Some(value(number)), "torn at {cursor}");
+    }
+    cursor
+}
+
+/// Run as a process of its own: takes steps for ever and says so after each.
+#[tokio::test]
+async fn writer() {
+    let Some(dir) = std::env::var_os(VARIABLE) else {
+        return;
+    };
+    let store = open_sled(Path::new(&dir));
+    let mut number = check(&store).await;
+    let mut out = std::io::stdout();
+    writeln!(out, "\nopened").unwrap();
+    loop {
+        number += 1;
+        let durability = if number.is_multiple_of(3) { Durability::Power } else { Durability::Process };
+        if let Err(error) = store.commit(step(number), durability).await {
+            // The process is about to abort; otherwise the parent should see why this ends.
+            eprintln!("step {number}: {error}");
+            std::future::pending::<()>().await;
+        }
+        out.write_all(format!("ack {number}\n").as_bytes()).unwrap();
+        out.flush().unwrap();
+    }
+}
+
+/// The writer, and its answers as they come.
+struct Writer {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Writer {
+    fn start(dir: &Path) -> Self {
+        let mut child = again_as("crash::writer", VARIABLE, dir).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::sync_channel(1 << 20);
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// Lets it run for so long, or until it ends.
+    fn run(&self, time: Duration) -> Option<u64> {
+        let end = Instant::now() + time;
+        let mut last = None;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => last = acknowledged(&line).or(last),
+                Err(_) => return last,
+            }
+        }
+    }
+
+    /// How it ended, if it does. Its output ends a little earlier.
+    fn wait(&mut self) -> Option<std::process::ExitStatus> {
+        for _ in 0..1000 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    /// Kills it and returns the last step it had answered for.
+    fn kill(mut self, before: Option<u64>) -> Option<u64> {
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+        self.lines.iter().filter_map(|line| acknowledged(&line)).last().or(before)
+    }
+}
+
+fn acknowledged(line: &str) -> Option<u64> {
+    line.strip_prefix("ack ")?.parse().ok()
+}
+
+#[tokio::test]
+async fn a_kill_loses_nothing_that_was_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = Random::seeded("WARMPOOL_CRASH_SEED");
+    let mut acked = 0;
+    let rounds = rounds("WARMPOOL_CRASH_ROUNDS", 15);
+    for round in 0..rounds {
+        let writer = Writer::start(dir.path());
+        // Some die while they open the store.
+        let time = if round % 4 == 3 { 40 } else { 250 };
+        let last = writer.run(Duration::from_millis(random.below(time)));
+        acked = writer.kill(last).unwrap_or(acked);
+        let store = open_sled(dir.path());
+        let recovered = check(&store).await;
+        assert!(recovered == acked || recovered == acked + 1, "round {round}: {acked} answered, {recovered} recovered");
+        acked = recovered;
+        store.close().await.unwrap();
+    }
+    println!("{rounds} rounds, {acked} steps");
+    assert!(acked > 0);
+}
+
+/// A small file system in memory.
+struct Tmpfs(tempfile::TempDir);
+
+impl Tmpfs {
+    fn mount() -> Result<Self, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let output = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
+            .arg(dir.path())
+            .output()
+            .map_err(|error| error.to_string())?;
+        if output.status.success() { Ok(Self(dir)) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    }
+
+    fn grow(&self) {
+        let status = Command::new("mount").args(["-o", "remount,size=64m"]).arg(self.0.path()).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        // Lazily: after a failed assertion something may still be open.
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_ends_the_process_and_loses_nothing() {
+    use std::os::unix::process::ExitStatusExt;
+    let disk = match Tmpfs::mount() {
+        Ok(disk) => disk,
+        Err(reason) => {
+            println!("skipped: cannot mount a tmpfs: {}", reason.trim());
+            return;
+        }
+    };
+    // The guard is off, so that sled meets the end of the disk.
+    let data = disk.0.path().join("data");
+    let mut writer = Writer::start(&data);
+    let last = writer.run(Duration::from_secs(30));
+    let status = writer.wait();
+    let acked = writer.kill(last).unwrap();
+    let status = status.expect("the process hangs instead of ending");
+    assert_eq!(status.signal(), Some(nix::libc::SIGABRT), "{status:?}");
+    disk.grow();
+    let store = open_sled(&data);
+    let recovered = check(&store).await;
+    assert!(recovered == acked || recovered == acked + 1, "{acked} answered, {recovered} recovered");
+    store.commit(step(recovered + 1), Durability::Power).await.unwrap();
+    store.close().await.unwrap();
+}

@@ -1,0 +1,161 @@
+//! Random damage to the database's files: it always opens in the end, and never lies.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+
+const ROWS: u64 = 300;
+
+fn value(number: u64) -> Vec<u8> {
+    format!("value {number} ").repeat(20).into_bytes()
+}
+
+async fn sample(dir: &Path) {
+    let store = open_sled(dir);
+    for number in 0..ROWS {
+        put(&store, Table::Sessions, &number.to_be_bytes(), &value(number)).await;
+        if number == ROWS / 2 {
+            store.backup().await.unwrap();
+        }
+    }
+    store.close().await.unwrap();
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    found.sort();
+    found
+}
+
+/// Damages one file and says how.
+fn damage(database: &Path, random: &mut Random) -> String {
+    let files = files(database);
+    let file = &files[usize::try_from(random.below(files.len() as u64)).unwrap()];
+    let name = file.file_name().unwrap().to_string_lossy().into_owned();
+    let mut bytes = fs::read(file).unwrap();
+    // Most of the file is unwritten; what is written is more worth damaging.
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) as u64 + 1;
+    let at = usize::try_from(random.below(used.min(bytes.len() as u64))).unwrap();
+    let how = match random.below(6) {
+        0 => {
+            bytes.truncate(at);
+            format!("{name} cut at {at}")
+        }
+        1 => {
+            let end = bytes.len().min(at + 4096);
+            bytes[at..end].fill(0);
+            format!("{name} zeroed from {at}")
+        }
+        2 => {
+            let end = bytes.len().min(at + 64);
+            for byte in &mut bytes[at..end] {
+                *byte = u8::try_from(random.below(256)).unwrap();
+            }
+            format!("{name} garbage at {at}")
+        }
+        3 if name != "db" => {
+            fs::remove_file(file).unwrap();
+            return format!("{name} removed");
+        }
+        _ => {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << random.below(8);
+            }
+            format!("{name} flipped at {at}")
+        }
+    };
+    fs::write(file, bytes).unwrap();
+    how
+}
+
+/// Opens the store and uses it. False if it failed in use, which the next start must know how to deal with.
+async fn use_it(dir: &Path, how: &str) -> bool {
+    let fatal = Fatal::default();
+    let hooked = StoreOptions { on_fatal: fatal.hook(), ..options() };
+    let opened = Store::open(dir, hooked).unwrap_or_else(|error| panic!("{how}: {error}"));
+    let store = opened.store;
+    let rows = store.scan(Table::Sessions, KeyRange::all(), usize::MAX, Direction::Ascending).await;
+    let Ok(rows) = rows else {
+        assert!(!fatal.told().is_empty(), "{how}: {rows:?}");
+        return false;
+    };
+    for row in &rows {
+        let number = u64::from_be_bytes(row.key.clone().try_into().unwrap());
+        assert_eq!(row.value, value(number), "{how}");
+    }
+    if let Some(recovery) = &opened.recovery {
+        assert!(recovery.quarantined.as_ref().unwrap().exists(), "{how}");
+        assert_eq!(rows.len() as u64, ROWS / 2 + 1, "{how}: {recovery}");
+    }
+    for number in 0..ROWS {
+        let mut batch = Batch::new();
+        batch.put(Table::Sessions, number.to_be_bytes(), value(number));
+        if store.commit(batch, Durability::Process).await.is_err() {
+            assert!(!fatal.told().is_empty(), "{how}");
+            return false;
+        }
+    }
+    if store.close().await.is_err() {
+        assert!(!fatal.told().is_empty(), "{how}");
+        return false;
+    }
+    true
+}
+
+const VARIABLE: &str = "WARMPOOL_TEST_DAMAGED";
+
+/// Run as a process of its own for each start, as the daemon would be.
+#[tokio::test]
+async fn start_once() {
+    if let Some(dir) = std::env::var_os(VARIABLE)
+        && !use_it(Path::new(&dir), "start").await
+    {
+        std::process::abort();
+    }
+}
+
+fn start(dir: &Path) -> std::process::Output {
+    again_as("damage::start_once", VARIABLE, dir).output().unwrap()
+}
+
+#[tokio::test]
+async fn damage_never_keeps_it_from_starting() {
+    let work = tempfile::tempdir().unwrap();
+    let template = work.path().join("template");
+    sample(&template).await;
+    let mut random = Random::seeded("WARMPOOL_DAMAGE_SEED");
+    let (mut recovered, mut deaths) = (0, 0);
+    let rounds = rounds("WARMPOOL_DAMAGE_ROUNDS", 25);
+    for round in 0..rounds {
+        let dir = work.path().join(format!("{round}"));
+        copy_dir(&template, &dir);
+        let how = damage(&dir.join("db"), &mut random);
+        // A start may die, but only so often.
+        let mut attempts = 0;
+        loop {
+            let output = start(&dir);
+            if output.status.success() {
+                break;
+            }
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!said.contains("assertion"), "{how}: {said}\n{}", String::from_utf8_lossy(&output.stdout));
+            attempts += 1;
+            deaths += 1;
+            assert!(attempts < 5, "{how}: {said}");
+        }
+        // And then it is sound.
+        let store = open_sled(&dir);
+        assert_eq!(contents(&store).await[1].1.len() as u64, ROWS, "{how}");
+        store.close().await.unwrap();
+        if fs::read_dir(&dir).unwrap().any(|entry| {
+            let name = entry.unwrap().file_name();
+            name.to_string_lossy().starts_with("db.corrupt-")
+        }) {
+            recovered += 1;
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+    println!("{rounds} rounds: {recovered} recovered, {deaths} starts died");
+}

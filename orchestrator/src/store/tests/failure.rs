@@ -1,0 +1,178 @@
+//! What happens when the storage hangs, fails or runs out of space.
+
+use std::io;
+
+use super::super::fault::{Fault, Faults, Gate, Point};
+use super::*;
+
+fn one(key: &[u8]) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(Table::Sessions, key, *b"x");
+    batch
+}
+
+/// Waits until the condition holds.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("not in time: {what}");
+}
+
+#[tokio::test]
+async fn a_hang_is_a_timeout_and_what_nobody_waits_for_is_not_applied() {
+    let faults = Faults::default();
+    let impatient = StoreOptions { call_timeout: Duration::from_millis(200), ..options() };
+    let store = Store::faulty(&faults, impatient);
+    let gate = Gate::default();
+    faults.next(Point::Apply, Fault::Hang(gate.clone()));
+    let (under_way, queued) = tokio::join!(store.commit(one(b"under way"), Durability::Process), async {
+        until("the first is being applied", || faults.calls(Point::Apply) == 1).await;
+        store.commit(one(b"queued"), Durability::Process).await
+    });
+    assert!(matches!(under_way, Err(StoreError::Timeout { .. })));
+    assert!(matches!(queued, Err(StoreError::Timeout { .. })));
+    gate.open();
+    until("the store answers again", || store.health().last_commit_ms.is_some()).await;
+    assert!(store.get(Table::Sessions, b"under way").await.unwrap().is_some());
+    assert_eq!(store.get(Table::Sessions, b"queued").await.unwrap(), None);
+    assert!(store.health().ok());
+}
+
+#[tokio::test]
+async fn a_full_queue_is_a_timeout() {
+    let faults = Faults::default();
+    let small = StoreOptions { call_timeout: Duration::from_millis(100), queue: 1, ..options() };
+    let store = Store::faulty(&faults, small);
+    let gate = Gate::default();
+    faults.next(Point::Read, Fault::Hang(gate.clone()));
+    let calls = (0..5).map(|_| store.get(Table::Keys, b"a"));
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in calls {
+        let store = store.clone();
+        waiting.spawn(async move { store.get(Table::Keys, b"a").await });
+    }
+    while let Some(outcome) = waiting.join_next().await {
+        assert!(matches!(outcome.unwrap(), Err(StoreError::Timeout { .. })));
+    }
+    gate.open();
+}
+
+#[tokio::test]
+async fn only_power_waits_for_the_barrier_and_many_share_one() {
+    let faults = Faults::default();
+    let store = Store::faulty(&faults, options());
+    let gate = Gate::default();
+    faults.next(Point::Barrier, Fault::Hang(gate.clone()));
+    let mut waiting = tokio::task::JoinSet::new();
+    for number in 0..50_u8 {
+        let store = store.clone();
+        waiting.spawn(async move { store.commit(one(&[number, 1]), Durability::Power).await });
+    }
+    until("all are applied", || faults.calls(Point::Apply) == 50).await;
+    store.commit(one(b"process"), Durability::Process).await.unwrap();
+    assert!(waiting.try_join_next().is_none(), "answered too early");
+    assert_eq!(store.health().last_durable_ms, None);
+    gate.open();
+    while let Some(outcome) = waiting.join_next().await {
+        outcome.unwrap().unwrap();
+    }
+    assert!(faults.calls(Point::Barrier) <= 3);
+    assert!(store.health().last_durable_ms.is_some());
+}
+
+#[tokio::test]
+async fn every_failure_ends_the_process() {
+    let cases = [
+        (Point::Apply, Fault::Error(io::ErrorKind::StorageFull)),
+        (Point::Flush, Fault::Error(io::ErrorKind::Other)),
+        (Point::Barrier, Fault::Error(io::ErrorKind::Other)),
+        (Point::Read, Fault::Damage),
+        (Point::Apply, Fault::Panic),
+    ];
+    for (point, fault) in cases {
+        let (faults, fatal) = (Faults::default(), Fatal::default());
+        let hooked = StoreOptions { on_fatal: fatal.hook(), ..options() };
+        let store = Store::faulty(&faults, hooked);
+        store.commit(one(b"a"), Durability::Power).await.unwrap();
+        faults.next(point, fault.clone());
+        let failed = match point {
+            Point::Read => store.get(Table::Sessions, b"a").await.map(|_| ()),
+            _ => store.commit(one(b"b"), Durability::Power).await,
+        };
+        assert!(matches!(failed, Err(StoreError::Failed)), "{failed:?}");
+        until("the hook is told", || !fatal.told().is_empty()).await;
+        assert_eq!(fatal.told().len(), 1, "{point:?} {fault:?}");
+        assert_eq!(store.health().state, StoreState::Failed);
+        // The barrier thread fails alone; the storage thread then finds out with its next commit.
+        let later = store.commit(one(b"c"), Durability::Power).await;
+        assert!(matches!(later, Err(StoreError::Failed)), "{later:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_hook_the_process_aborts() {
+    use std::os::unix::process::ExitStatusExt;
+    const VARIABLE: &str = "WARMPOOL_TEST_ABORT";
+    if std::env::var_os(VARIABLE).is_some() {
+        let faults = Faults::default();
+        let store = Store::faulty(&faults, options());
+        faults.next(Point::Flush, Fault::Error(io::ErrorKind::StorageFull));
+        let _ = store.commit(one(b"a"), Durability::Process).await;
+        return;
+    }
+    let status = again_as("failure::without_a_hook_the_process_aborts", VARIABLE, Path::new("1"))
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.signal(), Some(nix::libc::SIGABRT), "{status:?}");
+}
+
+#[tokio::test]
+async fn a_disk_nearly_full_is_refused_before_the_backend_is_touched() {
+    let faults = Faults::default();
+    let guarded = StoreOptions { min_free_bytes: 1000, ..options() };
+    let store = Store::faulty(&faults, guarded);
+    faults.set_free_bytes(1000);
+    store.commit(one(b"a"), Durability::Power).await.unwrap();
+    faults.set_free_bytes(999);
+    let applied = faults.calls(Point::Apply);
+    for durability in [Durability::Process, Durability::Power] {
+        assert!(matches!(
+            store.commit(one(b"b"), durability).await,
+            Err(StoreError::DiskNearlyFull { free_bytes: 999, min_free_bytes: 1000 })
+        ));
+    }
+    assert_eq!(faults.calls(Point::Apply), applied);
+    assert_eq!(store.health().state, StoreState::DiskNearlyFull);
+    assert!(store.get(Table::Sessions, b"a").await.unwrap().is_some());
+
+    let mut essential = one(b"c");
+    essential.essential();
+    store.commit(essential.clone(), Durability::Power).await.unwrap();
+    faults.set_free_bytes(249);
+    assert!(matches!(
+        store.commit(essential, Durability::Power).await,
+        Err(StoreError::DiskNearlyFull { min_free_bytes: 250, .. })
+    ));
+    faults.set_free_bytes(5000);
+    store.commit(one(b"b"), Durability::Power).await.unwrap();
+    assert!(store.health().ok());
+}
+
+#[tokio::test]
+async fn the_guard_looks_at_the_real_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let greedy = StoreOptions { min_free_bytes: u64::MAX, ..options() };
+    let store = Store::open(dir.path(), greedy).unwrap().store;
+    assert!(matches!(
+        store.commit(one(b"a"), Durability::Process).await,
+        Err(StoreError::DiskNearlyFull { free_bytes, .. }) if free_bytes > 0
+    ));
+    assert!(matches!(store.backup().await, Err(StoreError::DiskNearlyFull { .. })));
+    store.close().await.unwrap();
+}

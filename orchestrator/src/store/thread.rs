@@ -1,0 +1,186 @@
+//! The storage thread, and the thread that waits for the disk on its behalf.
+//!
+//! The storage thread takes what is queued, applies it, flushes once, and answers commits that need no more
+//! than that. Commits that must survive loss of power go on to the barrier thread, which answers all that
+//! have gathered while the last barrier was under way. So no commit ever waits for a barrier it did not ask
+//! for, and many share one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc as std_mpsc;
+use std::time::Instant;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::backend::{Backend, BackendError, Barrier};
+use super::batch::{Batch, Op};
+use super::health::{FatalHook, Vitals, Work};
+use super::lock::DirLock;
+use super::trouble::Trouble;
+use super::worker::{BarrierLink, GROUP, Worker};
+use super::{Direction, Durability, KeyRange, Row, StoreError, Table};
+
+/// The most commits that wait for the barrier thread.
+const BARRIER_QUEUE: usize = 1024;
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// Work for the storage thread.
+pub(super) enum Request {
+    Commit {
+        batch: Batch,
+        durability: Durability,
+        deadline: Instant,
+        reply: Reply<()>,
+    },
+    Get {
+        table: Table,
+        key: Vec<u8>,
+        reply: Reply<Option<Vec<u8>>>,
+    },
+    Scan {
+        table: Table,
+        range: KeyRange,
+        limit: usize,
+        direction: Direction,
+        reply: Reply<Vec<Row>>,
+    },
+    /// From now on remember every change.
+    StartCapture {
+        reply: Reply<()>,
+    },
+    /// Hand over the changes remembered.
+    EndCapture {
+        reply: Reply<Vec<Op>>,
+    },
+    /// Answer once everything is durable and the files are let go.
+    Close {
+        reply: Reply<()>,
+    },
+}
+
+/// How much space is free, bytes, if it can be told.
+pub(super) type FreeSpace = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
+
+/// What the threads need to know.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) vitals: Arc<Vitals>,
+    pub(super) free_space: FreeSpace,
+    pub(super) min_free_bytes: u64,
+    pub(super) on_fatal: FatalHook,
+    /// Where to leave word for the next start that the data is damaged.
+    pub(super) trouble: Option<Trouble>,
+}
+
+impl Context {
+    /// Ends the process, or whatever the hook does. Nothing is cleaned up.
+    pub(super) fn fatal(&self, error: &BackendError) {
+        if !self.vitals.fail() {
+            return;
+        }
+        let reason = error.to_string();
+        tracing::error!(%reason, "the store has failed; the process ends now so that a fresh one can recover");
+        if let (BackendError::Damaged(_), Some(trouble)) = (error, &self.trouble) {
+            trouble.leave_word(&reason);
+        }
+        self.on_fatal.call(&reason);
+    }
+
+    /// Checked before the backend is touched: sled cannot go on after it has met a full disk.
+    pub(super) fn disk_nearly_full(&self, essential: bool) -> Option<StoreError> {
+        let free_bytes = (self.free_space)()?;
+        let min_free_bytes = if essential { self.min_free_bytes / 4 } else { self.min_free_bytes };
+        (free_bytes < min_free_bytes).then_some(StoreError::DiskNearlyFull { free_bytes, min_free_bytes })
+    }
+}
+
+/// Starts the two threads for a backend.
+pub(super) fn spawn(
+    backend: Box<dyn Backend>,
+    lock: Option<DirLock>,
+    context: Context,
+    queue: usize,
+) -> Result<mpsc::Sender<Request>, StoreError> {
+    let io = |source| StoreError::Io { doing: "start the storage threads".to_owned(), source };
+    let barrier = backend.barrier().map_err(|error| match error {
+        BackendError::Io(source) => io(source),
+        BackendError::Damaged(reason) => io(std::io::Error::other(reason)),
+    })?;
+    let (to_barrier, waiting) = std_mpsc::sync_channel(BARRIER_QUEUE);
+    let (to_storage, requests) = mpsc::channel(queue);
+    let for_barrier = context.clone();
+    let barrier_thread = std::thread::Builder::new()
+        .name("store-barrier".into())
+        .spawn(move || run_barrier(barrier, &waiting, &for_barrier))
+        .map_err(io)?;
+    let after = BarrierLink::Thread(to_barrier, barrier_thread);
+    std::thread::Builder::new()
+        .name("store".into())
+        .spawn(move || run_storage(Worker::new(backend, after, context.clone(), lock), &context, requests))
+        .map_err(io)?;
+    Ok(to_storage)
+}
+
+fn run_storage(mut worker: Worker, context: &Context, mut requests: mpsc::Receiver<Request>) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        while let Some(first) = requests.blocking_recv() {
+            let _busy = context.vitals.busy(Work::Storage);
+            let mut next = Some(first);
+            let mut taken = 0;
+            while let Some(request) = next {
+                if let Request::Close { reply } = request {
+                    worker.finish_group()?;
+                    return Ok(Some(reply));
+                }
+                worker.take(request)?;
+                taken += 1;
+                next = if taken < GROUP { requests.try_recv().ok() } else { None };
+            }
+            worker.finish_group()?;
+        }
+        Ok(None)
+    }));
+    let failure = match outcome {
+        Ok(Ok(reply)) => {
+            context.vitals.close();
+            worker.close();
+            if let Some(reply) = reply {
+                let _ = reply.send(Ok(()));
+            }
+            return;
+        }
+        Ok(Err(error)) => error,
+        Err(panic) => BackendError::Damaged(panic_text(panic.as_ref())),
+    };
+    // Only tests get past the hook. Then the backend is leaked: dropping it could hang or write.
+    context.fatal(&failure);
+    worker.leak();
+}
+
+fn run_barrier(mut barrier: Box<dyn Barrier>, waiting: &std_mpsc::Receiver<Reply<()>>, context: &Context) {
+    let mut group = Vec::new();
+    while let Ok(first) = waiting.recv() {
+        group.push(first);
+        group.extend(waiting.try_iter().take(BARRIER_QUEUE));
+        let outcome = {
+            let _busy = context.vitals.busy(Work::Barrier);
+            barrier.wait()
+        };
+        if let Err(error) = outcome {
+            // After a failed sync the kernel may have dropped the pages: only a fresh process can tell.
+            context.fatal(&error);
+            return;
+        }
+        context.vitals.made_durable();
+        for reply in group.drain(..) {
+            let _ = reply.send(Ok(()));
+        }
+    }
+}
+
+/// What a caught panic said.
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panic: {}", said.unwrap_or("without a message"))
+}

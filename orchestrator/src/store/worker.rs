@@ -1,0 +1,192 @@
+//! The worker: carries out requests on a backend, one after the other, and answers them.
+
+use std::sync::mpsc as std_mpsc;
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+use super::backend::{Backend, BackendError, Barrier};
+use super::batch::{Batch, Op};
+use super::lock::DirLock;
+use super::thread::{Context, Reply, Request};
+use super::{Durability, Row, StoreError, Table, record};
+
+/// The most commits that share one flush.
+pub(super) const GROUP: usize = 64;
+
+/// The most a dump remembers of what changes while it is written, bytes.
+const CAPTURE_BYTES: usize = 32 * 1024 * 1024;
+
+/// What a backend failure does to the one who asked: nothing is answered any more.
+type Fate<T> = Result<T, BackendError>;
+
+/// Where commits go that need a barrier.
+pub(super) enum BarrierLink {
+    Thread(std_mpsc::SyncSender<Reply<()>>, std::thread::JoinHandle<()>),
+    /// Waited for at once, for a store without threads.
+    Inline(Box<dyn Barrier>),
+}
+
+/// Carries out requests one after the other.
+pub(super) struct Worker {
+    backend: Box<dyn Backend>,
+    after: BarrierLink,
+    context: Context,
+    /// Applied but not flushed.
+    group: Vec<(Durability, Reply<()>)>,
+    capture: Option<Capture>,
+    /// Let go after the backend.
+    lock: Option<DirLock>,
+}
+
+/// Changes made while a dump is written. Past the limit they are forgotten and the dump fails.
+#[derive(Default)]
+struct Capture {
+    ops: Vec<Op>,
+    bytes: usize,
+    overrun: bool,
+}
+
+impl Capture {
+    fn add(&mut self, ops: &[Op]) {
+        let size = |op: &Op| op.key.len() + op.value.as_ref().map_or(0, Vec::len) + 64;
+        self.bytes += ops.iter().map(size).sum::<usize>();
+        if self.bytes > CAPTURE_BYTES {
+            self.overrun = true;
+            self.ops = Vec::new();
+        } else {
+            self.ops.extend_from_slice(ops);
+        }
+    }
+}
+
+impl Worker {
+    pub(super) fn new(backend: Box<dyn Backend>, after: BarrierLink, context: Context, lock: Option<DirLock>) -> Self {
+        Self { backend, after, context, group: Vec::with_capacity(GROUP), capture: None, lock }
+    }
+
+    /// Carries out one request. Commits are answered by [`Worker::finish_group`] at the earliest.
+    pub(super) fn take(&mut self, request: Request) -> Fate<()> {
+        match request {
+            Request::Commit { batch, durability, deadline, reply } => {
+                self.commit(batch, durability, deadline, reply)?
+            }
+            Request::Get { table, key, reply } => {
+                let value = match self.backend.get(table, &key)? {
+                    Some(sealed) => Some(unseal(table, &key, &sealed)?),
+                    None => None,
+                };
+                let _ = reply.send(Ok(value));
+            }
+            Request::Scan { table, range, limit, direction, reply } => {
+                let rows = if range.is_empty() || limit == 0 {
+                    Vec::new()
+                } else {
+                    self.backend.scan(table, &range, limit, direction)?
+                };
+                let rows = rows
+                    .into_iter()
+                    .map(|(key, sealed)| {
+                        let value = unseal(table, &key, &sealed)?;
+                        Ok(Row { key, value })
+                    })
+                    .collect::<Fate<Vec<Row>>>()?;
+                let _ = reply.send(Ok(rows));
+            }
+            Request::StartCapture { reply } => {
+                self.capture = Some(Capture::default());
+                let _ = reply.send(Ok(()));
+            }
+            Request::EndCapture { reply } => {
+                let answer = match self.capture.take() {
+                    Some(capture) if !capture.overrun => Ok(capture.ops),
+                    _ => Err(StoreError::DumpOverrun),
+                };
+                let _ = reply.send(answer);
+            }
+            Request::Close { reply } => {
+                // Only a store without threads gets here; it has nothing to let go of.
+                self.context.vitals.close();
+                let _ = reply.send(Ok(()));
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, batch: Batch, durability: Durability, deadline: Instant, reply: Reply<()>) -> Fate<()> {
+        // Nobody waits any more: to apply it now would surprise more than not to.
+        if Instant::now() >= deadline {
+            return Ok(());
+        }
+        if let Some(refusal) = self.context.disk_nearly_full(batch.essential) {
+            let _ = reply.send(Err(refusal));
+            return Ok(());
+        }
+        let sealed: Vec<Op> = batch
+            .ops
+            .iter()
+            .map(|op| Op {
+                table: op.table,
+                key: op.key.clone(),
+                value: op.value.as_ref().map(|value| record::seal(op.table, &op.key, value)),
+            })
+            .collect();
+        self.backend.apply(&sealed)?;
+        if let Some(capture) = &mut self.capture {
+            capture.add(&batch.ops);
+        }
+        self.group.push((durability, reply));
+        Ok(())
+    }
+
+    /// Flushes what was applied and answers, or passes on, its commits.
+    pub(super) fn finish_group(&mut self) -> Fate<()> {
+        if self.group.is_empty() {
+            return Ok(());
+        }
+        self.backend.flush()?;
+        self.context.vitals.committed();
+        for (durability, reply) in self.group.drain(..) {
+            match (durability, &mut self.after) {
+                (Durability::Process, _) => {
+                    let _ = reply.send(Ok(()));
+                }
+                (Durability::Power, BarrierLink::Inline(barrier)) => {
+                    barrier.wait()?;
+                    self.context.vitals.made_durable();
+                    let _ = reply.send(Ok(()));
+                }
+                (Durability::Power, BarrierLink::Thread(barrier, _)) => {
+                    // Fails only after the barrier thread has; the caller then sees its reply dropped.
+                    let _ = barrier.send(reply);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the last barrier, then lets go of the files.
+    pub(super) fn close(self) {
+        if let BarrierLink::Thread(to_barrier, thread) = self.after {
+            let (reply, _) = oneshot::channel();
+            let _ = to_barrier.send(reply);
+            drop(to_barrier);
+            let _ = thread.join();
+        }
+        drop(self.backend);
+        drop(self.lock);
+    }
+
+    /// Leaves everything as it is, destructors included.
+    pub(super) fn leak(self) {
+        std::mem::forget(self.backend);
+        std::mem::forget(self.lock);
+    }
+}
+
+fn unseal(table: Table, key: &[u8], sealed: &[u8]) -> Fate<Vec<u8>> {
+    match record::open(table, key, sealed) {
+        Ok(value) => Ok(value.to_vec()),
+        Err(error) => Err(BackendError::Damaged(format!("table {table}: {error}"))),
+    }
+}

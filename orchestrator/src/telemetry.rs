@@ -1,0 +1,87 @@
+//! The log and the metrics.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, LogFormat};
+use crate::pool::ShelfStatus;
+
+/// Histograms keep what was recorded until it is folded into their buckets.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Starts the log on standard error, in the form that the settings name.
+///
+/// # Errors
+/// When the filter cannot be parsed, or a log is running already.
+pub fn start_log(config: &Config) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&config.log.filter).context("log.filter")?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = match config.log.format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| anyhow::anyhow!("the log does not start: {error}"))
+}
+
+/// Starts the metrics.
+///
+/// # Errors
+/// When a recorder is running already.
+pub fn start_metrics() -> anyhow::Result<PrometheusHandle> {
+    let millis = [0.000_5, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 60.0];
+    let seconds = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0];
+    let lives = [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0];
+    let metric = |name: &str| Matcher::Full(name.to_owned());
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(metric("warmpool_session_create_seconds"), &millis)?
+        .set_buckets_for_metric(metric("warmpool_worker_boot_seconds"), &seconds)?
+        .set_buckets_for_metric(metric("warmpool_session_seconds"), &lives)?
+        .install_recorder()?;
+    describe_gauge!("warmpool_pool_workers", "Workers by engine, mode and state");
+    describe_gauge!("warmpool_pool_target", "Warm workers wanted, by engine and mode");
+    describe_gauge!("warmpool_sessions_live", "Sessions that have a worker");
+    describe_gauge!("warmpool_queue_waiting", "Callers that wait for a worker");
+    describe_counter!("warmpool_sessions_ended_total", "Sessions that ended, by engine, status and reason");
+    describe_histogram!(
+        "warmpool_session_create_seconds",
+        Unit::Seconds,
+        "From the call to the reply, waiting included"
+    );
+    describe_histogram!("warmpool_session_seconds", Unit::Seconds, "From a session's creation to its end");
+    describe_histogram!("warmpool_worker_boot_seconds", Unit::Seconds, "From a worker's start until it is warm");
+    describe_counter!("warmpool_worker_boot_failures_total", "Workers that never became warm, by engine");
+    describe_counter!("warmpool_relay_bytes_total", Unit::Bytes, "Websocket bytes relayed; up is towards the browser");
+    describe_counter!("warmpool_relay_stalled_total", "Sockets cut because their client stopped reading");
+    Ok(handle)
+}
+
+/// Folds recorded values into buckets for as long as it runs.
+pub async fn upkeep(handle: PrometheusHandle) {
+    loop {
+        tokio::time::sleep(UPKEEP_EVERY).await;
+        handle.run_upkeep();
+    }
+}
+
+/// Sets the gauges to what is so now.
+#[expect(clippy::cast_precision_loss, reason = "counts of workers are small")]
+pub fn gauge_pool(shelves: &[ShelfStatus], sessions: usize, waiting: usize) {
+    for shelf in shelves {
+        let (engine, mode) = (shelf.engine.as_str(), shelf.mode.as_str());
+        for (state, count) in [
+            ("starting", shelf.starting),
+            ("ready", shelf.ready),
+            ("leased", shelf.leased),
+            ("removing", shelf.removing),
+        ] {
+            gauge!("warmpool_pool_workers", "engine" => engine, "mode" => mode, "state" => state).set(count as f64);
+        }
+        gauge!("warmpool_pool_target", "engine" => engine, "mode" => mode).set(shelf.target as f64);
+    }
+    gauge!("warmpool_sessions_live").set(sessions as f64);
+    gauge!("warmpool_queue_waiting").set(waiting as f64);
+}

@@ -1,0 +1,219 @@
+//! The WebDriver forwarder: commands go to the driver in the session's worker as they came, and so do the answers.
+//!
+//! Only the new session is looked into: `capabilities` decides what a client may ask for and whether the warm browser
+//! can be what it asks, and its URLs are rewritten in the reply. Quitting ends the Warmpool session.
+
+mod capabilities;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::session::{Driver, Ending, Session, Sessions};
+use crate::worker::{AgentError, Body};
+
+/// How long to wait for the news of why a worker does not answer.
+const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// The URLs that a new session's reply tells the client.
+#[derive(Debug, Clone)]
+pub struct Links {
+    /// The session's DevTools websocket.
+    pub devtools: String,
+    /// The session's BiDi websocket, up to the driver's own session id.
+    pub bidi: String,
+}
+
+/// `POST /session`: makes the one driver session of this Warmpool session.
+///
+/// # Errors
+/// `Capability`, `InvalidBody`, `Conflict` when there is one, and those of [`forward`].
+pub async fn new_session(
+    sessions: &Sessions,
+    session: &Arc<Session>,
+    config: &Config,
+    links: &Links,
+    body: &[u8],
+) -> Result<(StatusCode, Bytes), Error> {
+    let _busy = session.busy();
+    let wish: Value = serde_json::from_slice(body)
+        .map_err(|error| Error::InvalidBody { message: format!("the body is not JSON: {error}") })?;
+    let warm = session.worker.snapshot.borrow().clone();
+    let plan = capabilities::plan(&wish, session.options.engine, &warm.args)?;
+    let opening = session.open_driver()?;
+    let agent = &session.worker.agent;
+    let reply = agent.driver_session(plan.mode, &plan.capabilities, config.webdriver.command_timeout).await;
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => return Err(verdict(session, error).await),
+    };
+    if !reply.status.is_success() {
+        return Ok((reply.status, reply.body));
+    }
+    let mut answer: Value = serde_json::from_slice(&reply.body)
+        .map_err(|error| Error::worker("the driver's answer cannot be read", error))?;
+    let id = answer["value"]["sessionId"].as_str().map(str::to_owned);
+    let Some(id) = id else {
+        return Err(Error::worker("the driver's answer has no session id", "no value.sessionId"));
+    };
+    if let Some(found) = answer["value"]["capabilities"].as_object_mut() {
+        found.insert("se:cdp".to_owned(), json!(links.devtools));
+        if found.get("webSocketUrl").is_some_and(Value::is_string) {
+            found.insert("webSocketUrl".to_owned(), json!(format!("{}/{id}", links.bidi)));
+        }
+    }
+    opening.opened(id);
+    sessions.note(session).await;
+    Ok((reply.status, Bytes::from(answer.to_string())))
+}
+
+/// `DELETE /session/<id>`: the client is done. The worker goes, so the driver needs no telling.
+///
+/// # Errors
+/// `UnknownSession` when `id` is not the driver session.
+pub async fn quit(sessions: &Sessions, session: &Arc<Session>, id: &str) -> Result<(), Error> {
+    check_id(session, id)?;
+    session.end(Ending::DriverQuit);
+    sessions.settled(&session.id).await;
+    Ok(())
+}
+
+/// Forwards one command to the driver and streams its answer back. `path` starts with `/session/<id>`.
+///
+/// # Errors
+/// `UnknownSession` for another driver session's id, `SessionEnded`, `Worker`, `WorkerTimeout`.
+pub async fn forward(
+    session: &Arc<Session>,
+    config: &Config,
+    id: &str,
+    path: &str,
+    mut request: Request<Body>,
+) -> Result<Response<Incoming>, Error> {
+    check_id(session, id)?;
+    let busy = session.busy();
+    strip_hop_by_hop(request.headers_mut());
+    let limit = config.webdriver.command_timeout;
+    let sent = timeout(limit, session.worker.agent.send(&format!("/webdriver{path}"), request)).await;
+    drop(busy);
+    match sent {
+        Ok(Ok(mut response)) => {
+            strip_hop_by_hop(response.headers_mut());
+            Ok(response)
+        }
+        Ok(Err(error)) => Err(verdict(session, error).await),
+        Err(_) => Err(Error::WorkerTimeout { after: limit }),
+    }
+}
+
+/// Selenium's remote upload, which drivers do not serve: a zip with one file, base64 in JSON. Gives the path that the
+/// file has inside the worker.
+///
+/// # Errors
+/// `InvalidBody`, `InvalidField`, and those of [`forward`].
+pub async fn upload(session: &Arc<Session>, id: &str, body: &[u8]) -> Result<Value, Error> {
+    check_id(session, id)?;
+    let _busy = session.busy();
+    let wish: Value = serde_json::from_slice(body)
+        .map_err(|error| Error::InvalidBody { message: format!("the body is not JSON: {error}") })?;
+    let Some(text) = wish["file"].as_str() else {
+        return Err(Error::field("file", "send the file as a base64 zip in `file`"));
+    };
+    let zip = STANDARD.decode(text).map_err(|error| Error::field("file", format!("`file` is not base64: {error}")))?;
+    let mut request = Request::new(crate::worker::full(zip));
+    *request.method_mut() = Method::POST;
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+    let response = match session.worker.agent.send("/files/archive", request).await {
+        Ok(response) => response,
+        Err(error) => return Err(verdict(session, error).await),
+    };
+    let status = response.status();
+    let body = Limited::new(response.into_body(), 1 << 20).collect().await;
+    let body = body.map_err(|error| Error::worker("the upload broke off", error))?.to_bytes();
+    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+    match answer["path"].as_str() {
+        Some(path) if status.is_success() => Ok(json!(path)),
+        _ => {
+            let message = answer["error"]["message"].as_str().unwrap_or("the file was refused");
+            Err(Error::field("file", message))
+        }
+    }
+}
+
+/// Fails when `id` is not the driver session of this session.
+///
+/// # Errors
+/// `UnknownSession`.
+pub fn check_id(session: &Session, id: &str) -> Result<(), Error> {
+    match session.driver() {
+        Driver::Open(open) if open == id => Ok(()),
+        _ => Err(Error::UnknownSession { id: id.to_owned() }),
+    }
+}
+
+/// What an unanswered command means: the end of the session, if that is what happened.
+pub async fn verdict(session: &Session, error: AgentError) -> Error {
+    match timeout(VERDICT_GRACE, session.ended()).await {
+        Ok(ending) => ending.error(&session.id),
+        Err(_) => Error::worker("the browser's driver did not answer", error),
+    }
+}
+
+/// Takes away what belongs to one connection, and what `Connection` names.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    const HOP_BY_HOP: [&str; 8] = [
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "upgrade",
+    ];
+    let named: Vec<HeaderName> = headers
+        .get_all(http::header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+    headers.remove(http::header::TRANSFER_ENCODING);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_one_connection_stay_on_it() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "keep-alive, x-secret"),
+            ("x-secret", "1"),
+            ("keep-alive", "timeout=5"),
+            ("transfer-encoding", "chunked"),
+            ("content-type", "application/json"),
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(headers.len(), 1);
+        assert!(headers.contains_key("content-type"));
+    }
+}

@@ -1,0 +1,163 @@
+//! The daemon's view of one worker: a container with one browser that nobody has used, or that one session owns.
+//!
+//! `agent` speaks the protocol of the program inside the container; `watch` follows its events and decides when a
+//! worker is lost.
+
+mod agent;
+mod watch;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::watch as channel;
+
+pub(crate) use agent::full;
+pub use agent::{Agent, AgentError, Body, Claim, DriverMode, DriverReply, Launch, Phase, Snapshot, Upgrade, Viewport};
+pub use watch::watch;
+
+use crate::engine::{PoolKey, WorkerId};
+
+/// The port the agent listens on inside every container.
+pub const AGENT_PORT: u16 = 8400;
+
+/// Why a worker is no use any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loss {
+    /// The browser ended by itself, with exit code 0: a client closed it.
+    BrowserClosed,
+    /// The browser crashed.
+    BrowserExited {
+        /// Its exit code, where it had one.
+        code: Option<i64>,
+        /// The signal that ended it, where one did.
+        signal: Option<i64>,
+    },
+    /// The kernel ended the browser, or the whole container, for want of memory.
+    OutOfMemory,
+    /// The driver of the browser ended.
+    DriverExited,
+    /// The container ended.
+    ContainerExited {
+        /// The exit code of its first process.
+        code: i64,
+    },
+    /// The container was removed behind our back.
+    ContainerGone,
+    /// The browser or the agent does not answer any more.
+    Unresponsive,
+    /// It never became ready.
+    BootFailed {
+        /// The agent's reason.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BrowserClosed => f.write_str("browser closed"),
+            Self::BrowserExited { code: _, signal: Some(signal) } => {
+                write!(f, "browser crashed: ended by signal {signal}")
+            }
+            Self::BrowserExited { code: Some(code), signal: None } => write!(f, "browser crashed: exit code {code}"),
+            Self::BrowserExited { code: None, signal: None } => f.write_str("browser crashed"),
+            Self::OutOfMemory => f.write_str("out of memory: raise worker.memory"),
+            Self::DriverExited => f.write_str("driver crashed"),
+            Self::ContainerExited { code } => write!(f, "worker exited with code {code}"),
+            Self::ContainerGone => f.write_str("worker was removed"),
+            Self::Unresponsive => f.write_str("browser stopped answering"),
+            Self::BootFailed { reason } => write!(f, "worker did not start: {reason}"),
+        }
+    }
+}
+
+impl Loss {
+    /// The short name in metrics and records.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::BrowserClosed => "browser_closed",
+            Self::BrowserExited { .. } => "browser_crashed",
+            Self::OutOfMemory => "out_of_memory",
+            Self::DriverExited => "driver_crashed",
+            Self::ContainerExited { .. } | Self::ContainerGone => "worker_exited",
+            Self::Unresponsive => "unresponsive",
+            Self::BootFailed { .. } => "boot_failed",
+        }
+    }
+}
+
+/// What is known of a worker at this moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// It starts.
+    Booting,
+    /// Its browser can be driven.
+    Alive,
+    /// Neither the agent nor the container runtime can be asked.
+    Unknown,
+    /// It is lost, for ever.
+    Lost(Loss),
+}
+
+/// One worker, shared by the pool and the session that owns it.
+#[derive(Debug)]
+pub struct Worker {
+    /// Its id.
+    pub id: WorkerId,
+    /// Its engine and mode.
+    pub key: PoolKey,
+    /// The way to its agent.
+    pub agent: Agent,
+    /// What the agent said of itself when it became ready.
+    pub snapshot: channel::Receiver<Snapshot>,
+    /// How it is.
+    pub health: channel::Receiver<Health>,
+}
+
+/// The writing ends of a worker's channels, held by its watch.
+#[derive(Debug)]
+pub struct Reports {
+    snapshot: channel::Sender<Snapshot>,
+    health: channel::Sender<Health>,
+}
+
+impl Worker {
+    /// A worker whose agent listens on `address`, and the ends through which its watch reports.
+    #[must_use]
+    pub fn new(id: WorkerId, key: PoolKey, address: SocketAddr, secret: String) -> (Arc<Self>, Reports) {
+        let (snapshot_in, snapshot) = channel::channel(Snapshot::default());
+        let (health_in, health) = channel::channel(Health::Booting);
+        let worker = Self { id, key, agent: Agent::new(address, secret), snapshot, health };
+        (Arc::new(worker), Reports { snapshot: snapshot_in, health: health_in })
+    }
+
+    /// How it is now.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.health.borrow().clone()
+    }
+
+    /// Waits until the worker is lost, and tells why. Also resolves when its watch was stopped.
+    pub async fn lost(&self) -> Loss {
+        let mut health = self.health.clone();
+        match health.wait_for(|health| matches!(health, Health::Lost(_))).await.as_deref() {
+            Ok(Health::Lost(loss)) => loss.clone(),
+            _ => Loss::ContainerGone,
+        }
+    }
+
+    /// Waits until its browser can be driven.
+    ///
+    /// # Errors
+    /// The [`Loss`] when it never will.
+    pub async fn ready(&self) -> Result<(), Loss> {
+        let mut health = self.health.clone();
+        match health.wait_for(|health| matches!(health, Health::Alive | Health::Lost(_))).await.as_deref() {
+            Ok(Health::Alive) => Ok(()),
+            Ok(Health::Lost(loss)) => Err(loss.clone()),
+            _ => Err(Loss::ContainerGone),
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! Client of the agent's protocol: plain HTTP on the workers' network, with a secret of the worker's own.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
+
+use crate::error::Cause;
+
+/// A streamed request body.
+pub type Body = UnsyncBoxBody<Bytes, Cause>;
+
+/// Small calls are answered at once or not at all.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The network is one bridge on this host.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// No answer to a small call is longer, in bytes.
+const REPLY_LIMIT: usize = 4 << 20;
+/// No line of the event stream is longer, in bytes.
+const LINE_LIMIT: usize = 256 << 10;
+
+/// Why a call to the agent failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// No connection could be made.
+    #[error("cannot connect to the agent: {0}")]
+    Connect(Cause),
+    /// The connection broke.
+    #[error("the connection to the agent broke: {0}")]
+    Broken(Cause),
+    /// It took too long.
+    #[error("the agent did not answer within {} seconds", .0.as_secs())]
+    Timeout(Duration),
+    /// The agent said no.
+    #[error("the agent answered {status}: {message}")]
+    Refused {
+        /// Its status.
+        status: StatusCode,
+        /// Its words.
+        message: String,
+    },
+    /// The agent's answer makes no sense.
+    #[error("the agent's answer cannot be read: {0}")]
+    Nonsense(Cause),
+}
+
+/// What the agent is told once, before it starts anything.
+#[derive(Debug, Serialize)]
+pub struct Claim {
+    /// Whether the browser runs without a display.
+    pub headless: bool,
+    /// Whether Chromium's own sandbox is on.
+    pub sandbox: bool,
+    /// Whether the agent stops its processes while the worker waits.
+    pub freeze: bool,
+    /// The size of the display, in pixels.
+    pub display: Viewport,
+    /// How long the worker outlives its daemon, in milliseconds.
+    pub orphan_timeout_ms: u64,
+    /// How long a browser may stay silent, in milliseconds.
+    pub unresponsive_timeout_ms: u64,
+    /// The largest file that may be put into the session, in bytes.
+    pub file_limit: u64,
+}
+
+/// A size in CSS pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Viewport {
+    /// Width.
+    pub width: u32,
+    /// Height.
+    pub height: u32,
+}
+
+/// What a session wants of its browser.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The page to open in the first tab.
+    pub url: Option<String>,
+    /// Locale tags, the preferred one first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locales: Option<Vec<String>>,
+    /// The user agent that pages see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<String>,
+    /// The size of the page's viewport.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub viewport: Option<Viewport>,
+}
+
+/// Where the agent is in its life.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Starting the browser.
+    #[default]
+    Starting,
+    /// Ready, never used.
+    Warm,
+    /// Handed to a session.
+    Active,
+    /// The browser ended.
+    Ended,
+    /// The browser never started.
+    Failed,
+}
+
+/// What the agent says of itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Snapshot {
+    /// Where it is in its life.
+    pub state: Phase,
+    /// The browser's name and version, once it runs.
+    #[serde(default)]
+    pub browser: Option<String>,
+    /// The warm browser's command-line switches.
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+/// One line of the agent's event stream.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Event {
+    State(Snapshot),
+    Beat,
+    Exited {
+        clean: bool,
+        code: Option<i64>,
+        signal: Option<i64>,
+        oom: bool,
+    },
+    Unresponsive,
+    DriverExited,
+    Failed {
+        reason: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+/// Which browser a WebDriver session drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriverMode {
+    /// The one that is warm.
+    Warm,
+    /// One that the driver starts, with the client's own options.
+    Cold,
+}
+
+/// The driver's own answer to a new session.
+#[derive(Debug)]
+pub struct DriverReply {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its JSON.
+    pub body: Bytes,
+}
+
+/// What became of an upgrade.
+#[derive(Debug)]
+pub enum Upgrade {
+    /// Both sides speak websocket from here; `early` came with the reply.
+    Switched {
+        /// The 101's headers.
+        headers: HeaderMap,
+        /// The connection.
+        stream: TcpStream,
+        /// Bytes that followed the 101 at once.
+        early: Bytes,
+    },
+    /// The browser said no.
+    Declined(StatusCode),
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    error: RefusalText,
+}
+
+#[derive(Deserialize)]
+struct RefusalText {
+    message: String,
+}
+
+/// The way to one agent.
+pub struct Agent {
+    address: SocketAddr,
+    secret: HeaderValue,
+    client: Client<HttpConnector, Body>,
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// An agent that answers to `secret` (hex) on `address`.
+    #[must_use]
+    pub fn new(address: SocketAddr, secret: String) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        // A client of its own: when the worker goes, so do its pooled connections, and a container that gets the same
+        // address later never sees them.
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        let mut secret =
+            HeaderValue::try_from(format!("Bearer {secret}")).unwrap_or(HeaderValue::from_static("Bearer"));
+        secret.set_sensitive(true);
+        Self { address, secret, client }
+    }
+
+    /// Gives the agent its secret and its orders.
+    ///
+    /// # Errors
+    /// [`AgentError`]; `Connect` while the container is still coming up.
+    pub async fn claim(&self, claim: &Claim) -> Result<(), AgentError> {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            secret: &'a str,
+            #[serde(flatten)]
+            claim: &'a Claim,
+        }
+        let secret = self.secret.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).unwrap_or_default();
+        self.call(Method::POST, "/claim", Some(&Wire { secret, claim }), CALL_TIMEOUT).await.map(drop)
+    }
+
+    /// Asks how the agent is.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub async fn health(&self) -> Result<Snapshot, AgentError> {
+        let (_, body) = self.call(Method::GET, "/health", None::<&()>, CALL_TIMEOUT).await?;
+        serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))
+    }
+
+    /// Wakes the browser, makes the settings true and starts opening the page. Gives the warnings for the client.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub async fn launch(&self, launch: &Launch) -> Result<Vec<String>, AgentError> {
+        #[derive(Deserialize)]
+        struct Wire {
+            #[serde(default)]
+            warnings: Vec<String>,
+        }
+        let (_, body) = self.call(Method::POST, "/launch", Some(launch), CALL_TIMEOUT).await?;
+        let wire: Wire = serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))?;
+        Ok(wire.warnings)
+    }
+
+    /// Starts the one driver session. The driver's refusals are replies, not errors.
+    ///
+    /// # Errors
+    /// [`AgentError`] when the agent could not bring an answer.
+    pub async fn driver_session(
+        &self,
+        mode: DriverMode,
+        capabilities: &serde_json::Value,
+        timeout: Duration,
+    ) -> Result<DriverReply, AgentError> {
+        let order = serde_json::json!({"mode": mode, "capabilities": capabilities});
+        let request = self.json(Method::POST, "/driver/session", Some(&order))?;
+        let (status, body) =
+            tokio::time::timeout(timeout, self.exchange(request)).await.map_err(|_| AgentError::Timeout(timeout))??;
+        Ok(DriverReply { status, body })
+    }
+
+    /// Sends a prepared request; `path` is the agent's. The body streams both ways.
+    ///
+    /// # Errors
+    /// [`AgentError`] when no answer came.
+    pub async fn send(&self, path: &str, mut request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
+        *request.uri_mut() = self.uri(path)?;
+        request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
+        self.client.request(request).await.map_err(|error| {
+            if error.is_connect() { AgentError::Connect(error.into()) } else { AgentError::Broken(error.into()) }
+        })
+    }
+
+    /// Asks for a websocket at `path` with the client's own handshake headers.
+    ///
+    /// # Errors
+    /// [`AgentError`] when no answer came.
+    pub async fn upgrade(&self, path: &str, headers: HeaderMap) -> Result<Upgrade, AgentError> {
+        let work = async {
+            let stream = TcpStream::connect(self.address).await.map_err(|error| AgentError::Connect(error.into()))?;
+            stream.set_nodelay(true).map_err(|error| AgentError::Broken(error.into()))?;
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+                .await
+                .map_err(|error| AgentError::Broken(error.into()))?;
+            let connection = tokio::spawn(connection.with_upgrades());
+            let mut request = Request::new(Empty::<Bytes>::new());
+            *request.uri_mut() =
+                path.parse().map_err(|error: http::uri::InvalidUri| AgentError::Nonsense(error.into()))?;
+            *request.headers_mut() = headers;
+            request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
+            let host = HeaderValue::try_from(self.address.to_string()).map_err(|e| AgentError::Nonsense(e.into()))?;
+            request.headers_mut().insert(HOST, host);
+            let response = sender.send_request(request).await.map_err(|error| AgentError::Broken(error.into()))?;
+            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                connection.abort();
+                return Ok(Upgrade::Declined(response.status()));
+            }
+            let headers = response.headers().clone();
+            let upgraded = hyper::upgrade::on(response).await.map_err(|error| AgentError::Broken(error.into()))?;
+            let parts = upgraded
+                .downcast::<TokioIo<TcpStream>>()
+                .map_err(|_| AgentError::Nonsense("the connection is not a plain socket".into()))?;
+            Ok(Upgrade::Switched { headers, stream: parts.io.into_inner(), early: parts.read_buf })
+        };
+        tokio::time::timeout(CALL_TIMEOUT, work).await.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))?
+    }
+
+    /// Opens the event stream. While one is open the agent knows that its daemon lives.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub(super) async fn events(&self) -> Result<Events, AgentError> {
+        let request = self.json(Method::GET, "/events", None::<&()>)?;
+        let work = self.client.request(request);
+        let response = tokio::time::timeout(CALL_TIMEOUT, work)
+            .await
+            .map_err(|_| AgentError::Timeout(CALL_TIMEOUT))?
+            .map_err(|error| AgentError::Connect(error.into()))?;
+        if response.status() != StatusCode::OK {
+            let status = response.status();
+            return Err(AgentError::Refused { status, message: "no event stream".to_owned() });
+        }
+        Ok(Events { body: response.into_body(), buffer: BytesMut::new() })
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+        timeout: Duration,
+    ) -> Result<(StatusCode, Bytes), AgentError> {
+        let request = self.json(method, path, body)?;
+        let (status, body) =
+            tokio::time::timeout(timeout, self.exchange(request)).await.map_err(|_| AgentError::Timeout(timeout))??;
+        if status.is_success() {
+            return Ok((status, body));
+        }
+        let message = serde_json::from_slice::<Refusal>(&body)
+            .map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), |refusal| refusal.error.message);
+        Err(AgentError::Refused { status, message })
+    }
+
+    async fn exchange(&self, request: Request<Body>) -> Result<(StatusCode, Bytes), AgentError> {
+        let response = self.client.request(request).await.map_err(|error| {
+            if error.is_connect() { AgentError::Connect(error.into()) } else { AgentError::Broken(error.into()) }
+        })?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), REPLY_LIMIT).collect().await.map_err(AgentError::Broken)?;
+        Ok((status, body.to_bytes()))
+    }
+
+    fn json(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Request<Body>, AgentError> {
+        let bytes = match body {
+            Some(body) => serde_json::to_vec(body).map_err(|error| AgentError::Nonsense(error.into()))?,
+            None => Vec::new(),
+        };
+        let mut request = Request::new(full(bytes));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.uri(path)?;
+        request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(request)
+    }
+
+    fn uri(&self, path: &str) -> Result<Uri, AgentError> {
+        format!("http://{}{path}", self.address)
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| AgentError::Nonsense(error.into()))
+    }
+}
+
+/// A body that is in memory.
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// The lines of the event stream.
+pub(super) struct Events {
+    body: Incoming,
+    buffer: BytesMut,
+}
+
+impl Events {
+    /// The next event, or `None` when the stream ended. Safe to cancel.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(end + 1);
+                match serde_json::from_slice(&line) {
+                    Ok(event) => return Some(event),
+                    Err(error) => {
+                        tracing::warn!(%error, "an event of the agent cannot be read");
+                        continue;
+                    }
+                }
+            }
+            if self.buffer.len() > LINE_LIMIT {
+                return None;
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+# shellcheck shell=bash
+# What the scripts beside this file share. Source it; it moves to the top of the tree.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+state=$root/.warmpool
+cd "$root"
+mkdir -p "$state"
+
+# Cargo as rustup installs it is usable before the next login.
+case ":$PATH:" in
+  *":$HOME/.cargo/bin:"*) ;;
+  *) PATH=$PATH:$HOME/.cargo/bin ;;
+esac
+# A plain user's PATH often leaves out where dockerd and iptables are.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+say() { printf '%s\n' "$*"; }
+note() { printf '   %s\n' "$*"; }
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 1
+}
+have() { command -v "$1" > /dev/null 2>&1; }
+
+# The comment block at the top of a script is its help.
+usage() { sed -n '2,/^[^#]/ { /^#/ s/^# \{0,1\}//p; }' "$0"; }
+
+# --- Steps -------------------------------------------------------------------------------------------------------------
+
+steps=0
+failed_steps=()
+
+# step NAME COMMAND…: runs it in a shell of its own, prints how long it took, and remembers a failure. Always returns 0, so
+# that it never stands left of `||`, where the shell would go on after a failed line of COMMAND.
+step() {
+  local name=$1 from=$SECONDS status=0
+  shift
+  say "== $name"
+  set +e
+  (
+    set -e
+    "$@"
+  )
+  status=$?
+  set -e
+  steps=$((steps + 1))
+  if [ "$status" -eq 0 ]; then
+    say "-- ok: $name ($((SECONDS - from)) s)"
+  else
+    say "-- FAILED: $name (exit $status after $((SECONDS - from)) s)"
+    failed_steps+=("$name")
+  fi
+}
+
+# must NAME COMMAND…: a step without which the rest makes no sense.
+must() {
+  local before=${#failed_steps[@]}
+  step "$@"
+  if [ "${#failed_steps[@]}" -gt "$before" ]; then finish; fi
+}
+
+# The last line of a script that runs steps.
+finish() {
+  if [ "${#failed_steps[@]}" -eq 0 ]; then
+    say "PASS: $steps steps in $SECONDS s"
+  else
+    say "FAIL: ${#failed_steps[@]} of $steps steps in $SECONDS s:$(printf ' [%s]' "${failed_steps[@]}")"
+    exit 1
+  fi
+}
+
+# --- Packages ----------------------------------------------------------------------------------------------------------
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+    return
+  fi
+  have sudo || die "needs root for: $* (install sudo, or run this as root)"
+  # sudo drops the environment; a proxy that is set there is needed.
+  local name keep=()
+  for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY DEBIAN_FRONTEND; do
+    if [ -n "${!name-}" ]; then keep+=("$name=${!name}"); fi
+  done
+  sudo env "${keep[@]}" "$@"
+}
+
+apt_updated=no
+
+# packages NAME…: installs Debian packages.
+packages() {
+  have apt-get || die "please install these yourself, there is no apt-get here: $*"
+  say "Installing from Debian: $*"
+  local -x DEBIAN_FRONTEND=noninteractive
+  if [ "$apt_updated" = no ]; then
+    as_root apt-get update -q >> "$state/apt.log" 2>&1 || note "apt-get update had problems, see $state/apt.log"
+    apt_updated=yes
+  fi
+  as_root apt-get install -y -q --no-install-recommends "$@" >> "$state/apt.log" 2>&1 || {
+    tail -n 20 "$state/apt.log" >&2
+    die "could not install $*; the whole log is $state/apt.log"
+  }
+}
+
+# need COMMAND:PACKAGE…: installs the packages of those commands that are missing.
+need() {
+  local pair missing=()
+  for pair in "$@"; do
+    have "${pair%%:*}" || missing+=("${pair#*:}")
+  done
+  if [ "${#missing[@]}" -gt 0 ]; then packages "${missing[@]}"; fi
+}
+
+# --- Rust --------------------------------------------------------------------------------------------------------------
+
+# version_at_least HAVE WANT
+version_at_least() { [ "$(printf '%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+ensure_rust() {
+  local want found missing=()
+  have cc || missing+=(gcc)
+  # The agent is linked statically: libc.a comes with the C library's headers.
+  if [ ! -e /usr/include/stdio.h ]; then missing+=(libc6-dev); fi
+  if [ "${#missing[@]}" -gt 0 ]; then packages "${missing[@]}"; fi
+  want=$(sed -n 's/^rust-version *= *"\(.*\)"/\1/p' "$root/Cargo.toml")
+  found=$(rustc --version 2> /dev/null | cut -d ' ' -f 2 || true)
+  if have cargo && [ -n "$found" ] && version_at_least "$found" "$want"; then return; fi
+  need curl:curl
+  if [ ! -e /etc/ssl/certs/ca-certificates.crt ]; then packages ca-certificates; fi
+  say "Installing Rust by rustup: ${found:-none} is here, $want or newer is needed"
+  if have rustup; then
+    rustup toolchain install stable --profile minimal --component clippy --component rustfmt
+    rustup default stable
+  else
+    local installer
+    installer=$(mktemp)
+    curl --proto '=https' --tlsv1.2 -sSf -o "$installer" https://sh.rustup.rs
+    sh "$installer" -y --no-modify-path --profile minimal --component clippy --component rustfmt
+    rm -f "$installer"
+    PATH=$HOME/.cargo/bin:$PATH
+  fi
+}
+
+# The directory Cargo builds into.
+target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
+
+# --- Docker ------------------------------------------------------------------------------------------------------------
+
+docker_socket() {
+  local host=${DOCKER_HOST:-unix:///var/run/docker.sock}
+  case $host in
+    unix://*) printf '%s\n' "${host#unix://}" ;;
+    *) return 1 ;;
+  esac
+}
+
+# Whether the engine answers. A command newer than the engine may refuse to speak its version: then it is told which one.
+docker_answers() {
+  have docker || return 1
+  docker version > /dev/null 2>&1 && return 0
+  local socket version
+  socket=$(docker_socket) || return 1
+  if [ ! -w "$socket" ] || ! have curl; then return 1; fi
+  version=$(curl -sf --max-time 5 --unix-socket "$socket" http://localhost/version |
+    sed -n 's/.*"ApiVersion":"\([0-9.]*\)".*/\1/p')
+  [ -n "$version" ] || return 1
+  export DOCKER_API_VERSION=$version
+  docker version > /dev/null 2>&1
+}
+
+# ensure_docker [ARGUMENT…]: a running engine that this user may use. ARGUMENTs are the script's own, for a restart.
+ensure_docker() {
+  docker_answers && return
+  case ${DOCKER_HOST:-} in
+    '' | unix:///var/run/docker.sock) ;;
+    *) die "nothing answers at DOCKER_HOST=$DOCKER_HOST" ;;
+  esac
+  need curl:curl dockerd:docker.io iptables:iptables
+  need docker:docker-cli # a package of its own in later releases of Debian
+  if grep -qs Y /sys/module/apparmor/parameters/enabled; then need apparmor_parser:apparmor; fi
+  docker_answers && return
+  if [ "$(id -u)" -ne 0 ] && [ -S /var/run/docker.sock ] && [ ! -w /var/run/docker.sock ]; then
+    join_docker_group "$@"
+  fi
+  start_docker
+  docker_answers && return
+  if [ "$(id -u)" -ne 0 ]; then join_docker_group "$@"; fi
+  die "the Docker engine runs, but the docker command cannot speak with it: $(docker version 2>&1 | tail -n 1)"
+}
+
+# Puts this user into the group that owns the engine's socket, and starts the script again as a member.
+join_docker_group() {
+  if [ -n "${SCRIPTS_JOINED-}" ]; then die "this user may not use the Docker engine; add it to the group docker and log in again"; fi
+  say "Adding $(id -un) to the group docker (its members can do on this machine whatever root can)"
+  as_root usermod -aG docker "$(id -un)"
+  export SCRIPTS_JOINED=1
+  exec sg docker -c "$(printf '%q ' "$0" "$@")"
+}
+
+start_docker() {
+  if [ -d /run/systemd/system ]; then
+    say "Starting the Docker engine (systemd)"
+    as_root systemctl start docker
+  else
+    say "Starting the Docker engine (no init here does it; log: $state/dockerd.log)"
+    # Without a service manager nobody may have mounted the control groups either.
+    if ! grep -qs ' /sys/fs/cgroup' /proc/mounts; then
+      need cgroupfs-mount:cgroupfs-mount
+      as_root cgroupfs-mount
+    fi
+    as_root true # asks for a password, if there is one to ask for, while somebody can answer
+    # Descriptor 9 is the lock of scripts/images, which must not live as long as the engine.
+    # shellcheck disable=SC2024 # the log belongs to this user
+    as_root setsid dockerd > "$state/dockerd.log" 2>&1 < /dev/null 9>&- &
+  fi
+  local tries
+  for ((tries = 0; tries < 300; tries++)); do
+    if as_root docker version > /dev/null 2>&1 || docker_answers; then return; fi
+    sleep 0.2
+  done
+  if [ -s "$state/dockerd.log" ]; then tail -n 15 "$state/dockerd.log" >&2; fi
+  die "the Docker engine did not answer within a minute"
+}
+
+# --- Clients for tests and examples ------------------------------------------------------------------------------------
+
+ensure_node() {
+  if have node && have npm; then return; fi
+  packages nodejs npm
+}
+
+# node_modules FOLDER: what its package-lock.json names, unless it is there already.
+node_modules() {
+  local folder=$1
+  if [ ! -e "$folder/package-lock.json" ]; then return; fi
+  if [ "$folder/node_modules/.package-lock.json" -nt "$folder/package-lock.json" ]; then
+    note "$folder: up to date"
+    return
+  fi
+  (cd "$folder" && npm ci --no-audit --no-fund --loglevel=error)
+}
+
+# python_venv FOLDER: what its requirements.txt names, in its .venv, unless it is there already.
+python_venv() {
+  local folder=$1
+  if [ ! -e "$folder/requirements.txt" ]; then return; fi
+  if [ "$folder/.venv/installed" -nt "$folder/requirements.txt" ]; then
+    note "$folder: up to date"
+    return
+  fi
+  if ! python3 -c 'import ensurepip, venv' > /dev/null 2>&1; then packages python3 python3-venv; fi
+  python3 -m venv "$folder/.venv"
+  "$folder/.venv/bin/python" -m pip install --quiet --requirement "$folder/requirements.txt"
+  touch "$folder/.venv/installed"
+}

@@ -1,0 +1,201 @@
+//! What breaks: the daemon, a worker, its browser, the engine; and how the daemon goes down on request.
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::Signal;
+use serde_json::json;
+use warmpool_tests::{Cdp, Daemon, Driver, Engine, Group, Session, Settings, Stage, eventually, group};
+
+const IMAGE: &str = "warmpool/chromium:latest";
+
+pub(crate) fn group() -> Group {
+    group!("faults", None,
+        quick: [sessions_outlive_a_killed_daemon, a_killed_browser_is_a_failure],
+        full: [
+            a_killed_worker_is_a_failure,
+            a_paused_worker_is_a_failure,
+            a_frozen_browser_is_a_failure,
+            a_worker_killed_while_warm_is_replaced,
+            a_worker_lost_with_the_daemon_is_a_failure,
+            the_engine_may_go_and_come_back,
+            sigterm_drains,
+            drain_has_an_end,
+            a_second_sigterm_ends_at_once,
+        ],
+    )
+}
+
+/// A daemon, its one headless worker's container, and the session that got it, attached.
+async fn attached(settings: Settings) -> Result<(Daemon, String, Session, Cdp)> {
+    let daemon = Daemon::start(settings).await?;
+    let container = daemon.only_container().await?;
+    let session = daemon.session(json!({})).await?;
+    let mut cdp = session.cdp().await?;
+    cdp.call("Browser.getVersion", json!({})).await?;
+    Ok((daemon, container, session, cdp))
+}
+
+/// The client is told, the session ends once as a failure for this reason, and all is given back.
+async fn fails(daemon: &Daemon, session: &Session, cdp: &mut Cdp, reason: &str) -> Result<()> {
+    let (code, said) = cdp.ended().await.context("a Close frame")?;
+    ensure!(code == 1011 && !said.is_empty(), "{code} {said}");
+    let record = session.becomes("failure", 15).await?;
+    ensure!(record["reason"] == reason, "{record}");
+    ensure!(session.delete().await?.status < 300, "deleting what is over does no harm");
+    ensure!(session.record().await?["reason"] == reason, "it ended once");
+    daemon.assert_idle().await
+}
+
+async fn sessions_outlive_a_killed_daemon(stage: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(Settings::new().set("POOL_CHROMIUM_HEADLESS", "2")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let session = daemon.session(json!({})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{site}/form")).await?;
+    eventually!("the page is loaded", 20, cdp.evaluate(&page, "document.title").await? == "Form")?;
+    cdp.evaluate(&page, "document.querySelector('#name').value = 'half typed'").await?;
+    let driven = daemon.webdriver(json!({})).await?;
+    let driver = Driver::start(driven.connect_url()?, json!({})).await?;
+    driver.goto(&format!("{site}/tab/7")).await?;
+    let over = daemon.session(json!({})).await?;
+    over.delete().await?.ok()?;
+
+    daemon.kill9().await?;
+    ensure!(cdp.ended().await.is_none(), "a crash says no goodbye");
+    daemon.restart().await?;
+    daemon.ready().await?;
+
+    ensure!(session.status().await? == "running" && driven.status().await? == "running");
+    ensure!(over.record().await?["reason"] == "deleted", "what was over stays over");
+    let mut cdp = session.cdp().await?;
+    let targets = cdp.call("Target.getTargets", json!({})).await?;
+    let pages = targets["targetInfos"].as_array().context("targetInfos")?;
+    let form = pages.iter().find(|page| page["title"] == "Form").context("the tab is still there")?;
+    let attach = json!({"targetId": form["targetId"], "flatten": true});
+    let page = cdp.call("Target.attachToTarget", attach).await?["sessionId"].clone();
+    let page = page.as_str().context("sessionId")?;
+    ensure!(cdp.evaluate(page, "document.querySelector('#name').value").await? == "half typed");
+    ensure!(driver.execute("return document.title").await? == "Tab 7", "the same driver session goes on");
+
+    driver.quit().await?;
+    driven.becomes("terminated", 10).await?;
+    cdp.call("Browser.close", json!({})).await?;
+    session.becomes("completed", 15).await?;
+    daemon.assert_idle().await
+}
+
+async fn a_worker_lost_with_the_daemon_is_a_failure(_: Stage) -> Result<()> {
+    let (mut daemon, container, session, _cdp) = attached(Settings::new()).await?;
+    daemon.kill9().await?;
+    daemon.docker().run(&["rm", "--force", &container]).await?;
+    daemon.restart().await?;
+    let record = session.becomes("failure", 30).await?;
+    ensure!(record["reason"].is_string(), "{record}");
+    daemon.assert_idle().await
+}
+
+async fn a_killed_worker_is_a_failure(_: Stage) -> Result<()> {
+    let (daemon, container, session, mut cdp) = attached(Settings::new()).await?;
+    daemon.docker().run(&["kill", &container]).await?;
+    fails(&daemon, &session, &mut cdp, "worker_exited").await
+}
+
+async fn a_killed_browser_is_a_failure(_: Stage) -> Result<()> {
+    let (daemon, container, session, mut cdp) = attached(Settings::new()).await?;
+    daemon.docker().signal_browser(&container, Signal::SIGKILL).await?;
+    fails(&daemon, &session, &mut cdp, "browser_crashed").await
+}
+
+async fn a_paused_worker_is_a_failure(_: Stage) -> Result<()> {
+    let (daemon, container, session, mut cdp) = attached(short_patience()).await?;
+    daemon.docker().run(&["pause", &container]).await?;
+    fails(&daemon, &session, &mut cdp, "unresponsive").await
+}
+
+async fn a_frozen_browser_is_a_failure(_: Stage) -> Result<()> {
+    let (daemon, container, session, mut cdp) = attached(short_patience()).await?;
+    daemon.docker().signal_browser(&container, Signal::SIGSTOP).await?;
+    fails(&daemon, &session, &mut cdp, "unresponsive").await
+}
+
+fn short_patience() -> Settings {
+    Settings::new().set("WORKER_UNRESPONSIVE_TIMEOUT", "4s")
+}
+
+async fn a_worker_killed_while_warm_is_replaced(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let container = daemon.only_container().await?;
+    daemon.docker().run(&["kill", &container]).await?;
+    eventually!("it is gone", 30, daemon.containers().await?.iter().all(|other| other.id != container))?;
+    let session = daemon.session(json!({})).await?;
+    session.cdp().await?.call("Browser.close", json!({})).await?;
+    session.becomes("completed", 15).await?;
+    daemon.assert_idle().await
+}
+
+async fn the_engine_may_go_and_come_back(_: Stage) -> Result<()> {
+    let mut engine = Engine::start(IMAGE).await?;
+    let settings = Settings::new().on(engine.docker()).set("DOCKER_RECONCILE_INTERVAL", "2s");
+    let daemon = Daemon::start(settings).await?;
+    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
+        let session = daemon.session(json!({})).await?;
+        session.cdp().await?.call("Browser.getVersion", json!({})).await?;
+        engine.stop(signal).await?;
+        let api = daemon.api();
+        eventually!("readiness says so", 30, api.get("/readyz").await?.status == 503)?;
+        ensure!(api.get("/healthz").await?.status == 200, "the daemon itself is well");
+        let reply = eventually!("new sessions are refused", 30, {
+            let reply = api.post("/sessions/create", &json!({"headless": true})).await?;
+            (reply.status != 200).then_some(reply)
+        })?;
+        ensure!(reply.fault(503)?.code == "runtime_down", "{reply}");
+        ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
+        engine.run().await?;
+        daemon.ready().await?;
+        // Its engine took its container along, so the session is over; nobody may still be told that it runs.
+        eventually!("the session is over", 60, ["failure", "completed"].contains(&session.status().await?.as_str()))?;
+        daemon.end_all().await?;
+        daemon.assert_idle().await.context(signal)?;
+    }
+    Ok(())
+}
+
+async fn sigterm_drains(_: Stage) -> Result<()> {
+    let (mut daemon, _, session, mut cdp) = attached(Settings::new().set("DRAIN_TIMEOUT", "60s")).await?;
+    daemon.signal(Signal::SIGTERM)?;
+    let api = daemon.api();
+    eventually!("readiness says so", 10, api.get("/readyz").await?.status == 503)?;
+    let reply = api.post("/sessions/create", &json!({"headless": true})).await?;
+    ensure!(reply.fault(503)?.code == "draining", "{reply}");
+    ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
+    let page = cdp.first_page().await?;
+    ensure!(cdp.evaluate(&page, "6 * 7").await? == 42, "running work goes on");
+    session.delete().await?.ok()?;
+    ensure!(daemon.wait(30).await?.success(), "with the last session the daemon ends");
+    ensure!(daemon.containers().await?.is_empty(), "and leaves nothing");
+    Ok(())
+}
+
+async fn drain_has_an_end(_: Stage) -> Result<()> {
+    let (mut daemon, _, session, mut cdp) = attached(Settings::new().set("DRAIN_TIMEOUT", "1s")).await?;
+    daemon.signal(Signal::SIGTERM)?;
+    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    ensure!(code == 1012 && !reason.is_empty(), "{code} {reason}");
+    ensure!(daemon.wait(30).await?.success());
+    ensure!(daemon.containers().await?.is_empty());
+    daemon.restart().await?;
+    daemon.warm().await?;
+    let record = session.record().await?;
+    ensure!(record["status"] == "terminated" && record["reason"] == "drained", "{record}");
+    daemon.assert_idle().await
+}
+
+async fn a_second_sigterm_ends_at_once(_: Stage) -> Result<()> {
+    let (mut daemon, _, _session, _cdp) = attached(Settings::new().set("DRAIN_TIMEOUT", "10m")).await?;
+    daemon.signal(Signal::SIGTERM)?;
+    let api = daemon.api();
+    eventually!("the first is taken", 10, api.get("/readyz").await?.status == 503)?;
+    daemon.signal(Signal::SIGTERM)?;
+    daemon.wait(30).await?;
+    ensure!(daemon.containers().await?.is_empty(), "it still leaves nothing");
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The list of sessions: filters, order, pages.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use warmpool_tests::{Api, Group, Settings, Stage, group};
+
+pub(crate) fn group() -> Group {
+    group!("listing", Some(Settings::new()),
+        quick: [filters_orders_and_pages],
+        full: [shows_nothing_that_opens_a_session],
+    )
+}
+
+/// The list for a query.
+async fn list(api: &Api, query: &str) -> Result<Value> {
+    api.get(&format!("/sessions?{query}")).await?.ok()
+}
+
+fn ids(list: &Value) -> Result<Vec<String>> {
+    let sessions = list["sessions"].as_array().context("sessions")?;
+    Ok(sessions.iter().filter_map(|session| session["session_id"].as_str()).map(ToOwned::to_owned).collect())
+}
+
+async fn filters_orders_and_pages(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api();
+    let mut made = Vec::new();
+    for (passcode, timeout) in [("ann", 61), ("ann", 62), ("bob", 63)] {
+        let session = daemon.session(json!({"service_passcode": passcode, "session_timeout": timeout})).await?;
+        session.delete().await?.ok()?;
+        made.push(session.id);
+    }
+    let live = daemon.session(json!({"service_passcode": "bob"})).await?;
+    made.push(live.id.clone());
+    let newest_first: Vec<String> = made.iter().rev().cloned().collect();
+
+    let all = list(&api, "").await?;
+    ensure!(ids(&all)? == newest_first, "newest first is the default: {all}");
+    ensure!(all["meta"] == json!({"totalPages": 1, "totalRecords": 4, "currentPage": 1}), "{all}");
+    ensure!(ids(&list(&api, "sort_order=ascend").await?)? == made);
+    let mut by_id = made.clone();
+    by_id.sort();
+    ensure!(ids(&list(&api, "sort_by=session_id&sort_order=ascend").await?)? == by_id);
+    let by_status = list(&api, "sort_by=status&sort_order=ascend&limit=1").await?;
+    ensure!(by_status["sessions"][0]["status"] == "running", "{by_status}");
+
+    ensure!(ids(&list(&api, "service_passcode=ann").await?)? == newest_first[2..]);
+    ensure!(ids(&list(&api, "raccoon_passcode=ann").await?)? == newest_first[2..], "the filter's other name");
+    ensure!(ids(&list(&api, "status=running").await?)? == newest_first[..1]);
+    ensure!(ids(&list(&api, "status=terminated&service_passcode=bob").await?)? == newest_first[1..2]);
+    ensure!(ids(&list(&api, "status=running&status=terminated").await?)? == newest_first);
+    ensure!(ids(&list(&api, &format!("session_id={}", made[0])).await?)? == made[..1]);
+    let second = all["sessions"][2]["timestamp"].as_u64().context("timestamp")?;
+    ensure!(ids(&list(&api, &format!("start_time={second}")).await?)? == newest_first[..2]);
+    ensure!(ids(&list(&api, &format!("end_time={second}")).await?)? == newest_first[3..]);
+
+    let page = list(&api, "limit=3&page=2").await?;
+    ensure!(ids(&page)? == newest_first[3..], "{page}");
+    ensure!(page["meta"] == json!({"totalPages": 2, "totalRecords": 4, "currentPage": 2}), "{page}");
+    let beyond = list(&api, "limit=3&page=9").await?;
+    ensure!(ids(&beyond)?.is_empty() && beyond["meta"]["totalRecords"] == 4, "{beyond}");
+    live.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn shows_nothing_that_opens_a_session(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({})).await?;
+    let token = session.websocket_url()?.split_once("token=").context("token")?.1;
+    let view = session.url("livestream_url")?.split_once("token=").context("token")?.1;
+    let shown = [session.record().await?.to_string(), list(&daemon.api(), "limit=100").await?.to_string()];
+    for text in shown.iter().chain([&daemon.log_text()]) {
+        ensure!(!text.contains(token) && !text.contains(view), "a token is shown: {text}");
+        ensure!(!text.contains(daemon.key()), "the key is shown");
+    }
+    session.delete().await?.ok()?;
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! End-to-end tests: the real daemon, real containers, real clients; one file a behaviour.
+//!
+//! `cargo test -p warmpool-tests` runs all, `WARMPOOL_TEST_QUICK=1` a subset; a name filters, as with any test binary.
+//! The worker image must be built. A failed case shows the end of its daemon's log; whole logs are in
+//! `target/e2e-logs`.
+
+mod bad_input;
+mod capabilities;
+mod clients;
+mod create;
+mod examples;
+mod faults;
+mod files;
+mod guard;
+mod keys;
+mod life;
+mod listing;
+mod operators;
+mod queue;
+mod relay;
+mod settings;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    warmpool_tests::suite::run(vec![
+        create::group(),
+        settings::group(),
+        bad_input::group(),
+        guard::group(),
+        relay::group(),
+        capabilities::group(),
+        files::group(),
+        life::group(),
+        listing::group(),
+        queue::group(),
+        keys::group(),
+        operators::group(),
+        clients::group(),
+        examples::group(),
+        faults::group(),
+    ])
+}

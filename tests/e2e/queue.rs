@@ -1,0 +1,104 @@
+//! The queue before the sessions: length, wait, order, and places given back.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use warmpool_tests::{Daemon, Group, Reply, Session, Settings, Stage, eventually, group};
+
+pub(crate) fn group() -> Group {
+    let settings = Settings::new()
+        .set("SESSION_MAX_SESSIONS", "1")
+        .set("SESSION_QUEUE_LENGTH", "2")
+        .set("SESSION_QUEUE_WAIT", "12s");
+    group!("queue", Some(settings),
+        quick: [the_first_to_come_is_served_first, a_full_queue_says_so],
+        full: [waiting_has_an_end, a_caller_who_leaves_frees_the_place, a_key_has_a_limit_of_its_own],
+    )
+}
+
+/// A create call that is left to wait.
+fn ask(daemon: &Daemon) -> JoinHandle<Result<Reply>> {
+    let api = daemon.api();
+    tokio::spawn(async move { api.post("/sessions/create", &json!({"headless": true})).await })
+}
+
+async fn waiting(daemon: &Daemon, callers: u64) -> Result<()> {
+    eventually!(format!("{callers} callers wait"), 20, {
+        daemon.shelves().await?.iter().map(|shelf| shelf.waiting).sum::<u64>() == callers
+    })
+}
+
+/// The one session there may be; the machine may still be busy with the one before.
+async fn hold(daemon: &Daemon) -> Result<Session> {
+    daemon.session(json!({})).await
+}
+
+async fn the_first_to_come_is_served_first(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let held = hold(daemon).await?;
+    let first = ask(daemon);
+    waiting(daemon, 1).await?;
+    let second = ask(daemon);
+    waiting(daemon, 2).await?;
+    held.delete().await?.ok()?;
+    let first = Session::from_reply(&daemon.api(), &first.await??)?;
+    ensure!(!second.is_finished(), "there is one session at a time");
+    waiting(daemon, 1).await?;
+    first.delete().await?.ok()?;
+    let second = Session::from_reply(&daemon.api(), &second.await??)?;
+    second.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn a_full_queue_says_so(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let held = hold(daemon).await?;
+    let (first, second) = (ask(daemon), ask(daemon));
+    waiting(daemon, 2).await?;
+    let reply = daemon.api().post("/sessions/create", &json!({"headless": true})).await?;
+    ensure!(reply.fault(429)?.code == "queue_full", "{reply}");
+    ensure!(reply.header("retry-after").is_some_and(|value| value.parse::<u32>().is_ok()), "{:?}", reply.headers);
+    first.abort();
+    second.abort();
+    waiting(daemon, 0).await?;
+    held.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn waiting_has_an_end(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let held = hold(daemon).await?;
+    let reply = ask(daemon).await??;
+    ensure!(reply.fault(503)?.code == "no_worker", "{reply}");
+    ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
+    held.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn a_caller_who_leaves_frees_the_place(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let held = hold(daemon).await?;
+    let (leaves, stays) = (ask(daemon), ask(daemon));
+    waiting(daemon, 2).await?;
+    leaves.abort();
+    waiting(daemon, 1).await?;
+    let comes = ask(daemon);
+    waiting(daemon, 2).await?;
+    held.delete().await?.ok()?;
+    Session::from_reply(&daemon.api(), &stays.await??)?.delete().await?.ok()?;
+    Session::from_reply(&daemon.api(), &comes.await??)?.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn a_key_has_a_limit_of_its_own(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new().set("SESSION_MAX_PER_KEY", "1")).await?;
+    let other = daemon.api().with_key(crate::keys::create(&daemon, "other").await?);
+    let held = hold(&daemon).await?;
+    let reply = daemon.api().post("/sessions/create", &json!({"headless": true})).await?;
+    ensure!(reply.fault(429)?.code == "key_limit", "{reply}");
+    ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
+    Session::create(&other, &json!({"headless": true})).await?.delete().await?.ok()?;
+    held.delete().await?.ok()?;
+    hold(&daemon).await?.delete().await?.ok()?;
+    daemon.assert_idle().await
+}

@@ -1,0 +1,145 @@
+//! The DevTools relay: frames go through whole, limits hold, and a bad peer harms only itself.
+
+use anyhow::{Context, Result, ensure};
+use http::HeaderMap;
+use serde_json::json;
+use warmpool_tests::wire::{self, Target};
+use warmpool_tests::{Group, Settings, Stage, eventually, group};
+
+pub(crate) fn group() -> Group {
+    let settings = Settings::new()
+        .set("RELAY_MAX_MESSAGE", "32MiB")
+        .set("RELAY_WRITE_TIMEOUT", "2s")
+        .set("RELAY_MAX_SOCKETS", "3");
+    group!("relay", Some(settings),
+        quick: [a_long_result_arrives_whole, a_long_message_closes_1009],
+        full: [
+            a_client_that_stops_reading_is_cut,
+            bytes_before_the_101_harm_nobody,
+            sockets_have_a_limit,
+            two_clients_share_a_browser,
+        ],
+    )
+}
+
+async fn a_long_result_arrives_whole(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(json!({})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{site}/blob")).await?;
+    eventually!("the page is loaded", 20, cdp.evaluate(&page, "window.blob !== undefined").await? == true)?;
+    let blob = cdp.evaluate(&page, "window.blob").await?;
+    let text = blob.as_str().context("a string")?;
+    ensure!(text.len() == warmpool_tests::site::BLOB_BYTES && text.bytes().all(|byte| byte == b'x'));
+    // And the other way.
+    let long = "y".repeat(8 << 20);
+    ensure!(cdp.evaluate(&page, &format!("'{long}'.length")).await? == 8 << 20);
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_long_message_closes_1009(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({})).await?;
+    let mut cdp = session.cdp().await?;
+    // The daemon may close before it has taken all of it.
+    let _ = cdp.send_text("z".repeat((32 << 20) + 1)).await;
+    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    ensure!(code == 1009 && reason.contains("relay.max_message"), "{code} {reason}");
+    // The session is none the worse.
+    let mut again = session.cdp().await?;
+    again.call("Browser.getVersion", json!({})).await?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_client_that_stops_reading_is_cut(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(json!({})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{site}/blob")).await?;
+    eventually!("the page is loaded", 20, cdp.evaluate(&page, "window.blob !== undefined").await? == true)?;
+    let before = daemon.resident()?;
+    let ask = |id: u32| {
+        let params = json!({"expression": "window.blob", "returnByValue": true});
+        json!({"id": id, "method": "Runtime.evaluate", "sessionId": page, "params": params}).to_string()
+    };
+    for id in 1000..1016 {
+        cdp.send_text(ask(id)).await?;
+    }
+    let mut most = 0;
+    eventually!("the client is cut", 30, {
+        most = most.max(daemon.resident()?);
+        cdp.send_text("{}".to_owned()).await.is_err()
+    })?;
+    ensure!(most < before + (64 << 20), "256 MiB wait for the client, not in the daemon: {before} -> {most}");
+    let mut again = session.cdp().await?;
+    again.call("Browser.getVersion", json!({})).await?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+/// One masked text frame, as a client sends it.
+fn frame(text: &str) -> Vec<u8> {
+    let mut frame = vec![0x81, 0x80 | u8::try_from(text.len()).unwrap_or(125), 1, 2, 3, 4];
+    frame.extend(text.bytes().zip([1, 2, 3, 4].into_iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    frame
+}
+
+async fn bytes_before_the_101_harm_nobody(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({})).await?;
+    let target = Target::parse(session.websocket_url()?)?;
+    let mut bytes = format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        target.path,
+        target.authority()
+    )
+    .into_bytes();
+    bytes.extend(frame(r#"{"id":1,"method":"Browser.getVersion"}"#));
+    bytes.extend(frame(r#"{"id":2,"method":"Browser.close"}"#));
+    let answer = wire::raw(daemon.url(), &bytes, 1 << 20).await?;
+    // Taken or refused, but never half: the answers come after the 101, in order.
+    if answer.starts_with("HTTP/1.1 101") {
+        let version = answer.find("\"product\"").context("the first command is answered")?;
+        ensure!(answer.find("\r\n\r\n").is_some_and(|head| head < version), "{answer}");
+        session.becomes("completed", 10).await?;
+    } else {
+        ensure!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
+    Ok(())
+}
+
+async fn sockets_have_a_limit(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({})).await?;
+    let mut sockets = Vec::new();
+    for _ in 0..3 {
+        sockets.push(session.cdp().await?);
+    }
+    ensure!(wire::refusal(session.websocket_url()?, &HeaderMap::new()).await? == 429);
+    sockets.pop();
+    eventually!("a place is free", 10, session.cdp().await.is_ok())?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn two_clients_share_a_browser(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({})).await?;
+    let (mut one, mut two) = (session.cdp().await?, session.cdp().await?);
+    let page = one.first_page().await?;
+    one.evaluate(&page, "window.mark = 'seen by both'").await?;
+    let same = two.first_page().await?;
+    ensure!(two.evaluate(&same, "window.mark").await? == "seen by both");
+    one.disconnect().await?;
+    ensure!(two.evaluate(&same, "1 + 1").await? == 2);
+    ensure!(session.status().await? == "running");
+    session.delete().await?.ok()?;
+    let (code, reason) = two.ended().await.context("a Close frame")?;
+    ensure!(code == 1001 && !reason.is_empty(), "{code} {reason}");
+    Ok(())
+}

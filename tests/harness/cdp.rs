@@ -1,0 +1,125 @@
+//! Just enough of the DevTools protocol: one call at a time, events kept.
+
+use anyhow::{Context, Result, bail};
+use futures_util::{SinkExt, StreamExt};
+use http::HeaderMap;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
+
+use crate::wire::{self, Socket, Trusted};
+
+/// A client of one browser.
+pub struct Cdp {
+    socket: Socket,
+    last: u64,
+}
+
+/// How a socket ended: the code and the reason of the Close frame, or nothing if the connection just broke.
+pub type End = Option<(u16, String)>;
+
+impl Cdp {
+    /// Attaches to a session's `websocket_url`.
+    pub async fn connect(url: &str) -> Result<Self> {
+        Self::connect_trusting(url, None).await
+    }
+
+    /// Attaches, trusting this certificate for `wss`.
+    pub async fn connect_trusting(url: &str, trusted: Option<&Trusted>) -> Result<Self> {
+        let socket = wire::websocket(url, &HeaderMap::new(), trusted).await?;
+        Ok(Self { socket, last: 0 })
+    }
+
+    /// One command for the browser; answers its result.
+    pub async fn call(&mut self, method: &str, params: Value) -> Result<Value> {
+        self.send(None, method, params).await
+    }
+
+    /// One command for a target's session; answers its result.
+    pub async fn call_in(&mut self, page: &str, method: &str, params: Value) -> Result<Value> {
+        self.send(Some(page), method, params).await
+    }
+
+    async fn send(&mut self, page: Option<&str>, method: &str, params: Value) -> Result<Value> {
+        self.last += 1;
+        let id = self.last;
+        let mut message = json!({"id": id, "method": method, "params": params});
+        if let Some(page) = page {
+            message["sessionId"] = page.into();
+        }
+        self.socket.send(Message::text(message.to_string())).await.with_context(|| method.to_owned())?;
+        loop {
+            let Some(message) = self.socket.next().await else { bail!("{method}: socket ended") };
+            let text = match message.with_context(|| method.to_owned())? {
+                Message::Text(text) => text,
+                Message::Close(frame) => bail!("{method}: closed with {frame:?}"),
+                _ => continue,
+            };
+            let reply: Value = serde_json::from_str(&text)?;
+            if reply["id"] != id {
+                continue;
+            }
+            if let Some(error) = reply.get("error") {
+                bail!("{method}: {error}");
+            }
+            return Ok(reply["result"].clone());
+        }
+    }
+
+    /// Opens a tab and answers the id of a session attached to it.
+    pub async fn open(&mut self, url: &str) -> Result<String> {
+        let target = self.call("Target.createTarget", json!({"url": url})).await?;
+        self.attach(&target["targetId"]).await
+    }
+
+    /// Attaches to the first page there is.
+    pub async fn first_page(&mut self) -> Result<String> {
+        let targets = self.call("Target.getTargets", json!({})).await?;
+        let pages = targets["targetInfos"].as_array().context("targetInfos")?;
+        let page = pages.iter().find(|target| target["type"] == "page").context("no page is open")?;
+        let id = page["targetId"].clone();
+        self.attach(&id).await
+    }
+
+    async fn attach(&mut self, target: &Value) -> Result<String> {
+        let attached = self.call("Target.attachToTarget", json!({"targetId": target, "flatten": true})).await?;
+        Ok(attached["sessionId"].as_str().context("sessionId")?.to_owned())
+    }
+
+    /// The value of an expression in a page; promises are awaited.
+    pub async fn evaluate(&mut self, page: &str, expression: &str) -> Result<Value> {
+        let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let result = self.call_in(page, "Runtime.evaluate", params).await?;
+        if let Some(thrown) = result.get("exceptionDetails") {
+            bail!("{expression}: {thrown}");
+        }
+        Ok(result["result"]["value"].clone())
+    }
+
+    /// Sends text without waiting for any answer.
+    pub async fn send_text(&mut self, text: String) -> Result<()> {
+        Ok(self.socket.send(Message::text(text)).await?)
+    }
+
+    /// Waits until the other side ends the socket, and tells how.
+    pub async fn ended(&mut self) -> End {
+        loop {
+            match self.socket.next().await {
+                Some(Ok(Message::Close(frame))) => return frame.map(close),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return None,
+            }
+        }
+    }
+
+    /// Says goodbye and waits for the answer.
+    pub async fn disconnect(mut self) -> Result<()> {
+        self.socket.close(None).await?;
+        self.ended().await;
+        Ok(())
+    }
+}
+
+fn close(frame: CloseFrame) -> (u16, String) {
+    (frame.code.into(), frame.reason.to_string())
+}

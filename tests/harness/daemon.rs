@@ -1,0 +1,460 @@
+//! The daemon as a process: started, killed, restarted, and asked whether it gave everything back.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::api::Api;
+use crate::docker::{Container, Docker};
+use crate::eventually;
+use crate::metrics::Metrics;
+use crate::session::Session;
+use crate::suite;
+use crate::wire::Trusted;
+
+/// Seconds the pool may take to be full on a busy machine.
+const WARM_WITHIN: u64 = 90;
+
+/// Seconds within which everything must be given back after a test.
+const IDLE_WITHIN: u64 = 60;
+
+/// Settings of one daemon, as environment variables without their `WARMPOOL_`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    values: BTreeMap<String, String>,
+    docker: Docker,
+    trusted: Option<Trusted>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Settings {
+    /// A small pool on a free port: one headless worker warm, at most four.
+    #[must_use]
+    pub fn new() -> Self {
+        let none = Self { values: BTreeMap::new(), docker: Docker::default(), trusted: None };
+        none.set("SERVER_LISTEN", "127.0.0.1:0")
+            .set("POOL_CHROMIUM_HEADED", "0")
+            .set("POOL_CHROMIUM_HEADLESS", "1")
+            .set("POOL_MAX_WORKERS", "4")
+            .set("SESSION_DEFAULT_URL", "about:blank")
+            .set("SESSION_RECONNECT_WINDOW", "5s")
+            .set("STORE_MIN_FREE", "1MiB")
+            .set("DRAIN_TIMEOUT", "5s")
+            .set("LOG_FILTER", "info,warmpool=debug")
+    }
+
+    /// Sets `WARMPOOL_<name>`.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: impl ToString) -> Self {
+        self.values.insert(name.to_owned(), value.to_string());
+        self
+    }
+
+    /// Uses this engine instead of the machine's own.
+    #[must_use]
+    pub fn on(mut self, docker: &Docker) -> Self {
+        self.docker = docker.clone();
+        self
+    }
+
+    /// Serves https with this certificate and key, both files, and trusts the certificate.
+    #[must_use]
+    pub fn tls(mut self, certificate: &Path, key: &Path, trusted: Trusted) -> Self {
+        self.trusted = Some(trusted);
+        self.set("SERVER_TLS_CERT", certificate.display()).set("SERVER_TLS_KEY", key.display())
+    }
+}
+
+/// A running `warmpool serve`. Dropping it ends the process and removes what it may have left.
+pub struct Daemon {
+    settings: Settings,
+    data: TempDir,
+    process: Option<Child>,
+    log: PathBuf,
+    base: String,
+    key: String,
+}
+
+impl Daemon {
+    /// Starts a daemon and waits until its pool is warm.
+    pub async fn start(settings: Settings) -> Result<Self> {
+        let daemon = Self::start_cold(settings).await?;
+        daemon.warm().await?;
+        Ok(daemon)
+    }
+
+    /// Starts a daemon and waits only until it listens.
+    pub async fn start_cold(settings: Settings) -> Result<Self> {
+        let data = tempfile::Builder::new().prefix("warmpool-data-").tempdir()?;
+        let log = suite::new_log("daemon")?;
+        let mut daemon = Self { settings, data, process: None, log, base: String::new(), key: String::new() };
+        daemon.launch().await?;
+        daemon.key = eventually!("the first key is on disk", 10, daemon.first_key())?;
+        Ok(daemon)
+    }
+
+    /// A `warmpool` command with this daemon's settings, not started yet.
+    #[must_use]
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = program();
+        for (name, value) in &self.settings.values {
+            command.env(format!("WARMPOOL_{name}"), value);
+        }
+        if let Some(host) = self.settings.docker.host() {
+            command.env("WARMPOOL_DOCKER_HOST", host);
+        }
+        command.env("WARMPOOL_STORE_DATA_DIR", self.data.path()).args(arguments).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a `warmpool` command to its end.
+    pub async fn cli(&self, arguments: &[&str]) -> Result<std::process::Output> {
+        let mut command = tokio::process::Command::from(self.command(arguments));
+        command.kill_on_drop(true);
+        let output = tokio::time::timeout(Duration::from_secs(60), command.output());
+        output.await.with_context(|| format!("warmpool {arguments:?} does not end"))?.context("warmpool")
+    }
+
+    /// Runs a `warmpool` command that must succeed; answers its standard output.
+    pub async fn cli_ok(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.cli(arguments).await?;
+        let problem = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "warmpool {arguments:?}: {} {problem}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    async fn launch(&mut self) -> Result<()> {
+        let out = self.log.with_extension("out");
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let child = self.command(&["serve"]).stdout(File::create(&out)?).stderr(log).spawn();
+        self.process = Some(child.context("start the daemon (build it first, or set WARMPOOL_TEST_BINARY)")?);
+        self.base = eventually!("the daemon says where it listens", 30, {
+            if let Some(status) = self.exited()? {
+                bail!("the daemon ended at start: {status}\n{}", self.log_text());
+            }
+            let said = fs::read_to_string(&out)?;
+            said.lines().find_map(|line| line.strip_prefix("listening on ")).map(|url| url.trim().to_owned())
+        })?;
+        // A later start is to answer at the same address.
+        let port = self.base.rsplit(':').next().unwrap_or_default();
+        self.settings = self.settings.clone().set("SERVER_LISTEN", format!("127.0.0.1:{port}"));
+        Ok(())
+    }
+
+    fn first_key(&self) -> Option<String> {
+        let key = fs::read_to_string(self.data.path().join("first-key")).ok()?;
+        (!key.trim().is_empty()).then(|| key.trim().to_owned())
+    }
+
+    /// How the process ended, if it did.
+    pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
+        let Some(process) = &mut self.process else { bail!("the daemon is not running") };
+        Ok(process.try_wait()?)
+    }
+
+    /// Waits for the process to end by itself.
+    pub async fn wait(&mut self, seconds: u64) -> Result<ExitStatus> {
+        let status = eventually!("the daemon ends", seconds, self.exited()?)?;
+        self.process = None;
+        Ok(status)
+    }
+
+    /// Sends a signal to the process.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let process = self.process.as_ref().context("the daemon is not running")?;
+        Ok(kill(Pid::from_raw(process.id().try_into()?), signal)?)
+    }
+
+    /// The process's resident memory, in bytes.
+    pub fn resident(&self) -> Result<u64> {
+        let process = self.process.as_ref().context("the daemon is not running")?;
+        let status = fs::read_to_string(format!("/proc/{}/status", process.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
+    }
+
+    /// Ends the process as a crash would.
+    pub async fn kill9(&mut self) -> Result<()> {
+        self.signal(Signal::SIGKILL)?;
+        self.wait(10).await?;
+        Ok(())
+    }
+
+    /// Starts the process again, at the same address and on the same data.
+    pub async fn restart(&mut self) -> Result<()> {
+        ensure!(self.process.is_none(), "the daemon still runs");
+        self.launch().await
+    }
+
+    /// Address without a slash at its end.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// The key made at first start.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Where this daemon keeps its data.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// A caller with the first key.
+    #[must_use]
+    pub fn api(&self) -> Api {
+        let api = Api::new(&self.base).with_key(&self.key);
+        match &self.settings.trusted {
+            Some(certificate) => api.trusting(certificate.clone()),
+            None => api,
+        }
+    }
+
+    /// The engine that this daemon uses.
+    #[must_use]
+    pub fn docker(&self) -> &Docker {
+        &self.settings.docker
+    }
+
+    /// A DevTools session; `headless` is true unless the body says otherwise.
+    pub async fn session(&self, body: Value) -> Result<Session> {
+        Session::create(&self.api(), &headless(body)).await
+    }
+
+    /// A WebDriver session; `headless` is true unless the body says otherwise.
+    pub async fn webdriver(&self, body: Value) -> Result<Session> {
+        Session::create_webdriver(&self.api(), &headless(body)).await
+    }
+
+    /// Waits until `/readyz` answers 200.
+    pub async fn ready(&self) -> Result<()> {
+        let api = self.api();
+        eventually!("the daemon is ready", WARM_WITHIN, api.get("/readyz").await?.status == 200)
+    }
+
+    /// Waits until every shelf of the pool is at its target.
+    pub async fn warm(&self) -> Result<()> {
+        self.ready().await?;
+        let warm = eventually!("the pool is full", WARM_WITHIN, self.shelves().await?.iter().all(Shelf::full));
+        if let Err(late) = warm {
+            bail!("{late}: {:?}", self.shelves().await?);
+        }
+        Ok(())
+    }
+
+    /// The pool's shelves, from `/status`.
+    pub async fn shelves(&self) -> Result<Vec<Shelf>> {
+        let status = self.api().get("/status").await?.ok()?;
+        let shelves = status["pool"].as_array().with_context(|| format!("pool in {status}"))?;
+        Ok(shelves.iter().map(Shelf::read).collect())
+    }
+
+    /// One scrape of `/metrics`.
+    pub async fn metrics(&self) -> Result<Metrics> {
+        let reply = self.api().get("/metrics").await?;
+        ensure!(reply.status == 200, "{reply}");
+        Ok(Metrics::parse(&reply.text()))
+    }
+
+    /// The name under which this daemon's containers are labelled.
+    pub fn instance(&self) -> Result<String> {
+        let path = self.data.path().join("instance.json");
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let value: Value = serde_json::from_str(&text)?;
+        Ok(value["id"].as_str().context("id in instance.json")?.to_owned())
+    }
+
+    /// This daemon's containers, in any state.
+    pub async fn containers(&self) -> Result<Vec<Container>> {
+        self.settings.docker.containers(&self.instance()?).await
+    }
+
+    /// The one container there is: to be asked before a session is created, so that it becomes that session's.
+    pub async fn only_container(&self) -> Result<String> {
+        let containers = self.containers().await?;
+        ensure!(containers.len() == 1, "one warm container is expected: {containers:?}");
+        Ok(containers[0].id.clone())
+    }
+
+    /// The address under which containers reach this machine.
+    pub async fn gateway(&self) -> Result<String> {
+        self.settings.docker.gateway(self.settings.values.get("DOCKER_NETWORK").map_or("warmpool", |name| name)).await
+    }
+
+    /// Ends every session that is still live.
+    pub async fn end_all(&self) -> Result<()> {
+        let api = self.api();
+        for session in self.live().await? {
+            let id = session["session_id"].as_str().context("session_id")?;
+            api.delete(&format!("/sessions/{id}")).await?;
+        }
+        Ok(())
+    }
+
+    async fn live(&self) -> Result<Vec<Value>> {
+        let listed = self.api().get("/sessions?limit=100&status=running&status=starting").await?.ok()?;
+        Ok(listed["sessions"].as_array().context("sessions")?.clone())
+    }
+
+    /// Waits until nothing is owed: no live session, no caller waiting, the pool full, and not one container more than
+    /// the pool's warm ones.
+    pub async fn assert_idle(&self) -> Result<()> {
+        let mut seen;
+        let idle = eventually!("all is given back", IDLE_WITHIN, {
+            let live = self.live().await?.len();
+            let shelves = self.shelves().await?;
+            let containers = self.containers().await?;
+            let ready: u64 = shelves.iter().map(|shelf| shelf.ready).sum();
+            let metrics = self.metrics().await?;
+            let gauges = [metrics.sum(SESSIONS_LIVE, &[]), metrics.sum(QUEUE_LENGTH, &[])];
+            let idle = live == 0
+                && gauges.iter().all(|gauge| *gauge == Some(0.0))
+                && shelves.iter().all(Shelf::full)
+                && u64::try_from(containers.len())? == ready
+                && containers.iter().all(|container| container.state == "running");
+            seen = (live, gauges, shelves, containers);
+            idle
+        });
+        idle.with_context(|| format!("live, gauges, shelves, containers: {seen:?}"))
+    }
+
+    /// Shows the end of this log if the running case fails.
+    pub(crate) fn log_is_shown(&self) {
+        suite::show_log(self.log.clone());
+    }
+
+    /// What the daemon has logged.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn stop(&mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        let pid = i32::try_from(process.id()).map(Pid::from_raw);
+        if let Ok(pid) = pid {
+            let _ = kill(pid, Signal::SIGTERM);
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while matches!(process.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                let _ = process.kill();
+            }
+            std::thread::yield_now();
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop();
+        // Whatever the test did, no container outlives it.
+        let Ok(instance) = self.instance() else { return };
+        let docker = |arguments: &[&str]| {
+            let mut command = Command::new("docker");
+            if let Some(host) = self.settings.docker.host() {
+                command.env("DOCKER_HOST", host);
+            }
+            command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output()
+        };
+        let filter = format!("label=warmpool.instance={instance}");
+        if let Ok(listed) = docker(&["ps", "--all", "--quiet", "--filter", &filter]) {
+            for id in String::from_utf8_lossy(&listed.stdout).split_whitespace() {
+                let _ = docker(&["rm", "--force", "--volumes", id]);
+            }
+        }
+    }
+}
+
+/// Gauge: sessions that have not ended.
+pub const SESSIONS_LIVE: &str = "warmpool_sessions_live";
+
+/// Gauge: callers who wait for a worker.
+pub const QUEUE_LENGTH: &str = "warmpool_queue_length";
+
+/// One shelf of the pool, as `/status` shows it.
+#[derive(Clone, Debug)]
+pub struct Shelf {
+    /// `headed` or `headless`.
+    pub mode: String,
+    /// Warm workers wanted.
+    pub target: u64,
+    /// Warm workers there are.
+    pub ready: u64,
+    /// Workers on their way.
+    pub starting: u64,
+    /// Workers that sessions own.
+    pub leased: u64,
+    /// Workers being removed.
+    pub removing: u64,
+    /// Callers who wait.
+    pub waiting: u64,
+}
+
+impl Shelf {
+    fn read(value: &Value) -> Self {
+        let count = |name: &str| value[name].as_u64().unwrap_or(u64::MAX);
+        Self {
+            mode: value["mode"].as_str().unwrap_or_default().to_owned(),
+            target: count("target"),
+            ready: count("ready"),
+            starting: count("starting"),
+            leased: count("leased"),
+            removing: count("removing"),
+            waiting: count("waiting"),
+        }
+    }
+
+    /// As many workers ready as wanted, and none on its way.
+    #[must_use]
+    pub fn full(&self) -> bool {
+        self.ready == self.target && self.starting == 0
+    }
+}
+
+fn headless(mut body: Value) -> Value {
+    if let Some(fields) = body.as_object_mut() {
+        fields.entry("headless").or_insert(json!(true));
+    }
+    body
+}
+
+/// The `warmpool` program, with none of this process's own `WARMPOOL_*` variables.
+#[must_use]
+pub fn program() -> Command {
+    let mut command = Command::new(binary());
+    for (name, _) in std::env::vars() {
+        if name.starts_with("WARMPOOL_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// `WARMPOOL_TEST_BINARY`, else the newest build beside this test: release first, then debug.
+fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("WARMPOOL_TEST_BINARY") {
+        return path.into();
+    }
+    let target = suite::target_dir();
+    let built = ["release", "debug"].map(|profile| target.join(profile).join("warmpool"));
+    built.into_iter().find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("warmpool"))
+}

@@ -1,0 +1,106 @@
+//! The container engine by its command line, as an operator would ask it.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::Command;
+
+/// Label that names the daemon a container belongs to.
+pub const INSTANCE_LABEL: &str = "warmpool.instance";
+
+/// Where an engine listens: the machine's own unless told otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct Docker {
+    host: Option<String>,
+}
+
+/// One container as `docker ps` lists it.
+#[derive(Clone, Debug)]
+pub struct Container {
+    /// Full id.
+    pub id: String,
+    /// `running`, `paused`, `exited`, …
+    pub state: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Docker {
+    /// The engine behind this address (`unix:///…`).
+    #[must_use]
+    pub fn at(host: impl Into<String>) -> Self {
+        Self { host: Some(host.into()) }
+    }
+
+    /// The address, if it is not the machine's own engine.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+
+    /// A `docker` command for this engine, not started yet.
+    #[must_use]
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("docker");
+        if let Some(host) = &self.host {
+            command.env("DOCKER_HOST", host);
+        }
+        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+        command
+    }
+
+    /// Runs `docker` and answers its standard output.
+    pub async fn run(&self, arguments: &[&str]) -> Result<String> {
+        let output = self.command(arguments).output().await.context("docker")?;
+        let problem = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "docker {}: {problem}", arguments.join(" "));
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// The containers of one daemon, in any state.
+    pub async fn containers(&self, instance: &str) -> Result<Vec<Container>> {
+        let filter = format!("label={INSTANCE_LABEL}={instance}");
+        let format = "{{.ID}}\t{{.State}}\t{{.Labels}}";
+        let listed = self.run(&["ps", "--all", "--no-trunc", "--filter", &filter, "--format", format]).await?;
+        listed.lines().map(|line| container(line).with_context(|| line.to_owned())).collect()
+    }
+
+    /// The address of this machine inside a network.
+    pub async fn gateway(&self, network: &str) -> Result<String> {
+        let format = "{{range .IPAM.Config}}{{.Gateway}}{{end}}";
+        self.run(&["network", "inspect", "--format", format, network]).await
+    }
+
+    /// Process ids, on this machine, of the browser's main process in a container.
+    pub async fn browser_pids(&self, container: &str) -> Result<Vec<i32>> {
+        let listed = self.run(&["top", container, "-eo", "pid,args"]).await?;
+        let is_browser = |args: &str| {
+            let program = args.split_whitespace().next().unwrap_or_default();
+            program.ends_with("/chromium") && !args.contains("--type=")
+        };
+        Ok(listed
+            .lines()
+            .filter_map(|line| line.trim().split_once(char::is_whitespace))
+            .filter(|(_, args)| is_browser(args))
+            .filter_map(|(pid, _)| pid.parse().ok())
+            .collect())
+    }
+
+    /// Sends a signal to the browser's main process in a container, and to nothing else there.
+    pub async fn signal_browser(&self, container: &str, signal: Signal) -> Result<()> {
+        let pids = self.browser_pids(container).await?;
+        ensure!(pids.len() == 1, "one browser is expected in {container}: {pids:?}");
+        Ok(kill(Pid::from_raw(pids[0]), signal)?)
+    }
+}
+
+fn container(line: &str) -> Option<Container> {
+    let mut parts = line.split('\t');
+    let (id, state) = (parts.next()?.to_owned(), parts.next()?.to_owned());
+    let labels = parts.next().unwrap_or_default().split(',').filter_map(|pair| pair.split_once('='));
+    let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Some(Container { id, state, labels })
+}

@@ -1,0 +1,128 @@
+//! The site's pages. Each is as small as what it shows.
+
+pub(super) const INDEX: &str = r#"<!doctype html><title>Test site</title><h1>Test site</h1>
+<ul><li><a href=/form>form</a><li><a href=/tab/1 target=_blank>one</a><li><a href=/tab/2 target=_blank>two</a></ul>"#;
+
+pub(super) const FORM: &str = r#"<!doctype html><title>Form</title>
+<form method=post action=/form>
+<label>Name <input id=name name=name></label>
+<select id=colour name=colour><option value=red>Red<option value=green>Green</select>
+<label><input id=agree type=checkbox name=agree value=yes> Agree</label>
+<button id=send>Send</button></form>"#;
+
+pub(super) const BUTTON: &str = r#"<!doctype html><title>Button</title>
+<button id=count onclick="this.textContent = Number(this.textContent) + 1">0</button>"#;
+
+pub(super) const POPUP: &str = r#"<!doctype html><title>Popup</title>
+<button id=open onclick="window.open('/child', 'child', 'width=400,height=300')">Open</button>"#;
+
+pub(super) const CHILD: &str = r#"<!doctype html><title>Child</title><p id=child>opened by the other page</p>"#;
+
+pub(super) const UPLOAD: &str = r#"<!doctype html><title>Upload</title>
+<form method=post enctype=multipart/form-data action=/upload>
+<input id=file type=file name=file><button id=send>Send</button></form>"#;
+
+pub(super) const CONSOLE: &str = r#"<!doctype html><title>Console</title><script>
+console.log('plain', 1);
+console.warn('careful');
+console.error('broken');
+setTimeout(() => { throw new Error('thrown on purpose'); });
+</script>"#;
+
+pub(super) const FETCH: &str = r#"<!doctype html><title>Fetch</title><p id=data></p><p id=pixel></p><script>
+const pixel = new Image();
+pixel.onload = () => { document.querySelector('#pixel').textContent = 'loaded'; load(); };
+pixel.onerror = () => { document.querySelector('#pixel').textContent = 'blocked'; load(); };
+pixel.src = '/pixel.png';
+async function load() {
+  const data = await (await fetch('/api/data')).json();
+  document.querySelector('#data').textContent = data.from;
+}
+</script>"#;
+
+/// Tells the site what it sees of its browser: in the page, in an iframe, in a worker, and in its request headers.
+pub(super) const PROBE: &str = r#"<!doctype html><title>Probe</title><p id=report></p><script type=module>
+const seen = () => ({
+  userAgent: navigator.userAgent,
+  language: navigator.language,
+  languages: [...navigator.languages],
+  intl: Intl.DateTimeFormat().resolvedOptions().locale,
+  number: (1234.5).toLocaleString(),
+  brands: navigator.userAgentData?.brands ?? null,
+  platform: navigator.platform,
+  webdriver: navigator.webdriver,
+});
+const top = {
+  ...seen(),
+  inner: { width: innerWidth, height: innerHeight },
+  outer: { width: outerWidth, height: outerHeight },
+  screen: { width: screen.width, height: screen.height },
+};
+const message = (source) => new Promise((done) => { source.onmessage = (event) => done(event.data); });
+const frame = message(window);
+const element = document.createElement('iframe');
+element.src = '/frame';
+document.body.append(element);
+const worker = new Worker('/worker.js');
+const report = {
+  top,
+  frame: await frame,
+  worker: await message(worker),
+  headers: await (await fetch('/headers')).json(),
+};
+window.report = report;
+document.querySelector('#report').textContent = JSON.stringify(report);
+await fetch(location.pathname, {
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(report),
+});
+document.title = 'Reported';
+</script>"#;
+
+pub(super) const FRAME: &str = r#"<!doctype html><title>Frame</title><script>
+parent.postMessage({
+  userAgent: navigator.userAgent,
+  languages: [...navigator.languages],
+  intl: Intl.DateTimeFormat().resolvedOptions().locale,
+}, '*');
+</script>"#;
+
+pub(super) const WORKER: &str = r#"
+const headers = fetch('/headers').then((reply) => reply.json());
+headers.then((seen) => postMessage({
+  userAgent: navigator.userAgent,
+  languages: [...navigator.languages],
+  intl: Intl.DateTimeFormat().resolvedOptions().locale,
+  headers: seen,
+}));
+"#;
+
+pub(super) const ANIMATION: &str = r#"<!doctype html><title>Animation</title>
+<style>#box{width:80px;height:80px;background:#07a;position:absolute}</style><div id=box></div><script>
+let frames = 0;
+(function draw(now) {
+  window.frames_drawn = ++frames;
+  document.querySelector('#box').style.left = `${Math.round(now / 5) % 600}px`;
+  requestAnimationFrame(draw);
+})(0);
+</script>"#;
+
+/// Takes memory until something stops it.
+pub(super) const HOG: &str = r#"<!doctype html><title>Hog</title><script>
+const kept = [];
+setInterval(() => { kept.push(new Uint8Array(32 << 20).fill(kept.length + 1)); document.title = kept.length; }, 10);
+</script>"#;
+
+pub(super) const BLOB: &str = r#"<!doctype html><title>Blob</title><script>
+window.blob = 'x'.repeat(16 << 20);
+</script>"#;
+
+pub(super) const PAINT: &str = r#"<!doctype html><title>Paint</title>
+<style>body{margin:0;background:linear-gradient(90deg,#c30,#07a)}h1{font:64px serif;color:#fff;padding:40px}</style>
+<h1>Paint, letters and a gradient</h1><p>The quick brown fox jumps over the lazy dog.</p>"#;
+
+pub(super) const DIALOGS: &str = r#"<!doctype html><title>Dialogs</title>
+<button id=alert onclick="alert('look')">Alert</button>
+<button id=confirm onclick="document.querySelector('#answer').textContent = confirm('sure?')">Confirm</button>
+<p id=answer></p>"#;

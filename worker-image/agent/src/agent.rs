@@ -1,0 +1,175 @@
+//! The agent's life: wait for a claim, boot, wait for a client, end.
+
+use std::env;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use crate::board::{Board, State};
+use crate::claim::Claim;
+use crate::engine::Engine;
+use crate::error::ApiError;
+use crate::files::Files;
+use crate::freeze;
+use crate::process::Processes;
+use crate::settings::{Launch, Launched};
+use crate::upstream::Upstream;
+use crate::worker::Worker;
+
+/// The home directory where the environment names none.
+const HOME: &str = "/home/worker";
+/// Time a warm browser gets to finish what it does after its start, before it is stopped.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// The agent, claimed or not.
+pub(crate) struct Agent {
+    processes: Processes,
+    claimed: OnceLock<Arc<Claimed>>,
+    claim: Notify,
+}
+
+/// The agent once a daemon has claimed it.
+pub(crate) struct Claimed {
+    /// What all parts share.
+    pub(crate) shared: Arc<Worker>,
+    /// The browser.
+    pub(crate) engine: Engine,
+    /// Whether everything is stopped. The lock also keeps stopping and handing out apart.
+    frozen: Mutex<bool>,
+}
+
+impl Agent {
+    /// An agent nobody has claimed.
+    pub(crate) fn new(processes: Processes) -> Self {
+        Self { processes, claimed: OnceLock::new(), claim: Notify::new() }
+    }
+
+    /// `POST /claim`: takes the one claim there can be.
+    pub(crate) fn claim(&self, claim: Claim) -> Result<(), ApiError> {
+        let taken = || ApiError::conflict("claimed", "this worker has been claimed already");
+        claim.check().map_err(ApiError::bad_request)?;
+        if self.claimed.get().is_some() {
+            return Err(taken());
+        }
+        let home = env::var_os("HOME").map_or_else(|| PathBuf::from(HOME), PathBuf::from);
+        let shared = Arc::new(Worker {
+            claim,
+            board: Arc::new(Board::new()),
+            processes: self.processes.clone(),
+            files: Files::new(home.join("files"))?,
+            home,
+            upstream: Upstream::new(),
+        });
+        let engine = Engine::new(Arc::clone(&shared));
+        let claimed = Arc::new(Claimed { shared, engine, frozen: Mutex::new(false) });
+        self.claimed.set(claimed).map_err(|_| taken())?;
+        self.claim.notify_one();
+        Ok(())
+    }
+
+    /// The worker, for who knows its secret.
+    pub(crate) fn open(&self, authorization: Option<&[u8]>) -> Result<&Arc<Claimed>, ApiError> {
+        self.claimed
+            .get()
+            .filter(|claimed| authorization.is_some_and(|value| claimed.shared.claim.secret.opens(value)))
+            .ok_or_else(|| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "the worker's secret is wanted"))
+    }
+
+    /// Waits for the claim, boots, and returns when nobody needs the worker any more.
+    pub(crate) async fn live(&self) {
+        let claimed = loop {
+            if let Some(claimed) = self.claimed.get() {
+                break claimed;
+            }
+            self.claim.notified().await;
+        };
+        tokio::spawn(Arc::clone(claimed).boot());
+        claimed.orphaned().await;
+    }
+
+    /// Whether a daemon has claimed it.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.claimed.get().is_some()
+    }
+}
+
+impl Claimed {
+    async fn boot(self: Arc<Self>) {
+        let board = &self.shared.board;
+        match self.engine.boot().await {
+            Ok(identity) => board.warm(identity),
+            Err(error) => {
+                self.shared.processes.kill_all();
+                return board.failed(error.to_string());
+            }
+        }
+        if self.shared.claim.freeze {
+            sleep(SETTLE).await;
+            self.freeze();
+        }
+    }
+
+    fn freeze(&self) {
+        let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.shared.board.state() == State::Warm {
+            *frozen = freeze::stop();
+        }
+    }
+
+    /// `POST /launch`: hands the worker to a client.
+    pub(crate) async fn launch(self: &Arc<Self>, mut launch: Launch) -> Result<Launched, ApiError> {
+        let settings = launch.settings()?;
+        {
+            let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.shared.board.activate() {
+                return Err(ApiError::conflict("not_warm", "only a warm worker can be launched"));
+            }
+            if std::mem::take(&mut *frozen) {
+                freeze::resume();
+            }
+        }
+        let warnings = if settings.is_empty() { Vec::new() } else { self.engine.apply(settings).await? };
+        tokio::spawn(Arc::clone(self).watch_for_hangs());
+        if let Some(url) = launch.url.take() {
+            let engine = self.engine.clone();
+            tokio::spawn(async move {
+                if let Err(error) = engine.navigate(&url).await {
+                    tracing::info!(%error, "the first page could not be opened");
+                }
+            });
+        }
+        Ok(Launched { warnings })
+    }
+
+    /// Tells once each time the browser stops answering.
+    async fn watch_for_hangs(self: Arc<Self>) {
+        let limit = self.shared.claim.unresponsive_timeout();
+        while self.shared.board.state() == State::Active {
+            sleep(limit / 4).await;
+            let mut ping = std::pin::pin!(self.engine.ping());
+            if tokio::time::timeout(limit, &mut ping).await.is_err() {
+                self.shared.board.note(&crate::board::Event::Unresponsive);
+                ping.await;
+            }
+        }
+    }
+
+    /// Returns when nobody has listened to the events for the claimed time.
+    async fn orphaned(&self) {
+        let mut readers = self.shared.board.readers();
+        let limit = self.shared.claim.orphan_timeout();
+        loop {
+            if readers.wait_for(|count| *count == 0).await.is_err() {
+                return;
+            }
+            tokio::select! {
+                () = sleep(limit) => return tracing::info!("nobody has listened for too long"),
+                _ = readers.wait_for(|count| *count > 0) => {}
+            }
+        }
+    }
+}

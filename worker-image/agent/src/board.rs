@@ -1,0 +1,297 @@
+//! The worker's state, and the stream of events that tells the daemon of each change.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http_body_util::BodyExt;
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use serde::Serialize;
+use tokio::sync::{broadcast, watch};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::body::{Body, BodyError};
+use crate::process::Exit;
+
+/// Events a reader may lag behind before it is cut off.
+const BACKLOG: usize = 64;
+/// Time between two signs of life.
+const BEAT: Duration = Duration::from_secs(5);
+
+/// Where a worker stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// Claimed; browser and driver are being started.
+    Starting,
+    /// A page can be driven; no client yet.
+    Warm,
+    /// Handed to a client.
+    Active,
+    /// The browser has ended.
+    Ended,
+    /// The browser could not be made ready.
+    Failed,
+}
+
+/// What is known of browser and driver once they run.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Identity {
+    /// Product and version of the browser.
+    pub(crate) browser: Option<String>,
+    /// Name and version of its driver.
+    pub(crate) driver: Option<String>,
+    /// User agent of the warm browser.
+    pub(crate) user_agent: Option<String>,
+    /// Whether the browser runs without a display.
+    pub(crate) headless: bool,
+    /// Switches of the warm browser that a client could have chosen.
+    pub(crate) args: Vec<String>,
+}
+
+/// Body of `GET /health` and of each `state` event.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Health {
+    /// Where the worker stands.
+    pub(crate) state: State,
+    /// Browser and driver.
+    #[serde(flatten)]
+    pub(crate) identity: Identity,
+}
+
+/// A line of `GET /events`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// The first line, and one at each change.
+    State(Health),
+    /// Nothing new, but the agent is alive.
+    Beat,
+    /// The browser process has ended.
+    Exited {
+        /// Whether it ended by itself with code 0.
+        clean: bool,
+        /// Its exit code.
+        code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+        /// Whether the kernel killed for want of memory meanwhile.
+        oom: bool,
+    },
+    /// The browser has answered nothing for the claimed time.
+    Unresponsive,
+    /// The driver has ended.
+    DriverExited,
+    /// The browser could not be made ready.
+    Failed {
+        /// Why, in plain words.
+        reason: String,
+    },
+}
+
+impl Event {
+    fn line(&self) -> Bytes {
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line.into()
+    }
+}
+
+struct Inner {
+    health: Health,
+    /// How the worker ended: told again to each new reader, who may have missed it.
+    end: Option<Event>,
+}
+
+/// State and events in one place, so that no reader can see them disagree.
+pub(crate) struct Board {
+    inner: Mutex<Inner>,
+    events: broadcast::Sender<Bytes>,
+    readers: watch::Sender<usize>,
+}
+
+impl Board {
+    /// A worker that has just been claimed, or is about to be.
+    pub(crate) fn new() -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                health: Health { state: State::Starting, identity: Identity::default() },
+                end: None,
+            }),
+            events: broadcast::channel(BACKLOG).0,
+            readers: watch::Sender::new(0),
+        }
+    }
+
+    /// A copy of what is known now.
+    pub(crate) fn health(&self) -> Health {
+        self.lock().health.clone()
+    }
+
+    /// Where the worker stands now.
+    pub(crate) fn state(&self) -> State {
+        self.lock().health.state
+    }
+
+    /// Number of open `GET /events` streams, to be watched.
+    pub(crate) fn readers(&self) -> watch::Receiver<usize> {
+        self.readers.subscribe()
+    }
+
+    /// The browser is ready.
+    pub(crate) fn warm(&self, identity: Identity) {
+        let mut inner = self.lock();
+        if inner.health.state == State::Starting {
+            inner.health = Health { state: State::Warm, identity };
+            self.tell(&Event::State(inner.health.clone()));
+        }
+    }
+
+    /// From warm to active; `false` when the worker was in any other state.
+    pub(crate) fn activate(&self) -> bool {
+        let mut inner = self.lock();
+        if inner.health.state != State::Warm {
+            return false;
+        }
+        inner.health.state = State::Active;
+        self.tell(&Event::State(inner.health.clone()));
+        true
+    }
+
+    /// The browser could not be made ready.
+    pub(crate) fn failed(&self, reason: String) {
+        tracing::warn!(reason, "the browser could not be made ready");
+        self.end(State::Failed, Event::Failed { reason });
+    }
+
+    /// The browser has ended.
+    pub(crate) fn exited(&self, exit: Exit, oom: bool) {
+        let Exit { code, signal } = exit;
+        tracing::info!(code, signal, oom, "the browser has ended");
+        self.end(State::Ended, Event::Exited { clean: exit.clean(), code, signal, oom });
+    }
+
+    /// Tells an event that changes no state.
+    pub(crate) fn note(&self, event: &Event) {
+        let _inner = self.lock();
+        self.tell(event);
+    }
+
+    fn end(&self, state: State, event: Event) {
+        let mut inner = self.lock();
+        if inner.end.is_some() {
+            return;
+        }
+        inner.health.state = state;
+        self.tell(&event);
+        self.tell(&Event::State(inner.health.clone()));
+        inner.end = Some(event);
+    }
+
+    /// To be called under the lock, so that lines keep the order of what they tell.
+    fn tell(&self, event: &Event) {
+        // No reader is no error: the daemon may be restarting.
+        let _ = self.events.send(event.line());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts a reader for as long as its stream lives.
+struct Reader(std::sync::Arc<Board>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.readers.send_modify(|count| *count -= 1);
+    }
+}
+
+struct Feed {
+    _reader: Reader,
+    first: Vec<Bytes>,
+    events: broadcast::Receiver<Bytes>,
+    beat: Interval,
+}
+
+/// The body of `GET /events`. It ends when the reader lags too far behind.
+pub(crate) fn stream(board: &std::sync::Arc<Board>) -> Body {
+    let inner = board.lock();
+    let events = board.events.subscribe();
+    // Taken from the back: the state comes first, then how the worker ended.
+    let mut first: Vec<Bytes> = inner.end.iter().map(Event::line).collect();
+    first.push(Event::State(inner.health.clone()).line());
+    drop(inner);
+    board.readers.send_modify(|count| *count += 1);
+    let mut beat = interval(BEAT);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beat.reset();
+    let feed = Feed { _reader: Reader(std::sync::Arc::clone(board)), first, events, beat };
+    StreamBody::new(lines(feed)).boxed_unsync()
+}
+
+fn lines(feed: Feed) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>> {
+    futures_util::stream::unfold(feed, |mut feed| async move {
+        let line = match feed.first.pop() {
+            Some(line) => line,
+            None => tokio::select! {
+                line = feed.events.recv() => line.ok()?,
+                _ = feed.beat.tick() => Event::Beat.line(),
+            },
+        };
+        Some((Ok(Frame::data(line)), feed))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt;
+    use serde_json::{Value, json};
+    use std::sync::Arc;
+
+    async fn next(body: &mut Body) -> Option<Value> {
+        let frame = body.frame().await?.unwrap();
+        Some(serde_json::from_slice(&frame.into_data().unwrap()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_reader_sees_the_state_then_each_change() {
+        let board = Arc::new(Board::new());
+        let mut body = stream(&board);
+        assert_eq!(next(&mut body).await.unwrap()["state"], "starting");
+        board.warm(Identity { browser: Some("B/1".into()), ..Identity::default() });
+        let line = next(&mut body).await.unwrap();
+        assert_eq!((&line["type"], &line["state"], &line["browser"]), (&json!("state"), &json!("warm"), &json!("B/1")));
+        assert!(board.activate());
+        assert!(!board.activate(), "a worker is handed out once");
+        assert_eq!(next(&mut body).await.unwrap()["state"], "active");
+    }
+
+    #[tokio::test]
+    async fn the_end_is_told_again_to_a_late_reader() {
+        let board = Arc::new(Board::new());
+        board.exited(Exit { code: None, signal: Some(9) }, true);
+        board.exited(Exit { code: Some(0), signal: None }, false);
+        let mut body = stream(&board);
+        assert_eq!(next(&mut body).await.unwrap()["state"], "ended");
+        let end = next(&mut body).await.unwrap();
+        assert_eq!(end, json!({"type": "exited", "clean": false, "code": null, "signal": 9, "oom": true}));
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_lags_is_cut_off_and_counted_out() {
+        let board = Arc::new(Board::new());
+        let body = stream(&board);
+        assert_eq!(*board.readers().borrow(), 1);
+        for _ in 0..=BACKLOG {
+            board.note(&Event::Unresponsive);
+        }
+        let seen = body.into_data_stream().count().await;
+        assert_eq!(seen, 1, "only the state, which stood apart");
+        assert_eq!(*board.readers().borrow(), 0);
+    }
+}

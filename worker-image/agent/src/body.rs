@@ -1,0 +1,53 @@
+//! Bodies of answers, and reading those of requests.
+
+use bytes::Bytes;
+use http::Response;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full, Limited};
+use hyper::body::Incoming;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::ApiError;
+
+/// Whatever goes wrong while a body is being sent.
+pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+/// The body of every answer.
+pub(crate) type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Largest JSON body the agent reads into memory, in bytes.
+/// Capabilities may carry a profile or an extension, in Base64.
+const JSON_LIMIT: usize = 64 << 20;
+
+/// A body of known bytes.
+pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body of nothing.
+pub(crate) fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A 200 with a JSON body.
+pub(crate) fn json(value: &impl Serialize) -> Result<Response<Body>, ApiError> {
+    let bytes = serde_json::to_vec(value).map_err(|e| ApiError::internal(e.to_string()))?;
+    let mut response = Response::new(full(bytes));
+    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// Reads a whole body into memory.
+pub(crate) async fn collect(body: Incoming) -> Result<Bytes, ApiError> {
+    let collected = Limited::new(body, JSON_LIMIT)
+        .collect()
+        .await
+        .map_err(|_| ApiError::bad_request("the body is too large or was cut off"))?;
+    Ok(collected.to_bytes())
+}
+
+/// Reads a whole JSON body.
+pub(crate) async fn read_json<T: DeserializeOwned>(body: Incoming) -> Result<T, ApiError> {
+    let bytes = collect(body).await?;
+    serde_json::from_slice(&bytes).map_err(|e| ApiError::bad_request(format!("JSON: {e}")))
+}

@@ -1,0 +1,173 @@
+//! One running Chromium.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::process::ChildStderr;
+use tokio::time::{sleep, timeout};
+
+use crate::cdp::{Cdp, CdpError};
+use crate::engine::BootError;
+use crate::output::{Tail, follow};
+use crate::process::Process;
+use crate::worker::Worker;
+
+use super::keeper::Keeper;
+use super::profile;
+use super::switches::DEBUGGING_PORT;
+
+/// The program itself; the wrapper script beside it would add switches of its own.
+pub(super) const PROGRAM: &str = "/usr/lib/chromium/chromium";
+/// Its name in messages.
+const NAME: &str = "chromium";
+/// What it prints once its debugging port listens, followed by the websocket's URL.
+const READY: &str = "DevTools listening on ws://";
+/// How long it may take, and how long its first page may.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two looks for the first page, which no event announces to a new connection.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// A running browser with the agent's own DevTools connection to it.
+pub(super) struct Browser {
+    /// Its main process.
+    pub(super) process: Process,
+    /// Its debugging port.
+    pub(super) address: SocketAddr,
+    /// Path of its browser-level websocket.
+    pub(super) path: String,
+    /// The agent's own connection.
+    pub(super) cdp: Cdp,
+    /// Keeps settings true over that connection.
+    pub(super) keeper: Arc<Keeper>,
+    /// Set before the agent ends the browser itself, so that nobody takes that for a crash.
+    retired: AtomicBool,
+}
+
+impl Browser {
+    /// Takes over a browser that listens.
+    pub(super) async fn connect(
+        worker: &Arc<Worker>,
+        process: Process,
+        address: SocketAddr,
+        path: String,
+    ) -> Result<Self, CdpError> {
+        let keeper = Keeper::new(Arc::clone(worker));
+        let handler = Arc::clone(&keeper);
+        let cdp = Cdp::connect(address, &path, move |cdp, event| handler.handle(cdp, event)).await?;
+        keeper.watch_downloads(&cdp).await?;
+        Ok(Self { process, address, path, cdp, keeper, retired: AtomicBool::new(false) })
+    }
+
+    /// Starts a browser with these switches and a new profile.
+    pub(super) async fn start(
+        worker: &Arc<Worker>,
+        switches: &[String],
+        profile: &Path,
+        environment: &[(&str, String)],
+    ) -> Result<Self, BootError> {
+        let start = |source| BootError::Start { program: NAME, source };
+        profile::make(profile, &worker.files.downloads()).map_err(start)?;
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(switches)
+            .arg(format!("--remote-debugging-port={DEBUGGING_PORT}"))
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg("about:blank")
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
+        let pipe = child.stderr.take().ok_or_else(|| start(io::ErrorKind::BrokenPipe.into()))?;
+        let (line, tail) = follow(ChildStderr::from_std(pipe).map_err(start)?, READY);
+        let line = match timeout(PATIENCE, line).await {
+            Ok(Ok(line)) => line,
+            Ok(Err(_)) => return Err(ended(&tail)),
+            Err(_) => {
+                process.kill().await;
+                return Err(BootError::Slow { program: NAME, output: tail.text() });
+            }
+        };
+        let path = line.split_once(READY).and_then(|(_, rest)| Some(rest.split_once('/')?.1));
+        let path = path.ok_or_else(|| BootError::Undriveable("it told no DevTools path".into()))?;
+        let address = SocketAddr::from(([127, 0, 0, 1], DEBUGGING_PORT));
+        Self::connect(worker, process, address, format!("/{path}"))
+            .await
+            .map_err(|e| BootError::Undriveable(e.to_string()))
+    }
+
+    /// Waits until the first page exists, answers and has painted.
+    pub(super) async fn warm_up(&self) -> Result<(), BootError> {
+        match timeout(PATIENCE, self.drive_first_page()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(e)) => Err(BootError::Undriveable(e.to_string())),
+            Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
+        }
+    }
+
+    async fn drive_first_page(&self) -> Result<(), CdpError> {
+        let page = loop {
+            if let Some(page) = self.first_page().await? {
+                break page;
+            }
+            sleep(LOOK).await;
+        };
+        let session = self.attach(&page).await?;
+        let call = |method, params| self.cdp.call(Some(&session), method, params);
+        call("Runtime.evaluate", json!({"expression": "1"})).await?;
+        call("Page.captureScreenshot", json!({"format": "jpeg"})).await?;
+        self.detach(&session).await
+    }
+
+    /// Id of the oldest tab.
+    pub(super) async fn first_page(&self) -> Result<Option<String>, CdpError> {
+        let targets = self.cdp.call(None, "Target.getTargets", json!({})).await?;
+        // The browser lists the newest first.
+        let page = targets["targetInfos"]
+            .as_array()
+            .and_then(|all| all.iter().rev().find(|target| target["type"] == "page")?["targetId"].as_str());
+        Ok(page.map(str::to_owned))
+    }
+
+    /// Opens a session of our own with a target.
+    pub(super) async fn attach(&self, target: &str) -> Result<String, CdpError> {
+        let params = json!({"targetId": target, "flatten": true});
+        let attached = self.cdp.call(None, "Target.attachToTarget", params).await?;
+        match &attached["sessionId"] {
+            Value::String(session) => Ok(session.clone()),
+            _ => Err(CdpError::Refused("no session was given".into())),
+        }
+    }
+
+    /// Ends such a session.
+    pub(super) async fn detach(&self, session: &str) -> Result<(), CdpError> {
+        self.cdp.call(None, "Target.detachFromTarget", json!({"sessionId": session})).await?;
+        Ok(())
+    }
+
+    /// Ends the browser; nobody is told.
+    pub(super) async fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.process.kill().await;
+    }
+
+    /// Whether the agent ended the browser itself.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+}
+
+/// What the end of a starting browser means, from its last words.
+fn ended(tail: &Tail) -> BootError {
+    let output = tail.text();
+    if output.contains("No usable sandbox") {
+        return BootError::NoSandbox;
+    }
+    BootError::Ended { program: NAME, output }
+}

@@ -1,0 +1,53 @@
+//! What the agent has to know of a client's commands while settings are in force.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::cdp::Cdp;
+use crate::frames::Scanner;
+use crate::tunnel::Overseer;
+
+use super::keeper::{Keeper, Resumer};
+
+/// The end of a command's name, in DevTools and in WebDriver BiDi, that sets a locale.
+pub(super) const LOCALE: &[u8] = b"setLocaleOverride";
+/// An argument by which a client asks to hold new targets until it lets them go, as its library
+/// writes it.
+const HOLDS: &[u8] = b"\"waitForDebuggerOnStart\":true";
+
+/// Reads along with one websocket of a client.
+pub(super) struct Client {
+    keeper: Arc<Keeper>,
+    cdp: Cdp,
+    scanner: Scanner,
+    resumer: Option<Resumer>,
+}
+
+impl Client {
+    /// A client that has just connected.
+    pub(super) fn new(keeper: Arc<Keeper>, cdp: Cdp) -> Self {
+        Self { keeper, cdp, scanner: Scanner::new(&[LOCALE, HOLDS]), resumer: None }
+    }
+}
+
+impl Overseer for Client {
+    fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let found = self.scanner.scan(bytes);
+        Box::pin(async move {
+            if found[1] && self.resumer.is_none() {
+                self.resumer = Some(self.keeper.resumer());
+            }
+            if found[0] {
+                self.keeper.yield_locale(&self.cdp).await;
+            }
+        })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let (keeper, cdp) = (Arc::clone(&self.keeper), self.cdp.clone());
+        tokio::spawn(async move { keeper.restore_viewport(&cdp).await });
+    }
+}

@@ -1,0 +1,161 @@
+//! The DevTools commands that make settings true in a target.
+
+use serde_json::{Value, json};
+
+use crate::settings::Settings;
+
+use super::user_agent;
+
+/// What a target is, as far as settings go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A tab or a popup.
+    Page,
+    /// A frame in a process of its own.
+    Frame,
+    /// A worker of one page.
+    Worker,
+    /// A worker of any number of pages.
+    SharedWorker,
+    /// Nothing that runs a page's scripts.
+    Other,
+}
+
+impl Kind {
+    /// From the type DevTools gives.
+    pub(super) fn of(target_type: &str) -> Self {
+        match target_type {
+            "page" | "webview" => Self::Page,
+            "iframe" => Self::Frame,
+            "worker" => Self::Worker,
+            "service_worker" | "shared_worker" => Self::SharedWorker,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A command and its parameters.
+pub(super) type Command = (&'static str, Value);
+
+/// What a target of that kind is told, in order.
+pub(super) fn commands(settings: &Settings, kind: Kind) -> Vec<Command> {
+    if kind == Kind::Other {
+        return Vec::new();
+    }
+    let viewport = (kind == Kind::Page).then(|| viewport(settings)).flatten();
+    let script = (kind == Kind::SharedWorker).then(|| worker_script(settings)).flatten();
+    [identity(settings), locale(settings), viewport, script].into_iter().flatten().collect()
+}
+
+/// Makes `navigator.userAgent` say so in a shared or service worker, where the override reaches
+/// the requests but not the script. Other workers have it from their page.
+fn worker_script(settings: &Settings) -> Option<Command> {
+    let user_agent = Value::from(settings.user_agent.as_deref()?);
+    let script = format!(
+        "{{const p = WorkerNavigator.prototype, d = Object.getOwnPropertyDescriptor(p, 'userAgent');\
+         Object.defineProperty(p, 'userAgent', {{...d, get() {{ return {user_agent}; }}}});}}"
+    );
+    Some(("Runtime.evaluate", json!({"expression": script})))
+}
+
+/// User agent with its client hints, and accepted languages.
+fn identity(settings: &Settings) -> Option<Command> {
+    if settings.user_agent.is_none() && settings.locales.is_empty() {
+        return None;
+    }
+    // An empty user agent leaves the browser's own, with its own hints.
+    let user_agent = settings.user_agent.as_deref().unwrap_or_default();
+    let mut params = json!({"userAgent": user_agent});
+    if !settings.locales.is_empty() {
+        params["acceptLanguage"] = accept_language(&settings.locales).into();
+    }
+    if let Some(metadata) = user_agent::metadata(user_agent) {
+        params["userAgentMetadata"] = metadata;
+    }
+    Some(("Emulation.setUserAgentOverride", params))
+}
+
+/// What `Intl` uses where a script names no locale. It holds for a whole renderer process.
+pub(super) fn locale(settings: &Settings) -> Option<Command> {
+    let locale = settings.locales.first()?;
+    Some(("Emulation.setLocaleOverride", json!({"locale": locale})))
+}
+
+/// Gives the renderer's own locale back.
+pub(super) fn no_locale() -> Command {
+    ("Emulation.setLocaleOverride", json!({"locale": ""}))
+}
+
+/// Inner size, and a screen of that size around it.
+pub(super) fn viewport(settings: &Settings) -> Option<Command> {
+    let size = settings.viewport?;
+    let params = json!({
+        "width": size.width, "height": size.height,
+        "screenWidth": size.width, "screenHeight": size.height,
+        // Zero leaves the display's own.
+        "deviceScaleFactor": 0, "mobile": false,
+    });
+    Some(("Emulation.setDeviceMetricsOverride", params))
+}
+
+/// The list as the browser takes it; it adds the weights of the header itself. Doubles go, for
+/// they would make weights that no browser sends.
+fn accept_language(locales: &[String]) -> String {
+    let mut list: Vec<&str> = Vec::with_capacity(locales.len());
+    for locale in locales {
+        if !list.iter().any(|seen| seen.eq_ignore_ascii_case(locale)) {
+            list.push(locale);
+        }
+    }
+    list.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Size;
+
+    fn all() -> Settings {
+        Settings {
+            locales: ["de-CH", "fr", "DE-ch"].map(str::to_owned).to_vec(),
+            user_agent: Some("my bot".into()),
+            viewport: Some(Size { width: 400, height: 300 }),
+        }
+    }
+
+    fn names(kind: Kind) -> Vec<&'static str> {
+        commands(&all(), kind).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn languages_keep_their_order_without_doubles() {
+        assert_eq!(accept_language(&all().locales), "de-CH,fr");
+    }
+
+    #[test]
+    fn each_kind_gets_what_it_has() {
+        let (ua, locale, metrics) =
+            ("Emulation.setUserAgentOverride", "Emulation.setLocaleOverride", "Emulation.setDeviceMetricsOverride");
+        assert_eq!(names(Kind::Page), [ua, locale, metrics]);
+        assert_eq!(names(Kind::Frame), [ua, locale]);
+        assert_eq!(names(Kind::of("worker")), [ua, locale]);
+        assert_eq!(names(Kind::of("service_worker")), [ua, locale, "Runtime.evaluate"]);
+        assert!(names(Kind::of("browser_ui")).is_empty());
+    }
+
+    #[test]
+    fn only_what_is_wanted_is_told() {
+        assert!(commands(&Settings::default(), Kind::Page).is_empty());
+        let languages = Settings { user_agent: None, viewport: None, ..all() };
+        let (_, params) = commands(&languages, Kind::Page).remove(0);
+        assert_eq!(params, json!({"userAgent": "", "acceptLanguage": "de-CH,fr"}));
+    }
+
+    #[test]
+    fn hints_come_with_a_user_agent_that_has_them() {
+        let mut settings = all();
+        assert!(commands(&settings, Kind::Page)[0].1.get("userAgentMetadata").is_none());
+        settings.user_agent = Some("Mozilla/5.0 (X11; Linux x86_64) Chrome/130.0.0.0".into());
+        assert!(commands(&settings, Kind::Page)[0].1["userAgentMetadata"].is_object());
+    }
+}

@@ -1,0 +1,52 @@
+//! A new profile.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+/// Preferences every browser starts with, by their dotted names: downloads go where the daemon
+/// finds them, and no bubble asks anything.
+pub(super) fn preferences(downloads: &Path) -> [(&'static str, Value); 5] {
+    [
+        ("download.default_directory", json!(downloads)),
+        ("download.prompt_for_download", json!(false)),
+        ("credentials_enable_service", json!(false)),
+        ("profile.password_manager_enabled", json!(false)),
+        ("profile.password_manager_leak_detection", json!(false)),
+    ]
+}
+
+/// Makes a profile, in place of an earlier one.
+pub(super) fn make(profile: &Path, downloads: &Path) -> io::Result<()> {
+    if profile.exists() {
+        fs::remove_dir_all(profile)?;
+    }
+    fs::create_dir_all(profile.join("Default"))?;
+    let mut file = json!({});
+    for (name, value) in preferences(downloads) {
+        let place = name.split('.').fold(&mut file, |place, part| &mut place[part]);
+        *place = value;
+    }
+    fs::write(profile.join("Default/Preferences"), file.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preferences_are_nested_in_the_file() {
+        let home = tempfile::tempdir().unwrap();
+        let profile = home.path().join("profile");
+        for _ in 0..2 {
+            make(&profile, Path::new("/downloads")).unwrap();
+        }
+        let file = fs::read(profile.join("Default/Preferences")).unwrap();
+        let file: Value = serde_json::from_slice(&file).unwrap();
+        assert_eq!(file["download"]["default_directory"], "/downloads");
+        assert_eq!(file["download"]["prompt_for_download"], false);
+        assert_eq!(file["credentials_enable_service"], false);
+    }
+}

@@ -1,0 +1,119 @@
+//! New WebDriver sessions, with the warm browser or with one of the driver's own.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::body::{Body, full};
+use crate::engine::{Mode, NewSession};
+use crate::error::ApiError;
+use crate::process::Process;
+
+use super::browser::Browser;
+use super::capabilities::{self, Cold};
+use super::{Chromium, switches};
+
+/// Time between a driver's answer and the news of the browser it started, which came first.
+const NEWS: Duration = Duration::from_secs(5);
+
+impl Chromium {
+    /// See [`crate::engine::Engine::new_session`].
+    pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
+        let mut reports = self.reports.lock().await;
+        match wanted.mode {
+            Mode::Warm => {
+                let address = self.debugging()?.to_string();
+                self.ask_driver(capabilities::warm(wanted.capabilities, &address)).await
+            }
+            Mode::Cold => {
+                let reports =
+                    reports.as_mut().ok_or_else(|| ApiError::conflict("not_warm", "the worker is still starting"))?;
+                self.cold_session(wanted.capabilities, reports).await
+            }
+        }
+    }
+
+    async fn cold_session(
+        &self,
+        wanted: Value,
+        reports: &mut crate::shim::Reports,
+    ) -> Result<Response<Body>, ApiError> {
+        if let Ok(browser) = self.browser() {
+            browser.retire().await;
+        }
+        reports.clear();
+        let profile = self.next_profile();
+        let how = Cold {
+            binary: &self.program,
+            switches: &switches::base(&self.worker.claim),
+            profile: &profile,
+            downloads: &self.worker.files.downloads(),
+        };
+        let answer = self.ask_driver(capabilities::cold(wanted, &how)).await;
+        let refused = answer.as_ref().map_or(true, |answer| answer.status() != StatusCode::OK);
+        if refused {
+            self.restart().await?;
+            return answer;
+        }
+        let (parts, body) = answer?.into_parts();
+        let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
+        let body = body.collect().await.map_err(|e| failed(&e))?.to_bytes();
+        let process = timeout(NEWS, reports.next())
+            .await
+            .ok()
+            .flatten()
+            .ok_or_else(|| ApiError::upstream("the driver started no browser"))?;
+        self.adopt(process, &body).await?;
+        Ok(Response::from_parts(parts, full(body)))
+    }
+
+    /// Makes the browser of a driver's new session the current one.
+    async fn adopt(&self, process: Process, answer: &[u8]) -> Result<(), ApiError> {
+        let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
+        let answer: Value = serde_json::from_slice(answer).map_err(|e| failed(&e))?;
+        let address = answer["value"]["capabilities"]["goog:chromeOptions"]["debuggerAddress"]
+            .as_str()
+            .and_then(|address| address.rsplit_once(':')?.1.parse::<u16>().ok())
+            .map(|port| SocketAddr::from(([127, 0, 0, 1], port)))
+            .ok_or_else(|| ApiError::upstream("the driver did not tell its browser's address"))?;
+        let version = self.worker.upstream.forward(get(), address, "/json/version").await?;
+        let version = version.into_body().collect().await.map_err(|e| failed(&e))?.to_bytes();
+        let version: Value = serde_json::from_slice(&version).map_err(|e| failed(&e))?;
+        let path = version["webSocketDebuggerUrl"]
+            .as_str()
+            .and_then(|url| url.split_once("/devtools/"))
+            .map(|(_, rest)| format!("/devtools/{rest}"))
+            .ok_or_else(|| ApiError::upstream("the browser told no DevTools path"))?;
+        let browser = Browser::connect(&self.worker, process, address, path).await.map_err(|e| failed(&e))?;
+        self.install(browser).await
+    }
+
+    /// Starts a browser like the warm one again, so that the client can try once more.
+    async fn restart(&self) -> Result<(), ApiError> {
+        let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
+        let switches = switches::base(&self.worker.claim);
+        let profile = self.next_profile();
+        let browser =
+            Browser::start(&self.worker, &switches, &profile, &self.environment()).await.map_err(|e| failed(&e))?;
+        browser.warm_up().await.map_err(|e| failed(&e))?;
+        self.install(browser).await
+    }
+
+    async fn ask_driver(&self, capabilities: Value) -> Result<Response<Body>, ApiError> {
+        let body = json!({"capabilities": capabilities}).to_string();
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        *request.method_mut() = Method::POST;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.worker.upstream.forward(request, self.driver()?, "/session").await
+    }
+}
+
+fn get() -> Request<Full<Bytes>> {
+    Request::new(Full::default())
+}

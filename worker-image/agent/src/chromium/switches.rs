@@ -1,0 +1,142 @@
+//! Chromium's command line.
+
+use crate::claim::Claim;
+
+/// Loopback port of the DevTools protocol.
+pub(super) const DEBUGGING_PORT: u16 = 9222;
+
+/// Quieting switches: no work in the background, no questions on the screen, nothing a page can
+/// see. The last few keep tabs behind other tabs alive, as every automation client expects.
+const QUIET: [&str; 26] = [
+    "--no-first-run",
+    "--no-default-browser-check",
+    // With it, going back in history leaves automation clients waiting for a load that never comes.
+    "--disable-back-forward-cache",
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-client-side-phishing-detection",
+    "--disable-component-extensions-with-background-pages",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-domain-reliability",
+    "--disable-field-trial-config",
+    "--disable-hang-monitor",
+    "--disable-prompt-on-repost",
+    "--disable-search-engine-choice-screen",
+    "--disable-session-crashed-bubble",
+    "--disable-sync",
+    "--hide-crash-restore-bubble",
+    "--metrics-recording-only",
+    "--no-service-autorun",
+    "--noerrdialogs",
+    "--password-store=basic",
+    "--disable-popup-blocking",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+    // Two of these are pages behind the address bar, which would keep a renderer of their own.
+    "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,\
+     DialMediaRouteProvider,InterestFeedContentSuggestions,MediaRouter,OptimizationHints,Translate,\
+     WebUIOmniboxAimPopup,WebUIOmniboxPopup",
+];
+
+/// Switches whose value is a list, so that two of them add up.
+const LISTS: [&str; 4] =
+    ["--disable-features", "--enable-features", "--disable-blink-features", "--enable-blink-features"];
+
+/// The switches of every browser started here that a client could have chosen itself.
+pub(super) fn base(claim: &Claim) -> Vec<String> {
+    let mut switches: Vec<String> = QUIET.iter().map(|&switch| switch.to_owned()).collect();
+    if claim.headless {
+        switches.push("--headless=new".to_owned());
+    } else {
+        switches.push("--window-position=0,0".to_owned());
+        switches.push(format!("--window-size={},{}", claim.display.width, claim.display.height));
+    }
+    if !claim.sandbox {
+        switches.push("--no-sandbox".to_owned());
+    }
+    switches
+}
+
+/// Switches that no client sets: the sandbox and who may reach the browser are not its business.
+const OURS: [&str; 10] = [
+    "--disable-gpu-sandbox",
+    "--disable-namespace-sandbox",
+    "--disable-seccomp-filter-sandbox",
+    "--disable-setuid-sandbox",
+    "--no-sandbox",
+    "--no-zygote-sandbox",
+    "--remote-debugging-address",
+    "--remote-debugging-pipe",
+    "--remote-debugging-port",
+    "--user-data-dir",
+];
+
+/// Our switches with the client's over them: for the same switch the client's value counts, and
+/// lists are joined. Switches without the leading dashes, as drivers accept them, get them; those
+/// that are not the client's to set are left out.
+pub(super) fn merge(ours: &[String], clients: &[String]) -> Vec<String> {
+    let clients: Vec<String> =
+        clients.iter().map(|switch| dashed(switch)).filter(|switch| !OURS.contains(&name(switch))).collect();
+    let mut merged: Vec<String> =
+        ours.iter().filter(|switch| !clients.iter().any(|c| name(c) == name(switch))).cloned().collect();
+    for switch in clients {
+        let twin = ours.iter().find(|o| LISTS.contains(&name(o)) && name(o) == name(&switch));
+        merged.push(match twin {
+            Some(twin) => format!("{twin},{}", value(&switch)),
+            None => switch,
+        });
+    }
+    merged
+}
+
+fn dashed(switch: &str) -> String {
+    let bare = switch.trim_start_matches('-');
+    format!("--{bare}")
+}
+
+/// The part before the equals sign.
+fn name(switch: &str) -> &str {
+    switch.split_once('=').map_or(switch, |(name, _)| name)
+}
+
+fn value(switch: &str) -> &str {
+    switch.split_once('=').map_or("", |(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(list: &[&str]) -> Vec<String> {
+        list.iter().map(|&s| s.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_clients_value_counts() {
+        let ours = strings(&["--no-first-run", "--window-size=1280,800", "--headless=new"]);
+        let merged = merge(&ours, &strings(&["window-size=400,300", "-lang=de", "--headless"]));
+        assert_eq!(merged, strings(&["--no-first-run", "--window-size=400,300", "--lang=de", "--headless"]));
+    }
+
+    #[test]
+    fn lists_are_joined() {
+        let ours = strings(&["--disable-features=A,B"]);
+        let merged = merge(&ours, &strings(&["--disable-features=C", "--enable-features=D"]));
+        assert_eq!(merged, strings(&["--disable-features=A,B,C", "--enable-features=D"]));
+    }
+
+    #[test]
+    fn the_sandbox_is_not_the_clients() {
+        let ours = strings(&["--a"]);
+        let clients = strings(&["no-sandbox", "--remote-debugging-port=1", "-user-data-dir=/tmp"]);
+        assert_eq!(merge(&ours, &clients), ours);
+    }
+
+    #[test]
+    fn nothing_from_the_client_changes_nothing() {
+        let ours = strings(&["--a", "--b=1"]);
+        assert_eq!(merge(&ours, &[]), ours);
+    }
+}

@@ -1,0 +1,186 @@
+//! The seam between the agent and the browser engine of its image.
+//!
+//! Everything outside the engines' own files speaks to a browser through [`Engine`] only. Another
+//! engine is another variant and another file beside `chromium`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http::Response;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::board::Identity;
+use crate::body::Body;
+use crate::chromium::Chromium;
+use crate::display::DisplayError;
+use crate::error::ApiError;
+use crate::settings::Settings;
+use crate::tunnel::Overseer;
+use crate::worker::Worker;
+
+/// Why a browser could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BootError {
+    /// There is no display.
+    #[error(transparent)]
+    Display(#[from] DisplayError),
+    /// A program could not be started.
+    #[error("{program} cannot be started: {source}")]
+    Start {
+        /// Which one.
+        program: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Chromium found no sandbox it could use.
+    #[error(
+        "no usable sandbox: the container runtime forbids user namespaces; allow them in its \
+         seccomp profile, or have the operator give the sandbox up"
+    )]
+    NoSandbox,
+    /// A program ended instead of becoming ready.
+    #[error("{program} ended while it was starting: {output}")]
+    Ended {
+        /// Which one.
+        program: &'static str,
+        /// The last it printed.
+        output: String,
+    },
+    /// A program did not become ready in time.
+    #[error("{program} was not ready in time: {output}")]
+    Slow {
+        /// Which one.
+        program: &'static str,
+        /// The last it printed.
+        output: String,
+    },
+    /// The browser runs but a page cannot be driven.
+    #[error("the browser runs but no page can be driven: {0}")]
+    Undriveable(String),
+}
+
+/// Where a websocket of a client goes.
+pub(crate) struct Endpoint {
+    /// Address on the loopback.
+    pub(crate) address: SocketAddr,
+    /// Path and query.
+    pub(crate) path: String,
+    /// Who reads along, if anybody has to.
+    pub(crate) overseer: Option<Box<dyn Overseer>>,
+}
+
+/// Which browser a WebDriver session is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// The one that runs already.
+    Warm,
+    /// One the driver starts with the client's options, in the place of the warm one.
+    Cold,
+}
+
+/// Body of `POST /driver/session`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewSession {
+    /// Which browser.
+    pub(crate) mode: Mode,
+    /// A W3C capabilities object.
+    pub(crate) capabilities: Value,
+}
+
+/// The engine this image is made for.
+#[derive(Clone)]
+pub(crate) enum Engine {
+    /// Chromium with chromedriver.
+    Chromium(Arc<Chromium>),
+}
+
+impl Engine {
+    /// The engine of this image, not started yet.
+    pub(crate) fn new(worker: Arc<Worker>) -> Self {
+        Self::Chromium(Arc::new(Chromium::new(worker)))
+    }
+
+    /// Starts everything; done when a page can be driven. Ends of the browser go to the board
+    /// from then on.
+    pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
+        match self {
+            Self::Chromium(chromium) => chromium.boot().await,
+        }
+    }
+
+    /// Makes the settings true in every page there is and in every later one.
+    /// Returns what holds only in part.
+    pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
+        match self {
+            Self::Chromium(chromium) => chromium.apply(settings).await,
+        }
+    }
+
+    /// Opens a page in the first tab.
+    pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
+        match self {
+            Self::Chromium(chromium) => chromium.navigate(url).await,
+        }
+    }
+
+    /// Waits for any sign of life of the browser.
+    pub(crate) async fn ping(&self) {
+        match self {
+            Self::Chromium(chromium) => chromium.ping().await,
+        }
+    }
+
+    /// The DevTools websocket of that path, or of the browser itself without one.
+    pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
+        match self {
+            Self::Chromium(chromium) => chromium.devtools(path),
+        }
+    }
+
+    /// The browser's debugging port.
+    pub(crate) fn debugging(&self) -> Result<SocketAddr, ApiError> {
+        match self {
+            Self::Chromium(chromium) => chromium.debugging(),
+        }
+    }
+
+    /// The driver's port.
+    pub(crate) fn driver(&self) -> Result<SocketAddr, ApiError> {
+        match self {
+            Self::Chromium(chromium) => chromium.driver(),
+        }
+    }
+
+    /// The driver's websocket of that path and query.
+    pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
+        match self {
+            Self::Chromium(chromium) => chromium.bidi(path),
+        }
+    }
+
+    /// Whether a request to the driver at this path has to be shown to
+    /// [`Engine::before_command`] first.
+    pub(crate) fn oversees(&self, path: &str) -> bool {
+        match self {
+            Self::Chromium(chromium) => chromium.oversees(path),
+        }
+    }
+
+    /// Called with the body of such a request, which waits until it is done.
+    pub(crate) async fn before_command(&self, body: &[u8]) {
+        match self {
+            Self::Chromium(chromium) => chromium.before_command(body).await,
+        }
+    }
+
+    /// Opens a WebDriver session and gives back what the driver answers.
+    pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
+        match self {
+            Self::Chromium(chromium) => chromium.new_session(wanted).await,
+        }
+    }
+}

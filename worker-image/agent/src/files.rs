@@ -1,0 +1,336 @@
+//! Files a client sent for upload and files the browser downloaded.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use http::Response;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
+use serde::Serialize;
+use tokio::fs;
+use tokio::io::AsyncWriteExt;
+use tokio_util::io::ReaderStream;
+
+use crate::body::Body;
+use crate::error::ApiError;
+
+/// Longest file name, in bytes: what Linux file systems take.
+const MAX_NAME: usize = 255;
+/// Ending of a download that Chromium has not finished.
+const UNFINISHED: &str = ".crdownload";
+
+/// Which way a file came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Source {
+    /// The browser saved it.
+    Download,
+    /// The client sent it.
+    Upload,
+}
+
+/// An entry of `GET /files`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Entry {
+    /// Its name, one path component.
+    pub(crate) name: String,
+    /// Bytes so far.
+    pub(crate) size: u64,
+    /// Last change, in milliseconds since 1970.
+    pub(crate) modified_ms: u64,
+    /// Which way it came.
+    pub(crate) source: Source,
+    /// Whether all of it is there.
+    pub(crate) complete: bool,
+}
+
+/// Answer to an upload.
+#[derive(Debug, Serialize)]
+pub(crate) struct Stored {
+    /// Where a page's file chooser finds it, inside the container.
+    pub(crate) path: PathBuf,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its size in bytes.
+    pub(crate) size: u64,
+}
+
+/// A download the browser announced.
+#[derive(Debug, Clone)]
+struct Announced {
+    name: String,
+    /// Known once the file is in its place.
+    path: Option<PathBuf>,
+}
+
+/// The worker's files directory.
+pub(crate) struct Files {
+    root: PathBuf,
+    announced: Mutex<HashMap<String, Announced>>,
+    parts: AtomicU64,
+}
+
+impl Files {
+    /// Makes the directory and what belongs into it.
+    pub(crate) fn new(root: PathBuf) -> io::Result<Self> {
+        for directory in ["uploads", "downloads", "incoming"] {
+            std::fs::create_dir_all(root.join(directory))?;
+        }
+        Ok(Self { root, announced: Mutex::default(), parts: AtomicU64::new(0) })
+    }
+
+    /// Where the browser saves what it downloads.
+    pub(crate) fn downloads(&self) -> PathBuf {
+        self.root.join("downloads")
+    }
+
+    fn uploads(&self) -> PathBuf {
+        self.root.join("uploads")
+    }
+
+    /// The browser has begun a download; `name` is what it would call the file.
+    pub(crate) fn download_began(&self, guid: &str, name: &str) {
+        let name = safe_component(name).unwrap_or_else(|| "download".to_owned());
+        self.announced().insert(guid.to_owned(), Announced { name, path: None });
+    }
+
+    /// A download is complete; `path` is where the browser says it put it.
+    pub(crate) fn download_completed(&self, guid: &str, path: Option<PathBuf>) {
+        if let Some(announced) = self.announced().get_mut(guid) {
+            announced.path = path;
+        }
+    }
+
+    /// A download came to nothing.
+    pub(crate) fn download_canceled(&self, guid: &str) {
+        self.announced().remove(guid);
+    }
+
+    /// Downloads that lie outside the downloads directory, by name.
+    fn elsewhere(&self) -> Vec<Announced> {
+        let downloads = self.downloads();
+        self.announced()
+            .values()
+            .filter(|a| a.path.as_ref().is_some_and(|path| !path.starts_with(&downloads)))
+            .cloned()
+            .collect()
+    }
+
+    fn announced(&self) -> std::sync::MutexGuard<'_, HashMap<String, Announced>> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every file, by name.
+    pub(crate) async fn list(&self) -> Result<Vec<Entry>, ApiError> {
+        let mut entries = Vec::new();
+        for (source, directory) in [(Source::Download, self.downloads()), (Source::Upload, self.uploads())] {
+            let mut directory = fs::read_dir(directory).await?;
+            while let Some(file) = directory.next_entry().await? {
+                let Ok(name) = file.file_name().into_string() else { continue };
+                entries.extend(entry(name, source, &file.path()).await);
+            }
+        }
+        for Announced { name, path } in self.elsewhere() {
+            if let Some(path) = path {
+                entries.extend(entry(name, Source::Download, &path).await);
+            }
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// Where a file of that name is: a download before an upload.
+    async fn find(&self, name: &str) -> Result<PathBuf, ApiError> {
+        check_name(name)?;
+        let elsewhere = self.elsewhere().into_iter().filter(|a| a.name == name).filter_map(|a| a.path);
+        let places = [self.downloads().join(name)].into_iter().chain(elsewhere).chain([self.uploads().join(name)]);
+        for path in places {
+            if is_file(&path).await {
+                return Ok(path);
+            }
+        }
+        Err(ApiError::not_found("no such file"))
+    }
+
+    /// The bytes of a file.
+    pub(crate) async fn read(&self, name: &str) -> Result<Response<Body>, ApiError> {
+        let file = fs::File::open(self.find(name).await?).await?;
+        let size = file.metadata().await?.len();
+        let frames =
+            ReaderStream::with_capacity(file, 64 << 10).map(|chunk| chunk.map(Frame::data).map_err(Into::into));
+        let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_LENGTH, size.into());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        Ok(response)
+    }
+
+    /// Removes a file.
+    pub(crate) async fn remove(&self, name: &str) -> Result<(), ApiError> {
+        let path = self.find(name).await?;
+        fs::remove_file(&path).await?;
+        self.announced().retain(|_, a| a.path.as_ref() != Some(&path));
+        Ok(())
+    }
+
+    /// Stores a request's body for upload, at most `limit` bytes of it.
+    pub(crate) async fn store(&self, name: &str, body: Incoming, limit: u64) -> Result<Stored, ApiError> {
+        check_name(name)?;
+        let (part, size) = self.receive(frames(body), limit).await?;
+        self.keep(part, name, size).await
+    }
+
+    /// Stores the one file of a zip archive, as Selenium sends it.
+    pub(crate) async fn unpack(&self, body: Incoming, limit: u64) -> Result<Stored, ApiError> {
+        // Deflate does not make files larger by more than a few bytes a block.
+        let (archive, _) = self.receive(frames(body), limit.saturating_add(1 << 20)).await?;
+        let target = self.part();
+        let (from, to) = (archive.0.clone(), target.0.clone());
+        let (name, size) = tokio::task::spawn_blocking(move || crate::archive::unpack(&from, &to, limit))
+            .await
+            .map_err(|e| ApiError::internal(e.to_string()))??;
+        let name =
+            safe_component(&name).ok_or_else(|| ApiError::bad_request("the file in the archive has no usable name"))?;
+        self.keep(target, &name, size).await
+    }
+
+    async fn keep(&self, part: Part, name: &str, size: u64) -> Result<Stored, ApiError> {
+        let path = self.uploads().join(name);
+        fs::rename(&part.0, &path).await?;
+        Ok(Stored { path, name: name.to_owned(), size })
+    }
+
+    async fn receive(
+        &self,
+        mut chunks: impl Stream<Item = Result<Bytes, ApiError>> + Unpin,
+        limit: u64,
+    ) -> Result<(Part, u64), ApiError> {
+        let part = self.part();
+        let mut file = fs::File::create(&part.0).await?;
+        let mut size = 0;
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk?;
+            size += chunk.len() as u64;
+            if size > limit {
+                return Err(ApiError::too_large(limit));
+            }
+            file.write_all(&chunk).await?;
+        }
+        file.flush().await?;
+        Ok((part, size))
+    }
+
+    fn part(&self) -> Part {
+        let number = self.parts.fetch_add(1, Ordering::Relaxed);
+        Part(self.root.join("incoming").join(number.to_string()))
+    }
+}
+
+/// A file that is not yet whole; it goes unless it is renamed.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn frames(body: Incoming) -> impl Stream<Item = Result<Bytes, ApiError>> + Unpin {
+    body.into_data_stream().map(|chunk| chunk.map_err(|_| ApiError::bad_request("the body was cut off")))
+}
+
+async fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).await.is_ok_and(|metadata| metadata.is_file())
+}
+
+async fn entry(name: String, source: Source, path: &Path) -> Option<Entry> {
+    let metadata = fs::symlink_metadata(path).await.ok().filter(std::fs::Metadata::is_file)?;
+    let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(Entry {
+        size: metadata.len(),
+        modified_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+        source,
+        complete: !name.ends_with(UNFINISHED),
+        name,
+    })
+}
+
+/// Refuses everything that is not the name of a file in one directory.
+fn check_name(name: &str) -> Result<(), ApiError> {
+    let plain = !matches!(name, "" | "." | "..")
+        && name.len() <= MAX_NAME
+        && !name.contains(['/', '\\'])
+        && !name.chars().any(char::is_control);
+    if plain { Ok(()) } else { Err(ApiError::bad_request("name: one plain file name wanted")) }
+}
+
+/// The last component of somebody else's path, if it is a plain name.
+fn safe_component(path: &str) -> Option<String> {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+    check_name(name).ok().map(|()| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_one_plain_component() {
+        for good in ["a", "report (1).pdf", "übersicht.txt", "..a", &"x".repeat(255)] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "../a", "a\\b", "a\nb", "a\0b", &"x".repeat(256)] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn foreign_paths_are_reduced_to_their_last_component() {
+        assert_eq!(safe_component("/etc/passwd").as_deref(), Some("passwd"));
+        assert_eq!(safe_component("C:\\Users\\a\\cv.pdf").as_deref(), Some("cv.pdf"));
+        assert_eq!(safe_component("../../..").as_deref(), None);
+        assert_eq!(safe_component("folder/").as_deref(), None);
+    }
+
+    fn chunks(parts: &[&'static str]) -> impl Stream<Item = Result<Bytes, ApiError>> + Unpin {
+        let parts: Vec<_> = parts.iter().map(|part| Ok(Bytes::from(*part))).collect();
+        futures_util::stream::iter(parts)
+    }
+
+    #[tokio::test]
+    async fn a_file_over_the_limit_leaves_nothing_behind() {
+        let home = tempfile::tempdir().unwrap();
+        let files = Files::new(home.path().join("files")).unwrap();
+        assert!(files.receive(chunks(&["1234", "5"]), 4).await.is_err());
+        assert_eq!(std::fs::read_dir(files.root.join("incoming")).unwrap().count(), 0);
+        let (part, size) = files.receive(chunks(&["12", "34"]), 4).await.unwrap();
+        assert_eq!(files.keep(part, "a.txt", size).await.unwrap().size, 4);
+        let list = files.list().await.unwrap();
+        assert_eq!((list[0].name.as_str(), list[0].size, list[0].source), ("a.txt", 4, Source::Upload));
+    }
+
+    #[tokio::test]
+    async fn downloads_are_found_wherever_they_are() {
+        let home = tempfile::tempdir().unwrap();
+        let files = Files::new(home.path().join("files")).unwrap();
+        std::fs::write(files.downloads().join("plain.txt"), "1").unwrap();
+        std::fs::write(files.downloads().join("big.zip.crdownload"), "12").unwrap();
+        let far = home.path().join("5f3c");
+        std::fs::write(&far, "123").unwrap();
+        files.download_began("g", "report.pdf");
+        files.download_completed("g", Some(far.clone()));
+        let seen: Vec<_> = files.list().await.unwrap().into_iter().map(|e| (e.name, e.size, e.complete)).collect();
+        let wanted = [("big.zip.crdownload", 2, false), ("plain.txt", 1, true), ("report.pdf", 3, true)];
+        assert_eq!(seen, wanted.map(|(name, size, complete)| (name.to_owned(), size, complete)));
+        files.remove("report.pdf").await.unwrap();
+        assert!(!far.exists());
+        assert!(files.read("report.pdf").await.is_err());
+    }
+}

@@ -1,0 +1,121 @@
+//! PID 1 of a worker container.
+//!
+//! The agent starts a browser, its driver and its display, tells the daemon when a page can be
+//! driven and how the browser ends, and is the one port through which the container is reached.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `agent` | the life of a worker: claim, boot, launch, orphaned |
+//! | `claim`, `settings` | what the daemon asks for, checked |
+//! | `board` | state and event stream |
+//! | `server`, `body`, `error` | the port: routes, bodies, refusals |
+//! | `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
+//! | `files`, `archive` | uploads and downloads |
+//! | `engine` | the seam to the browser engines; `chromium` is behind it |
+//! | `cdp` | the agent's own DevTools connection |
+//! | `process`, `output`, `freeze`, `oom`, `display`, `shim` | the container's processes |
+
+mod agent;
+mod archive;
+mod board;
+mod body;
+mod cdp;
+mod chromium;
+mod claim;
+mod display;
+mod engine;
+mod error;
+mod files;
+mod frames;
+mod freeze;
+mod oom;
+mod output;
+mod process;
+mod server;
+mod settings;
+mod shim;
+mod tunnel;
+mod upstream;
+mod worker;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::prctl;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+
+use agent::Agent;
+use process::Processes;
+
+/// The agent's one port.
+const PORT: u16 = 8400;
+/// How long an agent waits for a daemon to claim it.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    if let Some(code) = shim::run_if_asked() {
+        return code;
+    }
+    tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .with_max_level(tracing::Level::INFO)
+        .compact()
+        .init();
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            tracing::error!(%error, "the agent cannot run");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> io::Result<ExitCode> {
+    // A process of the same user, such as a browser somebody broke out of, must not read the
+    // secret from our memory.
+    prctl::set_dumpable(false)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(serve())
+}
+
+async fn serve() -> io::Result<ExitCode> {
+    let processes = Processes::default();
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut children = signal(SignalKind::child())?;
+    let reaped = processes.clone();
+    tokio::spawn(async move {
+        while children.recv().await.is_some() {
+            reaped.reap();
+        }
+    });
+
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).await?;
+    let agent = Arc::new(Agent::new(processes.clone()));
+    tokio::spawn(server::serve(listener, Arc::clone(&agent)));
+    let unclaimed = async {
+        sleep(CLAIM_TIMEOUT).await;
+        if agent.is_claimed() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let code = tokio::select! {
+        _ = terminate.recv() => ExitCode::SUCCESS,
+        _ = interrupt.recv() => ExitCode::SUCCESS,
+        () = agent.live() => ExitCode::SUCCESS,
+        () = unclaimed => {
+            tracing::warn!("no claim came");
+            ExitCode::FAILURE
+        }
+    };
+    processes.kill_all();
+    freeze::kill_everyone();
+    Ok(code)
+}

@@ -1,0 +1,147 @@
+//! The agent's one port: who may ask, and what for.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::agent::Agent;
+use crate::board;
+use crate::body::{Body, collect, empty, json, read_json};
+use crate::error::ApiError;
+use crate::tunnel;
+
+/// Time a client has for sending the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause after a failure to accept, which means that descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves the port until the process ends.
+pub(crate) async fn serve(listener: TcpListener, agent: Arc<Agent>) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let agent = Arc::clone(&agent);
+        tokio::spawn(async move {
+            let service = service_fn(|request| answer(Arc::clone(&agent), request));
+            let _ = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .preserve_header_case(true)
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades()
+                .await;
+        });
+    }
+}
+
+async fn answer(agent: Arc<Agent>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    Ok(route(&agent, request).await.unwrap_or_else(|error| {
+        tracing::debug!(%error, "refused");
+        error.response()
+    }))
+}
+
+async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
+    let path = request.uri().path().to_owned();
+    if path == "/claim" && request.method() == Method::POST {
+        agent.claim(read_json(request.into_body()).await?)?;
+        return json(&json!({}));
+    }
+    let worker = agent.open(request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes))?;
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let (first, rest) = path.trim_start_matches('/').split_once('/').unwrap_or((&path[1..], ""));
+    let engine = &worker.engine;
+    let files = &worker.shared.files;
+    let limit = worker.shared.claim.file_limit;
+    match (request.method().as_str(), first, rest) {
+        ("GET", "health", "") => json(&worker.shared.board.health()),
+        ("GET", "events", "") => Ok(events(board::stream(&worker.shared.board))),
+        ("POST", "launch", "") => json(&worker.launch(read_json(request.into_body()).await?).await?),
+        ("GET", "devtools", _) => {
+            let rest = Some(rest).filter(|rest| !rest.is_empty()).map(|rest| format!("{rest}{query}"));
+            tunnel::open(request, engine.devtools(rest.as_deref())?).await
+        }
+        ("GET" | "PUT", "json", _) => {
+            let to = engine.debugging()?;
+            worker.shared.upstream.forward(request, to, &format!("{path}{query}")).await
+        }
+        ("POST", "driver", "session") => engine.new_session(read_json(request.into_body()).await?).await,
+        (_, "webdriver", _) => {
+            let to = engine.driver()?;
+            let path = format!("/{rest}{query}");
+            if engine.oversees(rest) {
+                let (parts, body) = request.into_parts();
+                let body = collect(body).await?;
+                engine.before_command(&body).await;
+                let request = Request::from_parts(parts, Full::new(body));
+                return worker.shared.upstream.forward(request, to, &path).await;
+            }
+            worker.shared.upstream.forward(request, to, &path).await
+        }
+        ("GET", "bidi", _) => tunnel::open(request, engine.bidi(format!("/{rest}{query}"))?).await,
+        ("GET", "files", "") => json(&files.list().await?),
+        ("POST", "files", "archive") => json(&files.unpack(request.into_body(), limit).await?),
+        ("GET", "files", name) => files.read(&decode(name)?).await,
+        ("PUT", "files", name) => json(&files.store(&decode(name)?, request.into_body(), limit).await?),
+        ("DELETE", "files", name) => {
+            files.remove(&decode(name)?).await?;
+            let mut response = Response::new(empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            Ok(response)
+        }
+        _ => Err(ApiError::not_found("no such path")),
+    }
+}
+
+fn events(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    response
+}
+
+/// Undoes percent-encoding of a path component.
+fn decode(component: &str) -> Result<String, ApiError> {
+    let wrong = || ApiError::bad_request("name: percent-encoded UTF-8 wanted");
+    let mut bytes = Vec::with_capacity(component.len());
+    let mut rest = component.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        if byte != b'%' {
+            bytes.push(byte);
+            rest = tail;
+            continue;
+        }
+        let digits = tail.first_chunk::<2>().ok_or_else(wrong)?;
+        let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
+        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
+        rest = &tail[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decode;
+
+    #[test]
+    fn names_are_percent_decoded() {
+        assert_eq!(decode("report%20%281%29.pdf").unwrap(), "report (1).pdf");
+        assert_eq!(decode("%C3%BCbersicht").unwrap(), "übersicht");
+        assert_eq!(decode("..%2Fetc").unwrap(), "../etc");
+        for wrong in ["%", "%2", "%zz", "%ff", "%é"] {
+            assert!(decode(wrong).is_err(), "{wrong}");
+        }
+    }
+}

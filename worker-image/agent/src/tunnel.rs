@@ -1,0 +1,142 @@
+//! Websocket upgrades passed through: heads are rewritten, frames are not looked at.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, SEC_WEBSOCKET_EXTENSIONS, UPGRADE};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional_with_sizes, copy_buf};
+use tokio::net::TcpStream;
+
+use crate::body::Body;
+use crate::engine::Endpoint;
+use crate::error::ApiError;
+use crate::upstream::{address_headers, dial};
+
+/// Bytes held at most on the way to the browser: commands are small.
+const UP_BUFFER: usize = 16 << 10;
+/// Bytes held at most on the way to the client: screenshots and pages are not.
+const DOWN_BUFFER: usize = 128 << 10;
+
+/// Looks at what a client sends. It goes with the tunnel.
+pub(crate) trait Overseer: Send {
+    /// Called with bytes that are about to go to the browser; they wait until it is done.
+    fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+}
+
+/// Opens an endpoint with the client's own handshake and, once both sides have switched,
+/// carries bytes both ways until both have ended.
+///
+/// Nothing but the rewritten head goes upstream before its 101, and an answer other than 101 is
+/// given back as it is.
+pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Response<Body>, ApiError> {
+    let Endpoint { address, path, overseer } = to;
+    if !wants_websocket(&request) {
+        return Err(ApiError::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path speaks websocket only"));
+    }
+    let (mut parts, _) = request.into_parts();
+    let client = parts.extensions.remove::<OnUpgrade>();
+    parts.uri = path.parse().map_err(|e| ApiError::bad_request(format!("path: {e}")))?;
+    address_headers(&mut parts.headers, address);
+    if overseer.is_some() {
+        // Who reads along cannot read what is compressed.
+        parts.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
+    }
+
+    let unreachable = |e: &dyn std::fmt::Display| ApiError::upstream(format!("no answer: {e}"));
+    let stream = dial(address).await.map_err(|e| unreachable(&e))?;
+    let (mut sender, connection) = http1::Builder::new()
+        .preserve_header_case(true)
+        .handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
+        .await
+        .map_err(|e| unreachable(&e))?;
+    tokio::spawn(connection.with_upgrades());
+    let mut response =
+        sender.send_request(Request::from_parts(parts, Empty::new())).await.map_err(|e| unreachable(&e))?;
+
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let browser = hyper::upgrade::on(&mut response);
+        if let Some(client) = client {
+            tokio::spawn(carry(client, browser, overseer));
+        }
+    }
+    Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+}
+
+fn wants_websocket(request: &Request<Incoming>) -> bool {
+    let names = |name, wanted: &str| {
+        request
+            .headers()
+            .get_all(name)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .any(|value| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(wanted)))
+    };
+    request.method() == Method::GET && names(UPGRADE, "websocket") && names(CONNECTION, "upgrade")
+}
+
+async fn carry(client: OnUpgrade, browser: OnUpgrade, overseer: Option<Box<dyn Overseer>>) {
+    // The browser's side is there first: its 101 is what the client's answer was made of.
+    let Ok(browser) = browser.await else { return };
+    let Ok(client) = client.await else { return };
+    let (Ok((mut client, sent)), Ok((mut browser, told))) = (bare(client), bare(browser)) else {
+        tracing::error!("an upgraded connection is not a plain socket");
+        return;
+    };
+    // What either side wrote right behind its head was read along with it.
+    if client.write_all(&told).await.is_err() {
+        return;
+    }
+    let _ = match overseer {
+        Some(overseer) => overseen(client, browser, &sent, overseer).await,
+        None => {
+            if browser.write_all(&sent).await.is_err() {
+                return;
+            }
+            drop((sent, told));
+            copy_bidirectional_with_sizes(&mut client, &mut browser, UP_BUFFER, DOWN_BUFFER).await.map(drop)
+        }
+    };
+}
+
+async fn overseen(
+    client: TcpStream,
+    browser: TcpStream,
+    sent: &[u8],
+    mut overseer: Box<dyn Overseer>,
+) -> io::Result<()> {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (from_browser, mut to_browser) = browser.into_split();
+    let up = async {
+        let mut buffer = vec![0; UP_BUFFER.max(sent.len())];
+        buffer[..sent.len()].copy_from_slice(sent);
+        let mut count = sent.len();
+        loop {
+            overseer.before(&buffer[..count]).await;
+            to_browser.write_all(&buffer[..count]).await?;
+            count = from_client.read(&mut buffer).await?;
+            if count == 0 {
+                return to_browser.shutdown().await;
+            }
+        }
+    };
+    let down = async {
+        let mut from_browser = BufReader::with_capacity(DOWN_BUFFER, from_browser);
+        copy_buf(&mut from_browser, &mut to_client).await?;
+        to_client.shutdown().await
+    };
+    tokio::try_join!(up, down).map(drop)
+}
+
+/// The socket itself and the bytes already read from it.
+fn bare(upgraded: Upgraded) -> Result<(TcpStream, Bytes), Upgraded> {
+    let parts = upgraded.downcast::<TokioIo<TcpStream>>()?;
+    Ok((parts.io.into_inner(), parts.read_buf))
+}
