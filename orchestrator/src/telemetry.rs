@@ -41,10 +41,10 @@ pub fn start_metrics() -> anyhow::Result<PrometheusHandle> {
         .set_buckets_for_metric(metric("warmpool_worker_boot_seconds"), &seconds)?
         .set_buckets_for_metric(metric("warmpool_session_seconds"), &lives)?
         .install_recorder()?;
-    describe_gauge!("warmpool_pool_workers", "Workers by engine, mode and state");
-    describe_gauge!("warmpool_pool_target", "Warm workers wanted, by engine and mode");
+    describe_gauge!("warmpool_workers", "Workers by engine, mode and state");
+    describe_gauge!("warmpool_workers_target", "Warm workers wanted, by engine and mode");
     describe_gauge!("warmpool_sessions_live", "Sessions that have a worker");
-    describe_gauge!("warmpool_queue_waiting", "Callers that wait for a worker");
+    describe_gauge!("warmpool_queue_length", "Callers that wait for a worker");
     describe_counter!("warmpool_sessions_ended_total", "Sessions that ended, by engine, status and reason");
     describe_histogram!(
         "warmpool_session_create_seconds",
@@ -78,10 +78,10 @@ pub fn gauge_pool(shelves: &[ShelfStatus], sessions: usize, waiting: usize) {
             ("leased", shelf.leased),
             ("removing", shelf.removing),
         ] {
-            gauge!("warmpool_pool_workers", "engine" => engine, "mode" => mode, "state" => state).set(count as f64);
+            gauge!("warmpool_workers", "engine" => engine, "mode" => mode, "state" => state).set(count as f64);
         }
-        gauge!("warmpool_pool_target", "engine" => engine, "mode" => mode).set(shelf.target as f64);
+        gauge!("warmpool_workers_target", "engine" => engine, "mode" => mode).set(shelf.target as f64);
     }
     gauge!("warmpool_sessions_live").set(sessions as f64);
-    gauge!("warmpool_queue_waiting").set(waiting as f64);
+    gauge!("warmpool_queue_length").set(waiting as f64);
 }

@@ -35,6 +35,11 @@ pub(super) async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body, l
 
 /// Parses JSON; an error names the field by its path.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    // serde would take an array for a struct as well.
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    if matches!(first, Some(b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n')) {
+        return Err(Error::InvalidBody { message: "the body must be a JSON object".to_owned() });
+    }
     let mut source = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut source).map_err(|error| {
         let path = error.path().to_string();

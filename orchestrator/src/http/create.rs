@@ -248,7 +248,7 @@ mod tests {
     use crate::config::{Flags, Host};
 
     fn check(body: Value, kind: Kind) -> Result<Options, Error> {
-        let host = Host { memory: 8 << 30, cores: 2, root: false };
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         options(serde_json::from_value(body).unwrap(), kind, &config)
     }

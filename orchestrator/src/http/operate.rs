@@ -43,8 +43,9 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
         "runtime": {"reachable": app.pool.runtime_up()},
         "sessions": {"live": sessions, "max": config.session.max_sessions, "max_per_key": config.session.max_per_key},
         "queue": {"waiting": waiting, "length": config.session.queue_length},
-        "pool": {"max_workers": config.pool.max_workers, "shelves": app.pool.shelves()},
-        "worker": {
+        "pool": app.pool.shelves(),
+        "workers": {
+            "max": config.pool.max_workers,
             "sandbox": config.worker.sandbox,
             "freeze": config.worker.freeze,
             "runtime": config.docker.runtime.as_deref().unwrap_or("default"),

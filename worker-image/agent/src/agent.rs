@@ -123,16 +123,26 @@ impl Claimed {
     /// `POST /launch`: hands the worker to a client.
     pub(crate) async fn launch(self: &Arc<Self>, mut launch: Launch) -> Result<Launched, ApiError> {
         let settings = launch.settings()?;
-        {
+        let was_frozen = {
             let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.shared.board.activate() {
                 return Err(ApiError::conflict("not_warm", "only a warm worker can be launched"));
             }
-            if std::mem::take(&mut *frozen) {
+            std::mem::take(&mut *frozen)
+        };
+        let mut warnings = Vec::new();
+        if !settings.is_empty() {
+            if was_frozen {
                 freeze::resume();
             }
+            warnings = self.engine.apply(settings).await?;
+        } else if was_frozen {
+            // A dozen processes that wake up want the processor at once, so the answer goes first.
+            tokio::spawn(async {
+                tokio::task::yield_now().await;
+                freeze::resume();
+            });
         }
-        let warnings = if settings.is_empty() { Vec::new() } else { self.engine.apply(settings).await? };
         tokio::spawn(Arc::clone(self).watch_for_hangs());
         if let Some(url) = launch.url.take() {
             let engine = self.engine.clone();

@@ -142,7 +142,17 @@ impl Chromium {
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         let browser = self.browser()?;
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
-        browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)
+        let viewport = settings.viewport;
+        let warnings = browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)?;
+        if let Some(size) = viewport {
+            // Pages see the size already; this is for who looks at the window.
+            tokio::spawn(async move {
+                if let Err(error) = browser.fit_window(size).await {
+                    tracing::debug!(%error, "the window keeps its size");
+                }
+            });
+        }
+        Ok(warnings)
     }
 
     /// See [`crate::engine::Engine::navigate`].

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::claim::Size;
 use crate::output::follow;
-use crate::process::{Process, Processes};
+use crate::process::Processes;
 
 /// Where X puts its sockets. Only root or we can make it, and the server itself does not.
 const SOCKETS: &str = "/tmp/.X11-unix";
@@ -23,8 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Display {
     /// Value for the environment variable DISPLAY.
     pub(crate) name: String,
-    /// The server's process.
-    pub(crate) process: Process,
 }
 
 /// Why there is no display.
@@ -61,7 +59,7 @@ impl Display {
         let (number, _) = follow(tokio::process::ChildStdout::from_std(stdout)?, "");
         let (_, tail) = follow(tokio::process::ChildStderr::from_std(stderr)?, "\0");
         match timeout(PATIENCE, number).await {
-            Ok(Ok(number)) => Ok(Self { name: format!(":{}", number.trim()), process }),
+            Ok(Ok(number)) => Ok(Self { name: format!(":{}", number.trim()) }),
             _ => {
                 process.kill().await;
                 Err(DisplayError::NotReady(tail.text()))

@@ -13,6 +13,7 @@ use tokio::process::ChildStderr;
 use tokio::time::{sleep, timeout};
 
 use crate::cdp::{Cdp, CdpError};
+use crate::claim::Size;
 use crate::engine::BootError;
 use crate::output::{Tail, follow};
 use crate::process::Process;
@@ -28,6 +29,8 @@ pub(super) const PROGRAM: &str = "/usr/lib/chromium/chromium";
 const NAME: &str = "chromium";
 /// What it prints once its debugging port listens, followed by the websocket's URL.
 const READY: &str = "DevTools listening on ws://";
+/// What its first tab shows.
+const BLANK: &str = "about:blank";
 /// How long it may take, and how long its first page may.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two looks for the first page, which no event announces to a new connection.
@@ -78,7 +81,7 @@ impl Browser {
             .args(switches)
             .arg(format!("--remote-debugging-port={DEBUGGING_PORT}"))
             .arg(format!("--user-data-dir={}", profile.display()))
-            .arg("about:blank")
+            .arg(BLANK)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -120,6 +123,9 @@ impl Browser {
         };
         let session = self.attach(&page).await?;
         let call = |method, params| self.cdp.call(Some(&session), method, params);
+        // A tab that never navigated has no address while it first does, and Puppeteer overlooks
+        // tabs without one.
+        call("Page.navigate", json!({"url": BLANK})).await?;
         call("Runtime.evaluate", json!({"expression": "1"})).await?;
         call("Page.captureScreenshot", json!({"format": "jpeg"})).await?;
         self.detach(&session).await
@@ -149,6 +155,14 @@ impl Browser {
     pub(super) async fn detach(&self, session: &str) -> Result<(), CdpError> {
         self.cdp.call(None, "Target.detachFromTarget", json!({"sessionId": session})).await?;
         Ok(())
+    }
+
+    /// Makes the first tab's window as large as its page.
+    pub(super) async fn fit_window(&self, size: Size) -> Result<(), CdpError> {
+        let Some(page) = self.first_page().await? else { return Ok(()) };
+        let window = self.cdp.call(None, "Browser.getWindowForTarget", json!({"targetId": page})).await?;
+        let params = json!({"windowId": window["windowId"], "width": size.width, "height": size.height});
+        self.cdp.call(None, "Browser.setContentsSize", params).await.map(drop)
     }
 
     /// Ends the browser; nobody is told.
