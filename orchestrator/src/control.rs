@@ -14,7 +14,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::drain::{Drain, Phase};
-use crate::keys::{KeyId, KeyRecord, Keys, NewKey};
+use crate::keys::{KeyId, KeyRecord, KeyState, Keys, NewKey};
 use crate::store::Store;
 
 /// The longest line, in bytes.
@@ -35,14 +35,14 @@ pub enum Order {
     ListKeys,
     /// Give a key a new secret.
     RotateKey {
-        /// Which.
+        /// Which, by id or name.
         id: String,
         /// How long the old secret still works, in seconds.
         keep_old_for: u64,
     },
     /// Make a key useless, and end what it opened.
     RevokeKey {
-        /// Which.
+        /// Which, by id or name.
         id: String,
     },
     /// Write everything the store holds into a file.
@@ -77,7 +77,7 @@ pub enum Answer {
 
 /// Carries an order out.
 pub async fn carry_out(order: Order, keys: &Keys, store: &Store) -> Answer {
-    let key_id = |id: &str| id.parse::<KeyId>().map_err(|error| error.to_string());
+    let key_id = |text: &str| find_key(&keys.list(), text);
     let secret = |new: NewKey| Answer::Secret {
         id: new.record.id.to_string(),
         name: new.record.name.clone(),
@@ -102,6 +102,19 @@ pub async fn carry_out(order: Order, keys: &Keys, store: &Store) -> Answer {
         }
     };
     done.unwrap_or_else(Answer::Refused)
+}
+
+/// The key that `text` means: an id, or the name of one active key.
+fn find_key(keys: &[KeyRecord], text: &str) -> Result<KeyId, String> {
+    if let Ok(id) = text.parse::<KeyId>() {
+        return Ok(id);
+    }
+    let mut named = keys.iter().filter(|key| key.name == text && key.state == KeyState::Active);
+    match (named.next(), named.next()) {
+        (Some(key), None) => Ok(key.id.clone()),
+        (Some(_), Some(_)) => Err(format!("several keys are called `{text}`: name one by its id, from `warmpool key list`")),
+        (None, _) => Err(format!("no active key is called `{text}`, and it is no key's id: see `warmpool key list`")),
+    }
 }
 
 /// The socket's place.

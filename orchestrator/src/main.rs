@@ -85,7 +85,7 @@ enum KeyCommand {
     },
     /// Give a key a new secret and show it, this once.
     Rotate {
-        /// The key's id, from the list.
+        /// The key's id or name, from the list.
         id: String,
         /// How long the old secret still works, as in 10m.
         #[arg(long, value_parser = humantime::parse_duration, default_value = "0s")]
@@ -93,7 +93,7 @@ enum KeyCommand {
     },
     /// Make a key useless and end its sessions.
     Revoke {
-        /// The key's id, from the list.
+        /// The key's id or name, from the list.
         id: String,
     },
 }

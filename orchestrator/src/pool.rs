@@ -126,11 +126,10 @@ impl Pool {
         }
     }
 
-    /// How many leases there are, and how many callers wait.
+    /// How many callers wait.
     #[must_use]
-    pub fn load(&self) -> (usize, usize) {
-        let state = self.lock();
-        (state.leased(), state.waiters.len())
+    pub fn waiting(&self) -> usize {
+        self.lock().waiters.len()
     }
 
     /// Every shelf.

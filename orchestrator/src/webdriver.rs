@@ -128,6 +128,8 @@ pub async fn upload(session: &Arc<Session>, id: &str, body: &[u8]) -> Result<Val
     let Some(text) = wish["file"].as_str() else {
         return Err(Error::field("file", "send the file as a base64 zip in `file`"));
     };
+    // Python's encoder breaks its lines.
+    let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let zip = STANDARD.decode(text).map_err(|error| Error::field("file", format!("`file` is not base64: {error}")))?;
     let mut request = Request::new(crate::worker::full(zip));
     *request.method_mut() = Method::POST;

@@ -36,8 +36,6 @@ async fn dangerous_ones_are_refused_by_name(stage: Stage) -> Result<()> {
         (options(json!({"args": ["--remote-debugging-address=0.0.0.0"]})), "remote-debugging-address"),
         (options(json!({"args": ["--disable-setuid-sandbox", "--disable-seccomp-filter-sandbox"]})), "seccomp"),
         (options(json!({"args": ["--renderer-cmd-prefix=/bin/sh"]})), "renderer-cmd-prefix"),
-        (options(json!({"args": ["--proxy-server=http://127.0.0.1:1"]})), "proxy-server"),
-        (json!({"proxy": {"proxyType": "manual", "httpProxy": "127.0.0.1:1"}}), "proxy"),
         (json!({"moz:firefoxOptions": {}}), "moz:firefoxOptions"),
     ];
     for (always, name) in refused {
@@ -108,7 +106,7 @@ async fn browser_options_take_effect(stage: Stage) -> Result<()> {
     let report = eventually!("the page reports", 20, stage.site().report("options"))?;
     ensure!(report["top"]["userAgent"] == "Own/2", "{report}");
     ensure!(report["top"]["languages"][0] == "sv-SE", "{report}");
-    ensure!(report["top"]["outer"]["width"] == 777, "{report}");
+    ensure!(report["top"]["inner"]["width"] == 777, "{report}");
     driver.quit().await?;
     session.becomes("terminated", 10).await?;
 

@@ -56,7 +56,7 @@ async fn a_wrong_token_opens_nothing(stage: Stage) -> Result<()> {
     session.delete().await?.ok()?;
 
     let session = daemon.webdriver(json!({})).await?;
-    let (path, token) = session.connect_url()?.rsplit_once('/').context("token")?;
+    let (path, token) = session.connect_url()?.trim_end_matches('/').rsplit_once('/').context("token")?;
     let turned: String = token.chars().rev().collect();
     let reply = webdriver::new_session(&format!("{path}/{turned}"), json!({"alwaysMatch": {}})).await?;
     let (error, _) = webdriver::fault(&reply, 404)?;

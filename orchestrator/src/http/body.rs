@@ -1,11 +1,17 @@
 //! Reading JSON bodies, so that what is wrong with them is said by field.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::error::Error;
 
@@ -35,28 +41,31 @@ pub(super) async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body, l
 
 /// Parses JSON; an error names the field by its path.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    // serde would take an array for a struct as well.
-    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
-    if matches!(first, Some(b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n')) {
+    // In two steps, so that what is no JSON and what is JSON of a wrong shape are told apart for certain.
+    let value: Value = serde_json::from_slice(bytes)
+        .map_err(|error| Error::InvalidBody { message: format!("the body is not valid JSON: {error}") })?;
+    if !value.is_object() {
         return Err(Error::InvalidBody { message: "the body must be a JSON object".to_owned() });
     }
-    let mut source = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut source).map_err(|error| {
+    // From the text again: `value` has forgotten a field that was given twice.
+    serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(bytes)).map_err(|error| {
         let path = error.path().to_string();
         let cause = error.into_inner();
-        if cause.is_syntax() || cause.is_eof() || cause.is_io() {
-            return Error::InvalidBody { message: format!("the body is not valid JSON: {cause}") };
+        if cause.is_syntax() {
+            return Error::field(&path, format!("`{path}` is of a wrong type"));
         }
-        describe(&path, &cause.to_string())
-    })?;
-    source.end().map_err(|error| Error::InvalidBody { message: format!("the body is not valid JSON: {error}") })?;
-    Ok(value)
+        describe(&path, cause.to_string().split(" at line ").next().unwrap_or_default())
+    })
 }
 
-/// serde says `unknown field `x`, expected …` at the parent's path, and everything else at the field's own.
+/// serde says `unknown field `x`, expected …` and `duplicate field `x`` at the parent's path, and everything else at
+/// the field's own.
 fn describe(path: &str, cause: &str) -> Error {
-    let message = cause.split(" at line ").next().unwrap_or(cause).to_owned();
-    if let Some(rest) = message.strip_prefix("unknown field `") {
+    if let Some(name) = cause.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
+        let field = if path == "." { name.to_owned() } else { format!("{path}.{name}") };
+        return Error::field(&field, format!("`{field}` is given twice"));
+    }
+    if let Some(rest) = cause.strip_prefix("unknown field `") {
         let (name, rest) = rest.split_once('`').unwrap_or((rest, ""));
         // Some versions report the field's own path, some its parent's.
         let field = match path {
@@ -66,23 +75,44 @@ fn describe(path: &str, cause: &str) -> Error {
         };
         return Error::UnknownField { field, message: rest.trim_start_matches([',', ' ']).to_owned() };
     }
-    if path == "." {
-        return Error::InvalidBody { message: format!("the body must be a JSON object: {message}") };
+    // A struct's own fault, such as a missing field, is reported at the struct.
+    Error::field(path, format!("`{path}`: {cause}"))
+}
+
+/// An object and nothing else: serde would read a struct from an array too.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MapOnly<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for MapOnly<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_map(MapOnly(PhantomData)).map(Self)
     }
-    Error::field(path, format!("`{path}`: {message}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::*;
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields, default)]
     struct Outer {
         number: Option<u32>,
-        inner: Option<Inner>,
+        engine: Option<crate::engine::Engine>,
+        inner: Option<Object<Inner>>,
     }
 
     #[derive(Debug, Deserialize)]
@@ -101,6 +131,10 @@ mod tests {
     fn errors_name_the_field() {
         assert_eq!(field_of(r#"{"number": "x"}"#), "number");
         assert_eq!(field_of(r#"{"inner": {"width": -1}}"#), "inner.width");
+        assert_eq!(field_of(r#"{"engine": 1}"#), "engine");
+        assert_eq!(field_of(r#"{"engine": "opera"}"#), "engine");
+        assert_eq!(field_of(r#"{"inner": [1]}"#), "inner");
+        assert_eq!(field_of(r#"{"number": 1, "number": 1}"#), "number");
         assert_eq!(field_of(r#"{"wrong": 1}"#), "wrong");
         assert_eq!(field_of(r#"{"inner": {"width": 1, "wrong": 1}}"#), "inner.wrong");
     }

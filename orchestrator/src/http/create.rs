@@ -11,7 +11,7 @@ use url::Url;
 use super::App;
 use super::auth::Caller;
 use super::base::Base;
-use super::body;
+use super::body::{self, Object};
 use super::reply::json_reply;
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
@@ -36,8 +36,8 @@ struct CreateRequest {
     app_name: Option<String>,
     url: Option<String>,
     browser_type: Option<Engine>,
-    settings: Option<Settings>,
-    advanced: Option<Advanced>,
+    settings: Option<Object<Settings>>,
+    advanced: Option<Object<Advanced>>,
     headless: Option<bool>,
     session_timeout: Option<u64>,
     idle_timeout: Option<u64>,
@@ -49,7 +49,7 @@ struct CreateRequest {
 struct Settings {
     locales: Option<Vec<String>>,
     user_agent: Option<String>,
-    viewport: Option<Viewport>,
+    viewport: Option<Object<Viewport>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -116,18 +116,18 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
         let message = "only POST /sessions/webdriver/create has it".to_owned();
         return Err(Error::UnknownField { field: "app_name".to_owned(), message });
     }
-    refuse_unbuilt(&request.advanced.unwrap_or_default(), kind)?;
+    refuse_unbuilt(&request.advanced.map(|advanced| advanced.0).unwrap_or_default(), kind)?;
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
     if engine != Engine::Chromium {
         let message = format!("`browser_type`: {engine} is not in this pool: use chromium");
         return Err(Error::NotSupported { field: "browser_type".to_owned(), message });
     }
-    let settings = request.settings.unwrap_or_default();
+    let settings = request.settings.map(|settings| settings.0).unwrap_or_default();
     let launch = Launch {
         url: Some(page(request.url, config)?),
         locales: settings.locales.map(locales).transpose()?,
         user_agent: settings.user_agent.map(user_agent).transpose()?,
-        viewport: settings.viewport.map(viewport).transpose()?,
+        viewport: settings.viewport.map(|size| viewport(size.0)).transpose()?,
     };
     let longest = config.session.max_timeout.as_secs();
     let seconds = |field: &str, value: u64| match value {

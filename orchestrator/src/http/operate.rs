@@ -34,7 +34,7 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
 
 /// `GET /status`: counts only, nothing that names or opens a session.
 pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
-    let (sessions, waiting) = app.pool.load();
+    let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     let config = &app.config;
     let store = app.store.health();
     let body = json!({
@@ -60,7 +60,7 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
 
 /// `GET /metrics`, in Prometheus' text form.
 pub(super) async fn metrics(State(app): State<App>, _: Onlooker) -> Result<Response, Error> {
-    let (sessions, waiting) = app.pool.load();
+    let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     crate::telemetry::gauge_pool(&app.pool.shelves(), sessions, waiting);
     let text = app.metrics.render();
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())

@@ -304,6 +304,12 @@ impl Sessions {
         self.lock().values().filter_map(live).collect()
     }
 
+    /// How many sessions live.
+    #[must_use]
+    pub fn live_count(&self) -> usize {
+        self.lock().values().filter(|entry| matches!(entry, Entry::Live(_))).count()
+    }
+
     /// Ends every live session of a revoked key.
     pub fn revoke(&self, key: &KeyId) {
         for session in self.all_live().iter().filter(|session| session.owner == *key) {

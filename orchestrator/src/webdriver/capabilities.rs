@@ -36,6 +36,9 @@ const FORBIDDEN: [&str; 16] = [
 /// Prefixes of such switches.
 const FORBIDDEN_PREFIXES: [&str; 1] = ["remote-"];
 
+/// Options of browsers that a Chromium worker does not have.
+const OTHER_BROWSERS: [&str; 4] = ["moz:firefoxOptions", "ms:edgeOptions", "safari:options", "webkitgtk:browserOptions"];
+
 /// Members of `goog:chromeOptions` that the driver serves on any browser.
 const DRIVER_OPTIONS: [&str; 5] = ["perfLoggingPrefs", "windowTypes", "enableExtensionTargets", "detach", "w3c"];
 
@@ -139,6 +142,10 @@ fn check(caps: &mut Map<String, Value>, engine: Engine, warm_args: &[String]) ->
             return Err(Fault::OtherBrowser(Error::Capability { capability: "browserName".to_owned(), message }));
         }
         Some(_) => return Err(refused("browserName", "must be a string")),
+    }
+    if let Some(other) = OTHER_BROWSERS.iter().find(|name| caps.get(**name).is_some_and(|value| !value.is_null())) {
+        let message = format!("belongs to another browser than {engine}: create a session of that browser_type");
+        return Err(Fault::OtherBrowser(Error::Capability { capability: (*other).to_owned(), message }));
     }
     let mut mode = DriverMode::Warm;
     if let Some(proxy) = caps.get("proxy") {
@@ -333,6 +340,8 @@ mod tests {
         assert_eq!(ask(both).unwrap().capabilities["firstMatch"], json!([{"browserName": "chrome"}]));
         let none = json!({"capabilities": {"firstMatch": [{"browserName": "firefox"}]}});
         assert!(matches!(ask(none), Err(Error::Capability { .. })));
+        let options = json!({"capabilities": {"alwaysMatch": {"moz:firefoxOptions": {}}}});
+        assert!(matches!(ask(options), Err(Error::Capability { .. })));
     }
 
     #[test]
