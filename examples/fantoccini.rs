@@ -29,10 +29,9 @@ async fn main() -> Result<()> {
     ensure!(created, "{}", String::from_utf8_lossy(&body));
     let session: Value = serde_json::from_slice(&body)?;
 
-    // From here on it is plain fantoccini, which wants a slash at the end. Closing the client ends the session.
+    // From here on it is plain fantoccini. Closing the client ends the session.
     let connect_url = session["connect_url"].as_str().context("connect_url")?;
-    let client =
-        ClientBuilder::new(HttpConnector::new()).connect(&format!("{}/", connect_url.trim_end_matches('/'))).await?;
+    let client = ClientBuilder::new(HttpConnector::new()).connect(connect_url).await?;
     client.goto(&page_url).await?;
     println!("title: {}", client.title().await?);
     client.close().await?;

@@ -19,6 +19,5 @@ await page.goto(page_url);
 console.log('title:', await page.title());
 await page.screenshot({ path: 'playwright.png' });
 
-// Playwright only lets go of a browser it is connected to, so give the session back as well.
+// Closing the browser ends the session.
 await browser.close();
-await fetch(`${WARMPOOL_URL}/sessions/${session.session_id}`, { method: 'DELETE', headers });

@@ -49,7 +49,12 @@ pub async fn run(
     let drain = Drain::default();
     let stop = CancellationToken::new();
     let data_dir = config.store.data_dir.clone();
-    let options = StoreOptions { min_free_bytes: config.store.min_free.bytes(), ..StoreOptions::default() };
+    let options = StoreOptions {
+        min_free_bytes: config.store.min_free.bytes(),
+        backup_interval: config.store.backup_interval,
+        backups_kept: config.store.backups_kept,
+        ..StoreOptions::default()
+    };
     let directory = data_dir.clone();
     let opened = tokio::task::spawn_blocking(move || Store::open(&directory, options)).await?;
     let opened = opened.with_context(|| format!("the store in {}", data_dir.display()))?;

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 pub use activity::{Attachment, Busy};
 pub use ending::{Ending, Status};
@@ -61,6 +62,8 @@ pub struct Session {
     deadline: Instant,
     activity: Arc<Activity>,
     ending: watch::Sender<Option<Ending>>,
+    /// Cancelled once the end is in the table and in the store.
+    recorded: CancellationToken,
     driver: Mutex<Driver>,
 }
 
@@ -118,6 +121,11 @@ impl Session {
             // The sender is a field of `self`.
             _ => Ending::Deleted,
         }
+    }
+
+    /// Waits until its end is in the table and in the store.
+    pub async fn recorded(&self) {
+        self.recorded.cancelled().await;
     }
 
     /// Fails when it has ended.

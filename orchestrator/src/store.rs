@@ -84,6 +84,10 @@ pub struct StoreOptions {
     pub queue: usize,
     /// What happens when the storage fails.
     pub on_fatal: FatalHook,
+    /// Time between two backups.
+    pub backup_interval: Duration,
+    /// So many of them are kept, beside the newest four of any kind; with 0 none are made by the clock.
+    pub backups_kept: usize,
 }
 
 impl Default for StoreOptions {
@@ -94,6 +98,8 @@ impl Default for StoreOptions {
             open_timeout: Duration::from_secs(30),
             queue: 1024,
             on_fatal: FatalHook::default(),
+            backup_interval: Duration::from_secs(3600),
+            backups_kept: 24,
         }
     }
 }
@@ -280,6 +286,10 @@ impl Store {
     }
 
     /// The data directory, unless the store is in memory.
+    fn options(&self) -> &StoreOptions {
+        &self.shared.options
+    }
+
     fn directory(&self) -> Option<&Path> {
         self.shared.dir.as_deref()
     }

@@ -81,10 +81,10 @@ pub async fn new_session(
 ///
 /// # Errors
 /// `UnknownSession` when `id` is not the driver session.
-pub async fn quit(sessions: &Sessions, session: &Arc<Session>, id: &str) -> Result<(), Error> {
+pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     check_id(session, id)?;
     session.end(Ending::DriverQuit);
-    sessions.settled(&session.id).await;
+    session.recorded().await;
     Ok(())
 }
 

@@ -68,7 +68,7 @@ pub(super) async fn session(
     if method != Method::DELETE {
         return Err(Error::MethodNotAllowed { method: method.to_string() }.into());
     }
-    driver::quit(&app.sessions, &session, &driver_id).await?;
+    driver::quit(&session, &driver_id).await?;
     Ok(w3c(StatusCode::OK, &Value::Null))
 }
 

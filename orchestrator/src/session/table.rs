@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
 use super::record::Ended;
@@ -175,6 +176,7 @@ impl Sessions {
             deadline: Instant::now() + time_left,
             activity: Activity::new(attached),
             ending: tokio::sync::watch::Sender::new(None),
+            recorded: CancellationToken::new(),
             driver: Mutex::new(driver.map_or(Driver::Idle, Driver::Open)),
         }
     }
@@ -212,12 +214,17 @@ impl Sessions {
         if let Err(error) = self.write(&record, Durability::Process).await {
             tracing::error!(session = %record.session_id, %error, "the end of a session was not written");
         }
+        session.recorded.cancel();
     }
 
     pub(super) async fn write(&self, record: &Record, durability: Durability) -> Result<(), Error> {
         let value = serde_json::to_vec(record).map_err(Error::internal)?;
         let mut batch = Batch::new();
         batch.put(Table::Sessions, record.store_key(), value);
+        if record.ended.is_some() {
+            // A nearly full disk stops new sessions; the ends of old ones are still recorded.
+            batch.essential();
+        }
         self.inner.store.commit(batch, durability).await?;
         Ok(())
     }
@@ -279,20 +286,11 @@ impl Sessions {
     pub async fn end(&self, id: &str, owner: &KeyId) -> Result<Listing, Error> {
         if let (_, Some(session)) = self.find(id, owner)? {
             session.end(Ending::Deleted);
-            self.settled(&session.id).await;
+            session.recorded().await;
         }
         self.find(id, owner).map(|(listing, _)| listing)
     }
 
-    /// Waits, a bounded time, until a session that was told to end is in the past.
-    pub async fn settled(&self, id: &SessionId) {
-        let past = async {
-            while matches!(self.lock().get(id), Some(Entry::Live(_))) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let _ = tokio::time::timeout(Duration::from_secs(5), past).await;
-    }
 
     /// The live sessions.
     #[must_use]
@@ -320,14 +318,15 @@ impl Sessions {
     /// Lets the running sessions end until `deadline`, then ends them.
     pub async fn drain(&self, deadline: Duration) {
         let left = async {
-            while !self.all_live().is_empty() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+            while let Some(session) = self.all_live().first() {
+                session.recorded().await;
             }
         };
         if tokio::time::timeout(deadline, left).await.is_err() {
-            for session in self.all_live() {
-                session.end(Ending::Drained);
-                self.settled(&session.id).await;
+            let sessions = self.all_live();
+            sessions.iter().for_each(|session| session.end(Ending::Drained));
+            for session in sessions {
+                session.recorded().await;
             }
         }
     }

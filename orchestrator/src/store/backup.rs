@@ -17,12 +17,8 @@ use super::{Direction, KeyRange, Row, Store, StoreError, Table, build};
 const DIRECTORY: &str = "backups";
 const PREFIX: &str = "warmpool-";
 const SUFFIX: &str = ".jsonl";
-/// How often a backup is due.
-const EVERY: Duration = Duration::from_secs(3600);
 /// The newest backups are kept whenever they were made.
 const KEEP_NEWEST: usize = 4;
-/// Of older ones, the newest of each hour is kept, for so many hours.
-const KEEP_HOURS: usize = 24;
 /// Rows read at a time.
 const PAGE: usize = 256;
 
@@ -83,8 +79,9 @@ pub(super) async fn backup(store: &Store, dir: &Path) -> Result<Dumped, StoreErr
     let within = dir.clone();
     let path = off_thread(move || next_path(&within)).await?;
     let dumped = dump(store, &path).await?;
+    let options = store.options().clone();
     off_thread(move || {
-        rotate(&dir);
+        rotate(&dir, options.backup_interval, options.backups_kept);
         Ok(())
     })
     .await?;
@@ -108,44 +105,48 @@ pub(super) fn list(dir: &Path) -> Vec<(u64, PathBuf)> {
     found
 }
 
-/// Of backups at these times, newest first, whether each is kept.
-fn kept(times: &[u64]) -> Vec<bool> {
-    let hour_ms = 3_600_000;
-    let mut hours: Vec<u64> = Vec::new();
+/// Of backups at these times, newest first, whether each is kept: the newest few, and one an interval.
+fn kept(times: &[u64], interval: Duration, keep: usize) -> Vec<bool> {
+    let slot_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
+    let mut slots: Vec<u64> = Vec::new();
     times
         .iter()
         .enumerate()
         .map(|(index, ms)| {
-            let hour = ms / hour_ms;
-            let first_of_hour = hours.last() != Some(&hour);
-            if first_of_hour {
-                hours.push(hour);
+            let slot = ms / slot_ms;
+            let first_of_slot = slots.last() != Some(&slot);
+            if first_of_slot {
+                slots.push(slot);
             }
-            index < KEEP_NEWEST || (first_of_hour && hours.len() <= KEEP_HOURS)
+            index < KEEP_NEWEST || (first_of_slot && slots.len() <= keep)
         })
         .collect()
 }
 
 /// Removes backups past their time. What cannot be removed is tried again next time.
-fn rotate(dir: &Path) {
+fn rotate(dir: &Path, interval: Duration, keep: usize) {
     let backups = list(dir);
     let times: Vec<u64> = backups.iter().map(|(ms, _)| *ms).collect();
-    for ((_, path), keep) in backups.iter().zip(kept(&times)) {
+    for ((_, path), keep) in backups.iter().zip(kept(&times, interval, keep)) {
         if !keep && let Err(error) = fs::remove_file(path) {
             tracing::warn!(path = %path.display(), %error, "cannot remove an old backup");
         }
     }
 }
 
-/// Makes a backup every hour until told to stop. Failures are logged and tried again a few minutes later.
+/// Makes a backup every `backup_interval` until told to stop. Failures are logged and tried again sooner.
 pub async fn run_backups(store: Store, stop: CancellationToken) {
     let Some(dir) = store.directory().map(Path::to_owned) else {
         return;
     };
+    let every = store.options().backup_interval;
+    if store.options().backups_kept == 0 {
+        return;
+    }
     let mut wait = {
         let newest = list(&dir).first().map_or(0, |(ms, _)| *ms);
         let age = Duration::from_millis(unix_ms().saturating_sub(newest));
-        EVERY.saturating_sub(age)
+        every.saturating_sub(age)
     };
     loop {
         tokio::select! {
@@ -155,12 +156,12 @@ pub async fn run_backups(store: Store, stop: CancellationToken) {
         wait = match store.backup().await {
             Ok(dumped) => {
                 tracing::info!(path = %dumped.path.display(), lines = dumped.lines, bytes = dumped.bytes, "backup written");
-                EVERY
+                every
             }
             Err(StoreError::Closed | StoreError::Failed) => return,
             Err(error) => {
                 tracing::error!(%error, "backup failed");
-                EVERY / 12
+                every / 12
             }
         };
     }
@@ -188,10 +189,10 @@ mod tests {
         // Ten within the last hour, then one an hour for forty hours, newest first.
         let mut times: Vec<u64> = (0..10).map(|i| 100 * hour + 60_000 - i * 1000).collect();
         times.extend((1..=40).map(|i| (100 - i) * hour));
-        let kept = kept(&times);
+        let kept = kept(&times, Duration::from_secs(3600), 24);
         assert_eq!(kept[..10].iter().filter(|keep| **keep).count(), KEEP_NEWEST);
         assert!(kept[0]);
-        assert_eq!(kept[10..].iter().filter(|keep| **keep).count(), KEEP_HOURS - 1);
+        assert_eq!(kept[10..].iter().filter(|keep| **keep).count(), 23);
         assert!(kept[10] && !kept[49]);
     }
 }
