@@ -112,7 +112,9 @@ fn find_key(keys: &[KeyRecord], text: &str) -> Result<KeyId, String> {
     let mut named = keys.iter().filter(|key| key.name == text && key.state == KeyState::Active);
     match (named.next(), named.next()) {
         (Some(key), None) => Ok(key.id.clone()),
-        (Some(_), Some(_)) => Err(format!("several keys are called `{text}`: name one by its id, from `warmpool key list`")),
+        (Some(_), Some(_)) => {
+            Err(format!("several keys are called `{text}`: name one by its id, from `warmpool key list`"))
+        }
         (None, _) => Err(format!("no active key is called `{text}`, and it is no key's id: see `warmpool key list`")),
     }
 }

@@ -17,6 +17,7 @@ mod life;
 mod listing;
 mod operators;
 mod queue;
+mod readme;
 mod relay;
 mod settings;
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         settings::group(),
         bad_input::group(),
         guard::group(),
+        readme::group(),
         relay::group(),
         capabilities::group(),
         files::group(),

@@ -450,7 +450,8 @@ pub fn program() -> Command {
 }
 
 /// `WARMPOOL_TEST_BINARY`, else the newest build beside this test: release first, then debug.
-fn binary() -> PathBuf {
+#[must_use]
+pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("WARMPOOL_TEST_BINARY") {
         return path.into();
     }

@@ -291,7 +291,6 @@ impl Sessions {
         self.find(id, owner).map(|(listing, _)| listing)
     }
 
-
     /// The live sessions.
     #[must_use]
     pub fn all_live(&self) -> Vec<Arc<Session>> {

@@ -37,7 +37,8 @@ const FORBIDDEN: [&str; 16] = [
 const FORBIDDEN_PREFIXES: [&str; 1] = ["remote-"];
 
 /// Options of browsers that a Chromium worker does not have.
-const OTHER_BROWSERS: [&str; 4] = ["moz:firefoxOptions", "ms:edgeOptions", "safari:options", "webkitgtk:browserOptions"];
+const OTHER_BROWSERS: [&str; 4] =
+    ["moz:firefoxOptions", "ms:edgeOptions", "safari:options", "webkitgtk:browserOptions"];
 
 /// Members of `goog:chromeOptions` that the driver serves on any browser.
 const DRIVER_OPTIONS: [&str; 5] = ["perfLoggingPrefs", "windowTypes", "enableExtensionTargets", "detach", "w3c"];

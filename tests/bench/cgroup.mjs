@@ -1,0 +1,47 @@
+// What a container has used, from its control group: version 1 and version 2.
+
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** Where the groups of a controller are mounted, and the version. */
+async function mount(controller) {
+  const mounts = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map((line) => line.split(' '));
+  const one = mounts.find(([, , type, options]) => type === 'cgroup' && options?.split(',').includes(controller));
+  if (one) return { version: 1, at: one[1] };
+  const two = mounts.find(([, , type]) => type === 'cgroup2');
+  if (two) return { version: 2, at: two[1] };
+  throw new Error('no control groups are mounted');
+}
+
+/** The folder of a process's group for a controller. */
+async function folder(pid, controller) {
+  const { version, at } = await mount(controller);
+  const lines = (await readFile(`/proc/${pid}/cgroup`, 'utf8')).split('\n').map((line) => line.split(':'));
+  const line = lines.find(([number, names]) => (version === 2 ? number === '0' : names.split(',').includes(controller)));
+  return { version, at: join(at, line.slice(2).join(':')) };
+}
+
+const number = async (...path) => Number((await readFile(join(...path), 'utf8')).trim());
+
+async function stat(...path) {
+  const text = await readFile(join(...path), 'utf8');
+  return Object.fromEntries(text.trim().split('\n').map((line) => line.split(' ')).map(([name, value]) => [name, Number(value)]));
+}
+
+/** Processor time used so far by the group of `pid`, in seconds. */
+export async function cpuSeconds(pid) {
+  const { version, at } = await folder(pid, 'cpuacct');
+  if (version === 1) return (await number(at, 'cpuacct.usage')) / 1e9;
+  return (await stat(at, 'cpu.stat')).usage_usec / 1e6;
+}
+
+/** Memory of the group of `pid`, in MB (10^6 bytes): `used` without the file pages that may go at once, and what of it is anonymous. */
+export async function memory(pid) {
+  const { version, at } = await folder(pid, 'memory');
+  const told = await stat(at, 'memory.stat');
+  if (version === 1) {
+    const all = await number(at, 'memory.usage_in_bytes');
+    return { used: (all - told.total_inactive_file) / 1e6, anonymous: told.total_rss / 1e6 };
+  }
+  return { used: ((await number(at, 'memory.current')) - told.inactive_file) / 1e6, anonymous: told.anon / 1e6 };
+}

@@ -1,0 +1,102 @@
+// The daemon under test: a process of its own with data of its own, gone without a trace afterwards.
+
+import { spawn } from 'node:child_process';
+import { createWriteStream } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { Api } from './api.mjs';
+import { containers, removeContainer } from './docker.mjs';
+import { pause, until } from './stats.mjs';
+
+/** What differs from a daemon as it comes: a free port, a blank first page (there may be no internet), no surprises from disk space. */
+const SETTINGS = {
+  SERVER_LISTEN: '127.0.0.1:0',
+  SESSION_DEFAULT_URL: 'about:blank',
+  SESSION_DEFAULT_TIMEOUT: '1h',
+  STORE_MIN_FREE: '1MiB',
+  DRAIN_TIMEOUT: '1s',
+  LOG_FILTER: 'warn',
+};
+
+export class Daemon {
+  /** Starts `binary` and waits until its pool is full. `settings` are WARMPOOL_* without the prefix. */
+  static async start(binary, settings) {
+    const daemon = new Daemon();
+    daemon.data = await mkdtemp(join(tmpdir(), 'warmpool-bench-'));
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('WARMPOOL_')));
+    for (const [name, value] of Object.entries({ ...SETTINGS, ...settings })) env[`WARMPOOL_${name}`] = String(value);
+    env.WARMPOOL_STORE_DATA_DIR = daemon.data;
+    daemon.process = spawn(binary, ['serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    daemon.log = join(tmpdir(), `warmpool-bench-${daemon.process.pid}.log`);
+    daemon.process.stderr.pipe(createWriteStream(daemon.log));
+    daemon.ended = new Promise((resolve) => daemon.process.once('exit', resolve));
+    try {
+      daemon.url = await Promise.race([daemon.#said('listening on '), daemon.ended.then(() => undefined)]);
+      if (!daemon.url) throw new Error(`the daemon ended at its start, see ${daemon.log}`);
+      const key = await until('the first key', 10, () => readFile(join(daemon.data, 'first-key'), 'utf8').catch(() => ''));
+      daemon.key = key.trim();
+      daemon.api = new Api(daemon.url, { 'service-secret-key': daemon.key });
+      daemon.instance = JSON.parse(await readFile(join(daemon.data, 'instance.json'), 'utf8')).id;
+      await daemon.full(180);
+    } catch (error) {
+      await daemon.stop();
+      throw error;
+    }
+    return daemon;
+  }
+
+  async #said(prefix) {
+    for await (const line of createInterface({ input: this.process.stdout })) {
+      if (line.startsWith(prefix)) return line.slice(prefix.length).trim();
+    }
+    return undefined;
+  }
+
+  /** Waits until every shelf is at its target and nothing is on its way in or out. */
+  async full(seconds = 60) {
+    await until('the pool to be full', seconds, async () => {
+      const { pool } = await this.api.ok('GET', '/status');
+      return pool.every((shelf) => shelf.ready >= shelf.target && shelf.starting + shelf.removing + shelf.waiting === 0);
+    });
+    // The last worker is frozen a moment after it is ready, and the engine tidies up behind a removed one.
+    await pause(400);
+  }
+
+  create(body, kind = '') {
+    return this.api.ok('POST', `/sessions/${kind}create`, body);
+  }
+
+  end(session) {
+    return this.api.ok('DELETE', `/sessions/${session.session_id}`);
+  }
+
+  /** This daemon's containers: {id, worker, mode}. */
+  containers() {
+    return containers(`warmpool.instance=${this.instance}`);
+  }
+
+  /** The container that appears as in use when `work` makes a session: the ones before without the ones still warm are not told
+   * apart by labels, so the process that holds the session is found by who is awake. */
+  get pid() {
+    return this.process.pid;
+  }
+
+  /** Resident and proportional memory, and private part, in MB (10^6 bytes). */
+  async memory() {
+    const text = await readFile(`/proc/${this.pid}/smaps_rollup`, 'utf8');
+    const field = (name) => (Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? NaN) * 1024) / 1e6;
+    return { rss: field('Rss'), pss: field('Pss') };
+  }
+
+  async stop() {
+    this.api?.close();
+    this.process.kill('SIGTERM');
+    const slow = setTimeout(() => this.process.kill('SIGKILL'), 60_000);
+    await this.ended;
+    clearTimeout(slow);
+    if (this.instance) for (const { id } of await this.containers()) await removeContainer(id);
+    await rm(this.data, { recursive: true, force: true });
+  }
+}

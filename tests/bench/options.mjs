@@ -1,0 +1,30 @@
+// The command line.
+
+import { parseArgs } from 'node:util';
+
+/** Every row there is, in the order in which they run. */
+export const ROWS = ['size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'throughput'];
+
+/** Reads the arguments; throws an error with one line for the user. */
+export function readOptions(argv) {
+  const { values } = parseArgs({
+    args: argv,
+    options: {
+      quick: { type: 'boolean', default: false },
+      rows: { type: 'string' },
+      rounds: { type: 'string' },
+      'no-peers': { type: 'boolean', default: false },
+      hundred: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      markdown: { type: 'boolean', default: false },
+    },
+  });
+  const rows = values.rows === undefined ? [...ROWS] : values.rows.split(',').filter(Boolean);
+  if (values.hundred && !rows.includes('hundred')) rows.push('hundred');
+  const unknown = rows.find((row) => row !== 'hundred' && !ROWS.includes(row));
+  if (unknown !== undefined) throw new Error(`no row ${unknown}; there are ${ROWS.join(', ')} and hundred`);
+  const rounds = Number(values.rounds ?? (values.quick ? 5 : 40));
+  if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
+  const { quick, json, markdown } = values;
+  return { rows, rounds, quick, json, markdown, peers: !values['no-peers'] };
+}
