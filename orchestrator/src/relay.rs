@@ -34,6 +34,7 @@ const VERDICT_GRACE: Duration = Duration::from_secs(3);
 
 /// A relay whose browser side is up, waiting for its client side.
 pub struct Relay {
+    is_first: bool,
     session: Arc<Session>,
     attachment: Attachment,
     browser: TcpStream,
@@ -66,7 +67,7 @@ pub async fn open(
     request: &HeaderMap,
 ) -> Result<(HeaderMap, Relay), Error> {
     check_handshake(request)?;
-    let attachment = session.attach(config.relay.max_sockets)?;
+    let mut attachment = session.attach(config.relay.max_sockets)?;
     let upgrade = session.worker.agent.upgrade(path, handshake_headers(request)).await;
     let (headers, browser, early) = match upgrade {
         Ok(Upgrade::Switched { headers, stream, early }) => (handshake_headers(&headers), stream, early),
@@ -79,7 +80,9 @@ pub async fn open(
         Err(error) => return Err(Error::worker("the browser cannot be reached", error)),
     };
     let limits = Limits { max_message: config.relay.max_message.bytes(), write_timeout: config.relay.write_timeout };
+    let is_first = attachment.opened();
     let relay = Relay {
+        is_first,
         session: Arc::clone(session),
         attachment,
         browser,
@@ -145,7 +148,7 @@ impl Relay {
     /// Whether this is the session's first socket ever.
     #[must_use]
     pub const fn is_first(&self) -> bool {
-        self.attachment.is_first()
+        self.is_first
     }
 
     /// Relays until one side leaves or the session ends; then says goodbye on both sides.

@@ -10,17 +10,20 @@ import { Api } from './api.mjs';
 import { containers, removeContainer } from './docker.mjs';
 import { pause, until } from './stats.mjs';
 
-/** What differs from a daemon as it comes: a free port, a blank first page (there may be no internet), no surprises from disk space. */
+/** What differs from a daemon as it comes: a free port, a blank first page (there may be no internet), and a
+ * log that says which worker a session got. */
 const SETTINGS = {
   SERVER_LISTEN: '127.0.0.1:0',
   SESSION_DEFAULT_URL: 'about:blank',
   SESSION_DEFAULT_TIMEOUT: '1h',
   STORE_MIN_FREE: '1MiB',
   DRAIN_TIMEOUT: '1s',
-  LOG_FILTER: 'warn',
+  LOG_FORMAT: 'json',
 };
 
 export class Daemon {
+  #workers = new Map();
+
   /** Starts `binary` and waits until its pool is full. `settings` are WARMPOOL_* without the prefix. */
   static async start(binary, settings) {
     const daemon = new Daemon();
@@ -31,6 +34,7 @@ export class Daemon {
     daemon.process = spawn(binary, ['serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     daemon.log = join(tmpdir(), `warmpool-bench-${daemon.process.pid}.log`);
     daemon.process.stderr.pipe(createWriteStream(daemon.log));
+    createInterface({ input: daemon.process.stderr }).on('line', (line) => daemon.#hear(line));
     daemon.ended = new Promise((resolve) => daemon.process.once('exit', resolve));
     try {
       daemon.url = await Promise.race([daemon.#said('listening on '), daemon.ended.then(() => undefined)]);
@@ -72,18 +76,33 @@ export class Daemon {
     return this.api.ok('DELETE', `/sessions/${session.session_id}`);
   }
 
-  /** This daemon's containers: {id, worker, mode}. */
+  /** This daemon's containers: {id, mode, name}. */
   containers() {
     return containers(`warmpool.instance=${this.instance}`);
   }
 
-  /** The container that appears as in use when `work` makes a session: the ones before without the ones still warm are not told
-   * apart by labels, so the process that holds the session is found by who is awake. */
+  /** The container of a session, which the log tells. */
+  async container(session) {
+    const worker = await until('the log to name the worker', 5, () => this.#workers.get(session.session_id));
+    const found = (await this.containers()).find(({ name }) => name === `warmpool-${worker}`);
+    if (!found) throw new Error(`no container of worker ${worker}`);
+    return found;
+  }
+
+  #hear(line) {
+    try {
+      const fields = JSON.parse(line).fields ?? JSON.parse(line);
+      if (fields.session && fields.worker) this.#workers.set(fields.session, fields.worker);
+    } catch {
+      // Not an event.
+    }
+  }
+
   get pid() {
     return this.process.pid;
   }
 
-  /** Resident and proportional memory, and private part, in MB (10^6 bytes). */
+  /** Resident and proportional memory, in MB (10^6 bytes). */
   async memory() {
     const text = await readFile(`/proc/${this.pid}/smaps_rollup`, 'utf8');
     const field = (name) => (Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(text)?.[1] ?? NaN) * 1024) / 1e6;

@@ -2,7 +2,7 @@
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, UPGRADE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
@@ -55,6 +55,9 @@ impl IntoResponse for Error {
             error["field"] = json!(field);
         }
         let mut response = json_reply(self.status(), &json!({"error": error}));
+        if matches!(self, Self::UpgradeRequired) {
+            response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+        }
         if let Some(after) = self.retry_after() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
         }

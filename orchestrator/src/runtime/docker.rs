@@ -25,8 +25,8 @@ use crate::engine::{PoolKey, WorkerId};
 /// The system calls a worker may make: Docker's default list and what Chromium's own sandbox needs on top.
 const SECCOMP: &str = include_str!("../../../worker-image/seccomp.json");
 
-/// Starting a container forks, mounts and wires a network: it may take longer than a look-up.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Starting and removing a container forks, mounts and wires a network: it may take longer than a look-up.
+const WORK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A client of one Docker Engine. Connects when first needed, so the daemon can start before the engine does.
 #[derive(Clone)]
@@ -107,22 +107,19 @@ impl Docker {
     /// # Errors
     /// [`RuntimeError`]; the caller removes what may have been made.
     pub async fn start(&self, spec: &WorkerSpec) -> Result<(String, IpAddr), RuntimeError> {
-        let client = self.client().await?;
+        let client = self.client().await?.with_timeout(WORK_TIMEOUT);
         let name = container_name(&spec.worker);
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        let created =
-            tokio::time::timeout(START_TIMEOUT, client.create_container(Some(options), self.body(spec))).await;
-        match created {
-            Err(_) => return Err(RuntimeError::Unreachable("creating a container took too long".to_owned())),
-            Ok(Ok(_)) => {}
+        match client.create_container(Some(options), self.body(spec)).await {
+            Ok(_) => {}
             // Our own earlier call made it and its reply was lost.
-            Ok(Err(error)) if status(&error) == Some(409) => {}
-            Ok(Err(error)) if status(&error) == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),
-            Ok(Err(error)) => return Err(refused("create a container", error)),
+            Err(error) if status(&error) == Some(409) => {}
+            Err(error) if status(&error) == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),
+            Err(error) => return Err(refused("create a container", error)),
         }
-        tokio::time::timeout(START_TIMEOUT, client.start_container(&name, None::<StartContainerOptions>))
+        client
+            .start_container(&name, None::<StartContainerOptions>)
             .await
-            .map_err(|_| RuntimeError::Unreachable("starting a container took too long".to_owned()))?
             .map_err(|error| refused("start a container", error))?;
         let detail = client
             .inspect_container(&name, None::<InspectContainerOptions>)
@@ -171,13 +168,9 @@ impl Docker {
     /// # Errors
     /// [`RuntimeError`]; reconciling tries again.
     pub async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
-        self.remove_by_name(&container_name(worker)).await
-    }
-
-    async fn remove_by_name(&self, name: &str) -> Result<(), RuntimeError> {
-        let client = self.client().await?;
+        let client = self.client().await?.with_timeout(WORK_TIMEOUT);
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        match client.remove_container(name, Some(options)).await {
+        match client.remove_container(&container_name(worker), Some(options)).await {
             Ok(()) => Ok(()),
             // Gone already, or somebody else's removal is under way.
             Err(error) if matches!(status(&error), Some(404 | 409)) => Ok(()),

@@ -50,12 +50,11 @@ impl Activity {
             return Err(Error::SocketLimit { limit });
         }
         this.sockets.fetch_add(1, Ordering::Relaxed);
-        let first = !this.attached.swap(true, Ordering::Relaxed);
-        *detached_at = None;
+        let before = detached_at.take();
         drop(detached_at);
         this.touch();
         this.changed.notify_one();
-        Ok(Attachment { activity: Arc::clone(this), first })
+        Ok(Attachment { activity: Arc::clone(this), before, open: false })
     }
 
     pub(super) fn busy(this: &Arc<Self>) -> Busy {
@@ -92,7 +91,9 @@ impl Activity {
 #[derive(Debug)]
 pub struct Attachment {
     activity: Arc<Activity>,
-    first: bool,
+    /// Since when the session had no socket before this one.
+    before: Option<Instant>,
+    open: bool,
 }
 
 impl Attachment {
@@ -101,10 +102,10 @@ impl Attachment {
         self.activity.touch();
     }
 
-    /// Whether it is the session's first socket ever.
-    #[must_use]
-    pub const fn is_first(&self) -> bool {
-        self.first
+    /// The browser has accepted the socket. True when it is the session's first ever.
+    pub fn opened(&mut self) -> bool {
+        self.open = true;
+        !self.activity.attached.swap(true, Ordering::Relaxed)
     }
 }
 
@@ -112,7 +113,8 @@ impl Drop for Attachment {
     fn drop(&mut self) {
         let mut detached_at = self.activity.detached_at.lock().unwrap_or_else(PoisonError::into_inner);
         if self.activity.sockets.fetch_sub(1, Ordering::Relaxed) == 1 {
-            *detached_at = Some(Instant::now());
+            // An attempt that came to nothing changes nothing.
+            *detached_at = if self.open { Some(Instant::now()) } else { self.before };
         }
         drop(detached_at);
         self.activity.touch();
@@ -142,14 +144,20 @@ mod tests {
     async fn the_reconnect_clock_starts_with_the_last_socket() {
         let activity = Activity::new(false);
         assert_eq!(activity.detached_at(), None, "never attached");
-        let one = Activity::attach(&activity, 2).unwrap();
-        let two = Activity::attach(&activity, 2).unwrap();
-        assert!(one.is_first() && !two.is_first());
+        drop(Activity::attach(&activity, 2).unwrap());
+        assert_eq!(activity.detached_at(), None, "an attempt is no attachment");
+        let mut one = Activity::attach(&activity, 2).unwrap();
+        let mut two = Activity::attach(&activity, 2).unwrap();
+        assert!(one.opened() && !two.opened());
         assert!(matches!(Activity::attach(&activity, 2), Err(Error::SocketLimit { limit: 2 })));
         drop(one);
         assert_eq!(activity.detached_at(), None, "one is still there");
         drop(two);
-        assert_eq!(activity.detached_at(), Some(Instant::now()));
+        let left = Instant::now();
+        assert_eq!(activity.detached_at(), Some(left));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        drop(Activity::attach(&activity, 2).unwrap());
+        assert_eq!(activity.detached_at(), Some(left), "an attempt does not stop the clock");
         let _back = Activity::attach(&activity, 2).unwrap();
         assert_eq!(activity.detached_at(), None);
     }

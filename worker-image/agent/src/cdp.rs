@@ -22,8 +22,8 @@ const MAX_MESSAGE: usize = 32 << 20;
 /// Why a command has no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CdpError {
-    /// The socket is closed.
-    #[error("the browser has closed its DevTools socket")]
+    /// The socket is closed, or the target the command was for is gone.
+    #[error("the browser or its page is gone")]
     Closed,
     /// The browser refused the command.
     #[error("{0}")]
@@ -44,7 +44,14 @@ pub(crate) struct Event {
 
 type Reply = Result<Value, CdpError>;
 /// `None` once the socket is closed, so that no command waits for ever.
-type Pending = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Reply>>>>>;
+type Pending = Arc<Mutex<Option<HashMap<u64, Waiting>>>>;
+
+/// Who waits for a reply.
+struct Waiting {
+    /// The session that was told.
+    session: Option<String>,
+    reply: oneshot::Sender<Reply>,
+}
 
 /// A browser-level DevTools connection with flat sessions. Clones share it.
 #[derive(Clone)]
@@ -125,7 +132,7 @@ impl Cdp {
             .unwrap_or_else(PoisonError::into_inner)
             .as_mut()
             .ok_or(CdpError::Closed)?
-            .insert(id, sender);
+            .insert(id, Waiting { session: session.map(str::to_owned), reply: sender });
         self.commands.send(command.to_string()).await.map_err(|_| CdpError::Closed)?;
         reply.await.unwrap_or(Err(CdpError::Closed))
     }
@@ -135,14 +142,64 @@ impl Cdp {
 fn settle(pending: &Pending, incoming: Incoming) -> Option<Event> {
     let Some(id) = incoming.id else {
         let method = incoming.method?;
+        if method == "Target.detachedFromTarget" {
+            abandon(pending, &incoming.params["sessionId"]);
+        }
         return Some(Event { method, params: incoming.params });
     };
-    let sender =
-        pending.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|waiting| waiting.remove(&id))?;
+    let waiting = pending.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|all| all.remove(&id))?;
     let reply = match incoming.error {
         Some(refusal) => Err(CdpError::Refused(refusal.message)),
         None => Ok(incoming.result),
     };
-    let _ = sender.send(reply);
+    let _ = waiting.reply.send(reply);
     None
+}
+
+/// Stops waiting for a session that has ended: the browser does not answer what it had open.
+fn abandon(pending: &Pending, session: &Value) {
+    if let Some(all) = pending.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        all.retain(|_, waiting| waiting.session.is_none() || waiting.session.as_deref() != session.as_str());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incoming(message: Value) -> Incoming {
+        serde_json::from_value(message).unwrap()
+    }
+
+    fn wait(pending: &Pending, id: u64, session: Option<&str>) -> oneshot::Receiver<Reply> {
+        let (reply, receiver) = oneshot::channel();
+        let waiting = Waiting { session: session.map(str::to_owned), reply };
+        pending.lock().unwrap().as_mut().unwrap().insert(id, waiting);
+        receiver
+    }
+
+    #[tokio::test]
+    async fn replies_find_who_waits() {
+        let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
+        let (good, bad) = (wait(&pending, 1, None), wait(&pending, 2, Some("s")));
+        assert!(settle(&pending, incoming(json!({"id": 2, "error": {"code": -1, "message": "no"}}))).is_none());
+        assert!(settle(&pending, incoming(json!({"id": 1, "result": {"a": 1}}))).is_none());
+        assert!(settle(&pending, incoming(json!({"id": 9, "result": {}}))).is_none());
+        assert_eq!(good.await.unwrap().unwrap()["a"], 1);
+        assert_eq!(bad.await.unwrap().unwrap_err().to_string(), "no");
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_page_that_is_gone() {
+        let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
+        let (gone, other, browser) =
+            (wait(&pending, 1, Some("s")), wait(&pending, 2, Some("t")), wait(&pending, 3, None));
+        let event = json!({"method": "Target.detachedFromTarget", "params": {"sessionId": "s"}});
+        assert_eq!(settle(&pending, incoming(event)).unwrap().method, "Target.detachedFromTarget");
+        assert!(gone.await.is_err());
+        for id in [2, 3] {
+            settle(&pending, incoming(json!({"id": id, "result": {}})));
+        }
+        assert!(other.await.unwrap().is_ok() && browser.await.unwrap().is_ok());
+    }
 }

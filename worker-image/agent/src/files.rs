@@ -23,6 +23,8 @@ use crate::error::ApiError;
 
 /// Longest file name, in bytes: what Linux file systems take.
 const MAX_NAME: usize = 255;
+/// Bytes over the limit that are still read, so that the sender is there to see the refusal.
+const POLITE: u64 = 16 << 20;
 /// Ending of a download that Chromium has not finished.
 const UNFINISHED: &str = ".crdownload";
 
@@ -218,10 +220,14 @@ impl Files {
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk?;
             size += chunk.len() as u64;
-            if size > limit {
-                return Err(ApiError::too_large(limit));
+            if size <= limit {
+                file.write_all(&chunk).await?;
+            } else if size > limit.saturating_add(POLITE) {
+                break;
             }
-            file.write_all(&chunk).await?;
+        }
+        if size > limit {
+            return Err(ApiError::too_large(limit));
         }
         file.flush().await?;
         Ok((part, size))

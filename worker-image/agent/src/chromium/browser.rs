@@ -138,17 +138,27 @@ impl Browser {
         let tab = tab["targetId"].as_str().unwrap_or_default();
         let session = self.attach(tab).await?;
         self.cdp.call(Some(&session), "Runtime.evaluate", json!({"expression": "1"})).await?;
-        self.cdp.call(None, "Target.closeTarget", json!({"targetId": tab})).await.map(drop)
+        self.cdp.call(None, "Target.closeTarget", json!({"targetId": tab})).await?;
+        // The reply comes before the tab is gone, and nobody else is to see it.
+        while self.pages().await?.iter().any(|page| page == tab) {
+            sleep(LOOK).await;
+        }
+        Ok(())
     }
 
     /// Id of the oldest tab.
     pub(super) async fn first_page(&self) -> Result<Option<String>, CdpError> {
-        let targets = self.cdp.call(None, "Target.getTargets", json!({})).await?;
         // The browser lists the newest first.
-        let page = targets["targetInfos"]
-            .as_array()
-            .and_then(|all| all.iter().rev().find(|target| target["type"] == "page")?["targetId"].as_str());
-        Ok(page.map(str::to_owned))
+        Ok(self.pages().await?.pop())
+    }
+
+    async fn pages(&self) -> Result<Vec<String>, CdpError> {
+        let targets = self.cdp.call(None, "Target.getTargets", json!({})).await?;
+        let pages = targets["targetInfos"].as_array().into_iter().flatten();
+        Ok(pages
+            .filter(|target| target["type"] == "page")
+            .filter_map(|target| target["targetId"].as_str().map(str::to_owned))
+            .collect())
     }
 
     /// Opens a session of our own with a target.

@@ -1,0 +1,53 @@
+// The least one needs to speak DevTools: a websocket, and nothing between it and the figures.
+
+import WebSocket from 'ws';
+
+export class Cdp {
+  #last = 0;
+  #waiting = new Map();
+
+  /** Connects to a browser's websocket. */
+  static async connect(url) {
+    const cdp = new Cdp();
+    cdp.socket = new WebSocket(url, { perMessageDeflate: false, maxPayload: 256 << 20 });
+    await new Promise((open, failed) => cdp.socket.once('open', open).once('error', failed));
+    cdp.socket.on('message', (data) => cdp.#take(data));
+    cdp.socket.on('close', (code, reason) => {
+      for (const { reject } of cdp.#waiting.values()) reject(new Error(`closed: ${code} ${reason}`));
+    });
+    return cdp;
+  }
+
+  #take(data) {
+    const message = JSON.parse(data);
+    const waiting = this.#waiting.get(message.id);
+    if (!waiting) return;
+    this.#waiting.delete(message.id);
+    if (message.error) waiting.reject(new Error(message.error.message));
+    else waiting.resolve(message.result);
+  }
+
+  send(method, params = {}, sessionId = undefined) {
+    const id = (this.#last += 1);
+    const answer = new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
+    this.socket.send(JSON.stringify({ id, method, params, sessionId }));
+    return answer;
+  }
+
+  /** Opens a blank page; `evaluate` speaks to it. */
+  async openPage() {
+    const { targetId } = await this.send('Target.createTarget', { url: 'about:blank' });
+    this.page = (await this.send('Target.attachToTarget', { targetId, flatten: true })).sessionId;
+    await this.send('Runtime.enable', {}, this.page);
+  }
+
+  /** The value of an expression in the page. */
+  async evaluate(expression) {
+    const { result } = await this.send('Runtime.evaluate', { expression, returnByValue: true }, this.page);
+    return result.value;
+  }
+
+  close() {
+    this.socket.terminate();
+  }
+}

@@ -1,0 +1,94 @@
+// Measures what scripts/bench was asked for and prints one table. Started by scripts/bench, which builds what this needs.
+
+import { existsSync } from 'node:fs';
+import { arch, cpus, totalmem } from 'node:os';
+import { browserless } from './contenders/browserless.mjs';
+import { chromium, local } from './contenders/local.mjs';
+import { playwrightServer } from './contenders/playwright.mjs';
+import { warmpool } from './contenders/warmpool.mjs';
+import { Daemon } from './daemon.mjs';
+import { gateway } from './docker.mjs';
+import { readOptions } from './options.mjs';
+import { hundred } from './rows/hundred.mjs';
+import { idle } from './rows/idle.mjs';
+import { relay } from './rows/relay.mjs';
+import { sessions } from './rows/sessions.mjs';
+import { size } from './rows/size.mjs';
+import { sockets } from './rows/sockets.mjs';
+import { throughput } from './rows/throughput.mjs';
+import { webdriver } from './rows/webdriver.mjs';
+import { serveSite } from './site.mjs';
+import { Table } from './table.mjs';
+
+const RUN = { size, idle, sessions, relay, webdriver, sockets, throughput, hundred };
+const ALONE = ['size', 'hundred'];
+/** Enough for four sessions at once, and a headed one. */
+const POOL = { POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 1, POOL_MAX_WORKERS: 12 };
+
+const image = process.env.BENCH_IMAGE ?? 'warmpool/chromium:latest';
+const binary = process.env.BENCH_DAEMON;
+const network = 'warmpool';
+const table = new Table();
+
+/** Those who can be started here; the others are named below the table. */
+async function findContenders(daemon, site, peers) {
+  const found = [warmpool(daemon, site, true), warmpool(daemon, site, false)];
+  if (!chromium) {
+    table.note('no local launch and no peers: there is no Chromium on this machine');
+    return found;
+  }
+  found.push(local(site));
+  for (const start of peers ? [browserless, playwrightServer] : []) {
+    try {
+      found.push(await start(site));
+    } catch (error) {
+      table.note(`${start.name} could not be started: ${String(error.message).split('\n')[0]}`);
+    }
+  }
+  return found;
+}
+
+async function measure(options) {
+  const step = (row) => (text) => process.stderr.write(`   ${row}: ${text}\n`);
+  const run = async (row, context) => {
+    step(row)('…');
+    try {
+      await RUN[row]({ ...options, binary, image, network, table, progress: step(row), ...context });
+    } catch (error) {
+      process.exitCode = 1;
+      table.note(`${row} broke off: ${String(error.message).split('\n')[0]}`);
+      process.stderr.write(`${error.stack}\n`);
+    }
+  };
+  const shared = options.rows.filter((row) => !ALONE.includes(row));
+  if (options.rows.includes('size')) await run('size');
+  if (shared.length > 0) {
+    const daemon = await Daemon.start(binary, POOL);
+    let site;
+    let contenders = [];
+    try {
+      site = await serveSite(await gateway(network));
+      contenders = await findContenders(daemon, site.url, options.peers);
+      const peer = contenders.find(({ name }) => name === 'browserless');
+      for (const row of shared) await run(row, { daemon, contenders, peer });
+    } finally {
+      for (const contender of contenders) await contender.stop();
+      site?.close();
+      await daemon.stop();
+    }
+  }
+  if (options.rows.includes('hundred')) await run('hundred');
+}
+
+let options;
+try {
+  options = readOptions(process.argv.slice(2));
+  if (!binary || !existsSync(binary)) throw new Error('BENCH_DAEMON must name the daemon; scripts/bench does');
+} catch (error) {
+  process.stderr.write(`bench: ${error.message}\n`);
+  process.exit(64);
+}
+table.note(`${cpus().length} cores (${cpus()[0]?.model.trim()}), ${(totalmem() / 1e9).toFixed(0)} GB, Linux ${arch()}, Node ${process.versions.node}`);
+await measure(options);
+process.stdout.write(`${options.json ? table.json() : options.markdown ? table.markdown() : table.text()}\n`);
+process.exit();

@@ -1,0 +1,44 @@
+// Starts probes: here, or in the network namespace of a container.
+
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const PROBE = fileURLToPath(new URL('probe.mjs', import.meta.url));
+const ROOT = process.getuid() === 0;
+
+export class Twin {
+  /** A probe; with `pid` it sees the network as that process does, which takes root or a sudo that does not ask. */
+  static start(pid) {
+    const twin = new Twin();
+    const inside = pid === undefined ? [] : [...(ROOT ? [] : ['sudo', '-n']), 'nsenter', '--target', String(pid), '--net'];
+    const [program, ...words] = [...inside, process.execPath, PROBE];
+    twin.process = spawn(program, words, { stdio: ['pipe', 'pipe', 'inherit'] });
+    twin.answers = createInterface({ input: twin.process.stdout })[Symbol.asyncIterator]();
+    return twin;
+  }
+
+  /** Gives an order and waits for its answer. */
+  async ask(order, wanted = {}) {
+    this.process.stdin.write(`${JSON.stringify({ order, ...wanted })}\n`);
+    const { value: line, done } = await this.answers.next();
+    if (done) throw new Error('the probe ended (to look beside the browser takes root)');
+    const answer = JSON.parse(line);
+    if (answer.error) throw new Error(answer.error);
+    return answer.value;
+  }
+
+  stop() {
+    this.process.stdin.end();
+  }
+}
+
+/** Starts two probes, one here and one beside container process `pid`, for `work`, and stops them after it. */
+export async function twins(pid, work) {
+  const pair = [Twin.start(), Twin.start(pid)];
+  try {
+    return await work(...pair);
+  } finally {
+    for (const twin of pair) twin.stop();
+  }
+}
