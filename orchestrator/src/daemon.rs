@@ -1,9 +1,9 @@
 //! The daemon itself: puts the parts together, and takes them apart in order.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -12,12 +12,12 @@ use crate::config::Config;
 use crate::control;
 use crate::drain::{Drain, Phase};
 use crate::http::{self, App, Listener};
-use crate::instance::Instance;
-use crate::keys::Keys;
+use crate::instance::{Instance, InstanceError};
+use crate::keys::{KeyError, Keys};
 use crate::pool::Pool;
 use crate::runtime::Docker;
 use crate::session::Sessions;
-use crate::store::{self, Store, StoreOptions};
+use crate::store::{self, Store, StoreError, StoreOptions};
 use crate::tls;
 
 /// Between two tries to reach a container runtime that was not there at the start.
@@ -26,6 +26,35 @@ const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 const WARM_POLL: Duration = Duration::from_millis(20);
 /// How long removing the last containers may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why the daemon does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store cannot be opened or closed.
+    #[error("the store: {0}")]
+    Store(#[from] StoreError),
+    /// Opening the store panicked.
+    #[error("the store: {0}")]
+    Panic(tokio::task::JoinError),
+    /// The file that says who this daemon is cannot be used.
+    #[error("the instance file: {0}")]
+    Instance(#[from] InstanceError),
+    /// The keys cannot be read, or the first one not be made.
+    #[error("the keys: {0}")]
+    Keys(#[from] KeyError),
+    /// The records of sessions cannot be read.
+    #[error("the session records: {0}")]
+    Records(crate::error::Error),
+    /// The socket for the command line cannot be made.
+    #[error("the control socket: {0}")]
+    Control(std::io::Error),
+    /// Other hosts could use a daemon that no key protects.
+    #[error("other hosts can reach {listen}, and no key is valid: make one with `warmpool key create`")]
+    NoKey {
+        /// `server.listen`.
+        listen: SocketAddr,
+    },
+}
 
 /// How the caller ends the daemon.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +74,7 @@ pub async fn run(
     listener: Listener,
     metrics: PrometheusHandle,
     shutdown: Shutdown,
-) -> anyhow::Result<()> {
+) -> Result<(), StartError> {
     let drain = Drain::default();
     let stop = CancellationToken::new();
     let data_dir = config.store.data_dir.clone();
@@ -56,24 +85,23 @@ pub async fn run(
         ..StoreOptions::default()
     };
     let directory = data_dir.clone();
-    let opened = tokio::task::spawn_blocking(move || Store::open(&directory, options)).await?;
-    let opened = opened.with_context(|| format!("the store in {}", data_dir.display()))?;
+    let opened =
+        tokio::task::spawn_blocking(move || Store::open(&directory, options)).await.map_err(StartError::Panic)?;
+    let opened = opened?;
     let store = opened.store;
-    let instance = Arc::new(Instance::load_or_create(&data_dir).context("the instance file")?);
-    let keys = Keys::load(store.clone()).await.context("the keys")?;
-    if let Some(path) = keys.ensure_first(&data_dir).await.context("the first key")? {
+    let instance = Arc::new(Instance::load_or_create(&data_dir)?);
+    let keys = Keys::load(store.clone()).await?;
+    if let Some(path) = keys.ensure_first(&data_dir).await? {
         tracing::info!(path = %path.display(), "the first key was made: take it from this file, then remove the file");
     }
-    anyhow::ensure!(
-        keys.any_active() || !config.needs_key(),
-        "other hosts can reach {}, and no key is valid: make one with `warmpool key create`",
-        config.server.listen
-    );
+    if config.needs_key() && !keys.any_active() {
+        return Err(StartError::NoKey { listen: config.server.listen });
+    }
     let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
     let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
     let sessions = Sessions::new(Arc::clone(&config), instance, pool.clone(), store.clone(), drain.clone());
-    sessions.load().await.context("the session records")?;
-    control::listen(&data_dir, keys.clone(), store.clone(), drain.clone()).await.context("the control socket")?;
+    sessions.load().await.map_err(StartError::Records)?;
+    control::listen(&data_dir, keys.clone(), store.clone(), drain.clone()).await.map_err(StartError::Control)?;
 
     if let Some(tls) = &listener.tls {
         tokio::spawn(Arc::clone(tls).watch(tls::RELOAD_INTERVAL, stop.clone()));
@@ -110,7 +138,7 @@ pub async fn run(
     stop.cancel();
     let _ = last_used.await;
     let _ = timeout(CLOSE_TIMEOUT, drain.finished()).await;
-    store.close().await.context("closing the store")
+    Ok(store.close().await?)
 }
 
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.

@@ -62,4 +62,4 @@ pub mod worker;
 
 mod daemon;
 
-pub use daemon::{Shutdown, run};
+pub use daemon::{Shutdown, StartError, run};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 
 use crate::config::{Config, LogFormat};
 use crate::pool::ShelfStatus;
@@ -13,25 +13,39 @@ use crate::pool::ShelfStatus;
 /// Histograms keep what was recorded until it is folded into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
+/// Why the log or the metrics do not start.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// `log.filter` cannot be read.
+    #[error("log.filter: {0}")]
+    Filter(#[from] ParseError),
+    /// This process has a log already.
+    #[error("the log does not start: {0}")]
+    Log(Box<dyn std::error::Error + Send + Sync>),
+    /// This process has metrics already.
+    #[error("the metrics do not start: {0}")]
+    Metrics(#[from] BuildError),
+}
+
 /// Starts the log on standard error, in the form that the settings name.
 ///
 /// # Errors
 /// When the filter cannot be parsed, or a log is running already.
-pub fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&config.log.filter).context("log.filter")?;
+pub fn start_log(config: &Config) -> Result<(), TelemetryError> {
+    let filter = EnvFilter::try_new(&config.log.filter)?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match config.log.format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
-    started.map_err(|error| anyhow::anyhow!("the log does not start: {error}"))
+    started.map_err(TelemetryError::Log)
 }
 
 /// Starts the metrics.
 ///
 /// # Errors
 /// When a recorder is running already.
-pub fn start_metrics() -> anyhow::Result<PrometheusHandle> {
+pub fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
     let millis = [0.000_5, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 60.0];
     let seconds = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0];
     let lives = [1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0];

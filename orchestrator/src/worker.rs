@@ -1,9 +1,10 @@
 //! The daemon's view of one worker: a container with one browser that nobody has used, or that one session owns.
 //!
-//! `agent` speaks the protocol of the program inside the container; `watch` follows its events and decides when a
+//! `agent` speaks with the program inside the container, in the words of `protocol`; `watch` follows its events and decides when a
 //! worker is lost.
 
 mod agent;
+mod protocol;
 mod watch;
 
 use std::fmt;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use tokio::sync::watch as channel;
 
 pub(crate) use agent::full;
-pub use agent::{Agent, AgentError, Body, Claim, DriverMode, DriverReply, Launch, Phase, Snapshot, Upgrade, Viewport};
+pub use agent::{Agent, AgentError, Body, DriverReply, Upgrade};
+pub use protocol::{Claim, DriverMode, Launch, Phase, Snapshot, Viewport};
 pub use watch::watch;
 
 use crate::engine::{PoolKey, WorkerId};

@@ -97,7 +97,7 @@ pub(super) fn now_ms() -> u64 {
 }
 
 impl Sessions {
-    /// An empty table. [`Sessions::recover`] fills it from the store.
+    /// An empty table. [`Sessions::load`] fills it from the store.
     #[must_use]
     pub fn new(config: Arc<Config>, instance: Arc<Instance>, pool: Pool, store: Store, drain: Drain) -> Self {
         let inner = Inner { config, instance, pool, store, drain, table: Mutex::new(HashMap::new()) };

@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::agent::{Event, Events, Phase};
+use super::agent::Events;
+use super::protocol::{Event, Phase};
 use super::{Health, Loss, Reports, Worker};
 use crate::runtime::{ContainerState, Docker};
 

@@ -12,6 +12,8 @@ const MEGABYTES = 16;
 export async function relay({ daemon, quick, table, progress, peer }) {
   await daemon.full();
   const session = await daemon.create({ headless: true });
+  // The worker that takes its place starts up first: it would weigh on whoever has his turn then.
+  await daemon.full();
   const pid = await mainProcess((await daemon.container(session)).id);
   const [trips, results] = quick ? [100, 3] : [1000, 20];
   await twins(pid, async (through, direct) => {

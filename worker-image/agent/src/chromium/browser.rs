@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -48,6 +48,8 @@ pub(super) struct Browser {
     pub(super) cdp: Cdp,
     /// Keeps settings true over that connection.
     pub(super) keeper: Arc<Keeper>,
+    /// The tab it started with.
+    first: OnceLock<String>,
     /// Set before the agent ends the browser itself, so that nobody takes that for a crash.
     retired: AtomicBool,
 }
@@ -64,7 +66,7 @@ impl Browser {
         let handler = Arc::clone(&keeper);
         let cdp = Cdp::connect(address, &path, move |cdp, event| handler.handle(cdp, event)).await?;
         keeper.watch_downloads(&cdp).await?;
-        Ok(Self { process, address, path, cdp, keeper, retired: AtomicBool::new(false) })
+        Ok(Self { process, address, path, cdp, keeper, first: OnceLock::new(), retired: AtomicBool::new(false) })
     }
 
     /// Starts a browser with these switches and a new profile.
@@ -121,6 +123,7 @@ impl Browser {
             }
             sleep(LOOK).await;
         };
+        let _ = self.first.set(page.clone());
         let session = self.attach(&page).await?;
         let call = |method, params| self.cdp.call(Some(&session), method, params);
         // A tab that never navigated has no address while it first does, and Puppeteer overlooks
@@ -146,9 +149,12 @@ impl Browser {
         Ok(())
     }
 
-    /// Id of the oldest tab.
+    /// Id of the tab the browser started with, if there is one yet.
     pub(super) async fn first_page(&self) -> Result<Option<String>, CdpError> {
-        // The browser lists the newest first.
+        if let Some(page) = self.first.get() {
+            return Ok(Some(page.clone()));
+        }
+        // Before any client came, there is only one.
         Ok(self.pages().await?.pop())
     }
 

@@ -1,0 +1,109 @@
+//! What daemon and agent say to each other, in JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// What the agent is told once, before it starts anything.
+#[derive(Debug, Serialize)]
+pub struct Claim {
+    /// Whether the browser runs without a display.
+    pub headless: bool,
+    /// Whether Chromium's own sandbox is on.
+    pub sandbox: bool,
+    /// Whether the agent stops its processes while the worker waits.
+    pub freeze: bool,
+    /// The size of the display, in pixels.
+    pub display: Viewport,
+    /// How long the worker outlives its daemon, in milliseconds.
+    pub orphan_timeout_ms: u64,
+    /// How long a browser may stay silent, in milliseconds.
+    pub unresponsive_timeout_ms: u64,
+    /// The largest file that may be put into the session, in bytes.
+    pub file_limit: u64,
+}
+
+/// A size in CSS pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Viewport {
+    /// Width.
+    pub width: u32,
+    /// Height.
+    pub height: u32,
+}
+
+/// What a session wants of its browser.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The page to open in the first tab.
+    pub url: Option<String>,
+    /// Locale tags, the preferred one first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locales: Option<Vec<String>>,
+    /// The user agent that pages see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<String>,
+    /// The size of the page's viewport.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub viewport: Option<Viewport>,
+}
+
+/// Where the agent is in its life.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Starting the browser.
+    #[default]
+    Starting,
+    /// Ready, never used.
+    Warm,
+    /// Handed to a session.
+    Active,
+    /// The browser ended.
+    Ended,
+    /// The browser never started.
+    Failed,
+}
+
+/// What the agent says of itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Snapshot {
+    /// Where it is in its life.
+    pub state: Phase,
+    /// The browser's name and version, once it runs.
+    #[serde(default)]
+    pub browser: Option<String>,
+    /// The warm browser's command-line switches.
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+/// One line of the agent's event stream.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Event {
+    State(Snapshot),
+    Beat,
+    Exited {
+        clean: bool,
+        code: Option<i64>,
+        signal: Option<i64>,
+        oom: bool,
+    },
+    Unresponsive,
+    DriverExited,
+    Failed {
+        reason: String,
+    },
+    #[serde(other)]
+    Other,
+}
+
+/// Which browser a WebDriver session drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriverMode {
+    /// The one that is warm.
+    Warm,
+    /// One that the driver starts, with the client's own options.
+    Cold,
+}
