@@ -1,7 +1,8 @@
 // Measures what scripts/bench was asked for and prints one table. Started by scripts/bench, which builds what this needs.
 
+import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { arch, cpus, totalmem } from 'node:os';
+import { arch, cpus, loadavg, totalmem } from 'node:os';
 import { browserless } from './contenders/browserless.mjs';
 import { chromium, local } from './contenders/local.mjs';
 import { playwrightServer } from './contenders/playwright.mjs';
@@ -22,8 +23,8 @@ import { Table } from './table.mjs';
 
 const RUN = { size, idle, sessions, relay, webdriver, sockets, throughput, hundred };
 const ALONE = ['size', 'hundred'];
-/** Enough for four sessions at once, and a headed one. */
-const POOL = { POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 1, POOL_MAX_WORKERS: 12 };
+/** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
+const POOL = { POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 };
 
 const image = process.env.BENCH_IMAGE ?? 'warmpool/chromium:latest';
 const binary = process.env.BENCH_DAEMON;
@@ -88,7 +89,9 @@ try {
   process.stderr.write(`bench: ${error.message}\n`);
   process.exit(64);
 }
-table.note(`${cpus().length} cores (${cpus()[0]?.model.trim()}), ${(totalmem() / 1e9).toFixed(0)} GB, Linux ${arch()}, Node ${process.versions.node}`);
+const machine = `${cpus().length} cores (${cpus()[0]?.model.trim()}), ${(totalmem() / 1e9).toFixed(0)} GB, Linux ${arch()}`;
+const browser = chromium ? execFileSync(chromium, ['--version']).toString().split(' built')[0].trim() : 'no Chromium on this machine';
+table.note(`${machine}, Node ${process.versions.node}, ${browser}; load when it began: ${loadavg()[0].toFixed(1)}`);
 await measure(options);
 process.stdout.write(`${options.json ? table.json() : options.markdown ? table.markdown() : table.text()}\n`);
 process.exit();

@@ -52,6 +52,8 @@ pub(super) fn base(claim: &Claim) -> Vec<String> {
     } else {
         switches.push("--window-position=0,0".to_owned());
         switches.push(format!("--window-size={},{}", claim.display.width, claim.display.height));
+        // The display has no GLX: without this the GPU process dies a few times at start, and WebGL stays off.
+        switches.push("--use-angle=swiftshader-webgl".to_owned());
     }
     if !claim.sandbox {
         switches.push("--no-sandbox".to_owned());
