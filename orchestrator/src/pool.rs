@@ -55,18 +55,9 @@ pub struct ShelfStatus {
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
-    /// Warm workers wanted.
-    pub target: usize,
-    /// Workers being started.
-    pub starting: usize,
-    /// Warm workers, never used.
-    pub ready: usize,
-    /// Workers that sessions own.
-    pub leased: usize,
-    /// Workers being removed.
-    pub removing: usize,
-    /// Callers in the queue.
-    pub waiting: usize,
+    /// What it holds, and what is wanted of it.
+    #[serde(flatten)]
+    pub counts: Shelf,
     /// Why the last start failed, until one succeeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
@@ -140,23 +131,21 @@ impl Pool {
         let status = |(key, shelf): (PoolKey, Shelf)| ShelfStatus {
             engine: key.engine,
             mode: key.mode,
-            target: shelf.target,
-            starting: shelf.starting,
-            ready: shelf.ready,
-            leased: shelf.leased,
-            removing: shelf.removing,
-            waiting: shelf.waiting,
+            counts: shelf,
             last_error: state.last_error(key),
         };
         state.shelves(usize::MAX, now).into_iter().map(status).collect()
     }
 
-    /// Whether every shelf is at its target or as near as the limits allow, and the runtime answers.
+    /// Whether every shelf is at its target, and the runtime answers.
     #[must_use]
     pub fn is_warm(&self) -> bool {
         let state = self.lock();
         state.runtime_up
-            && state.shelves(usize::MAX, Instant::now()).values().all(|shelf| shelf.ready >= shelf.target.min(1))
+            && state
+                .shelves(usize::MAX, Instant::now())
+                .values()
+                .all(|shelf| shelf.ready + shelf.leased >= shelf.target)
     }
 
     /// Whether the container runtime answers.

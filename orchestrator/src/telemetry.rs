@@ -87,14 +87,14 @@ pub fn gauge_pool(shelves: &[ShelfStatus], sessions: usize, waiting: usize) {
     for shelf in shelves {
         let (engine, mode) = (shelf.engine.as_str(), shelf.mode.as_str());
         for (state, count) in [
-            ("starting", shelf.starting),
-            ("ready", shelf.ready),
-            ("leased", shelf.leased),
-            ("removing", shelf.removing),
+            ("starting", shelf.counts.starting),
+            ("ready", shelf.counts.ready),
+            ("leased", shelf.counts.leased),
+            ("removing", shelf.counts.removing),
         ] {
             gauge!("warmpool_workers", "engine" => engine, "mode" => mode, "state" => state).set(count as f64);
         }
-        gauge!("warmpool_workers_target", "engine" => engine, "mode" => mode).set(shelf.target as f64);
+        gauge!("warmpool_workers_target", "engine" => engine, "mode" => mode).set(shelf.counts.target as f64);
     }
     gauge!("warmpool_sessions_live").set(sessions as f64);
     gauge!("warmpool_queue_length").set(waiting as f64);

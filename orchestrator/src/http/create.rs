@@ -1,5 +1,7 @@
 //! The two create endpoints: what a body may say, and what the reply says.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -16,7 +18,8 @@ use super::reply::json_reply;
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
-use crate::session::{Kind, Options, Status};
+use crate::keys::KeyId;
+use crate::session::{Kind, Options, Session, Status};
 use crate::worker::{Launch, Viewport};
 
 /// The longest page address, in bytes: a record must fit into the store.
@@ -68,10 +71,7 @@ pub(super) async fn devtools(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let request: CreateRequest = body::json(&headers, body, app.config.server.max_body.bytes()).await?;
-    let options = options(request, Kind::DevTools, &app.config)?;
-    let created = app.sessions.create(key, options).await?;
-    let Some(session) = created.confirm() else { return Err(Error::Draining) };
+    let session = create(&app, key, Kind::DevTools, &headers, body).await?;
     let mut reply = json!({
         "session_id": session.id,
         "websocket_url": base.websocket_url(&session),
@@ -91,10 +91,7 @@ pub(super) async fn webdriver(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let request: CreateRequest = body::json(&headers, body, app.config.server.max_body.bytes()).await?;
-    let options = options(request, Kind::WebDriver, &app.config)?;
-    let created = app.sessions.create(key, options).await?;
-    let Some(session) = created.confirm() else { return Err(Error::Draining) };
+    let session = create(&app, key, Kind::WebDriver, &headers, body).await?;
     let mut reply = json!({
         "session_id": session.id,
         "status": Status::of_webdriver(session.status()),
@@ -102,6 +99,14 @@ pub(super) async fn webdriver(
     });
     add_warnings(&mut reply, &session.warnings);
     Ok(json_reply(StatusCode::OK, &reply))
+}
+
+/// Reads the body and makes the session. It is the client's from here on: the caller only writes the reply.
+async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Body) -> Result<Arc<Session>, Error> {
+    let request: CreateRequest = body::json(headers, body, app.config.server.max_body.bytes()).await?;
+    let options = options(request, kind, &app.config)?;
+    let created = app.sessions.create(key, options).await?;
+    created.confirm().ok_or(Error::Draining)
 }
 
 fn add_warnings(reply: &mut Value, warnings: &[String]) {

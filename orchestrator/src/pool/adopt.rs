@@ -18,12 +18,15 @@ use crate::worker::{AGENT_PORT, Phase, Reports, Worker};
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Pool {
-    /// Looks through the containers that carry our label: gives leases for those that `owners` claims, keeps those
+    /// Looks through the containers that carry our label: gives leases (and how far each worker is) for those that `owners` claims, keeps those
     /// that are warm and of the current image, and removes the rest. To be called once, before [`Pool::run`].
     ///
     /// # Errors
     /// [`RuntimeError`] when the runtime cannot be asked; nothing has changed then.
-    pub async fn adopt(&self, mut owners: HashMap<WorkerId, KeyId>) -> Result<HashMap<WorkerId, Lease>, RuntimeError> {
+    pub async fn adopt(
+        &self,
+        mut owners: HashMap<WorkerId, KeyId>,
+    ) -> Result<HashMap<WorkerId, (Lease, Phase)>, RuntimeError> {
         let runtime = &self.inner.runtime;
         runtime.ping().await?;
         runtime.ensure_network().await?;
@@ -44,7 +47,7 @@ impl Pool {
                 tracing::info!(worker = %worker.id, "a session's worker was found again");
                 let stop = self.lock().add_leased(&worker, owner);
                 self.follow(&worker, reports, stop);
-                leases.insert(worker.id.clone(), Lease { pool: self.clone(), worker, used: true });
+                leases.insert(worker.id.clone(), (Lease { pool: self.clone(), worker, used: true }, phase));
             } else if phase == Phase::Warm && current.contains(&container.image) {
                 tracing::info!(worker = %worker.id, "a warm worker was found again");
                 let stop = self.lock().add_ready(Arc::clone(&worker));

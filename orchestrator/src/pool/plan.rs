@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::engine::PoolKey;
 
 /// What the pool has of one engine and mode, and what is wanted of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Shelf {
     /// How many warm workers to keep.
     pub target: usize,

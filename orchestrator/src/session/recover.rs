@@ -11,6 +11,7 @@ use super::{Ending, Record, Sessions};
 use crate::error::Error;
 use crate::runtime::RuntimeError;
 use crate::store::{Direction, Durability, KeyRange, Table};
+use crate::worker::Phase;
 
 /// How many records are read from the store at a time.
 const PAGE: usize = 1000;
@@ -56,23 +57,21 @@ impl Sessions {
         let mut leases = self.inner.pool.adopt(owners).await?;
         let now = now_ms();
         for record in open {
-            let Some(mut lease) = leases.remove(&record.worker) else {
+            let Some((mut lease, phase)) = leases.remove(&record.worker) else {
                 self.interrupt(&record, now).await;
                 continue;
             };
+            // The daemon died between writing the record and waking the worker.
+            if phase == Phase::Warm
+                && let Err(error) = lease.use_worker().agent.launch(&record.options.launch).await
+            {
+                tracing::warn!(session = %record.session_id, %error, "a session's worker could not be woken");
+                self.interrupt(&record, now).await;
+                continue;
+            }
             let age = Duration::from_millis(now.saturating_sub(record.created_ms));
             let time_left = Duration::from_secs(record.options.session_timeout).saturating_sub(age);
-            let session = self.build(
-                record.session_id.clone(),
-                record.owner.clone(),
-                record.options.clone(),
-                record.created_ms,
-                time_left,
-                &mut lease,
-                Vec::new(),
-                record.driver_session.clone(),
-                record.attached,
-            );
+            let session = self.build(Record::clone(&record), time_left, &mut lease, Vec::new());
             self.admit(session, lease);
         }
         Ok(())

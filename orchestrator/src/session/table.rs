@@ -129,55 +129,80 @@ impl Sessions {
     }
 
     async fn begin(&self, owner: KeyId, options: Options, mut lease: Lease) -> Result<Created, Error> {
+        let mut record = Record {
+            session_id: SessionId::random(),
+            owner,
+            options,
+            created_ms: now_ms(),
+            worker: lease.id().clone(),
+            driver_session: None,
+            attached: false,
+            ended: None,
+        };
         let mut attempt = 1;
         let warnings = loop {
-            match lease.use_worker().agent.launch(&options.launch).await {
+            record.worker = lease.id().clone();
+            let worker = Arc::clone(lease.use_worker());
+            // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
+            let launch = worker.agent.launch(&record.options.launch);
+            let (launched, written) = tokio::join!(launch, self.write(&record, Durability::Process));
+            written?;
+            match launched {
                 Ok(warnings) => break warnings,
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
-                    tracing::warn!(worker = %lease.id(), %error, "a warm worker failed at hand-out; taking another");
+                    tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
                     drop(lease);
-                    lease = self.inner.pool.lease(options.pool_key(), &owner).await?;
+                    lease = match self.inner.pool.lease(record.options.pool_key(), &record.owner).await {
+                        Ok(lease) => lease,
+                        Err(error) => return Err(self.withdraw(&record, error).await),
+                    };
                     attempt += 1;
                 }
-                Err(error) => return Err(Error::worker("the browser could not be made ready: try again", error)),
+                Err(error) => {
+                    let error = Error::worker("the browser could not be made ready: try again", error);
+                    return Err(self.withdraw(&record, error).await);
+                }
             }
         };
-        let id = SessionId::random();
-        let timeout = Duration::from_secs(options.session_timeout);
-        let session = self.build(id, owner, options, now_ms(), timeout, &mut lease, warnings, None, false);
-        self.write(&session.record(), Durability::Process).await?;
+        let time_left = Duration::from_secs(record.options.session_timeout);
+        let session = self.build(record, time_left, &mut lease, warnings);
         Ok(Created { session: Some(self.admit(session, lease)) })
     }
 
+    /// Takes back the record of a session that came to nothing; gives the error for the caller.
+    async fn withdraw(&self, record: &Record, error: Error) -> Error {
+        let mut batch = Batch::new();
+        batch.delete(Table::Sessions, record.store_key()).essential();
+        if let Err(error) = self.inner.store.commit(batch, Durability::Process).await {
+            tracing::error!(session = %record.session_id, %error, "a record could not be taken back");
+        }
+        error
+    }
+
     /// Puts a session together.
-    #[expect(clippy::too_many_arguments, reason = "the two callers differ in every one of them")]
     pub(super) fn build(
         &self,
-        id: SessionId,
-        owner: KeyId,
-        options: Options,
-        created_ms: u64,
+        record: Record,
         time_left: Duration,
         lease: &mut Lease,
         warnings: Vec<String>,
-        driver: Option<String>,
-        attached: bool,
     ) -> Session {
         let instance = &self.inner.instance;
+        let id = record.session_id;
         Session {
             token: instance.session_token(id.as_str(), "client"),
             view_token: instance.session_token(id.as_str(), "view"),
             id,
-            owner,
-            options,
-            created_ms,
+            owner: record.owner,
+            options: record.options,
+            created_ms: record.created_ms,
             worker: Arc::clone(lease.use_worker()),
             warnings,
             deadline: Instant::now() + time_left,
-            activity: Activity::new(attached),
+            activity: Activity::new(record.attached),
             ending: tokio::sync::watch::Sender::new(None),
             recorded: CancellationToken::new(),
-            driver: Mutex::new(driver.map_or(Driver::Idle, Driver::Open)),
+            driver: Mutex::new(record.driver_session.map_or(Driver::Idle, Driver::Open)),
         }
     }
 
