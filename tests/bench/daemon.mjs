@@ -21,6 +21,9 @@ const SETTINGS = {
   LOG_FORMAT: 'json',
 };
 
+/** Where its log goes. */
+const LOG = process.env.BENCH_LOG ?? join(tmpdir(), 'warmpool-bench.log');
+
 export class Daemon {
   #workers = new Map();
 
@@ -28,17 +31,14 @@ export class Daemon {
   static async start(binary, settings) {
     const daemon = new Daemon();
     daemon.data = await mkdtemp(join(tmpdir(), 'warmpool-bench-'));
-    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('WARMPOOL_')));
-    for (const [name, value] of Object.entries({ ...SETTINGS, ...settings })) env[`WARMPOOL_${name}`] = String(value);
-    env.WARMPOOL_STORE_DATA_DIR = daemon.data;
+    const env = environment({ ...SETTINGS, ...settings, STORE_DATA_DIR: daemon.data });
     daemon.process = spawn(binary, ['serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-    daemon.log = join(tmpdir(), `warmpool-bench-${daemon.process.pid}.log`);
-    daemon.process.stderr.pipe(createWriteStream(daemon.log));
+    daemon.process.stderr.pipe(createWriteStream(LOG, { flags: 'a' }));
     createInterface({ input: daemon.process.stderr }).on('line', (line) => daemon.#hear(line));
     daemon.ended = new Promise((resolve) => daemon.process.once('exit', resolve));
     try {
       daemon.url = await Promise.race([daemon.#said('listening on '), daemon.ended.then(() => undefined)]);
-      if (!daemon.url) throw new Error(`the daemon ended at its start, see ${daemon.log}`);
+      if (!daemon.url) throw new Error(`the daemon ended at its start, see ${LOG}`);
       const key = await until('the first key', 10, () => readFile(join(daemon.data, 'first-key'), 'utf8').catch(() => ''));
       daemon.key = key.trim();
       daemon.api = new Api(daemon.url, { 'service-secret-key': daemon.key });
@@ -118,4 +118,11 @@ export class Daemon {
     if (this.instance) for (const { id } of await this.containers()) await removeContainer(id);
     await rm(this.data, { recursive: true, force: true });
   }
+}
+
+/** The environment of a daemon with these settings and no others. */
+function environment(settings) {
+  const others = Object.entries(process.env).filter(([name]) => !name.startsWith('WARMPOOL_'));
+  const ours = Object.entries(settings).map(([name, value]) => [`WARMPOOL_${name}`, String(value)]);
+  return Object.fromEntries([...others, ...ours]);
 }

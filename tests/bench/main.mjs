@@ -28,6 +28,7 @@ const POOL = { POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORK
 
 const image = process.env.BENCH_IMAGE ?? 'warmpool/chromium:latest';
 const binary = process.env.BENCH_DAEMON;
+/** The daemon's own default. */
 const network = 'warmpool';
 const table = new Table();
 
@@ -43,7 +44,8 @@ async function findContenders(daemon, site, peers) {
     try {
       found.push(await start(site));
     } catch (error) {
-      table.note(`${start.name} could not be started: ${String(error.message).split('\n')[0]}`);
+      const lines = String(error.message).split('\n');
+      table.note(`${start.name} could not be started: ${lines.find((line) => /^\w*Error/.test(line)) ?? lines[0]}`);
     }
   }
   return found;

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import puppeteer from 'puppeteer-core';
 import { Api } from '../api.mjs';
 import { chromium } from './local.mjs';
-import { firstPage, visit } from './page.mjs';
+import { visit } from './page.mjs';
 import { freePort, startService } from './service.mjs';
 
 const PROGRAM = fileURLToPath(new URL('../peers/browserless.mjs', import.meta.url));
@@ -21,10 +21,9 @@ export async function browserless(site) {
     name: 'browserless',
     url,
     visit: () =>
-      visit({
+      visit(site, {
         create: () => undefined,
         attach: () => puppeteer.connect({ browserWSEndpoint: url }),
-        page: (browser) => firstPage(browser, site),
         release: (_, browser) => browser.close(),
       }),
     stop: () => {

@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import puppeteer from 'puppeteer-core';
-import { firstPage, visit } from './page.mjs';
+import { visit } from './page.mjs';
 
 /** The browser itself; the wrapper script in the search path would cost it some milliseconds. */
 const PLACES = ['/usr/lib/chromium/chromium', '/usr/bin/chromium'];
@@ -17,10 +17,9 @@ export function local(site) {
   return {
     name: 'local launch',
     visit: () =>
-      visit({
+      visit(site, {
         create: () => puppeteer.launch({ executablePath: chromium, headless: true, args: sandboxArgs }),
         attach: (browser) => browser,
-        page: (browser) => firstPage(browser, site),
         release: (browser) => browser.close(),
       }),
     stop: () => {},

@@ -2,25 +2,25 @@
 
 import { now } from '../stats.mjs';
 
-/** Runs a visit: `create`, `attach`, `page` and `release` are the four parts. Answers their milliseconds, and those of the first three together. */
-export async function visit({ create, attach, page, release }) {
+/**
+ * Runs a visit to `url`: `create` and `attach` give a browser, `release` takes it back. Puppeteer and Playwright agree on all
+ * between. Answers the milliseconds of the parts, and of all but the last together.
+ */
+export async function visit(url, { create, attach, release }) {
   const marks = [now()];
   const created = await create();
   marks.push(now());
   const browser = await attach(created);
   marks.push(now());
-  const title = await page(browser);
+  const page = await browser.newPage();
+  marks.push(now());
+  await page.goto(url);
+  const title = await page.title();
   marks.push(now());
   if (title !== 'Bench') throw new Error(`the page's title is ${title}`);
   await release(created, browser);
   marks.push(now());
   const part = (at) => marks[at + 1] - marks[at];
-  return { create: part(0), attach: part(1), page: part(2), release: part(3), total: marks[3] - marks[0] };
-}
-
-/** Opens `url` in a new page and reads its title; Puppeteer and Playwright agree on how. */
-export async function firstPage(browser, url) {
-  const page = await browser.newPage();
-  await page.goto(url);
-  return page.title();
+  const whole = { total: marks[4] - marks[0] };
+  return { create: part(0), attach: part(1), open: part(2), load: part(3), release: part(4), ...whole };
 }

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { chromium as playwright } from 'playwright-core';
 import { Api } from '../api.mjs';
 import { chromium, sandboxArgs } from './local.mjs';
-import { firstPage, visit } from './page.mjs';
+import { visit } from './page.mjs';
 import { freePort, startService } from './service.mjs';
 
 const SERVER = fileURLToPath(new URL('../node_modules/playwright-core/cli.js', import.meta.url));
@@ -20,10 +20,9 @@ export async function playwrightServer(site) {
   return {
     name: 'playwright run-server',
     visit: () =>
-      visit({
+      visit(site, {
         create: () => undefined,
         attach: () => playwright.connect(`ws://127.0.0.1:${port}/`, { headers }),
-        page: (browser) => firstPage(browser, site),
         release: (_, browser) => browser.close(),
       }),
     stop: () => {

@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { createServer } from 'node:net';
+import { dirname } from 'node:path';
 import { until } from '../stats.mjs';
 
 /** A port nobody listens on now. */
@@ -15,9 +16,10 @@ export function freePort() {
   });
 }
 
-/** Starts a Node program and waits until `ready` answers true; answers a function that ends it. */
+/** Starts a Node program, in its own folder, and waits until `ready` answers true; answers a function that ends it. */
 export async function startService(words, env, ready) {
-  const child = spawn(process.execPath, words, { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe'] });
+  const options = { cwd: dirname(words[0]), env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe'] };
+  const child = spawn(process.execPath, words, options);
   let told = '';
   child.stderr.on('data', (text) => (told = (told + text).slice(-2000)));
   const ended = new Promise((resolve) => child.once('exit', resolve));

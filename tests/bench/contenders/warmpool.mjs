@@ -1,17 +1,16 @@
 // Warmpool itself, by Puppeteer.
 
 import puppeteer from 'puppeteer-core';
-import { firstPage, visit } from './page.mjs';
+import { visit } from './page.mjs';
 
 /** A running daemon as a contender. */
 export function warmpool(daemon, site, headless) {
   return {
     name: `warmpool ${headless ? 'headless' : 'headed'}`,
     visit: () =>
-      visit({
+      visit(site, {
         create: () => daemon.create({ headless }),
         attach: (session) => puppeteer.connect({ browserWSEndpoint: session.websocket_url }),
-        page: (browser) => firstPage(browser, site),
         release: (session) => daemon.end(session),
       }),
     stop: () => {},
