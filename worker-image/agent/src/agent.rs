@@ -22,6 +22,8 @@ use crate::worker::Worker;
 
 /// The home directory where the environment names none.
 const HOME: &str = "/home/worker";
+/// What the first tab of a warm browser shows.
+const BLANK_PAGE: &str = "about:blank";
 /// Time a warm browser gets to finish what it does after its start, before it is stopped.
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -144,7 +146,8 @@ impl Claimed {
             });
         }
         tokio::spawn(Arc::clone(self).watch_for_hangs());
-        if let Some(url) = launch.url.take() {
+        // The first tab shows the blank page already.
+        if let Some(url) = launch.url.take().filter(|url| url != BLANK_PAGE) {
             let engine = self.engine.clone();
             tokio::spawn(async move {
                 if let Err(error) = engine.navigate(&url).await {
