@@ -1,12 +1,14 @@
 //! Sessions: one client's use of one worker, from its creation to its one end.
 //!
 //! `table` creates, finds and lists them; `supervise` ends them; `record` is their form in the store and in lists;
-//! `ending` says why they end; `activity` counts who uses them; `recover` finds them again after a restart.
+//! `ending` says why they end; `activity` counts who uses them; `recover` finds them again after a restart; `retention`
+//! forgets the oldest.
 
 mod activity;
 mod ending;
 mod record;
 mod recover;
+mod retention;
 mod supervise;
 mod table;
 

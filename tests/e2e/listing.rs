@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::{Api, Group, Settings, Stage, group};
+use warmpool_tests::{Api, Daemon, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!("listing", Some(Settings::new()),
         quick: [filters_orders_and_pages],
-        full: [shows_nothing_that_opens_a_session],
+        full: [shows_nothing_that_opens_a_session, the_oldest_records_are_forgotten],
     )
 }
 
@@ -75,4 +75,24 @@ async fn shows_nothing_that_opens_a_session(stage: Stage) -> Result<()> {
     }
     session.delete().await?.ok()?;
     Ok(())
+}
+
+async fn the_oldest_records_are_forgotten(_: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(Settings::new().set("SESSION_KEEP_RECORDS", "2")).await?;
+    daemon.warm().await?;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        let session = daemon.session(json!({})).await?;
+        session.delete().await?.ok()?;
+        made.push(session.id.clone());
+    }
+    daemon.kill9().await?;
+    // Records are swept at the start, and then every few minutes.
+    daemon.restart().await?;
+    eventually!("the oldest record is gone", 20, {
+        let left = ids(&list(&daemon.api(), "sort_order=ascend").await?)?;
+        (left == made[1..]).then_some(())
+    })?;
+    daemon.warm().await?;
+    daemon.assert_idle().await
 }
