@@ -20,6 +20,7 @@ pub(crate) fn group() -> Group {
             sigterm_drains,
             drain_has_an_end,
             a_second_sigterm_ends_at_once,
+            an_end_in_the_middle_of_a_start_leaves_nothing,
         ],
     )
 }
@@ -197,5 +198,24 @@ async fn a_second_sigterm_ends_at_once(_: Stage) -> Result<()> {
     daemon.signal(Signal::SIGTERM)?;
     daemon.wait(30).await?;
     ensure!(daemon.containers().await?.is_empty(), "it still leaves nothing");
+    Ok(())
+}
+
+async fn an_end_in_the_middle_of_a_start_leaves_nothing(_: Stage) -> Result<()> {
+    for containers in [0, 0, 1, 2] {
+        let mut daemon = Daemon::start_cold(Settings::new().set("POOL_CHROMIUM_HEADLESS", "4")).await?;
+        let api = daemon.api();
+        eventually!("a worker is being started", 30, {
+            let status = api.get("/status").await?.ok()?;
+            let shelves = status["pool"].as_array().context("pool")?;
+            let starting = shelves.iter().any(|shelf| shelf["starting"].as_u64() > Some(0));
+            (starting && daemon.containers().await?.len() >= containers).then_some(())
+        })?;
+        daemon.signal(Signal::SIGTERM)?;
+        ensure!(daemon.wait(60).await?.success());
+        // A container that was still being made when the daemon ended would only show a moment later.
+        let late = eventually!("a container shows", 2, (!daemon.containers().await?.is_empty()).then_some(()));
+        ensure!(late.is_err(), "a container is left, having begun with {containers}");
+    }
     Ok(())
 }

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Pool;
+use super::state::Remover;
 use crate::config::Config;
 use crate::engine::{Engine, Mode, PoolKey, WorkerId};
 use crate::runtime::WorkerSpec;
@@ -34,25 +35,27 @@ impl Pool {
     pub(super) async fn boot(&self, id: WorkerId, key: PoolKey) {
         let begun = Instant::now();
         let Some(stop) = self.lock().workers.get(&id).map(|entry| entry.stop.clone()) else { return };
-        let result = tokio::select! {
-            () = stop.cancelled() => return,
-            result = self.try_boot(&id, key, &stop) => result,
-        };
-        match result {
+        match self.try_boot(&id, key, &stop).await {
             Ok(worker) => {
-                let took = begun.elapsed();
-                metrics::histogram!("warmpool_worker_boot_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
-                    .record(took);
-                tracing::debug!(worker = %id, shelf = %key, ms = took.as_millis(), "worker ready");
-                self.shelve(worker);
+                if self.lock().set_ready(worker) {
+                    let took = begun.elapsed();
+                    metrics::histogram!("warmpool_worker_boot_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
+                        .record(took);
+                    tracing::debug!(worker = %id, shelf = %key, ms = took.as_millis(), "worker ready");
+                    self.settle();
+                    return;
+                }
             }
+            Err(_) if stop.is_cancelled() => {}
             Err(error) => {
                 metrics::counter!("warmpool_worker_boot_failures_total", "engine" => key.engine.as_str()).increment(1);
                 tracing::warn!(worker = %id, shelf = %key, %error, "worker did not start");
                 self.lock().start_failed(key, error);
-                self.retire(&id);
             }
         }
+        // Whoever marked it first, the container is ours to remove: see `Remover::Boot`.
+        self.lock().set_removing(&id);
+        self.remove(&id).await;
     }
 
     async fn try_boot(&self, id: &WorkerId, key: PoolKey, stop: &CancellationToken) -> Result<Arc<Worker>, String> {
@@ -72,16 +75,32 @@ impl Pool {
             unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
             file_limit: config.worker.file_limit.bytes(),
         };
-        timeout(CLAIM_TIMEOUT, claim_when_up(&worker, &claim))
+        // Only from here on may a stop cut in: the container exists, and can be removed.
+        tokio::select! {
+            () = stop.cancelled() => Err("not wanted any more".to_owned()),
+            result = self.make_ready(&worker, reports, &claim, stop) => result,
+        }?;
+        Ok(worker)
+    }
+
+    /// Has the agent start its browser, and waits until that can be driven.
+    async fn make_ready(
+        &self,
+        worker: &Arc<Worker>,
+        reports: Reports,
+        claim: &Claim,
+        stop: &CancellationToken,
+    ) -> Result<(), String> {
+        let ready_timeout = self.inner.config.worker.ready_timeout;
+        timeout(CLAIM_TIMEOUT, claim_when_up(worker, claim))
             .await
             .map_err(|_| "the agent in the container does not answer".to_owned())?
             .map_err(|error| error.to_string())?;
-        self.follow(&worker, reports, stop.clone());
-        timeout(config.worker.ready_timeout, worker.ready())
+        self.follow(worker, reports, stop.clone());
+        timeout(ready_timeout, worker.ready())
             .await
-            .map_err(|_| format!("not ready within {} s", config.worker.ready_timeout.as_secs()))?
-            .map_err(|loss| loss.to_string())?;
-        Ok(worker)
+            .map_err(|_| format!("not ready within {} s", ready_timeout.as_secs()))?
+            .map_err(|loss| loss.to_string())
     }
 
     /// Watches a worker from now on; `stop` ends that.
@@ -102,18 +121,9 @@ impl Pool {
         });
     }
 
-    fn shelve(&self, worker: Arc<Worker>) {
-        let id = worker.id.clone();
-        if self.lock().set_ready(worker) {
-            self.settle();
-        } else {
-            self.retire(&id);
-        }
-    }
-
     /// Sends a worker on its last way. Does nothing when it is on it already.
     pub(super) fn retire(&self, id: &WorkerId) {
-        if self.lock().set_removing(id) {
+        if self.lock().set_removing(id) == Remover::Caller {
             let (pool, id) = (self.clone(), id.clone());
             self.inner.drain.spawn(async move { pool.remove(&id).await });
         }

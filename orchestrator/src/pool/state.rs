@@ -26,6 +26,18 @@ enum Stage {
     Removing,
 }
 
+/// Who removes a worker that was just marked for it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Remover {
+    /// Whoever marked it.
+    Caller,
+    /// The task that boots it: only it knows when the container exists. Removing one that is still being created
+    /// would find nothing, and leave it behind.
+    Boot,
+    /// It is under way already, or done.
+    Nobody,
+}
+
 /// A worker in the table.
 pub(super) struct Entry {
     key: PoolKey,
@@ -205,15 +217,14 @@ impl State {
         }
     }
 
-    /// Marks a worker for removal. False when it is being removed already, or unknown.
-    pub(super) fn set_removing(&mut self, id: &WorkerId) -> bool {
-        match self.workers.get_mut(id) {
-            Some(entry) if !matches!(entry.stage, Stage::Removing) => {
-                entry.stage = Stage::Removing;
-                entry.stop.cancel();
-                true
-            }
-            _ => false,
+    /// Marks a worker for removal, and says who has to remove it.
+    pub(super) fn set_removing(&mut self, id: &WorkerId) -> Remover {
+        let Some(entry) = self.workers.get_mut(id) else { return Remover::Nobody };
+        entry.stop.cancel();
+        match std::mem::replace(&mut entry.stage, Stage::Removing) {
+            Stage::Starting => Remover::Boot,
+            Stage::Ready(_) | Stage::Leased(_) => Remover::Caller,
+            Stage::Removing => Remover::Nobody,
         }
     }
 
