@@ -110,7 +110,8 @@ pub async fn run(
     tokio::spawn(store::run_backups(store.clone(), stop.clone()));
     tokio::spawn(follow_revocations(keys.clone(), sessions.clone()));
     let last_used = tokio::spawn(keys.clone().run_last_used(stop.clone()));
-    drain.spawn(sweep(sessions.clone()));
+    let sweeping = sessions.clone();
+    drain.spawn(async move { sweeping.sweep().await });
     let app = App {
         config: Arc::clone(&config),
         keys,
@@ -164,10 +165,6 @@ async fn warm_up(pool: Pool, sessions: Sessions, drain: Drain) {
         }
     }
     drain.advance(Phase::Serving);
-}
-
-async fn sweep(sessions: Sessions) {
-    sessions.sweep().await;
 }
 
 /// Ends the sessions of keys as they are revoked.

@@ -117,6 +117,9 @@ pub enum Error {
         /// Why it ended.
         reason: String,
     },
+    /// The browser has no such target.
+    #[error("no such target in this session's browser: it has closed, or never was")]
+    UnknownTarget,
     /// No such file in the session.
     #[error("no file `{name}` in this session: GET the folder for a list")]
     UnknownFile {
@@ -242,6 +245,7 @@ impl Error {
             Self::MethodNotAllowed { .. } => "method_not_allowed",
             Self::UnknownSession { .. } => "unknown_session",
             Self::SessionEnded { .. } => "session_ended",
+            Self::UnknownTarget => "unknown_target",
             Self::UnknownFile { .. } => "unknown_file",
             Self::UpgradeRequired => "upgrade_required",
             Self::Conflict { .. } => "conflict",
@@ -275,6 +279,7 @@ impl Error {
             Self::UnknownPath { .. }
             | Self::UnknownSession { .. }
             | Self::SessionEnded { .. }
+            | Self::UnknownTarget
             | Self::UnknownFile { .. } => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
@@ -312,6 +317,7 @@ impl Error {
             | Self::InvalidKey
             | Self::ForeignHost { .. }
             | Self::ForeignOrigin { .. }
+            | Self::UnknownTarget
             | Self::UnknownFile { .. }
             | Self::UpgradeRequired
             | Self::QueueFull { .. }

@@ -215,14 +215,9 @@ impl Pool {
 
     /// Ends the queue, removes every worker that no session owns, and waits until all containers are gone.
     pub async fn close(&self) {
-        let (waiters, retired) = {
-            let mut state = self.lock();
-            state.closed = true;
-            (std::mem::take(&mut state.waiters), state.unowned())
-        };
-        drop(waiters);
-        self.inner.changed.notify_one();
-        for id in retired {
+        self.stop_leasing();
+        let unowned = self.lock().unowned();
+        for id in unowned {
             self.retire(&id);
         }
         loop {

@@ -72,7 +72,7 @@ pub async fn open(
     let (headers, browser, early) = match upgrade {
         Ok(Upgrade::Switched { headers, stream, early }) => (handshake_headers(&headers), stream, early),
         Ok(Upgrade::Declined(status)) if status == http::StatusCode::NOT_FOUND => {
-            return Err(Error::UnknownPath { method: "GET".to_owned(), path: "target in this browser".to_owned() });
+            return Err(Error::UnknownTarget);
         }
         Ok(Upgrade::Declined(status)) => {
             return Err(Error::worker("the browser declined the websocket", format!("status {status}")));

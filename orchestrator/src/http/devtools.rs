@@ -41,7 +41,7 @@ pub(super) async fn target(
     let session = app.sessions.live(&id)?;
     session.check_token(&token)?;
     if !target.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_')) {
-        return Err(Error::UnknownPath { method: "GET".to_owned(), path: "target in this browser".to_owned() });
+        return Err(Error::UnknownTarget);
     }
     connect(&app, session, &format!("/devtools/{target}"), request).await
 }

@@ -164,7 +164,14 @@ impl Sessions {
         };
         let time_left = Duration::from_secs(record.options.session_timeout);
         let session = self.build(record, time_left, &mut lease, warnings);
-        Ok(Created { session: Some(self.admit(session, lease)) })
+        let session = self.admit(session, lease);
+        // Draining begins with the phase and then looks into the table: whichever of the two came first here, a session
+        // made meanwhile is seen by one of them.
+        if self.inner.drain.phase() >= Phase::Draining {
+            session.end(Ending::Drained);
+            return Err(Error::Draining);
+        }
+        Ok(Created { session: Some(session) })
     }
 
     /// Takes back the record of a session that came to nothing; gives the error for the caller.
