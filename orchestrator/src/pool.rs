@@ -285,9 +285,15 @@ impl Pool {
 }
 
 fn targets(config: &Config) -> BTreeMap<PoolKey, usize> {
+    let pool = &config.pool;
+    let target = |engine, mode, target| (PoolKey { engine, mode }, target);
     BTreeMap::from([
-        (PoolKey { engine: Engine::Chromium, mode: Mode::Headed }, config.pool.chromium_headed),
-        (PoolKey { engine: Engine::Chromium, mode: Mode::Headless }, config.pool.chromium_headless),
+        target(Engine::Chromium, Mode::Headed, pool.chromium_headed),
+        target(Engine::Chromium, Mode::Headless, pool.chromium_headless),
+        target(Engine::Firefox, Mode::Headed, pool.firefox_headed),
+        target(Engine::Firefox, Mode::Headless, pool.firefox_headless),
+        target(Engine::Webkit, Mode::Headed, pool.webkit_headed),
+        target(Engine::Webkit, Mode::Headless, pool.webkit_headless),
     ])
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADED", "1");
     group!("create", Some(settings),
         quick: [the_replies_are_the_contracts, the_url_opens_in_the_first_tab],
-        full: [a_body_may_be_empty_or_null, headed_is_the_default, engines_not_in_the_pool_are_refused],
+        full: [a_body_may_be_empty_or_null, headed_is_the_default],
     )
 }
 
@@ -83,15 +83,5 @@ async fn the_url_opens_in_the_first_tab(stage: Stage) -> Result<()> {
     eventually!("the first tab shows it", 20, cdp.evaluate(&page, "document.title").await? == "Tab 41")?;
     ensure!(stage.site().hits("/tab/41").len() == 1, "it is asked for once");
     session.delete().await?.ok()?;
-    Ok(())
-}
-
-async fn engines_not_in_the_pool_are_refused(stage: Stage) -> Result<()> {
-    let api = stage.daemon()?.api();
-    for engine in ["firefox", "webkit"] {
-        let fault = api.post("/sessions/create", &json!({"browser_type": engine})).await?.fault(400)?;
-        ensure!(fault.field == "browser_type" && fault.message.contains(engine), "{fault:?}");
-        ensure!(fault.message.contains("not in this pool"), "{fault:?}");
-    }
     Ok(())
 }

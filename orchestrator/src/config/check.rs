@@ -87,6 +87,8 @@ fn docker(config: &Sections, layers: &mut Layers<'_>) {
     for (name, word) in [
         ("docker.runtime", config.docker.runtime.as_deref()),
         ("worker.chromium_image", Some(config.worker.chromium_image.as_str())),
+        ("worker.firefox_image", Some(config.worker.firefox_image.as_str())),
+        ("worker.webkit_image", Some(config.worker.webkit_image.as_str())),
     ] {
         if let Some(word) = word.filter(|word| word.contains(char::is_whitespace)) {
             layers.fault(name, format!("{word:?} has white space in it"), "write one name");
@@ -115,13 +117,18 @@ fn worker(config: &Sections, layers: &mut Layers<'_>) {
 
 fn pool(config: &Sections, layers: &mut Layers<'_>) {
     let pool = &config.pool;
-    let warm = pool.chromium_headed.saturating_add(pool.chromium_headless);
-    if layers.sound(&["pool.max_workers", "pool.chromium_headed", "pool.chromium_headless"]) && warm > pool.max_workers
-    {
-        let what = format!(
-            "{warm} workers would be kept warm (chromium_headed and chromium_headless) where at most {} may run",
-            pool.max_workers
-        );
+    let shelves = [
+        ("pool.chromium_headed", pool.chromium_headed),
+        ("pool.chromium_headless", pool.chromium_headless),
+        ("pool.firefox_headed", pool.firefox_headed),
+        ("pool.firefox_headless", pool.firefox_headless),
+        ("pool.webkit_headed", pool.webkit_headed),
+        ("pool.webkit_headless", pool.webkit_headless),
+    ];
+    let warm = shelves.iter().fold(0_usize, |warm, (_, target)| warm.saturating_add(*target));
+    let sound = shelves.iter().all(|(name, _)| layers.sound(&[name])) && layers.sound(&["pool.max_workers"]);
+    if sound && warm > pool.max_workers {
+        let what = format!("{warm} workers would be kept warm where at most {} may run", pool.max_workers);
         layers.fault("pool.max_workers", what, format!("raise it to {warm}, or keep fewer warm"));
     }
 }

@@ -145,6 +145,10 @@ settings! {
     worker: Worker {
         /// Image of the Chromium workers.
         chromium_image: String = Is("warmpool/chromium:latest");
+        /// Image of the Firefox workers.
+        firefox_image: String = Is("warmpool/firefox:latest");
+        /// Image of the WebKit workers.
+        webkit_image: String = Is("warmpool/webkit:latest");
         /// Memory of a worker, swap included.
         memory: ByteSize = Is("2GiB"), min "256MiB";
         /// Shared memory (/dev/shm) of a worker; counts towards its memory.
@@ -177,6 +181,14 @@ settings! {
         chromium_headed: usize = Found(host::chromium_headed, "2, less where max_workers leaves no room", "2");
         /// Headless Chromium workers kept warm.
         chromium_headless: usize = Found(host::chromium_headless, "2, less where max_workers leaves no room", "2");
+        /// Headed Firefox workers kept warm; with 0 a worker starts when a client asks for one.
+        firefox_headed: usize = Is("0");
+        /// Headless Firefox workers kept warm.
+        firefox_headless: usize = Is("0");
+        /// Headed WebKit workers kept warm.
+        webkit_headed: usize = Is("0");
+        /// Headless WebKit workers kept warm.
+        webkit_headless: usize = Is("0");
         /// Workers started at the same time.
         start_concurrency: usize = Found(host::start_concurrency, "half the host's cores", "2"), min "1";
         /// Time between a hand-out and the start of the next worker, which leaves the new session's first moments alone.

@@ -123,10 +123,6 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
     }
     refuse_unbuilt(&request.advanced.map(|advanced| advanced.0).unwrap_or_default(), kind)?;
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
-    if engine != Engine::Chromium {
-        let message = format!("`browser_type`: {engine} is not in this pool: use chromium");
-        return Err(Error::NotSupported { field: "browser_type".to_owned(), message });
-    }
     let settings = request.settings.map(|settings| settings.0).unwrap_or_default();
     let launch = Launch {
         url: Some(page(request.url, config)?),
@@ -279,7 +275,6 @@ mod tests {
             (json!({"url": "file:///etc/passwd"}), "url"),
             (json!({"url": "nonsense"}), "url"),
             (json!({"url": "chrome://settings"}), "url"),
-            (json!({"browser_type": "firefox"}), "browser_type"),
             (json!({"settings": {"locales": []}}), "settings.locales"),
             (json!({"settings": {"locales": ["en-US", "x"]}}), "settings.locales[1]"),
             (json!({"settings": {"user_agent": "a\r\nX-Evil: 1"}}), "settings.user_agent"),

@@ -31,7 +31,7 @@ impl Pool {
         runtime.ping().await?;
         runtime.ensure_network().await?;
         let mut current = HashSet::new();
-        for engine in [Engine::Chromium] {
+        for engine in Engine::ALL {
             current.extend(runtime.image_id(image(&self.inner.config, engine)).await.ok());
         }
         let owned = runtime.owned().await?;

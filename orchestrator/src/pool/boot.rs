@@ -26,7 +26,9 @@ const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
 /// The image that workers of `engine` are made from.
 pub(super) fn image(config: &Config, engine: Engine) -> &str {
     match engine {
-        Engine::Chromium | Engine::Firefox | Engine::Webkit => &config.worker.chromium_image,
+        Engine::Chromium => &config.worker.chromium_image,
+        Engine::Firefox => &config.worker.firefox_image,
+        Engine::Webkit => &config.worker.webkit_image,
     }
 }
 

@@ -4,47 +4,23 @@
 //! it needs a browser started for it, inside the same container; or it would weaken the container's isolation, and is
 //! refused by name.
 
+mod chromium;
+mod firefox;
+mod webkit;
+
 use serde_json::{Map, Value, json};
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::worker::DriverMode;
 
-/// Switches that people carry from project to project. The worker has done the right thing already.
-const HABITS: [&str; 4] = ["no-sandbox", "disable-setuid-sandbox", "disable-dev-shm-usage", "headless"];
-
-/// Switches that would open the browser to others, or take its sandbox away.
-const FORBIDDEN: [&str; 16] = [
-    "allow-sandbox-debugging",
-    "browser-subprocess-path",
-    "crash-dumps-dir",
-    "disable-gpu-sandbox",
-    "disable-namespace-sandbox",
-    "disable-seccomp-filter-sandbox",
-    "disk-cache-dir",
-    "gpu-launcher",
-    "load-extension",
-    "no-zygote",
-    "no-zygote-sandbox",
-    "profile-directory",
-    "renderer-cmd-prefix",
-    "single-process",
-    "user-data-dir",
-    "utility-cmd-prefix",
+/// Options by the engine whose they are.
+const OPTIONS: [(Option<Engine>, &[&str]); 4] = [
+    (Some(Engine::Chromium), &["goog:chromeOptions", "chromeOptions"]),
+    (Some(Engine::Firefox), &["moz:firefoxOptions"]),
+    (Some(Engine::Webkit), &["webkitgtk:browserOptions"]),
+    (None, &["ms:edgeOptions", "safari:options"]),
 ];
-
-/// Prefixes of such switches.
-const FORBIDDEN_PREFIXES: [&str; 1] = ["remote-"];
-
-/// Options of browsers that a Chromium worker does not have.
-const OTHER_BROWSERS: [&str; 4] =
-    ["moz:firefoxOptions", "ms:edgeOptions", "safari:options", "webkitgtk:browserOptions"];
-
-/// Members of `goog:chromeOptions` that the driver serves on any browser.
-const DRIVER_OPTIONS: [&str; 5] = ["perfLoggingPrefs", "windowTypes", "enableExtensionTargets", "detach", "w3c"];
-
-/// Members of `goog:chromeOptions` that take effect when a browser starts.
-const START_OPTIONS: [&str; 4] = ["prefs", "localState", "extensions", "mobileEmulation"];
 
 /// What to ask of the driver.
 #[derive(Debug, PartialEq)]
@@ -135,8 +111,10 @@ fn check(caps: &mut Map<String, Value>, engine: Engine, warm_args: &[String]) ->
     match caps.get("browserName") {
         None | Some(Value::Null) => {}
         Some(Value::String(name)) if engine.is_browser_name(name) => {
-            // What chromedriver calls both Chrome and Chromium.
-            caps.insert("browserName".to_owned(), json!("chrome"));
+            match driver_name(engine) {
+                Some(name) => caps.insert("browserName".to_owned(), json!(name)),
+                None => caps.remove("browserName"),
+            };
         }
         Some(Value::String(name)) => {
             let message = format!("this session has a {engine}, not a `{name}`: create a session of that browser_type");
@@ -144,126 +122,26 @@ fn check(caps: &mut Map<String, Value>, engine: Engine, warm_args: &[String]) ->
         }
         Some(_) => return Err(refused("browserName", "must be a string")),
     }
-    if let Some(other) = OTHER_BROWSERS.iter().find(|name| caps.get(**name).is_some_and(|value| !value.is_null())) {
+    let others = OPTIONS.iter().filter(|(owner, _)| *owner != Some(engine)).flat_map(|(_, names)| names.iter());
+    if let Some(other) = others.into_iter().find(|name| caps.get(**name).is_some_and(|value| !value.is_null())) {
         let message = format!("belongs to another browser than {engine}: create a session of that browser_type");
         return Err(Fault::OtherBrowser(Error::Capability { capability: (*other).to_owned(), message }));
     }
-    let mut mode = DriverMode::Warm;
-    if let Some(proxy) = caps.get("proxy") {
-        match proxy.get("proxyType").and_then(Value::as_str) {
-            // The warm browser has no proxy, and the container's system has none either.
-            Some("direct" | "system") => {
-                caps.remove("proxy");
-            }
-            _ if proxy.as_object().is_some_and(Map::is_empty) => {
-                caps.remove("proxy");
-            }
-            _ => mode = DriverMode::Cold,
-        }
+    match engine {
+        Engine::Chromium => chromium::check(caps, warm_args),
+        Engine::Firefox => firefox::check(caps, warm_args),
+        Engine::Webkit => webkit::check(caps, warm_args),
     }
-    for name in ["goog:chromeOptions", "chromeOptions"] {
-        let Some(options) = caps.get_mut(name) else { continue };
-        let Value::Object(options) = options else {
-            return Err(refused(name, "must be an object"));
-        };
-        if check_options(name, options, warm_args)? == DriverMode::Cold {
-            mode = DriverMode::Cold;
-        }
-    }
-    // The old name is the new one's alias; the driver knows the new one only.
-    if let Some(options) = caps.remove("chromeOptions") {
-        caps.entry("goog:chromeOptions").or_insert(options);
-    }
-    Ok(mode)
 }
 
-fn check_options(
-    capability: &str,
-    options: &mut Map<String, Value>,
-    warm_args: &[String],
-) -> Result<DriverMode, Fault> {
-    let mut mode = DriverMode::Warm;
-    for name in options.keys().cloned().collect::<Vec<_>>() {
-        let value = &options[&name];
-        let path = || format!("{capability}.{name}");
-        match name.as_str() {
-            "args" => {
-                let Value::Array(args) = value else { return Err(refused(path(), "must be an array of strings")) };
-                let mut left = Vec::new();
-                for arg in args {
-                    let Value::String(arg) = arg else { return Err(refused(path(), "must be an array of strings")) };
-                    if !is_fulfilled(arg, warm_args)? {
-                        left.push(json!(arg));
-                    }
-                }
-                if left.is_empty() {
-                    options.remove(&name);
-                } else {
-                    mode = DriverMode::Cold;
-                    options.insert(name, Value::Array(left));
-                }
-            }
-            // Switches that the driver would add to a browser of its own, and that the warm one does not have.
-            "excludeSwitches" => {
-                let wanted_away = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-                if wanted_away.into_iter().any(|switch| has_switch(warm_args, switch)) {
-                    mode = DriverMode::Cold;
-                } else {
-                    options.remove(&name);
-                }
-            }
-            // An extension that no Chromium has had for years.
-            "useAutomationExtension" => {
-                options.remove(&name);
-            }
-            "binary" if value.as_str().is_none_or(str::is_empty) => {
-                options.remove(&name);
-            }
-            "binary" | "debuggerAddress" | "minidumpPath" | "browserStartupTimeout" => {
-                return Err(refused(path(), "is the worker's own affair: leave it out"));
-            }
-            name if START_OPTIONS.contains(&name) => {
-                let empty = match value {
-                    Value::Null => true,
-                    Value::Array(list) => list.is_empty(),
-                    Value::Object(map) => map.is_empty(),
-                    _ => false,
-                };
-                if empty {
-                    options.remove(name);
-                } else {
-                    mode = DriverMode::Cold;
-                }
-            }
-            name if DRIVER_OPTIONS.contains(&name) => {}
-            _ => return Err(refused(path(), "is not an option that can be honoured here: leave it out")),
-        }
+/// The `browserName` that the engine's driver answers to, if it answers to one.
+fn driver_name(engine: Engine) -> Option<&'static str> {
+    match engine {
+        // What chromedriver calls both Chrome and Chromium.
+        Engine::Chromium => Some("chrome"),
+        Engine::Firefox => Some("firefox"),
+        Engine::Webkit => None,
     }
-    Ok(mode)
-}
-
-/// Whether a switch asks for nothing that the warm browser is not.
-fn is_fulfilled(arg: &str, warm_args: &[String]) -> Result<bool, Fault> {
-    let bare = arg.trim_start_matches('-');
-    let name = bare.split_once('=').map_or(bare, |(name, _)| name).to_ascii_lowercase();
-    if name.is_empty() {
-        return Err(refused(arg, "is no command-line switch"));
-    }
-    if HABITS.contains(&name.as_str()) {
-        return Ok(true);
-    }
-    if FORBIDDEN.contains(&name.as_str()) || FORBIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-        return Err(refused(arg, "would reach around the worker's isolation: leave it out"));
-    }
-    Ok(warm_args.iter().any(|warm| warm.trim_start_matches('-') == bare))
-}
-
-fn has_switch(args: &[String], switch: &str) -> bool {
-    let switch = switch.trim_start_matches('-');
-    args.iter().any(|arg| {
-        let bare = arg.trim_start_matches('-');
-        bare.split_once('=').map_or(bare, |(name, _)| name) == switch
-    })
 }
 
 #[cfg(test)]

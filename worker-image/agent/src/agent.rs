@@ -9,14 +9,14 @@ use http::StatusCode;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::board::{Board, State};
+use crate::board::{Board, Identity, State};
 use crate::claim::Claim;
-use crate::engine::Engine;
+use crate::engine::{BootError, Engine};
 use crate::error::ApiError;
 use crate::files::Files;
 use crate::freeze;
 use crate::process::Processes;
-use crate::settings::{Launch, Launched};
+use crate::settings::{Launch, Launched, Settings};
 use crate::upstream::Upstream;
 use crate::worker::Worker;
 
@@ -42,6 +42,8 @@ pub(crate) struct Claimed {
     pub(crate) engine: Engine,
     /// Whether everything is stopped. The lock also keeps stopping and handing out apart.
     frozen: Mutex<bool>,
+    /// The preset's settings once they hold, with what holds only in part.
+    preset: OnceLock<(Settings, Vec<String>)>,
 }
 
 impl Agent {
@@ -66,8 +68,9 @@ impl Agent {
             home,
             upstream: Upstream::new(),
         });
-        let engine = Engine::new(Arc::clone(&shared));
-        let claimed = Arc::new(Claimed { shared, engine, frozen: Mutex::new(false) });
+        let engine = Engine::new(Arc::clone(&shared))?;
+        let claimed = Claimed { shared, engine, frozen: Mutex::new(false), preset: OnceLock::new() };
+        let claimed = Arc::new(claimed);
         self.claimed.set(claimed).map_err(|_| taken())?;
         self.claim.notify_one();
         Ok(())
@@ -102,7 +105,7 @@ impl Agent {
 impl Claimed {
     async fn boot(self: Arc<Self>) {
         let board = &self.shared.board;
-        match self.engine.boot().await {
+        match self.boot_preset().await {
             Ok(identity) => board.warm(identity),
             Err(error) => {
                 self.shared.processes.kill_all();
@@ -113,6 +116,19 @@ impl Claimed {
             sleep(SETTLE).await;
             self.freeze();
         }
+    }
+
+    /// Boots the engine and makes the settings true with which this worker waits.
+    async fn boot_preset(&self) -> Result<Identity, BootError> {
+        let identity = self.engine.boot().await?;
+        let preset = self.shared.claim.preset.clone().settings();
+        let preset = preset.map_err(|error| BootError::Undriveable(error.to_string()))?;
+        if !preset.is_empty() {
+            let warnings = self.engine.apply(preset.clone()).await;
+            let warnings = warnings.map_err(|error| BootError::Undriveable(error.to_string()))?;
+            let _ = self.preset.set((preset, warnings));
+        }
+        Ok(identity)
     }
 
     fn freeze(&self) {
@@ -132,8 +148,11 @@ impl Claimed {
             }
             std::mem::take(&mut *frozen)
         };
-        let mut warnings = Vec::new();
-        if !settings.is_empty() {
+        let preset = self.preset.get();
+        let mut warnings = preset.map(|(_, warnings)| warnings.clone()).unwrap_or_default();
+        // What a preset made true needs no second time.
+        let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
+        if !holds {
             if was_frozen {
                 freeze::resume();
             }

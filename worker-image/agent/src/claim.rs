@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use subtle::ConstantTimeEq;
 
+use crate::settings::Launch;
+
 /// Length of the secret: 32 bytes in hexadecimal.
 const SECRET_LENGTH: usize = 64;
 /// Largest side of a display, in pixels.
@@ -30,6 +32,9 @@ pub(crate) struct Claim {
     pub(crate) unresponsive_timeout_ms: u64,
     /// Largest file a client may upload, in bytes.
     pub(crate) file_limit: u64,
+    /// Settings that hold already while the worker waits; a launch that asks for the same finds them done.
+    #[serde(default)]
+    pub(crate) preset: Launch,
 }
 
 impl Claim {

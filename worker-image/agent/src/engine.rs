@@ -1,7 +1,7 @@
 //! The seam between the agent and the browser engine of its image.
 //!
 //! Everything outside the engines' own files speaks to a browser through [`Engine`] only. Another
-//! engine is another variant and another file beside `chromium`.
+//! engine is another variant and another file beside `chromium`, `firefox` and `webkit`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,8 +16,10 @@ use crate::body::Body;
 use crate::chromium::Chromium;
 use crate::display::DisplayError;
 use crate::error::ApiError;
+use crate::firefox::Firefox;
 use crate::settings::Settings;
 use crate::tunnel::Overseer;
+use crate::webkit::Webkit;
 use crate::worker::Worker;
 
 /// Why a browser could not be made ready.
@@ -91,96 +93,101 @@ pub(crate) struct NewSession {
     pub(crate) capabilities: Value,
 }
 
+/// Names the engine an image is made for; set in its Dockerfile.
+const VARIABLE: &str = "WARMPOOL_ENGINE";
+
 /// The engine this image is made for.
 #[derive(Clone)]
 pub(crate) enum Engine {
     /// Chromium with chromedriver.
     Chromium(Arc<Chromium>),
+    /// Firefox with geckodriver.
+    Firefox(Arc<Firefox>),
+    /// WebKitGTK with WebKitWebDriver.
+    Webkit(Arc<Webkit>),
+}
+
+/// The same expression for whichever engine there is.
+macro_rules! each {
+    ($engine:expr, $it:ident => $does:expr) => {
+        match $engine {
+            Self::Chromium($it) => $does,
+            Self::Firefox($it) => $does,
+            Self::Webkit($it) => $does,
+        }
+    };
 }
 
 impl Engine {
     /// The engine of this image, not started yet.
-    pub(crate) fn new(worker: Arc<Worker>) -> Self {
-        Self::Chromium(Arc::new(Chromium::new(worker)))
+    ///
+    /// # Errors
+    /// When the image names none that the agent knows.
+    pub(crate) fn new(worker: Arc<Worker>) -> Result<Self, ApiError> {
+        match std::env::var(VARIABLE).unwrap_or_default().as_str() {
+            "chromium" => Ok(Self::Chromium(Arc::new(Chromium::new(worker)))),
+            "firefox" => Ok(Self::Firefox(Arc::new(Firefox::new(worker)))),
+            "webkit" => Ok(Self::Webkit(Arc::new(Webkit::new(worker)))),
+            other => Err(ApiError::internal(format!("{VARIABLE}: no engine is called {other:?}"))),
+        }
     }
 
     /// Starts everything; done when a page can be driven. Ends of the browser go to the board
     /// from then on.
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
-        match self {
-            Self::Chromium(chromium) => chromium.boot().await,
-        }
+        each!(self, engine => engine.boot().await)
     }
 
-    /// Makes the settings true in every page there is and in every later one.
+    /// Makes the settings true in every page there is and in every later one, for a client of that kind.
     /// Returns what holds only in part.
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
-        match self {
-            Self::Chromium(chromium) => chromium.apply(settings).await,
-        }
+        each!(self, engine => engine.apply(settings).await)
     }
 
     /// Opens a page in the first tab.
     pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
-        match self {
-            Self::Chromium(chromium) => chromium.navigate(url).await,
-        }
+        each!(self, engine => engine.navigate(url).await)
     }
 
     /// Waits for any sign of life of the browser.
     pub(crate) async fn ping(&self) {
-        match self {
-            Self::Chromium(chromium) => chromium.ping().await,
-        }
+        each!(self, engine => engine.ping().await);
     }
 
-    /// The DevTools websocket of that path, or of the browser itself without one.
+    /// The websocket of that path below `/devtools/`, or the one a client attaches to without a path: DevTools of
+    /// the browser, WebDriver BiDi, or WebKit's inspector.
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
-        match self {
-            Self::Chromium(chromium) => chromium.devtools(path),
-        }
+        each!(self, engine => engine.devtools(path))
     }
 
     /// The browser's debugging port.
     pub(crate) fn debugging(&self) -> Result<SocketAddr, ApiError> {
-        match self {
-            Self::Chromium(chromium) => chromium.debugging(),
-        }
+        each!(self, engine => engine.debugging())
     }
 
     /// The driver's port.
     pub(crate) fn driver(&self) -> Result<SocketAddr, ApiError> {
-        match self {
-            Self::Chromium(chromium) => chromium.driver(),
-        }
+        each!(self, engine => engine.driver())
     }
 
     /// The driver's websocket of that path and query.
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
-        match self {
-            Self::Chromium(chromium) => chromium.bidi(path),
-        }
+        each!(self, engine => engine.bidi(path))
     }
 
     /// Whether a request to the driver at this path has to be shown to
     /// [`Engine::before_command`] first.
     pub(crate) fn oversees(&self, path: &str) -> bool {
-        match self {
-            Self::Chromium(chromium) => chromium.oversees(path),
-        }
+        each!(self, engine => engine.oversees(path))
     }
 
     /// Called with the body of such a request, which waits until it is done.
     pub(crate) async fn before_command(&self, body: &[u8]) {
-        match self {
-            Self::Chromium(chromium) => chromium.before_command(body).await,
-        }
+        each!(self, engine => engine.before_command(body).await);
     }
 
     /// Opens a WebDriver session and gives back what the driver answers.
     pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
-        match self {
-            Self::Chromium(chromium) => chromium.new_session(wanted).await,
-        }
+        each!(self, engine => engine.new_session(wanted).await)
     }
 }

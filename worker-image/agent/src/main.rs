@@ -11,7 +11,7 @@
 //! | `server`, `body`, `error` | the port: routes, bodies, refusals |
 //! | `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
 //! | `files`, `archive` | uploads and downloads |
-//! | `engine` | the seam to the browser engines; `chromium` is behind it |
+//! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `cdp` | the agent's own DevTools connection |
 //! | `process`, `output`, `freeze`, `oom`, `display`, `shim` | the container's processes |
 
@@ -26,6 +26,7 @@ mod display;
 mod engine;
 mod error;
 mod files;
+mod firefox;
 mod frames;
 mod freeze;
 mod oom;
@@ -36,6 +37,7 @@ mod settings;
 mod shim;
 mod tunnel;
 mod upstream;
+mod webkit;
 mod worker;
 
 use std::io;

@@ -6,10 +6,11 @@ use crate::claim::Size;
 use crate::error::ApiError;
 
 /// Body of `POST /launch`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Launch {
     /// Page to open in the first tab.
+    #[serde(default)]
     pub(crate) url: Option<String>,
     /// What pages are to see; see [`Settings`].
     #[serde(default)]
