@@ -19,12 +19,13 @@
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`relay`]     | websockets between a client and its browser |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
+//! | [`task`]      | recorded runs and extractions, carried out in sessions |
 //! | [`http`]      | the routes; nothing depends on it |
 //! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`control`]   | the operator's socket, for the command line |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
+//! Dependencies go one way: `http -> task -> {relay, webdriver} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
 //! `error`, `drain` and `store` may be used by all.
 //!
 //! # The paths
@@ -55,6 +56,7 @@ pub mod relay;
 pub mod runtime;
 pub mod session;
 pub mod store;
+pub mod task;
 pub mod telemetry;
 pub mod tls;
 pub mod webdriver;

@@ -1,0 +1,8 @@
+//! Tasks: recorded runs and extractions, carried out in sessions like any client's.
+//!
+//! `work` is what a task is to do and what comes of it; `recording`, `step`, `selector`, `template` and `schema` read it;
+//! `execute` carries it out on a `browser`; `steps` and `extract` are what it does there; `page` is its hand in the page.
+
+pub mod browser;
+pub mod execute;
+pub mod work;
