@@ -124,11 +124,20 @@ impl fmt::Display for PoolKey {
 /// # Panics
 /// When the operating system has no randomness to give: nothing secure could follow.
 #[must_use]
-#[expect(clippy::expect_used, reason = "without randomness no id or key may be made")]
 pub fn random_text<const LEN: usize>() -> String {
+    URL_SAFE_NO_PAD.encode(random_bytes::<LEN>())
+}
+
+/// `LEN` bytes from the operating system's generator.
+///
+/// # Panics
+/// When the operating system has no randomness to give: nothing secure could follow.
+#[must_use]
+#[expect(clippy::expect_used, reason = "without randomness no id or key may be made")]
+pub fn random_bytes<const LEN: usize>() -> [u8; LEN] {
     let mut bytes = [0u8; LEN];
     getrandom::fill(&mut bytes).expect("the operating system's random generator works");
-    URL_SAFE_NO_PAD.encode(bytes)
+    bytes
 }
 
 macro_rules! id {
