@@ -140,6 +140,20 @@ pub fn random_bytes<const LEN: usize>() -> [u8; LEN] {
     bytes
 }
 
+/// A name as one segment of a path.
+#[must_use]
+pub fn escape(name: &str) -> String {
+    let mut path = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    path
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal, $bytes:literal) => {
         $(#[$doc])*
@@ -200,6 +214,12 @@ mod tests {
         }
         assert_eq!("opera".parse::<Engine>(), Err(()));
         assert_eq!("headless".parse(), Ok(Mode::Headless));
+    }
+
+    #[test]
+    fn a_name_stays_one_segment() {
+        assert_eq!(escape("a b/../c.txt"), "a%20b%2F..%2Fc.txt");
+        assert_eq!(escape("é"), "%C3%A9");
     }
 
     #[test]

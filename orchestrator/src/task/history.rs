@@ -111,16 +111,6 @@ impl History {
         self.ledgers.get(owner).map_or((Vec::new(), 0), |ledger| ledger.page(query))
     }
 
-    /// The oldest tasks of `owner`, oldest first, each with whether it has ended.
-    pub(super) fn oldest<'a>(&'a self, owner: &KeyId) -> impl Iterator<Item = (TaskId, bool)> + 'a {
-        self.ledgers.get(owner).into_iter().flat_map(Ledger::oldest)
-    }
-
-    /// Every key that has tasks, and how many it has.
-    pub(super) fn owners(&self) -> impl Iterator<Item = (&KeyId, usize)> {
-        self.ledgers.iter().map(|(owner, ledger)| (owner, ledger.len()))
-    }
-
     fn ledger(&mut self, owner: &KeyId) -> &mut Ledger {
         // Looked up twice, so that a key is cloned for a new ledger only.
         if !self.ledgers.contains_key(owner) {

@@ -29,7 +29,7 @@ struct Block {
 
 impl Columns {
     pub(super) fn push(&mut self, id: u128, length: u32, cell: Cell) -> Row {
-        if self.end as usize % BLOCK == 0 {
+        if (self.end as usize).is_multiple_of(BLOCK) {
             self.blocks.push_back(Block::default());
         }
         if let Some(block) = self.blocks.back_mut() {

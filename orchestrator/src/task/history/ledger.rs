@@ -159,7 +159,7 @@ impl Ledger {
         let before = timed(&self.columns, row);
         self.columns.set(row, length, cell);
         let after = timed(&self.columns, row);
-        let mut write = |counted: &mut Counted, place: usize| {
+        let write = |counted: &mut Counted, place: usize| {
             counted.tally.change(place, old, cell);
             if before != after {
                 before.into_iter().for_each(|timed| counted.lengths.remove(timed));
@@ -196,20 +196,8 @@ impl Ledger {
         before - self.count
     }
 
-    pub(super) const fn len(&self) -> usize {
-        self.count
-    }
-
     pub(super) const fn is_empty(&self) -> bool {
         self.count == 0
-    }
-
-    /// Oldest first, each with whether it has ended.
-    pub(super) fn oldest(&self) -> impl Iterator<Item = (TaskId, bool)> + '_ {
-        (self.columns.first()..self.columns.end()).filter_map(|row| {
-            let status = self.columns.cell(row).status()?;
-            Some((TaskId::from_number(self.columns.id(row)), status.is_end()))
-        })
     }
 
     pub(super) fn page(&self, query: &TaskQuery) -> (Vec<TaskId>, u64) {
