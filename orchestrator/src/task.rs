@@ -1,8 +1,9 @@
 //! Tasks: recorded runs and extractions, carried out in sessions like any client's, and their history.
 //!
 //! What a task does: `work` is what it is to do and what comes of it; `recording`, `step`, `selector`, `template` and
-//! `schema` read it; `execute` carries it out on a `browser`; `steps` and `extract` are what it does there; `page` is its
-//! hand in the page.
+//! `schema` read it, and say by `fields` what is wrong. `execute` carries it out on a `browser`: it sets a `stage` on which
+//! `steps` and `extract` act, by the hand that is `page` and with the `patience` that pages need. A `fault` becomes a
+//! failure there.
 //!
 //! What is around it: `order` is what a client asks for; `table` accepts, finds, lists and ends tasks; `live` is one that
 //! has not ended; `perform` carries one piece of work out in a session, `fleet` many; `keep` and `files` put tasks on the
@@ -11,6 +12,9 @@
 
 pub mod browser;
 pub mod execute;
+mod extract;
+mod fault;
+mod fields;
 mod files;
 mod fleet;
 mod history;
@@ -18,13 +22,22 @@ mod id;
 mod keep;
 mod live;
 mod order;
+mod page;
+mod patience;
 mod perform;
 mod query;
 mod record;
+mod recording;
 mod recover;
 mod retention;
+mod schema;
 mod seal;
+mod selector;
+mod stage;
+mod step;
+mod steps;
 mod table;
+mod template;
 mod view;
 pub mod work;
 

@@ -1,0 +1,79 @@
+//! What goes wrong in a task, on its way to becoming a failure.
+
+use fantoccini::error::{CmdError, ErrorStatus};
+
+use super::work::FailureCode;
+
+/// Something went wrong; whether that is the end is for the step to say.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    /// For programs.
+    pub(crate) code: FailureCode,
+    /// For people. May hold secrets until it becomes a failure.
+    pub(crate) message: String,
+    /// Whether a moment later it may be otherwise.
+    pub(crate) is_passing: bool,
+}
+
+/// Browsers' words are cut here, in characters.
+const WORDS: usize = 600;
+
+impl Fault {
+    /// A lasting fault.
+    pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), is_passing: false }
+    }
+
+    /// A fault that a moment later may be none.
+    pub(crate) fn passing(code: FailureCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), is_passing: true }
+    }
+
+    /// A fault of the way to the browser, not of page or recording. The cause goes to the log.
+    pub(crate) fn internal(cause: &dyn std::error::Error) -> Self {
+        tracing::debug!(%cause, "a task's browser cannot be spoken to");
+        Self::new(FailureCode::DriverError, "the browser's driver cannot be spoken to")
+    }
+
+    /// The same fault with words in front.
+    pub(crate) fn about(mut self, what: &str) -> Self {
+        self.message = if self.message.is_empty() { what.to_owned() } else { format!("{what}: {}", self.message) };
+        self
+    }
+}
+
+impl From<CmdError> for Fault {
+    fn from(error: CmdError) -> Self {
+        let CmdError::Standard(error) = error else {
+            return Self::internal(&error);
+        };
+        let words = error.message.lines().next().unwrap_or_default();
+        let words: String = words.strip_prefix("javascript error: ").unwrap_or(words).chars().take(WORDS).collect();
+        let (code, is_passing) = match error.error {
+            ErrorStatus::InvalidSessionId => (FailureCode::BrowserDied, false),
+            ErrorStatus::Timeout | ErrorStatus::ScriptTimeout => (FailureCode::Timeout, true),
+            // A page that leaves takes the scripts that run in it along.
+            ErrorStatus::JavascriptError => (FailureCode::ScriptError, true),
+            ErrorStatus::InvalidSelector => (FailureCode::InvalidSelector, false),
+            ErrorStatus::ElementNotInteractable
+            | ErrorStatus::ElementClickIntercepted
+            | ErrorStatus::InvalidElementState
+            | ErrorStatus::MoveTargetOutOfBounds => (FailureCode::NotReady, true),
+            ErrorStatus::NoSuchElement
+            | ErrorStatus::StaleElementReference
+            | ErrorStatus::DetachedShadowRoot
+            | ErrorStatus::NoSuchShadowRoot
+            | ErrorStatus::NoSuchFrame
+            | ErrorStatus::NoSuchWindow => (FailureCode::NoMatch, true),
+            ErrorStatus::InsecureCertificate => (FailureCode::NavigationFailed, false),
+            ErrorStatus::UnknownCommand
+            | ErrorStatus::UnknownMethod
+            | ErrorStatus::UnknownPath
+            | ErrorStatus::UnsupportedOperation => (FailureCode::NotSupported, false),
+            // Drivers say so, among other things, when a page leaves in mid-command.
+            ErrorStatus::UnknownError | ErrorStatus::UnexpectedAlertOpen => (FailureCode::DriverError, true),
+            _ => (FailureCode::DriverError, false),
+        };
+        Self { code, message: words, is_passing }
+    }
+}

@@ -1,0 +1,459 @@
+//! What an extraction reads: fields by name, with a type and a selector each.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jsonschema::{PatternOptions, Validator};
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::fields::{join, read, wrong};
+use super::selector::Selectors;
+use super::template;
+use crate::error::Error;
+
+/// Fields in fields in fields: enough for people.
+const MAX_DEPTH: usize = 10;
+
+/// No schema has more fields.
+const MAX_FIELDS: usize = 500;
+
+/// Memory of one compiled regular expression, in bytes.
+const REGEX_SIZE: usize = 1 << 20;
+
+/// The members that [`parse`] reads.
+pub(crate) const MEMBERS: [&str; 4] = ["schema", "rows", "builtins", "validate"];
+
+/// What to read from a page.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The elements of which each gives one result; the page itself gives one when there is none.
+    pub(crate) rows: Option<Selectors>,
+    /// What each result has.
+    pub(crate) fields: Vec<(String, Field)>,
+    /// What each result must be.
+    pub(crate) validate: Option<Check>,
+}
+
+/// A compiled JSON Schema.
+#[derive(Clone)]
+pub(crate) struct Check {
+    /// Tells what is wrong.
+    pub(crate) validator: Arc<Validator>,
+    /// Whether it describes the list of all results, not each of them.
+    pub(crate) whole: bool,
+}
+
+impl fmt::Debug for Check {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Check").field("whole", &self.whole).finish_non_exhaustive()
+    }
+}
+
+/// One field.
+#[derive(Debug, Clone)]
+pub(crate) struct Field {
+    /// Where it is; where its parent is when there is none.
+    pub(crate) selectors: Option<Selectors>,
+    /// What it is.
+    pub(crate) shape: Shape,
+    /// Whether it is a failure that there is none.
+    pub(crate) required: bool,
+    /// What stands for it when there is none.
+    pub(crate) default: Value,
+}
+
+/// What a field is.
+#[derive(Debug, Clone)]
+pub(crate) enum Shape {
+    /// One value, read and turned into its type.
+    Value(Source, Convert),
+    /// One value for each element.
+    List(Box<Field>),
+    /// The rows of a table; by the names in its head, or as lists.
+    Table { by_name: bool },
+    /// An object with fields of its own.
+    Nested(Vec<(String, Field)>),
+    /// What every page has.
+    Builtin(Builtin),
+}
+
+/// What is read of an element.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "from", rename_all = "lowercase")]
+pub(crate) enum Source {
+    /// Its text.
+    Text,
+    /// Its state, if it can be checked, else its text.
+    State,
+    /// Its moment, if it has one, else its text.
+    Moment,
+    /// Its markup.
+    Html {
+        /// Without the element's own tags.
+        inner: bool,
+    },
+    /// An attribute; an address is made whole.
+    Attribute {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What is made of what was read.
+#[derive(Debug, Clone)]
+pub(crate) enum Convert {
+    /// Nothing.
+    Keep,
+    /// A number.
+    Number {
+        /// What stands before its fraction; found out when it is not said.
+        decimal: Option<char>,
+    },
+    /// True or false.
+    Boolean {
+        /// What a true text matches.
+        pattern: Option<Regex>,
+    },
+    /// A day, or a moment, in the form of ISO 8601.
+    Date {
+        /// As in `strptime`; the common forms when there is none.
+        format: Option<String>,
+    },
+    /// What a regular expression finds.
+    Regex {
+        /// The expression; `None` while its template is not filled.
+        pattern: Option<Regex>,
+        /// Which group.
+        group: Group,
+        /// Every match, not the first alone.
+        all: bool,
+    },
+}
+
+/// A group of a regular expression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// The first group there is, else the whole match.
+    First,
+    /// By its number.
+    Number(usize),
+    /// By its name.
+    Name(String),
+}
+
+/// What every page has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Builtin {
+    /// The objects in its JSON-LD.
+    JsonLd,
+    /// Its Open Graph properties.
+    OpenGraph,
+    /// Title, language, address, and what its meta elements say.
+    Meta,
+    /// Its links.
+    Links,
+    /// Its tables.
+    Tables,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanWire {
+    schema: Option<Map<String, Value>>,
+    rows: Option<Value>,
+    builtins: Option<Vec<Builtin>>,
+    validate: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FieldWire {
+    selector: Option<Value>,
+    selectors: Option<Value>,
+    xpath: Option<String>,
+    r#type: Option<String>,
+    attribute: Option<String>,
+    #[serde(default)]
+    required: bool,
+    #[serde(default)]
+    default: Value,
+    #[serde(default)]
+    inner: bool,
+    decimal: Option<char>,
+    format: Option<String>,
+    pattern: Option<String>,
+    group: Option<Value>,
+    #[serde(default)]
+    all: bool,
+    item: Option<Value>,
+    headers: Option<bool>,
+    fields: Option<Map<String, Value>>,
+}
+
+/// Reads what to extract: an object with [`MEMBERS`] alone.
+///
+/// # Errors
+/// `InvalidField`, `UnknownField`.
+pub(crate) fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
+    let wire: PlanWire = read(at, value)?;
+    let mut count = 0;
+    let mut fields = object(&join(at, "schema"), &wire.schema.unwrap_or_default(), 0, &mut count)?;
+    for builtin in wire.builtins.unwrap_or_default() {
+        let name = json!(builtin).as_str().unwrap_or_default().to_owned();
+        fields.push((
+            name,
+            Field { selectors: None, shape: Shape::Builtin(builtin), required: false, default: Value::Null },
+        ));
+    }
+    if fields.is_empty() {
+        return Err(wrong(&join(at, "schema"), "must name at least one field, unless there are `builtins`"));
+    }
+    let rows = wire.rows.map(|rows| Selectors::parse(&join(at, "rows"), &rows)).transpose()?;
+    let validate = wire.validate.map(|schema| check(&join(at, "validate"), &schema)).transpose()?;
+    Ok(Plan { rows, fields, validate })
+}
+
+fn object(
+    at: &str,
+    members: &Map<String, Value>,
+    depth: usize,
+    count: &mut usize,
+) -> Result<Vec<(String, Field)>, Error> {
+    members.iter().map(|(name, value)| Ok((name.clone(), field(&join(at, name), value, depth, count)?))).collect()
+}
+
+/// Reads a field: an object, or the selector of a text.
+fn field(at: &str, value: &Value, depth: usize, count: &mut usize) -> Result<Field, Error> {
+    *count += 1;
+    if *count > MAX_FIELDS {
+        return Err(wrong(at, &format!("is one field too many: {MAX_FIELDS} are the most")));
+    }
+    if depth >= MAX_DEPTH {
+        return Err(wrong(at, &format!("lies within more than {MAX_DEPTH} fields")));
+    }
+    if let Value::String(_) = value {
+        let selectors = Some(Selectors::parse(at, value)?);
+        return Ok(Field { selectors, shape: text(), required: false, default: Value::Null });
+    }
+    let wire: FieldWire = read(at, value)?;
+    let selectors = match (&wire.selector, &wire.selectors, &wire.xpath) {
+        (None, None, None) => None,
+        (Some(one), None, None) => Some(Selectors::parse(&join(at, "selector"), one)?),
+        (None, Some(list), None) => Some(Selectors::parse_list(&join(at, "selectors"), list)?),
+        (None, None, Some(xpath)) => Some(Selectors::parse(&join(at, "xpath"), &json!(format!("xpath/{xpath}")))?),
+        _ => return Err(wrong(at, "may have one of `selector`, `selectors` and `xpath`")),
+    };
+    let kind = match (wire.r#type.as_deref(), &wire.attribute) {
+        (Some(kind), _) => kind,
+        (None, Some(_)) => "attribute",
+        (None, None) => "text",
+    };
+    only_where_it_means_something(at, kind, value)?;
+    let shape = shape(at, kind, &wire, selectors.is_some(), depth, count)?;
+    Ok(Field { selectors, shape, required: wire.required, default: wire.default })
+}
+
+fn shape(
+    at: &str,
+    kind: &str,
+    wire: &FieldWire,
+    has_selector: bool,
+    depth: usize,
+    count: &mut usize,
+) -> Result<Shape, Error> {
+    let source = |usual: Source| wire.attribute.clone().map_or(usual, |name| Source::Attribute { name });
+    let fields = |count: &mut usize| {
+        let field = join(at, "fields");
+        let members = wire.fields.as_ref().filter(|members| !members.is_empty());
+        object(&field, members.ok_or_else(|| wrong(&field, "must name at least one field"))?, depth + 1, count)
+    };
+    if matches!(kind, "list" | "nested_list") && !has_selector {
+        return Err(wrong(at, &format!("needs a `selector`: a {kind} has an entry for each element that it matches")));
+    }
+    let of_item = |shape| Box::new(Field { selectors: None, shape, required: false, default: Value::Null });
+    Ok(match kind {
+        "text" => Shape::Value(source(Source::Text), Convert::Keep),
+        "html" => Shape::Value(Source::Html { inner: wire.inner }, Convert::Keep),
+        "attribute" => match &wire.attribute {
+            Some(name) => Shape::Value(Source::Attribute { name: name.clone() }, Convert::Keep),
+            None => return Err(wrong(&join(at, "attribute"), "is missing: it names the attribute to read")),
+        },
+        "number" => {
+            if wire.decimal.is_some_and(|mark| !matches!(mark, '.' | ',')) {
+                return Err(wrong(&join(at, "decimal"), "must be `.` or `,`"));
+            }
+            Shape::Value(source(Source::Text), Convert::Number { decimal: wire.decimal })
+        }
+        "boolean" => {
+            let pattern = wire.pattern.as_deref().map(|pattern| regex(&join(at, "pattern"), pattern)).transpose()?;
+            Shape::Value(source(Source::State), Convert::Boolean { pattern: pattern.flatten() })
+        }
+        "date" => Shape::Value(source(Source::Moment), Convert::Date { format: wire.format.clone() }),
+        "regex" => Shape::Value(source(Source::Text), finder(at, wire)?),
+        "list" => match &wire.item {
+            None => Shape::List(of_item(Shape::Value(source(Source::Text), Convert::Keep))),
+            Some(Value::String(kind)) => {
+                Shape::List(Box::new(field(&join(at, "item"), &json!({"type": kind}), depth + 1, count)?))
+            }
+            Some(item) => Shape::List(Box::new(field(&join(at, "item"), item, depth + 1, count)?)),
+        },
+        "table" => Shape::Table { by_name: wire.headers.unwrap_or(true) },
+        "nested" => Shape::Nested(fields(count)?),
+        "nested_list" => Shape::List(of_item(Shape::Nested(fields(count)?))),
+        "json_ld" => Shape::Builtin(Builtin::JsonLd),
+        "open_graph" => Shape::Builtin(Builtin::OpenGraph),
+        "meta" => Shape::Builtin(Builtin::Meta),
+        "links" => Shape::Builtin(Builtin::Links),
+        "tables" => Shape::Builtin(Builtin::Tables),
+        _ => {
+            let message = "is no type: text, html, attribute, number, boolean, date, list, table, nested, nested_list, \
+                regex, json_ld, open_graph, meta, links or tables";
+            return Err(Error::field(join(at, "type"), format!("`{kind}` {message}")));
+        }
+    })
+}
+
+/// A member that changes nothing is a mistake that nobody would find.
+fn only_where_it_means_something(at: &str, kind: &str, value: &Value) -> Result<(), Error> {
+    const OWNERS: [(&str, &[&str]); 10] = [
+        ("attribute", &["text", "attribute", "number", "boolean", "date", "list", "regex"]),
+        ("inner", &["html"]),
+        ("decimal", &["number"]),
+        ("format", &["date"]),
+        ("pattern", &["boolean", "regex"]),
+        ("group", &["regex"]),
+        ("all", &["regex"]),
+        ("item", &["list"]),
+        ("headers", &["table"]),
+        ("fields", &["nested", "nested_list"]),
+    ];
+    let stray = OWNERS.iter().find(|(member, owners)| value.get(member).is_some() && !owners.contains(&kind));
+    match stray {
+        None => Ok(()),
+        Some((member, owners)) => {
+            let message = format!("means nothing for `{kind}`, only for {}", owners.join(", "));
+            Err(wrong(&join(at, member), &message))
+        }
+    }
+}
+
+fn text() -> Shape {
+    Shape::Value(Source::Text, Convert::Keep)
+}
+
+fn finder(at: &str, wire: &FieldWire) -> Result<Convert, Error> {
+    let field = join(at, "pattern");
+    let pattern = wire.pattern.as_deref().ok_or_else(|| wrong(&field, "is missing: it is the expression to find"))?;
+    let pattern = regex(&field, pattern)?;
+    let group = match &wire.group {
+        None => Group::First,
+        Some(Value::String(name)) => Group::Name(name.clone()),
+        Some(number) => match number.as_u64().and_then(|number| usize::try_from(number).ok()) {
+            Some(number) => Group::Number(number),
+            None => return Err(wrong(&join(at, "group"), "must be a group's number or name")),
+        },
+    };
+    if let Some(pattern) = &pattern {
+        let known = match &group {
+            Group::First => true,
+            Group::Number(number) => *number < pattern.captures_len(),
+            Group::Name(name) => pattern.capture_names().flatten().any(|known| known == name),
+        };
+        if !known {
+            return Err(wrong(&join(at, "group"), "is not in `pattern`"));
+        }
+    }
+    Ok(Convert::Regex { pattern, group, all: wire.all })
+}
+
+/// Compiles a regular expression of a kind that is searched in linear time; `None` while its template is not filled.
+///
+/// # Errors
+/// `InvalidField`, also when it would take too much memory.
+pub(crate) fn regex(field: &str, pattern: &str) -> Result<Option<Regex>, Error> {
+    if template::is_open(pattern) {
+        return Ok(None);
+    }
+    let built = RegexBuilder::new(pattern).size_limit(REGEX_SIZE).dfa_size_limit(REGEX_SIZE).nest_limit(50).build();
+    built.map(Some).map_err(|error| {
+        let reason = match error {
+            regex::Error::CompiledTooBig(_) => "takes too much memory: make it shorter".to_owned(),
+            other => format!("cannot be read: {}", other.to_string().lines().last().unwrap_or_default()),
+        };
+        wrong(field, &reason)
+    })
+}
+
+fn check(field: &str, schema: &Value) -> Result<Check, Error> {
+    if !schema.is_object() {
+        return Err(wrong(field, "must be a JSON Schema: an object"));
+    }
+    let patterns = PatternOptions::regex().size_limit(REGEX_SIZE).dfa_size_limit(REGEX_SIZE);
+    let validator = jsonschema::options().with_pattern_options(patterns).should_validate_formats(true).build(schema);
+    let validator = validator
+        .map_err(|error| wrong(field, &format!("is no JSON Schema: {error} (at `{}`)", error.instance_path())))?;
+    Ok(Check { validator: Arc::new(validator), whole: schema["type"] == "array" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field_of(plan: Value) -> String {
+        parse("", &plan).unwrap_err().named_field().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (schema, field) in [
+            (json!({}), "schema"),
+            (json!({"a": 1}), "schema.a"),
+            (json!({"a": ""}), "schema.a"),
+            (json!({"a": {"selector": "h1", "xpath": "//h1"}}), "schema.a"),
+            (json!({"a": {"selector": "h1", "type": "picture"}}), "schema.a.type"),
+            (json!({"a": {"selector": "h1", "typ": "text"}}), "schema.a.typ"),
+            (json!({"a": {"selector": "h1", "type": "attribute"}}), "schema.a.attribute"),
+            (json!({"a": {"selector": "h1", "type": "number", "decimal": ";"}}), "schema.a.decimal"),
+            (json!({"a": {"selector": "h1", "decimal": "."}}), "schema.a.decimal"),
+            (json!({"a": {"type": "list"}}), "schema.a"),
+            (json!({"a": {"type": "list", "selector": "li", "item": {"type": "x"}}}), "schema.a.item.type"),
+            (json!({"a": {"type": "list", "selector": "li", "item": "x"}}), "schema.a.item.type"),
+            (json!({"a": {"type": "nested_list", "selector": "li"}}), "schema.a.fields"),
+            (json!({"a": {"type": "nested", "fields": {"b": {"type": "regex"}}}}), "schema.a.fields.b.pattern"),
+            (json!({"a": {"type": "regex", "pattern": "(a"}}), "schema.a.pattern"),
+            (json!({"a": {"type": "regex", "pattern": "(a{900}){900}"}}), "schema.a.pattern"),
+            (json!({"a": {"type": "regex", "pattern": "a", "group": 1}}), "schema.a.group"),
+            (json!({"a": {"type": "regex", "pattern": "(?<x>a)", "group": "y"}}), "schema.a.group"),
+        ] {
+            assert_eq!(field_of(json!({"schema": schema.clone()})), field, "{schema}");
+        }
+        assert_eq!(field_of(json!({"builtins": ["weather"]})), "builtins[0]");
+        assert_eq!(field_of(json!({"schema": {"a": "h1"}, "rows": 1})), "rows");
+        assert_eq!(field_of(json!({"schema": {"a": "h1"}, "validate": {"type": "nonsense"}})), "validate");
+        assert_eq!(field_of(json!({"schema": {"a": "h1"}, "validate": {"$ref": "http://other/schema"}})), "validate");
+        assert_eq!(field_of(json!({"schema": {"a": "h1"}, "validate": {"$ref": "file:///etc/passwd"}})), "validate");
+    }
+
+    #[test]
+    fn the_short_forms_mean_the_long_ones() {
+        let plan = parse("", &json!({"schema": {"a": "h1", "b": {"selector": "a", "attribute": "href"}}})).unwrap();
+        assert!(matches!(plan.fields[0].1.shape, Shape::Value(Source::Text, Convert::Keep)));
+        let Shape::Value(Source::Attribute { name }, Convert::Keep) = &plan.fields[1].1.shape else { panic!("text") };
+        assert_eq!(name, "href");
+        assert_eq!(parse("", &json!({"builtins": ["json_ld", "meta"]})).unwrap().fields[1].0, "meta");
+    }
+
+    #[test]
+    fn fields_within_fields_have_a_floor() {
+        let mut field = json!("h1");
+        for _ in 0..20 {
+            field = json!({"type": "nested", "fields": {"a": field}});
+        }
+        assert!(parse("", &json!({"schema": {"a": field}})).is_err());
+        let many: Map<String, Value> = (0..600).map(|number| (number.to_string(), json!("h1"))).collect();
+        assert!(parse("", &json!({"schema": many})).is_err());
+    }
+}

@@ -1,0 +1,342 @@
+//! Custom steps under the prefix `lam:`: what a task does that nobody records.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::super::fields::{join, read, wrong};
+use super::super::schema::{self, Plan};
+use super::super::selector::Selectors;
+use super::super::template;
+use super::{Step, parse_list};
+use crate::error::Error;
+
+/// Steps within steps within steps: enough for people.
+const MAX_DEPTH: usize = 8;
+
+/// The longest pause, in milliseconds.
+const MAX_SLEEP: f64 = 600_000.0;
+
+/// A custom step.
+#[derive(Debug, Clone)]
+pub(crate) enum Custom {
+    /// Reads from the page into the output.
+    Extract {
+        /// What.
+        plan: Box<Plan>,
+        /// The member of the output object that holds the result; the result itself when there is none.
+        member: Option<String>,
+    },
+    /// Takes a picture.
+    Screenshot(Picture),
+    /// Prints the page.
+    Pdf(Paper),
+    /// Fails unless a text is there.
+    AssertText {
+        /// Where; anywhere in the page when there is none.
+        selectors: Option<Selectors>,
+        /// What.
+        assertion: Assertion,
+    },
+    /// Plays other steps if an element is there.
+    IfExists {
+        /// Which.
+        selectors: Selectors,
+        /// When it is there.
+        then: Vec<Step>,
+        /// When it is not.
+        otherwise: Vec<Step>,
+    },
+    /// Gives files to a file input.
+    Upload {
+        /// Which.
+        selectors: Selectors,
+        /// What.
+        files: Vec<File>,
+    },
+    /// Waits.
+    Sleep(Duration),
+}
+
+/// A picture to take.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Picture {
+    /// The artifact's name, without its ending.
+    pub(crate) name: Option<String>,
+    /// Whether to take all of the page, not only what is in view.
+    pub(crate) full_page: bool,
+    /// The element to take, if not the page.
+    pub(crate) selectors: Option<Selectors>,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Paper {
+    /// The artifact's name, without its ending.
+    pub(crate) name: Option<String>,
+    /// Whether the sheets lie on their side.
+    #[serde(default)]
+    pub(crate) landscape: bool,
+    /// Whether backgrounds are printed.
+    #[serde(default)]
+    pub(crate) background: bool,
+    /// How large, 1 being as large as it is.
+    pub(crate) scale: Option<f64>,
+    /// Width of a sheet, in centimetres.
+    pub(crate) width: Option<f64>,
+    /// Height of a sheet, in centimetres.
+    pub(crate) height: Option<f64>,
+    /// All four margins, in centimetres.
+    pub(crate) margin: Option<f64>,
+}
+
+/// What a text must be.
+#[derive(Debug, Clone)]
+pub(crate) enum Assertion {
+    /// It holds this.
+    Contains(String),
+    /// It is this.
+    Equals(String),
+    /// It matches this; `None` while the template is not filled.
+    Matches(Option<Regex>),
+}
+
+/// A file for a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct File {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its content.
+    pub(crate) bytes: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PictureWire {
+    name: Option<String>,
+    #[serde(default)]
+    full_page: bool,
+    selectors: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AssertWire {
+    selectors: Option<Value>,
+    text: Option<String>,
+    equals: Option<String>,
+    matches: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IfExistsWire {
+    selectors: Value,
+    steps: Value,
+    r#else: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UploadWire {
+    selectors: Value,
+    files: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileWire {
+    name: String,
+    text: Option<String>,
+    base64: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SleepWire {
+    ms: f64,
+}
+
+impl Custom {
+    /// Reads the custom step at path `at`, which lies within `depth` others.
+    pub(super) fn parse(at: &str, value: &Value, depth: usize) -> Result<Self, Error> {
+        let field = join(at, "name");
+        let name = value["name"].as_str().ok_or_else(|| wrong(&field, "must name the custom step"))?;
+        let at = join(at, "parameters");
+        let none = Value::Object(serde_json::Map::new());
+        let parameters = value.get("parameters").filter(|value| !value.is_null()).unwrap_or(&none);
+        let selectors = |value: &Value| Selectors::parse(&join(&at, "selectors"), value);
+        Ok(match name {
+            "lam:extract" => {
+                let mut plan = parameters.clone();
+                let member = plan.as_object_mut().and_then(|members| members.remove("as"));
+                let member = match member {
+                    None => None,
+                    Some(Value::String(member)) => Some(member),
+                    Some(_) => return Err(wrong(&join(&at, "as"), "must be a string")),
+                };
+                Self::Extract { plan: Box::new(schema::parse(&at, &plan)?), member }
+            }
+            "lam:screenshot" => {
+                let wire: PictureWire = read(&at, parameters)?;
+                let selectors = wire.selectors.as_ref().map(selectors).transpose()?;
+                let name = wire.name.map(|name| artifact(&join(&at, "name"), name)).transpose()?;
+                Self::Screenshot(Picture { name, full_page: wire.full_page, selectors })
+            }
+            "lam:pdf" => Self::Pdf(paper(&at, parameters)?),
+            "lam:assertText" => {
+                let wire: AssertWire = read(&at, parameters)?;
+                let selectors = wire.selectors.as_ref().map(selectors).transpose()?;
+                Self::AssertText { selectors, assertion: assertion(&at, wire)? }
+            }
+            "lam:ifExists" => {
+                if depth >= MAX_DEPTH {
+                    return Err(wrong(&field, &format!("lies within more than {MAX_DEPTH} others")));
+                }
+                let wire: IfExistsWire = read(&at, parameters)?;
+                let otherwise = wire.r#else.map(|steps| parse_list(&join(&at, "else"), &steps, depth + 1));
+                Self::IfExists {
+                    selectors: selectors(&wire.selectors)?,
+                    then: parse_list(&join(&at, "steps"), &wire.steps, depth + 1)?,
+                    otherwise: otherwise.transpose()?.unwrap_or_default(),
+                }
+            }
+            "lam:upload" => {
+                let wire: UploadWire = read(&at, parameters)?;
+                let files = wire.files.iter().enumerate();
+                let files: Vec<File> =
+                    files.map(|(index, one)| file(&format!("{at}.files[{index}]"), one)).collect::<Result<_, _>>()?;
+                if files.is_empty() {
+                    return Err(wrong(&join(&at, "files"), "has no file"));
+                }
+                Self::Upload { selectors: selectors(&wire.selectors)?, files }
+            }
+            "lam:sleep" => {
+                let wire: SleepWire = read(&at, parameters)?;
+                if !(0.0..=MAX_SLEEP).contains(&wire.ms) {
+                    return Err(wrong(&join(&at, "ms"), "must be from 0 to 600000 milliseconds"));
+                }
+                Self::Sleep(Duration::from_secs_f64(wire.ms / 1000.0))
+            }
+            _ => {
+                let message = "is no custom step: lam:extract, lam:screenshot, lam:pdf, lam:assertText, lam:ifExists, \
+                    lam:upload or lam:sleep";
+                return Err(Error::field(field, format!("`{name}` {message}")));
+            }
+        })
+    }
+}
+
+fn paper(at: &str, parameters: &Value) -> Result<Paper, Error> {
+    let mut paper: Paper = read(at, parameters)?;
+    paper.name = paper.name.map(|name| artifact(&join(at, "name"), name)).transpose()?;
+    for (name, value, range) in [
+        ("scale", paper.scale, 0.1..=2.0),
+        ("width", paper.width, 2.54..=500.0),
+        ("height", paper.height, 2.54..=500.0),
+        ("margin", paper.margin, 0.0..=50.0),
+    ] {
+        if value.is_some_and(|value| !range.contains(&value)) {
+            let message = format!("must be from {} to {}", range.start(), range.end());
+            return Err(wrong(&join(at, name), &message));
+        }
+    }
+    Ok(paper)
+}
+
+fn assertion(at: &str, wire: AssertWire) -> Result<Assertion, Error> {
+    match (wire.text, wire.equals, wire.matches) {
+        (Some(text), None, None) => Ok(Assertion::Contains(text)),
+        (None, Some(text), None) => Ok(Assertion::Equals(text)),
+        (None, None, Some(pattern)) => Ok(Assertion::Matches(schema::regex(&join(at, "matches"), &pattern)?)),
+        _ => Err(wrong(at, "must have one of `text`, `equals` and `matches`")),
+    }
+}
+
+fn file(at: &str, value: &Value) -> Result<File, Error> {
+    let wire: FileWire = read(at, value)?;
+    let name = artifact(&join(at, "name"), wire.name)?;
+    let bytes = match (wire.text, wire.base64) {
+        (Some(text), None) => text.into_bytes(),
+        (None, Some(text)) if template::is_open(&text) => Vec::new(),
+        (None, Some(text)) => {
+            let field = join(at, "base64");
+            STANDARD.decode(text).map_err(|error| wrong(&field, &format!("is not base64: {error}")))?
+        }
+        _ => return Err(wrong(at, "must have one of `text` and `base64`")),
+    };
+    Ok(File { name, bytes })
+}
+
+/// A name that is one component of a path.
+fn artifact(field: &str, name: String) -> Result<String, Error> {
+    let plain = !name.is_empty()
+        && name.len() <= 200
+        && !name.starts_with('.')
+        && !name.chars().any(|character| character.is_control() || matches!(character, '/' | '\\'));
+    if plain { Ok(name) } else { Err(wrong(field, "must be a file name: 1 to 200 bytes, no slash, no dot in front")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(name: &str, parameters: Value) -> Result<Custom, Error> {
+        Custom::parse("s", &json!({"type": "customStep", "name": name, "parameters": parameters}), 0)
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (name, parameters, field) in [
+            ("other:thing", json!({}), "s.name"),
+            ("lam:dance", json!({}), "s.name"),
+            ("lam:sleep", json!({}), "s.parameters"),
+            ("lam:sleep", json!({"ms": -1}), "s.parameters.ms"),
+            ("lam:sleep", json!({"ms": 1, "s": 1}), "s.parameters.s"),
+            ("lam:assertText", json!({}), "s.parameters"),
+            ("lam:assertText", json!({"text": "a", "equals": "b"}), "s.parameters"),
+            ("lam:assertText", json!({"matches": "("}), "s.parameters.matches"),
+            ("lam:screenshot", json!({"name": "../x"}), "s.parameters.name"),
+            ("lam:screenshot", json!({"fullpage": true}), "s.parameters.fullpage"),
+            ("lam:pdf", json!({"scale": 3}), "s.parameters.scale"),
+            ("lam:upload", json!({"selectors": "#f", "files": []}), "s.parameters.files"),
+            ("lam:upload", json!({"selectors": "#f", "files": [{"name": "a"}]}), "s.parameters.files[0]"),
+            (
+                "lam:upload",
+                json!({"selectors": "#f", "files": [{"name": "a", "base64": "?"}]}),
+                "s.parameters.files[0].base64",
+            ),
+            ("lam:ifExists", json!({"selectors": "#f", "steps": [{"type": "x"}]}), "s.parameters.steps[0].type"),
+            ("lam:extract", json!({"schema": {}, "as": 1}), "s.parameters.as"),
+        ] {
+            let error = parse(name, parameters.clone()).map(drop).unwrap_err();
+            assert_eq!(error.named_field(), Some(field), "{name} {parameters}");
+        }
+    }
+
+    #[test]
+    fn steps_within_steps_have_a_floor() {
+        let mut step = json!({"type": "close"});
+        for _ in 0..20 {
+            step = json!({"type": "customStep", "name": "lam:ifExists", "parameters": {"selectors": "a", "steps": [step]}});
+        }
+        assert!(parse_list("steps", &json!([step]), 0).is_err());
+    }
+
+    #[test]
+    fn files_come_as_text_or_base64() {
+        let files = json!([{"name": "a.txt", "text": "é"}, {"name": "b", "base64": "AAE="}]);
+        let Custom::Upload { files, .. } = parse("lam:upload", json!({"selectors": "#f", "files": files})).unwrap()
+        else {
+            panic!("an upload")
+        };
+        assert_eq!((files[0].bytes.as_slice(), files[1].bytes.as_slice()), ("é".as_bytes(), &[0, 1][..]));
+    }
+}

@@ -1,0 +1,60 @@
+//! Clicks and hovering, as the driver's own pointer.
+
+use std::time::Duration;
+
+use fantoccini::actions::{ActionSequence, InputSource as _, MouseActions, PenActions, PointerAction, TouchActions};
+
+use super::super::fault::Fault;
+use super::super::page::{Found, Need, Page};
+use super::super::selector::Selectors;
+use super::super::stage::Clock;
+use super::super::step::{Click, Device};
+use super::super::work::FailureCode;
+
+/// Clicks once or twice.
+pub(super) async fn click(page: &mut Page, click: &Click, clock: Clock) -> Result<(), Fault> {
+    let found = page.find(&click.selectors, Need::Enabled, Some(click.offset), clock.deadline).await?;
+    let done = page.client.perform_actions(sequence(click.device, pushes(click, &found))).await.map_err(Fault::from);
+    match done {
+        // A driver without pens and fingers has a mouse, which is what the Recorder's own player uses for all three.
+        Err(fault) if click.device != Device::Mouse && fault.code != FailureCode::BrowserDied => {
+            page.client.perform_actions(sequence(Device::Mouse, pushes(click, &found))).await?;
+        }
+        done => done?,
+    }
+    Ok(())
+}
+
+/// Moves the pointer onto an element.
+pub(super) async fn hover(page: &mut Page, selectors: &Selectors, clock: Clock) -> Result<(), Fault> {
+    let found = page.find(selectors, Need::Visible, None, clock.deadline).await?;
+    page.client.perform_actions(sequence(Device::Mouse, vec![move_to(&found)])).await?;
+    Ok(())
+}
+
+fn pushes(click: &Click, found: &Found) -> Vec<PointerAction> {
+    let mut actions = vec![move_to(found)];
+    for _ in 0..click.count {
+        actions.push(PointerAction::Down { button: click.button });
+        if !click.duration.is_zero() {
+            actions.push(PointerAction::Pause { duration: click.duration });
+        }
+        actions.push(PointerAction::Up { button: click.button });
+    }
+    actions
+}
+
+fn move_to(found: &Found) -> PointerAction {
+    #[expect(clippy::cast_precision_loss, reason = "no viewport is that large")]
+    let (x, y) = (found.point.0 as f64, found.point.1 as f64);
+    PointerAction::MoveTo { duration: Some(Duration::ZERO), x, y }
+}
+
+fn sequence(device: Device, actions: Vec<PointerAction>) -> ActionSequence {
+    let actions = actions.into_iter();
+    match device {
+        Device::Mouse => actions.fold(MouseActions::new("mouse".to_owned()), MouseActions::then).into(),
+        Device::Pen => actions.fold(PenActions::new("pen".to_owned()), PenActions::then).into(),
+        Device::Touch => actions.fold(TouchActions::new("touch".to_owned()), TouchActions::then).into(),
+    }
+}
