@@ -20,8 +20,6 @@ use events::Events;
 use http::Caller;
 use show::Shown;
 
-use crate::task::work::Work;
-
 /// How the command line ends, as its exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -122,9 +120,9 @@ fn wrap_recording(file: Map<String, Value>) -> Map<String, Value> {
     if file.keys().all(|name| exported.contains(&name.as_str())) { wrap("recording", file) } else { file }
 }
 
-/// A request as it is, or one around a schema.
+/// A request as it is, or one around a schema. A schema may have fields of any name, such as `url`.
 fn wrap_schema(file: Map<String, Value>) -> Map<String, Value> {
-    let request = Work::EXTRACT_MEMBERS.iter().any(|name| file.contains_key(*name));
+    let request = file.get("schema").is_some_and(Value::is_object) || file.get("builtins").is_some_and(Value::is_array);
     if request { file } else { wrap("schema", file) }
 }
 

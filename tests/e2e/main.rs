@@ -11,7 +11,9 @@ mod create;
 mod examples;
 mod faults;
 mod files;
+mod fleet;
 mod guard;
+mod history;
 mod keys;
 mod life;
 mod listing;
@@ -20,6 +22,7 @@ mod queue;
 mod readme;
 mod relay;
 mod settings;
+mod tasks_kept;
 
 use std::process::ExitCode;
 
@@ -40,6 +43,9 @@ fn main() -> ExitCode {
         operators::group(),
         clients::group(),
         examples::group(),
+        history::group(),
+        tasks_kept::group(),
+        fleet::group(),
         faults::group(),
     ])
 }
