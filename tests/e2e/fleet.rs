@@ -24,6 +24,12 @@ fn headings(pages: &[String]) -> Value {
     json!({"extract": heading("{{input.url}}"), "urls": pages})
 }
 
+/// A page where nobody listens, which may pass.
+async fn nowhere(daemon: &Daemon) -> Result<String> {
+    let free = std::net::TcpListener::bind("0.0.0.0:0")?.local_addr()?.port();
+    Ok(format!("http://{}:{free}/", daemon.gateway().await?))
+}
+
 async fn items_succeed_and_fail_each_for_itself(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
@@ -66,8 +72,7 @@ async fn items_succeed_and_fail_each_for_itself(stage: Stage) -> Result<()> {
 async fn failed_items_are_tried_again(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let api = daemon.api();
-    // Nothing listens there, and that may pass.
-    let nowhere = [format!("http://{}:9/", daemon.gateway().await?)];
+    let nowhere = [nowhere(daemon).await?];
     let body = with(headings(&nowhere), json!({"retry": {"max": 2, "backoff": 10}}));
     let fleet = finished(&api, "/lam/fleet", body).await?;
     ensure!(fleet["output"][0]["attempts"] == 3, "one try and two more: {fleet}");
@@ -79,7 +84,7 @@ async fn failed_items_are_tried_again(stage: Stage) -> Result<()> {
 
 async fn it_stops_after_failures(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
-    let nowhere = vec![format!("http://{}:9/", daemon.gateway().await?); 5];
+    let nowhere = vec![nowhere(daemon).await?; 5];
     let rules = json!({"retry": {"max": 0}, "stop_after_failures": 1, "concurrency": 1});
     let fleet = finished(&daemon.api(), "/lam/fleet", with(headings(&nowhere), rules)).await?;
     ensure!(fleet["status"] == "failure" && fleet["error"]["code"] == "stopped", "{fleet}");

@@ -25,8 +25,9 @@ pub(crate) fn group() -> Group {
 
 /// Stays on a page until it is stopped.
 fn endless(site: &str) -> Value {
-    let wait = json!({"type": "waitForElement", "selectors": [["#never"]], "timeout": 100_000});
-    json!({"steps": [{"type": "navigate", "url": format!("{site}/")}, wait], "timeout": 120_000})
+    let wait = json!({"type": "waitForElement", "selectors": [["#never"]], "timeout": 30_000});
+    let steps = json!([{"type": "navigate", "url": format!("{site}/")}, wait]);
+    json!({"recording": {"title": "Endless", "steps": steps}, "timeout": 120_000})
 }
 
 async fn post(api: &Api, path: &str, headers: &[(&'static str, &'static str)], body: &Value) -> Result<Reply> {
