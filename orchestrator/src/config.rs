@@ -23,7 +23,7 @@ pub use flags::{Flags, QuietFlags};
 pub use host::Host;
 use layers::Layers;
 pub use sample::sample;
-pub use table::{Docker, Drain, Log, Pool, Relay, Sections, Server, Session, Store, WebDriver, Worker};
+pub use table::{Docker, Drain, Log, Pool, Relay, Sections, Server, Session, Store, Tasks, WebDriver, Worker};
 pub use units::{ByteSize, DockerHost, LogFormat};
 
 /// The checked configuration. Its sections are fields: `config.server.listen`.

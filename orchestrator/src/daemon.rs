@@ -18,6 +18,7 @@ use crate::pool::Pool;
 use crate::runtime::Docker;
 use crate::session::Sessions;
 use crate::store::{self, Store, StoreError, StoreOptions};
+use crate::task::Tasks;
 use crate::tls;
 
 /// Between two tries to reach a container runtime that was not there at the start.
@@ -45,6 +46,9 @@ pub enum StartError {
     /// The records of sessions cannot be read.
     #[error("the session records: {0}")]
     Records(crate::error::Error),
+    /// The records of tasks cannot be read.
+    #[error("the task records: {0}")]
+    Tasks(crate::error::Error),
     /// The socket for the command line cannot be made.
     #[error("the control socket: {0}")]
     Control(std::io::Error),
@@ -99,8 +103,11 @@ pub async fn run(
     }
     let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
     let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
-    let sessions = Sessions::new(Arc::clone(&config), instance, pool.clone(), store.clone(), drain.clone());
+    let sessions =
+        Sessions::new(Arc::clone(&config), Arc::clone(&instance), pool.clone(), store.clone(), drain.clone());
     sessions.load().await.map_err(StartError::Records)?;
+    let tasks = Tasks::new(Arc::clone(&config), instance, sessions.clone(), pool.clone(), store.clone(), drain.clone());
+    tasks.load().await.map_err(StartError::Tasks)?;
     control::listen(&data_dir, keys.clone(), store.clone(), drain.clone()).await.map_err(StartError::Control)?;
 
     if let Some(tls) = &listener.tls {
@@ -108,29 +115,37 @@ pub async fn run(
     }
     tokio::spawn(crate::telemetry::upkeep(metrics.clone()));
     tokio::spawn(store::run_backups(store.clone(), stop.clone()));
-    tokio::spawn(follow_revocations(keys.clone(), sessions.clone()));
+    tokio::spawn(follow_revocations(keys.clone(), sessions.clone(), tasks.clone()));
     let last_used = tokio::spawn(keys.clone().run_last_used(stop.clone()));
     let sweeping = sessions.clone();
+    drain.spawn(async move { sweeping.sweep().await });
+    let sweeping = tasks.clone();
     drain.spawn(async move { sweeping.sweep().await });
     let app = App {
         config: Arc::clone(&config),
         keys,
         pool: pool.clone(),
         sessions: sessions.clone(),
+        tasks: tasks.clone(),
         store: store.clone(),
         drain: drain.clone(),
         metrics,
         recovery: opened.recovery.map(Arc::new),
     };
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
-    drain.spawn(warm_up(pool.clone(), sessions.clone(), drain.clone()));
+    drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), drain.clone()));
 
     shutdown.drain.cancelled().await;
     drain.advance(Phase::Draining);
     pool.stop_leasing();
+    // Tasks are interrupted a little before their sessions end, so that they hear the reason and not a dead browser.
+    let for_tasks = config.drain.timeout.mul_f64(0.9);
     tokio::select! {
-        () = sessions.drain(config.drain.timeout) => {}
-        () = shutdown.force.cancelled() => sessions.drain(Duration::ZERO).await,
+        _ = async { tokio::join!(tasks.drain(for_tasks), sessions.drain(config.drain.timeout)) } => {}
+        () = shutdown.force.cancelled() => {
+            tasks.drain(Duration::ZERO).await;
+            sessions.drain(Duration::ZERO).await;
+        }
     }
     if timeout(CLOSE_TIMEOUT, pool.close()).await.is_err() {
         tracing::error!("not every container could be removed; the next start will find them");
@@ -143,7 +158,7 @@ pub async fn run(
 }
 
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
-async fn warm_up(pool: Pool, sessions: Sessions, drain: Drain) {
+async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, drain: Drain) {
     let mut told = false;
     while let Err(error) = sessions.reclaim().await {
         if !std::mem::replace(&mut told, true) {
@@ -154,6 +169,8 @@ async fn warm_up(pool: Pool, sessions: Sessions, drain: Drain) {
             () = sleep(RUNTIME_RETRY) => {}
         }
     }
+    let resuming = tasks.clone();
+    drain.spawn(async move { resuming.resume().await });
     let follow = pool.clone();
     drain.spawn(async move { follow.follow_runtime().await });
     let run = pool.clone();
@@ -167,17 +184,21 @@ async fn warm_up(pool: Pool, sessions: Sessions, drain: Drain) {
     drain.advance(Phase::Serving);
 }
 
-/// Ends the sessions of keys as they are revoked.
-async fn follow_revocations(keys: Keys, sessions: Sessions) {
+/// Ends the sessions and tasks of keys as they are revoked.
+async fn follow_revocations(keys: Keys, sessions: Sessions, tasks: Tasks) {
     use tokio::sync::broadcast::error::RecvError;
     let mut revocations = keys.revocations();
     loop {
         match revocations.recv().await {
-            Ok(key) => sessions.revoke(&key),
+            Ok(key) => {
+                tasks.revoke(&key);
+                sessions.revoke(&key);
+            }
             // Too many at once to be told one by one.
             Err(RecvError::Lagged(_)) => {
                 for session in sessions.all_live() {
                     if !keys.is_active(&session.owner) {
+                        tasks.revoke(&session.owner);
                         sessions.revoke(&session.owner);
                     }
                 }

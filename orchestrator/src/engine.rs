@@ -124,11 +124,34 @@ impl fmt::Display for PoolKey {
 /// # Panics
 /// When the operating system has no randomness to give: nothing secure could follow.
 #[must_use]
-#[expect(clippy::expect_used, reason = "without randomness no id or key may be made")]
 pub fn random_text<const LEN: usize>() -> String {
+    URL_SAFE_NO_PAD.encode(random_bytes::<LEN>())
+}
+
+/// `LEN` bytes from the operating system's generator.
+///
+/// # Panics
+/// When the operating system has no randomness to give: nothing secure could follow.
+#[must_use]
+#[expect(clippy::expect_used, reason = "without randomness no id or key may be made")]
+pub fn random_bytes<const LEN: usize>() -> [u8; LEN] {
     let mut bytes = [0u8; LEN];
     getrandom::fill(&mut bytes).expect("the operating system's random generator works");
-    URL_SAFE_NO_PAD.encode(bytes)
+    bytes
+}
+
+/// A name as one segment of a path.
+#[must_use]
+pub fn escape(name: &str) -> String {
+    let mut path = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    path
 }
 
 macro_rules! id {
@@ -191,6 +214,12 @@ mod tests {
         }
         assert_eq!("opera".parse::<Engine>(), Err(()));
         assert_eq!("headless".parse(), Ok(Mode::Headless));
+    }
+
+    #[test]
+    fn a_name_stays_one_segment() {
+        assert_eq!(escape("a b/../c.txt"), "a%20b%2F..%2Fc.txt");
+        assert_eq!(escape("é"), "%C3%A9");
     }
 
     #[test]

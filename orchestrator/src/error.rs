@@ -117,6 +117,27 @@ pub enum Error {
         /// Why it ended.
         reason: String,
     },
+    /// There is no such task, or it is another key's.
+    #[error("no task `{id}`: it is unknown, forgotten, or belongs to another key")]
+    UnknownTask {
+        /// The id that was sent.
+        id: String,
+    },
+    /// The task made no such file, or the file is gone.
+    #[error("no artifact `{name}` of this task: GET /lam/tasks/<id>/artifacts for a list")]
+    UnknownArtifact {
+        /// The artifact's name.
+        name: String,
+    },
+    /// An idempotency key came again with another body.
+    #[error("this Idempotency-Key came with another request before: use a new one for a new task")]
+    KeyReused,
+    /// As many tasks wait as may.
+    #[error("{length} tasks wait already: try again later, or raise `tasks.queue_length`")]
+    TaskQueueFull {
+        /// `tasks.queue_length`.
+        length: usize,
+    },
     /// The browser has no such target.
     #[error("no such target in this session's browser: it has closed, or never was")]
     UnknownTarget,
@@ -173,7 +194,7 @@ pub enum Error {
         waited: Duration,
     },
     /// The daemon is going down.
-    #[error("the service is shutting down and takes no new sessions")]
+    #[error("the service is shutting down and takes no new work")]
     Draining,
     /// The container runtime does not answer.
     #[error("the container runtime cannot be reached at the moment: try again later")]
@@ -245,6 +266,10 @@ impl Error {
             Self::MethodNotAllowed { .. } => "method_not_allowed",
             Self::UnknownSession { .. } => "unknown_session",
             Self::SessionEnded { .. } => "session_ended",
+            Self::UnknownTask { .. } => "unknown_task",
+            Self::UnknownArtifact { .. } => "unknown_artifact",
+            Self::KeyReused => "idempotency_key_reused",
+            Self::TaskQueueFull { .. } => "task_queue_full",
             Self::UnknownTarget => "unknown_target",
             Self::UnknownFile { .. } => "unknown_file",
             Self::UpgradeRequired => "upgrade_required",
@@ -279,14 +304,19 @@ impl Error {
             Self::UnknownPath { .. }
             | Self::UnknownSession { .. }
             | Self::SessionEnded { .. }
+            | Self::UnknownTask { .. }
+            | Self::UnknownArtifact { .. }
             | Self::UnknownTarget
             | Self::UnknownFile { .. } => StatusCode::NOT_FOUND,
+            Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
             Self::Conflict { .. } => StatusCode::CONFLICT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::QueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::NoWorker { .. } | Self::Draining | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
             Self::DiskNearlyFull => StatusCode::INSUFFICIENT_STORAGE,
             Self::Worker { .. } => StatusCode::BAD_GATEWAY,
@@ -317,6 +347,10 @@ impl Error {
             | Self::InvalidKey
             | Self::ForeignHost { .. }
             | Self::ForeignOrigin { .. }
+            | Self::UnknownTask { .. }
+            | Self::UnknownArtifact { .. }
+            | Self::KeyReused
+            | Self::TaskQueueFull { .. }
             | Self::UnknownTarget
             | Self::UnknownFile { .. }
             | Self::UpgradeRequired
@@ -359,7 +393,9 @@ impl Error {
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::QueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => Some(Duration::from_secs(5)),
+            Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
+                Some(Duration::from_secs(5))
+            }
             Self::NoWorker { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,

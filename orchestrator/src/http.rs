@@ -9,13 +9,17 @@ mod base;
 mod body;
 mod create;
 mod devtools;
+mod export;
 mod files;
+mod follow;
 mod guard;
 mod operate;
 mod query;
 mod reply;
 mod server;
 mod sessions;
+mod submit;
+mod tasks;
 mod webdriver;
 
 use std::sync::Arc;
@@ -33,6 +37,7 @@ use crate::keys::Keys;
 use crate::pool::Pool;
 use crate::session::Sessions;
 use crate::store::{Recovery, Store};
+use crate::task::Tasks;
 
 pub use server::{Listener, serve};
 
@@ -47,6 +52,8 @@ pub struct App {
     pub pool: Pool,
     /// The sessions.
     pub sessions: Sessions,
+    /// The tasks.
+    pub tasks: Tasks,
     /// The store.
     pub store: Store,
     /// The daemon's phase.
@@ -83,6 +90,15 @@ pub fn router(app: App) -> Router {
         .route("/sessions/{id}/webdriver/{token}/session/{driver}/file", post(webdriver::upload))
         .route("/sessions/{id}/webdriver/{token}/session/{driver}/{*command}", any(webdriver::command))
         .route("/sessions/{id}/webdriver/{token}/{*rest}", any(webdriver::unknown))
+        .route("/lam/run", post(submit::run))
+        .route("/lam/extract", post(submit::extract))
+        .route("/lam/fleet", post(submit::fleet))
+        .route("/lam/tasks", get(tasks::list))
+        .route("/lam/tasks/{id}", get(tasks::show).delete(tasks::cancel))
+        .route("/lam/tasks/{id}/retry", post(submit::retry))
+        .route("/lam/tasks/{id}/items", get(tasks::items))
+        .route("/lam/tasks/{id}/artifacts", get(tasks::artifacts))
+        .route("/lam/tasks/{id}/artifacts/{name}", get(tasks::artifact))
         .fallback(reply::unknown_path)
         .method_not_allowed_fallback(reply::method_not_allowed)
         // Each route that reads a body has a limit of its own.

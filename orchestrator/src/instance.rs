@@ -160,6 +160,19 @@ impl Instance {
         URL_SAFE_NO_PAD.encode(&mac[..TOKEN_BYTES])
     }
 
+    /// The key that encrypts the secrets of one task. The same after a restart.
+    #[must_use]
+    pub fn task_key(&self, task_id: &str) -> [u8; 32] {
+        self.derive(&["task secrets", task_id])
+    }
+
+    /// A fingerprint of what a client sent, from which nothing of it can be guessed.
+    #[must_use]
+    pub fn fingerprint(&self, parts: &[&str]) -> [u8; 32] {
+        let parts: Vec<&str> = std::iter::once("fingerprint").chain(parts.iter().copied()).collect();
+        self.derive(&parts)
+    }
+
     /// HMAC-SHA256 of the parts, each with its length, so that no two lists of parts read the same.
     fn derive(&self, parts: &[&str]) -> [u8; 32] {
         #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 pub use activity::{Attachment, Busy};
 pub use ending::{Ending, Status};
 pub use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
+pub(crate) use table::now_ms;
 pub use table::{Created, Sessions};
 
 use crate::engine::SessionId;

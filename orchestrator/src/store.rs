@@ -1,4 +1,4 @@
-//! What the daemon remembers: keys, sessions, and facts about itself.
+//! What the daemon remembers: keys, sessions, tasks, and facts about itself.
 //!
 //! A [`Store`] is a handle; one thread of its own does the work, another waits for the disk. Every call has a
 //! deadline. A failure of the storage ends the process, because sled cannot go on after one: a fresh process
@@ -232,6 +232,14 @@ impl Store {
     pub async fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let key = key.to_vec();
         self.call(|reply, _| Request::Get { table, key, reply }).await
+    }
+
+    /// The values of some keys, in their order, read at one moment.
+    ///
+    /// # Errors
+    /// [`StoreError::Timeout`], or that the store has failed or is closed.
+    pub async fn get_many(&self, table: Table, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        self.call(|reply, _| Request::GetMany { table, keys, reply }).await
     }
 
     /// Up to `limit` rows of a range, in the direction's order. Ask for the next page with

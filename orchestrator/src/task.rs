@@ -1,21 +1,51 @@
-//! Tasks: recorded runs and extractions, carried out in sessions like any client's.
+//! Tasks: recorded runs and extractions, carried out in sessions like any client's, and their history.
 //!
-//! `work` is what a task is to do and what comes of it; `recording`, `step`, `selector`, `template` and `schema` read
-//! it, and say by `fields` what is wrong. `execute` carries it out on a `browser`: it sets a `stage` on which `steps` and
-//! `extract` act, by the hand that is `page` and with the `patience` that pages need. A `fault` becomes a failure there.
+//! What a task does: `work` is what it is to do and what comes of it; `recording`, `step`, `selector`, `template` and
+//! `schema` read it, and say by `fields` what is wrong. `execute` carries it out on a `browser`: it sets a `stage` on which
+//! `steps` and `extract` act, by the hand that is `page` and with the `patience` that pages need. A `fault` becomes a
+//! failure there.
+//!
+//! What is around it: `order` is what a client asks for; `table` accepts, finds, lists and ends tasks; `live` is one that
+//! has not ended; `perform` carries one piece of work out in a session, `fleet` many; `keep` and `files` put tasks on the
+//! disk, `seal` their secrets; `record` and `view` are their form there and for clients; `query` asks `history`, the index;
+//! `recover` goes on after a restart; `retention` forgets the oldest.
 
 pub mod browser;
 pub mod execute;
 mod extract;
 mod fault;
 mod fields;
+mod files;
+mod fleet;
+mod history;
+mod id;
+mod keep;
+mod live;
+mod order;
 mod page;
 mod patience;
+mod perform;
+mod query;
+mod record;
 mod recording;
+mod recover;
+mod retention;
 mod schema;
+mod seal;
 mod selector;
 mod stage;
 mod step;
 mod steps;
+mod table;
 mod template;
+mod view;
 pub mod work;
+
+pub use id::{NoTaskId, TaskId};
+pub use live::{Event, Live};
+pub use order::{FleetRules, Order};
+pub use query::{SortKey, TaskQuery};
+pub use record::{ArtifactNote, Fault, Item, ItemCounts, Kind, Output, Record, Status};
+pub use seal::MAX_SECRETS;
+pub use table::{Accepted, Extras, Tasks};
+pub use view::{artifacts as artifacts_view, item as item_view, record as record_view};

@@ -54,6 +54,7 @@ pub fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
         .set_buckets_for_metric(metric("warmpool_session_create_seconds"), &millis)?
         .set_buckets_for_metric(metric("warmpool_worker_boot_seconds"), &seconds)?
         .set_buckets_for_metric(metric("warmpool_session_seconds"), &lives)?
+        .set_buckets_for_metric(metric("warmpool_task_seconds"), &lives)?
         .install_recorder()?;
     describe_gauge!("warmpool_workers", "Workers by engine, mode and state");
     describe_gauge!("warmpool_workers_target", "Warm workers wanted, by engine and mode");
@@ -65,6 +66,10 @@ pub fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
         Unit::Seconds,
         "From the call to the reply, waiting included"
     );
+    describe_gauge!("warmpool_tasks", "Tasks by state: queued, running, kept in the history");
+    describe_counter!("warmpool_tasks_ended_total", "Tasks that ended, by type and status");
+    describe_counter!("warmpool_task_items_ended_total", "Items of fleets that ended, by status");
+    describe_histogram!("warmpool_task_seconds", Unit::Seconds, "From a task's beginning to its end");
     describe_histogram!("warmpool_session_seconds", Unit::Seconds, "From a session's creation to its end");
     describe_histogram!("warmpool_worker_boot_seconds", Unit::Seconds, "From a worker's start until it is warm");
     describe_counter!("warmpool_worker_boot_failures_total", "Workers that never became warm, by engine");
@@ -98,4 +103,12 @@ pub fn gauge_pool(shelves: &[ShelfStatus], sessions: usize, waiting: usize) {
     }
     gauge!("warmpool_sessions_live").set(sessions as f64);
     gauge!("warmpool_queue_length").set(waiting as f64);
+}
+
+/// Sets the gauges of tasks: how many wait, run, and are in the history.
+#[expect(clippy::cast_precision_loss, reason = "counts of tasks are below 2^52")]
+pub fn gauge_tasks((queued, running, kept): (usize, usize, usize)) {
+    for (state, count) in [("queued", queued), ("running", running), ("kept", kept)] {
+        gauge!("warmpool_tasks", "state" => state).set(count as f64);
+    }
 }

@@ -12,6 +12,7 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     worker(config, layers);
     pool(config, layers);
     session(config, layers);
+    tasks(config, layers);
     if tracing_subscriber::EnvFilter::try_new(&config.log.filter).is_err() {
         let remedy = "write error, warn, info, debug or trace, or such levels by module: info,warmpool::pool=debug";
         layers.fault("log.filter", format!("{:?} is not a log filter", config.log.filter), remedy);
@@ -152,5 +153,29 @@ fn session(config: &Sections, layers: &mut Layers<'_>) {
             format!("{scheme}: pages are not opened"),
             "write an http, https, about or data URL",
         );
+    }
+}
+
+fn tasks(config: &Sections, layers: &mut Layers<'_>) {
+    let tasks = &config.tasks;
+    if layers.sound(&["tasks.timeout", "tasks.max_timeout"]) && tasks.timeout > tasks.max_timeout {
+        let what = format!(
+            "{} is more than tasks.max_timeout, {}",
+            format_duration(tasks.timeout),
+            format_duration(tasks.max_timeout)
+        );
+        layers.fault("tasks.timeout", what, "lower it, or raise tasks.max_timeout");
+    }
+    if layers.sound(&["tasks.max_timeout", "session.max_timeout"]) && tasks.max_timeout > config.session.max_timeout {
+        let what = format!(
+            "{} is more than session.max_timeout, {}",
+            format_duration(tasks.max_timeout),
+            format_duration(config.session.max_timeout)
+        );
+        layers.fault("tasks.max_timeout", what, "lower it, or raise session.max_timeout");
+    }
+    if layers.sound(&["tasks.workers", "pool.max_workers"]) && tasks.workers > config.pool.max_workers {
+        let what = format!("{} is more than pool.max_workers, {}", tasks.workers, config.pool.max_workers);
+        layers.fault("tasks.workers", what, "lower it, or raise pool.max_workers");
     }
 }

@@ -79,6 +79,11 @@ pub(super) fn max_sessions(layers: &Layers<'_>) -> Found {
     number(layers.peek("pool.max_workers").unwrap_or(1), "pool.max_workers")
 }
 
+pub(super) fn task_workers(layers: &Layers<'_>) -> Found {
+    let most: usize = layers.peek("pool.max_workers").unwrap_or(1);
+    number((most / 2).max(1), "pool.max_workers")
+}
+
 pub(super) fn data_dir(layers: &Layers<'_>) -> Found {
     let set = |name| layers.env(name).filter(|path: &&str| path.starts_with('/'));
     if layers.host().root {

@@ -239,6 +239,38 @@ settings! {
         command_timeout: Duration = Is("10m"), min "1s";
     }
 
+    /// Tasks: runs, extracts and fleets, and their history.
+    tasks: Tasks {
+        /// Workers that tasks may use at once; the others are left to clients.
+        workers: usize = Found(host::task_workers, "half of pool.max_workers, at least 1", "4"), min "1";
+        /// Tasks that may wait for their turn; more are refused.
+        queue_length: usize = Is("1000"), min "1";
+        /// Time for one run, extract or item of a fleet that asks for no `timeout`.
+        timeout: Duration = Is("5m"), min "1s";
+        /// The longest `timeout` a client may ask for.
+        max_timeout: Duration = Is("1h"), min "1s";
+        /// Time for a step that names none of its own.
+        step_timeout: Duration = Is("5s"), min "100ms";
+        /// Time for a page to load, for a `navigate` step that names none of its own.
+        navigation_timeout: Duration = Is("30s"), min "100ms";
+        /// The longest time a request may wait for its task to end.
+        max_wait: Duration = Is("10m"), min "1s";
+        /// Size of the body of a task.
+        max_body: ByteSize = Is("8MiB"), min "1KiB";
+        /// Items of one fleet.
+        max_items: usize = Is("10000"), min "1";
+        /// Size of the output of one run, extract or item, as JSON.
+        max_output: ByteSize = Is("4MiB"), min "1KiB";
+        /// Screenshots, documents and downloads of one run, extract or item.
+        max_artifacts: usize = Is("50");
+        /// Size of all of them together.
+        max_artifact_size: ByteSize = Is("64MiB");
+        /// Tasks kept in the history; the oldest are forgotten first.
+        keep: usize = Is("1000000"), min "1";
+        /// Time a task is kept in the history.
+        keep_for: Duration = Is("30d"), min "1m";
+    }
+
     /// What the daemon keeps on disk.
     store: Store {
         /// Directory of everything the daemon keeps.

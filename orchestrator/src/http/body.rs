@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::Error;
 
@@ -27,20 +27,61 @@ pub(super) async fn read(body: Body, limit: u64, setting: &'static str) -> Resul
 
 /// Reads a JSON object; no body means an empty one.
 pub(super) async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body, limit: u64) -> Result<T, Error> {
-    let bytes = read(body, limit, "server.max_body").await?;
+    parse(&json_text(headers, body, limit, "server.max_body").await?)
+}
+
+/// Reads the text of a JSON object; no body means an empty one.
+pub(super) async fn json_text(
+    headers: &HeaderMap,
+    body: Body,
+    limit: u64,
+    setting: &'static str,
+) -> Result<Bytes, Error> {
+    let bytes = read(body, limit, setting).await?;
     if bytes.is_empty() {
-        return parse(b"{}");
+        return Ok(Bytes::from_static(b"{}"));
     }
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
         return Err(Error::MediaType);
     }
-    parse(&bytes)
+    Ok(bytes)
+}
+
+/// The members of an object, each as it came; none of them twice.
+#[derive(Debug)]
+pub(super) struct Members(pub(super) Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Once;
+
+        impl<'de> Visitor<'de> for Once {
+            type Value = Map<String, Value>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Map::new();
+                while let Some((name, value)) = map.next_entry::<String, Value>()? {
+                    if members.contains_key(&name) {
+                        return Err(serde::de::Error::custom(format!("duplicate field `{name}`")));
+                    }
+                    members.insert(name, value);
+                }
+                Ok(members)
+            }
+        }
+
+        deserializer.deserialize_map(Once).map(Self)
+    }
 }
 
 /// Parses JSON; an error names the field by its path.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     // In two steps, so that what is no JSON and what is JSON of a wrong shape are told apart for certain.
     let value: Value = serde_json::from_slice(bytes)
         .map_err(|error| Error::InvalidBody { message: format!("the body is not valid JSON: {error}") })?;

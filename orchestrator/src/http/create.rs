@@ -49,7 +49,7 @@ struct CreateRequest {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Settings {
+pub(super) struct Settings {
     locales: Option<Vec<String>>,
     user_agent: Option<String>,
     viewport: Option<Object<Viewport>>,
@@ -57,7 +57,7 @@ struct Settings {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Advanced {
+pub(super) struct Advanced {
     block_ads: Option<bool>,
     solve_captchas: Option<bool>,
     proxy: Option<Value>,
@@ -123,13 +123,7 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
     }
     refuse_unbuilt(&request.advanced.map(|advanced| advanced.0).unwrap_or_default(), kind)?;
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
-    let settings = request.settings.map(|settings| settings.0).unwrap_or_default();
-    let launch = Launch {
-        url: Some(page(request.url, config)?),
-        locales: settings.locales.map(locales).transpose()?,
-        user_agent: settings.user_agent.map(user_agent).transpose()?,
-        viewport: settings.viewport.map(|size| viewport(size.0)).transpose()?,
-    };
+    let launch = launch(Some(page(request.url, config)?), request.settings)?;
     let longest = config.session.max_timeout.as_secs();
     let seconds = |field: &str, value: u64| match value {
         value if (1..=longest).contains(&value) => Ok(value),
@@ -152,8 +146,19 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
     })
 }
 
+/// The page to open and the settings to make true, checked.
+pub(super) fn launch(url: Option<String>, settings: Option<Object<Settings>>) -> Result<Launch, Error> {
+    let settings = settings.map(|settings| settings.0).unwrap_or_default();
+    Ok(Launch {
+        url,
+        locales: settings.locales.map(locales).transpose()?,
+        user_agent: settings.user_agent.map(user_agent).transpose()?,
+        viewport: settings.viewport.map(|size| viewport(size.0)).transpose()?,
+    })
+}
+
 /// What the contract has and this release does not, is refused and never silently left out.
-fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Error> {
+pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Error> {
     let unbuilt = |name: &str| {
         let field = format!("advanced.{name}");
         let message = format!("`{field}` is not part of this release: leave it out, or set it to false or null");
@@ -168,10 +173,12 @@ fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Error> {
     let wrong_type =
         |right: &str| Err(Error::field("advanced.proxy", format!("`advanced.proxy` must be {right} here")));
     match (&advanced.proxy, kind) {
-        (None | Some(Value::Null), _) | (Some(Value::Bool(false)), Kind::WebDriver) => Ok(()),
+        (None | Some(Value::Null), _) | (Some(Value::Bool(false)), Kind::WebDriver | Kind::Task) => Ok(()),
         (Some(Value::Bool(true)), Kind::WebDriver) | (Some(Value::Object(_)), Kind::DevTools) => unbuilt("proxy"),
+        (Some(Value::Bool(true) | Value::Object(_)), Kind::Task) => unbuilt("proxy"),
         (Some(_), Kind::WebDriver) => wrong_type("a boolean"),
         (Some(_), Kind::DevTools) => wrong_type("an object"),
+        (Some(_), Kind::Task) => wrong_type("an object or a boolean"),
     }
 }
 
@@ -234,7 +241,7 @@ fn viewport(viewport: Viewport) -> Result<Viewport, Error> {
     Ok(viewport)
 }
 
-fn short(field: &str, text: Option<String>) -> Result<Option<String>, Error> {
+pub(super) fn short(field: &str, text: Option<String>) -> Result<Option<String>, Error> {
     match text {
         Some(text) if text.len() > MAX_TEXT => {
             Err(Error::field(field, format!("`{field}` may have {MAX_TEXT} bytes at most")))

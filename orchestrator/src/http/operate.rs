@@ -35,6 +35,7 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
 /// `GET /status`: counts only, nothing that names or opens a session.
 pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
+    let (queued, running, kept) = app.tasks.counts();
     let config = &app.config;
     let store = app.store.health();
     let body = json!({
@@ -50,6 +51,13 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
             "freeze": config.worker.freeze,
             "runtime": config.docker.runtime.as_deref().unwrap_or("default"),
         },
+        "tasks": {
+            "queued": queued,
+            "running": running,
+            "kept": kept,
+            "workers": config.tasks.workers,
+            "queue_length": config.tasks.queue_length,
+        },
         "store": {
             "ok": store.ok(),
             "recovered": app.recovery.as_ref().map(|recovery| recovery.to_string()),
@@ -62,6 +70,7 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
 pub(super) async fn metrics(State(app): State<App>, _: Onlooker) -> Result<Response, Error> {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     crate::telemetry::gauge_pool(&app.pool.shelves(), sessions, waiting);
+    crate::telemetry::gauge_tasks(app.tasks.counts());
     let text = app.metrics.render();
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

@@ -5,6 +5,7 @@ use url::form_urlencoded;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{SessionQuery, SortKey, SortOrder, Status};
+use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, TaskQuery};
 
 /// Parses the query of `GET /sessions`.
 pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
@@ -65,12 +66,57 @@ pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
     Ok(parsed)
 }
 
+/// Parses the query of `GET /lam/tasks`.
+pub(super) fn task_query(query: &str) -> Result<TaskQuery, Error> {
+    let mut parsed = TaskQuery::default();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let bare = list_name(&name);
+        match bare {
+            "executionType" => {
+                let kind = value.parse().ok();
+                parsed.kinds.push(kind.ok_or_else(|| one_of(&name, TaskKind::ALL.map(TaskKind::as_str).as_slice()))?);
+            }
+            // The others are no lists.
+            _ if bare != name => return Err(unknown_task_parameter(&name)),
+            "start_time" => parsed.start_time = Some(number(&name, &value, 0, u64::MAX)?),
+            "end_time" => parsed.end_time = Some(number(&name, &value, 0, u64::MAX)?),
+            "task_id" => parsed.task_id = Some(value.into_owned()),
+            "service_passcode" | "raccoon_passcode" => parsed.service_passcode = Some(value.into_owned()),
+            "page" => parsed.page = number(&name, &value, 1, u64::MAX)?,
+            "limit" => parsed.limit = number(&name, &value, 1, 100)?,
+            "sort_by" => {
+                let key = TaskSortKey::ALL.into_iter().find(|key| key.as_str() == value);
+                parsed.sort_by =
+                    key.ok_or_else(|| one_of(&name, TaskSortKey::ALL.map(TaskSortKey::as_str).as_slice()))?;
+            }
+            "sort_order" => {
+                parsed.sort_order = match &*value {
+                    "ascend" => SortOrder::Ascend,
+                    "descend" => SortOrder::Descend,
+                    _ => return Err(one_of(&name, &["ascend", "descend"])),
+                };
+            }
+            _ => return Err(unknown_task_parameter(&name)),
+        }
+    }
+    Ok(parsed)
+}
+
+fn unknown_task_parameter(name: &str) -> Error {
+    Error::UnknownField {
+        field: name.to_owned(),
+        message: "expected start_time, end_time, task_id, page, limit, executionType[], sort_by, sort_order or \
+                  service_passcode"
+            .to_owned(),
+    }
+}
+
 /// The bare name of a list parameter that is written `name[]` or `name[0]`.
 fn list_name(name: &str) -> &str {
     name.split_once('[').filter(|(_, rest)| rest.ends_with(']')).map_or(name, |(bare, _)| bare)
 }
 
-fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, Error> {
+pub(super) fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, Error> {
     let range = match most {
         u64::MAX => format!("of at least {least}"),
         most => format!("from {least} to {most}"),
@@ -80,7 +126,7 @@ fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, Error> 
     if (least..=most).contains(&number) { Ok(number) } else { Err(wrong()) }
 }
 
-fn one_of(name: &str, values: &[&str]) -> Error {
+pub(super) fn one_of(name: &str, values: &[&str]) -> Error {
     Error::field(name, format!("`{name}` must be one of {}", values.join(", ")))
 }
 
@@ -99,6 +145,43 @@ mod tests {
     fn lists_may_be_repeated_or_indexed() {
         let query = session_query("status=running&status[]=failure&status%5B1%5D=completed").unwrap();
         assert_eq!(query.statuses, [Status::Running, Status::Failure, Status::Completed]);
+    }
+
+    #[test]
+    fn task_types_may_be_repeated_or_indexed() {
+        for query in [
+            "executionType[]=run&executionType[]=extract",
+            "executionType%5B%5D=run&executionType%5B%5D=extract",
+            "executionType[0]=run&executionType[1]=extract",
+            "executionType=run&executionType=extract",
+        ] {
+            assert_eq!(task_query(query).unwrap().kinds, [TaskKind::Run, TaskKind::Extract], "{query}");
+        }
+    }
+
+    #[test]
+    fn a_task_query_has_the_contracts_defaults_and_bounds() {
+        assert_eq!(task_query("").unwrap(), TaskQuery::default());
+        let defaults = TaskQuery::default();
+        assert_eq!((defaults.page, defaults.limit, defaults.sort_order), (1, 10, SortOrder::Descend));
+        assert_eq!(task_query("page=1&limit=100&start_time=0").unwrap().limit, 100);
+        for name in ["service_passcode", "raccoon_passcode"] {
+            assert_eq!(task_query(&format!("{name}=ann")).unwrap().service_passcode.as_deref(), Some("ann"));
+        }
+        for (query, field) in [
+            ("page=0", "page"),
+            ("limit=0", "limit"),
+            ("limit=101", "limit"),
+            ("limit[]=5", "limit[]"),
+            ("start_time=1.5", "start_time"),
+            ("end_time=-1", "end_time"),
+            ("executionType[]=walk", "executionType[]"),
+            ("sort_by=size", "sort_by"),
+            ("sort_order=up", "sort_order"),
+            ("status=running", "status"),
+        ] {
+            assert_eq!(task_query(query).unwrap_err().named_field(), Some(field), "{query}");
+        }
     }
 
     #[test]

@@ -73,6 +73,10 @@ pub enum Ending {
     TimedOut,
     /// `idle_timeout` is over.
     Idle,
+    /// The task that owned it succeeded.
+    TaskSucceeded,
+    /// The task that owned it did not succeed.
+    TaskFailed,
     /// The daemon goes down.
     Drained,
     /// The session's key was revoked.
@@ -107,7 +111,8 @@ impl Ending {
             | Self::Drained
             | Self::KeyRevoked
             | Self::ClientGone => Status::Terminated,
-            Self::WorkerLost(_) | Self::Interrupted => Status::Failure,
+            Self::TaskSucceeded => Status::Success,
+            Self::TaskFailed | Self::WorkerLost(_) | Self::Interrupted => Status::Failure,
         }
     }
 
@@ -122,6 +127,8 @@ impl Ending {
             Self::Deleted => "deleted",
             Self::TimedOut => "session_timeout",
             Self::Idle => "idle_timeout",
+            Self::TaskSucceeded => "task_succeeded",
+            Self::TaskFailed => "task_failed",
             Self::Drained => "drained",
             Self::KeyRevoked => "key_revoked",
             Self::ClientGone => "client_gone",
@@ -141,6 +148,8 @@ impl Ending {
             Self::Deleted => "ended by request".to_owned(),
             Self::TimedOut => "session_timeout is over".to_owned(),
             Self::Idle => "idle_timeout is over".to_owned(),
+            Self::TaskSucceeded => "its task succeeded".to_owned(),
+            Self::TaskFailed => "its task did not succeed".to_owned(),
             Self::Drained => "the service is shutting down".to_owned(),
             Self::KeyRevoked => "the key was revoked".to_owned(),
             Self::ClientGone => "the client left before its session was ready".to_owned(),
@@ -154,7 +163,13 @@ impl Ending {
     pub const fn close_code(&self) -> u16 {
         match self {
             Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => 1000,
-            Self::DriverQuit | Self::Deleted | Self::TimedOut | Self::Idle | Self::ClientGone => 1001,
+            Self::DriverQuit
+            | Self::Deleted
+            | Self::TimedOut
+            | Self::Idle
+            | Self::ClientGone
+            | Self::TaskSucceeded
+            | Self::TaskFailed => 1001,
             Self::KeyRevoked => 1008,
             Self::WorkerLost(_) | Self::Interrupted => 1011,
             Self::Drained => 1012,

@@ -10,7 +10,7 @@ use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::keys::KeyId;
 use crate::worker::Launch;
 
-/// Which of the two create endpoints made a session.
+/// What made a session: one of the two create endpoints, or a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -18,6 +18,8 @@ pub enum Kind {
     DevTools,
     /// `POST /sessions/webdriver/create`.
     WebDriver,
+    /// A task made it for itself.
+    Task,
 }
 
 /// What a session was asked to be, checked.
@@ -124,7 +126,7 @@ pub struct Listing {
     /// The reason in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// By which endpoint it was made: `devtools` or `webdriver`.
+    /// What made it: `devtools`, `webdriver` or `task`.
     pub kind: Kind,
     /// Its engine.
     pub browser_type: Engine,

@@ -89,7 +89,7 @@ impl Drop for Created {
 
 /// Unix time in milliseconds.
 #[must_use]
-pub(super) fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -26,11 +26,33 @@ pub enum Table {
     Keys,
     /// Session records.
     Sessions,
+    /// Task records, by task id.
+    Tasks,
+    /// What the index of the history is made of at the start: one small row a task, by task id.
+    TaskIndex,
+    /// What tasks are to do, in parts, by task id and part.
+    TaskBodies,
+    /// Secrets of tasks that have not ended, encrypted, by task id.
+    TaskSecrets,
+    /// Items of fleets, by task id and number.
+    TaskItems,
+    /// Which task an idempotency key made, by API key and a hash.
+    TaskKeys,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 3] = [Table::Meta, Table::Keys, Table::Sessions];
+    pub const ALL: [Table; 9] = [
+        Table::Meta,
+        Table::Keys,
+        Table::Sessions,
+        Table::Tasks,
+        Table::TaskIndex,
+        Table::TaskBodies,
+        Table::TaskSecrets,
+        Table::TaskItems,
+        Table::TaskKeys,
+    ];
 
     /// The table's name on disk and in backups. It must never change.
     #[must_use]
@@ -39,6 +61,12 @@ impl Table {
             Table::Meta => "meta",
             Table::Keys => "keys",
             Table::Sessions => "sessions",
+            Table::Tasks => "tasks",
+            Table::TaskIndex => "task_index",
+            Table::TaskBodies => "task_bodies",
+            Table::TaskSecrets => "task_secrets",
+            Table::TaskItems => "task_items",
+            Table::TaskKeys => "task_keys",
         }
     }
 

@@ -38,6 +38,11 @@ pub(super) enum Request {
         key: Vec<u8>,
         reply: Reply<Option<Vec<u8>>>,
     },
+    GetMany {
+        table: Table,
+        keys: Vec<Vec<u8>>,
+        reply: Reply<Vec<Option<Vec<u8>>>>,
+    },
     Scan {
         table: Table,
         range: KeyRange,

@@ -72,11 +72,12 @@ impl Worker {
                 self.commit(batch, durability, deadline, reply)?
             }
             Request::Get { table, key, reply } => {
-                let value = match self.backend.get(table, &key)? {
-                    Some(sealed) => Some(unseal(table, &key, &sealed)?),
-                    None => None,
-                };
+                let value = self.get(table, &key)?;
                 let _ = reply.send(Ok(value));
+            }
+            Request::GetMany { table, keys, reply } => {
+                let values = keys.iter().map(|key| self.get(table, key)).collect::<Fate<Vec<_>>>()?;
+                let _ = reply.send(Ok(values));
             }
             Request::Scan { table, range, limit, direction, reply } => {
                 let rows = if range.is_empty() || limit == 0 {
@@ -111,6 +112,10 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    fn get(&self, table: Table, key: &[u8]) -> Fate<Option<Vec<u8>>> {
+        self.backend.get(table, key)?.map(|sealed| unseal(table, key, &sealed)).transpose()
     }
 
     fn commit(&mut self, batch: Batch, durability: Durability, deadline: Instant, reply: Reply<()>) -> Fate<()> {

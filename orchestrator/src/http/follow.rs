@@ -1,0 +1,197 @@
+//! How a client hears of its task: at once, at its end, or as it goes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use http::header::{ACCEPT, LOCATION};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::Value;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::App;
+use super::reply::json_reply;
+use crate::config::Config;
+use crate::error::Error;
+use crate::task::{Accepted, Event, Live, Record, record_view};
+
+/// Between two signs of life on a stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How the answer to a new task is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// The accepted task.
+    AtOnce,
+    /// The task at its end, or as it is after so long.
+    Wait(Duration),
+    /// Server-sent events until its end.
+    Stream,
+}
+
+impl Manner {
+    /// What the headers `Accept` and `Prefer` and the body's `wait` ask for; `wait` is in seconds in both places.
+    pub(super) fn of(headers: &HeaderMap, wait: Option<u64>, config: &Config) -> Result<Self, Error> {
+        if wants(headers, "text/event-stream") {
+            return Ok(Self::Stream);
+        }
+        let longest = config.tasks.max_wait.as_secs();
+        if wait.is_some_and(|wait| wait > longest) {
+            return Err(Error::field("wait", format!("`wait` must be from 0 to {longest} seconds")));
+        }
+        // A preference is a wish: what cannot be fulfilled is fulfilled as far as it can.
+        let preferred = preferred_wait(headers).map(|wait| wait.min(longest));
+        Ok(match wait.or(preferred).filter(|wait| *wait > 0) {
+            Some(wait) => Self::Wait(Duration::from_secs(wait)),
+            None => Self::AtOnce,
+        })
+    }
+}
+
+/// Whether the client accepts this media type by name.
+pub(super) fn wants(headers: &HeaderMap, media_type: &str) -> bool {
+    headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(
+        |one| {
+            let name = one.split(';').next().unwrap_or_default().trim();
+            name.eq_ignore_ascii_case(media_type)
+        },
+    )
+}
+
+/// `wait=N` of the header `Prefer` (RFC 7240).
+fn preferred_wait(headers: &HeaderMap) -> Option<u64> {
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split([',', ';'])).find_map(|wish| {
+        let (name, value) = wish.split_once('=')?;
+        let value = value.trim().trim_matches('"');
+        name.trim().eq_ignore_ascii_case("wait").then(|| value.parse().ok())?
+    })
+}
+
+/// Answers a new task in the manner that was asked for.
+pub(super) async fn answer(app: &App, accepted: Accepted, manner: Manner) -> Result<Response, Error> {
+    let mut response = match (accepted, manner) {
+        (Accepted::Past(record), Manner::Stream) => stream_of(Arc::new(*record)),
+        (Accepted::Past(record), _) => json_reply(StatusCode::OK, &whole(app, &record).await?),
+        (Accepted::Live(live), Manner::Stream) => events(live),
+        (Accepted::Live(live), Manner::AtOnce) => accepted_reply(&live),
+        (Accepted::Live(live), Manner::Wait(longest)) => {
+            let waited = tokio::time::timeout(longest, live.ended()).await;
+            let record = live.record();
+            let mut response = if waited.is_ok() && record.status.is_end() {
+                json_reply(StatusCode::OK, &whole(app, &record).await?)
+            } else {
+                accepted_reply(&live)
+            };
+            if let Ok(applied) = HeaderValue::try_from(format!("wait={}", longest.as_secs())) {
+                response.headers_mut().insert("preference-applied", applied);
+            }
+            response
+        }
+    };
+    // A stream of events must reach the client as it flows.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+fn accepted_reply(live: &Live) -> Response {
+    let mut response = json_reply(StatusCode::ACCEPTED, &record_view(&live.record(), None));
+    if let Ok(location) = HeaderValue::try_from(format!("/lam/tasks/{}", live.id)) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+/// A task with all of its output.
+pub(super) async fn whole(app: &App, record: &Record) -> Result<Value, Error> {
+    let output = app.tasks.output(record.task_id, &record.output).await?;
+    Ok(record_view(record, Some(output)))
+}
+
+/// What happens to a task, from its state now to its end.
+pub(super) fn events(live: Arc<Live>) -> Response {
+    // In this order, so that nothing falls between the two.
+    let receiver = live.listen();
+    let first = Event::Status(live.record());
+    let source = Source { live, receiver, first: Some(first), over: false };
+    let events = stream::unfold(source, |mut source| async move {
+        let event = source.next().await?;
+        Some((sse(&event), source))
+    });
+    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}
+
+/// The one event of a task that has ended.
+pub(super) fn stream_of(record: Arc<Record>) -> Response {
+    let event = Event::Status(Record::clone(&record));
+    Sse::new(stream::once(async move { sse(&event) })).into_response()
+}
+
+fn sse(event: &Event) -> Result<SseEvent, axum::Error> {
+    SseEvent::default().event(event.name()).json_data(event.data())
+}
+
+struct Source {
+    live: Arc<Live>,
+    receiver: broadcast::Receiver<Event>,
+    first: Option<Event>,
+    over: bool,
+}
+
+impl Source {
+    async fn next(&mut self) -> Option<Event> {
+        if self.over {
+            return None;
+        }
+        let event = match self.first.take() {
+            Some(first) => first,
+            None => loop {
+                tokio::select! {
+                    biased;
+                    heard = self.receiver.recv() => match heard {
+                        Ok(event) => break event,
+                        // A slow client misses events, and is told the state again at the end.
+                        Err(RecvError::Lagged(_)) => {}
+                        Err(RecvError::Closed) => return None,
+                    },
+                    () = self.live.ended() => {
+                        self.over = true;
+                        break Event::Status(self.live.record());
+                    }
+                }
+            },
+        };
+        self.over |= event.name() == "end";
+        Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Flags, Host};
+
+    fn manner(headers: &[(&'static str, &'static str)], wait: Option<u64>) -> Result<Manner, Error> {
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+        Manner::of(&headers.collect(), wait, &config)
+    }
+
+    #[test]
+    fn the_manner_is_read_from_headers_and_body() {
+        let wait = |seconds| Manner::Wait(Duration::from_secs(seconds));
+        assert_eq!(manner(&[], None).unwrap(), Manner::AtOnce);
+        assert_eq!(manner(&[], Some(0)).unwrap(), Manner::AtOnce);
+        assert_eq!(manner(&[], Some(7)).unwrap(), wait(7));
+        assert_eq!(manner(&[("prefer", "respond-async, wait=10")], None).unwrap(), wait(10));
+        assert_eq!(manner(&[("prefer", "wait=10")], Some(3)).unwrap(), wait(3));
+        assert_eq!(manner(&[("prefer", "wait=99999")], None).unwrap(), wait(600));
+        assert_eq!(manner(&[("prefer", "wait=soon")], None).unwrap(), Manner::AtOnce);
+        assert_eq!(manner(&[("accept", "text/event-stream")], Some(3)).unwrap(), Manner::Stream);
+        assert_eq!(manner(&[], Some(601)).unwrap_err().named_field(), Some("wait"));
+    }
+}

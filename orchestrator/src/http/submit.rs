@@ -1,0 +1,387 @@
+//! `POST /lam/run`, `/lam/extract`, `/lam/fleet`, and another try of what failed: what a body may say.
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::App;
+use super::auth::Caller;
+use super::body::{self, Members, Object};
+use super::create::{Advanced, Settings, launch, refuse_unbuilt, short};
+use super::follow::{Manner, answer};
+use crate::config::Config;
+use crate::engine::{Engine, Mode};
+use crate::error::Error;
+use crate::session::Kind as SessionKind;
+use crate::task::work::Work;
+use crate::task::{Extras, FleetRules, Kind, MAX_SECRETS, Order, Status, TaskId};
+
+/// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
+const MAX_INPUTS: usize = 16 << 10;
+/// The longest idempotency key, in bytes.
+const MAX_KEY: usize = 255;
+/// The most causes in `retry.on`.
+const MAX_CAUSES: usize = 32;
+
+/// What all three bodies have beside the work. Every member may be left out or null.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Common {
+    browser_type: Option<Engine>,
+    headless: Option<bool>,
+    settings: Option<Object<Settings>>,
+    advanced: Option<Object<Advanced>>,
+    inputs: Option<Value>,
+    secrets: Option<Members>,
+    service_passcode: Option<String>,
+    timeout: Option<u64>,
+    safe_to_repeat: Option<bool>,
+    wait: Option<u64>,
+    // Of fleets alone.
+    run: Option<Value>,
+    extract: Option<Value>,
+    urls: Option<Vec<String>>,
+    concurrency: Option<usize>,
+    retry: Option<Object<Retry>>,
+    stop_after_failures: Option<u32>,
+    host_delay: Option<u64>,
+}
+
+/// When and how often an item is tried again.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Retry {
+    max: Option<u32>,
+    backoff: Option<u64>,
+    on: Option<Vec<String>>,
+}
+
+/// What a retry may bring: secrets are not kept, so they have to be sent again.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Again {
+    secrets: Option<Members>,
+    wait: Option<u64>,
+}
+
+/// `POST /lam/run`
+pub(super) async fn run(
+    State(app): State<App>,
+    Caller(key): Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    submit(&app, key, Kind::Run, &headers, body).await
+}
+
+/// `POST /lam/extract`
+pub(super) async fn extract(
+    State(app): State<App>,
+    Caller(key): Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    submit(&app, key, Kind::Extract, &headers, body).await
+}
+
+/// `POST /lam/fleet`
+pub(super) async fn fleet(
+    State(app): State<App>,
+    Caller(key): Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    submit(&app, key, Kind::Fleet, &headers, body).await
+}
+
+async fn submit(
+    app: &App,
+    key: crate::keys::KeyId,
+    kind: Kind,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let text = body::json_text(headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
+    let (work, common) = read(kind, body::parse::<Members>(&text)?.0)?;
+    let manner = Manner::of(headers, common.wait, &app.config)?;
+    let (order, secrets) = order(kind, work, common, &app.config)?;
+    let extras = Extras {
+        secrets,
+        idempotency: idempotency_key(headers)?,
+        request: format!("{kind} {}", String::from_utf8_lossy(&text)),
+        retry_of: None,
+    };
+    let accepted = app.tasks.accept(key, order, extras).await?;
+    answer(app, accepted, manner).await
+}
+
+/// `POST /lam/tasks/<id>/retry`: a new task of what did not succeed.
+pub(super) async fn retry(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let text = body::json_text(&headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
+    let again: Again = body::parse(&text)?;
+    let manner = Manner::of(&headers, again.wait, &app.config)?;
+    let task = super::tasks::task_id(&id)?;
+    let record = super::tasks::record_of(&app.tasks.find(task, &key).await?);
+    if !record.status.is_end() {
+        return Err(Error::Conflict { message: "this task has not ended: wait for its end, or cancel it".to_owned() });
+    }
+    if record.status == Status::Success {
+        return Err(Error::Conflict { message: "nothing of this task failed".to_owned() });
+    }
+    let mut order = app.tasks.order(&record).await?;
+    if let Some(rules) = &mut order.fleet {
+        rules.items = failed_items(&app, task).await?;
+    }
+    let extras = Extras {
+        secrets: secrets(again.secrets)?,
+        idempotency: idempotency_key(&headers)?,
+        request: format!("retry {id} {}", String::from_utf8_lossy(&text)),
+        retry_of: Some(task),
+    };
+    let accepted = app.tasks.accept(key, order, extras).await?;
+    answer(&app, accepted, manner).await
+}
+
+async fn failed_items(app: &App, task: TaskId) -> Result<Vec<Map<String, Value>>, Error> {
+    let (mut failed, mut after) = (Vec::new(), None);
+    loop {
+        let page = app.tasks.items(task, after).await?;
+        let Some(last) = page.last() else { return Ok(failed) };
+        after = Some(last.index);
+        failed.extend(page.into_iter().filter(|item| item.status != Status::Success).map(|item| item.inputs));
+    }
+}
+
+/// Divides a body into the work and what is around it.
+fn read(kind: Kind, members: Map<String, Value>) -> Result<(Map<String, Value>, Common), Error> {
+    let of_work: &[&str] = match kind {
+        Kind::Run => Work::RUN_MEMBERS,
+        Kind::Extract => Work::EXTRACT_MEMBERS,
+        Kind::Fleet => &[],
+    };
+    let of_fleet = ["run", "extract", "urls", "concurrency", "retry", "stop_after_failures", "host_delay"];
+    let (mut work, mut rest) = (Map::new(), Map::new());
+    for (name, value) in members {
+        if of_work.contains(&name.as_str()) {
+            work.insert(name, value);
+        } else if kind != Kind::Fleet && of_fleet.contains(&name.as_str()) {
+            let message = "only POST /lam/fleet has it".to_owned();
+            return Err(Error::UnknownField { field: name, message });
+        } else {
+            rest.insert(name, value);
+        }
+    }
+    let text = serde_json::to_vec(&rest).map_err(Error::internal)?;
+    let common = body::parse(&text).map_err(|error| match error {
+        Error::UnknownField { field, message } if !field.contains('.') && !of_work.is_empty() => Error::UnknownField {
+            field,
+            message: format!("{message}, or one of the work's own: {}", of_work.join(", ")),
+        },
+        other => other,
+    })?;
+    Ok((work, common))
+}
+
+/// Checks what is around the work and fills in the defaults. The work itself is checked when it is accepted.
+fn order(
+    kind: Kind,
+    work: Map<String, Value>,
+    mut common: Common,
+    config: &Config,
+) -> Result<(Order, Map<String, Value>), Error> {
+    refuse_unbuilt(&common.advanced.take().map(|advanced| advanced.0).unwrap_or_default(), SessionKind::Task)?;
+    let secrets = secrets(common.secrets.take())?;
+    let longest = u64::try_from(config.tasks.max_timeout.as_millis()).unwrap_or(u64::MAX);
+    let default = u64::try_from(config.tasks.timeout.as_millis()).unwrap_or(longest);
+    let timeout_ms = common.timeout.unwrap_or(default);
+    if !(1..=longest).contains(&timeout_ms) {
+        return Err(Error::field("timeout", format!("`timeout` must be from 1 to {longest} milliseconds")));
+    }
+    let launch = launch(None, common.settings.take())?;
+    let service_passcode = short("service_passcode", common.service_passcode.take())?;
+    let mut order = Order {
+        kind,
+        work_kind: kind,
+        work: Value::Object(work),
+        engine: common.browser_type.unwrap_or(Engine::Chromium),
+        mode: Mode::from_headless(common.headless.unwrap_or(true)),
+        launch,
+        timeout_ms,
+        inputs: Map::new(),
+        safe_to_repeat: common.safe_to_repeat.unwrap_or(false),
+        service_passcode,
+        fleet: None,
+    };
+    if kind == Kind::Fleet {
+        (order.work_kind, order.work) = fleet_work(&mut common)?;
+        order.fleet = Some(rules(common, config)?);
+        // Told by the body's own path, which the work does not know.
+        let within = order.work_kind.as_str();
+        order.parse_work().map_err(|error| nested(within, error))?;
+    } else {
+        order.inputs = inputs("inputs", common.inputs.unwrap_or(Value::Null))?;
+    }
+    Ok((order, secrets))
+}
+
+fn nested(within: &str, error: Error) -> Error {
+    match error {
+        Error::InvalidField { field, message } => Error::InvalidField { field: format!("{within}.{field}"), message },
+        Error::UnknownField { field, message } => Error::UnknownField { field: format!("{within}.{field}"), message },
+        other => other,
+    }
+}
+
+fn fleet_work(common: &mut Common) -> Result<(Kind, Value), Error> {
+    match (common.run.take(), common.extract.take()) {
+        (Some(run), None) if run.is_object() => Ok((Kind::Run, run)),
+        (None, Some(extract)) if extract.is_object() => Ok((Kind::Extract, extract)),
+        (Some(_), None) => Err(Error::field("run", "`run` must be an object: what POST /lam/run takes as its work")),
+        (None, Some(_)) => {
+            Err(Error::field("extract", "`extract` must be an object: what POST /lam/extract takes as its work"))
+        }
+        (None, None) => Err(Error::field("run", "a fleet needs one of `run` and `extract`: what to do for each item")),
+        (Some(_), Some(_)) => Err(Error::field("extract", "a fleet takes one of `run` and `extract`, not both")),
+    }
+}
+
+fn rules(common: Common, config: &Config) -> Result<FleetRules, Error> {
+    let items = match (common.inputs, common.urls) {
+        (Some(Value::Array(rows)), None) => {
+            let rows = rows.into_iter().enumerate();
+            rows.map(|(index, row)| inputs(&format!("inputs[{index}]"), row)).collect::<Result<Vec<_>, _>>()?
+        }
+        (None, Some(urls)) => {
+            urls.into_iter().map(|url| Map::from_iter([("url".to_owned(), Value::from(url))])).collect()
+        }
+        (Some(_), Some(_)) => return Err(Error::field("urls", "a fleet takes one of `inputs` and `urls`, not both")),
+        _ => {
+            let message = "a fleet needs `inputs`, an array with an object for each item, or `urls`";
+            return Err(Error::field("inputs", message));
+        }
+    };
+    let most = config.tasks.max_items;
+    if items.is_empty() || items.len() > most {
+        return Err(Error::field("inputs", format!("a fleet has 1 to {most} items (`tasks.max_items`)")));
+    }
+    let retry = common.retry.map(|retry| retry.0).unwrap_or_default();
+    let bounded = |field: &str, value: u64, least: u64, most: u64| match value {
+        value if (least..=most).contains(&value) => Ok(value),
+        _ => Err(Error::field(field, format!("`{field}` must be from {least} to {most}"))),
+    };
+    let hour = 3_600_000;
+    let causes = retry.on.unwrap_or_default();
+    if causes.len() > MAX_CAUSES || causes.iter().any(|cause| cause.len() > 64) {
+        return Err(Error::field("retry.on", format!("`retry.on` takes {MAX_CAUSES} codes of failures at most")));
+    }
+    let concurrency = common.concurrency.unwrap_or(config.tasks.workers);
+    Ok(FleetRules {
+        concurrency: usize::try_from(bounded("concurrency", concurrency as u64, 1, 1000)?).unwrap_or(1),
+        retries: u32::try_from(bounded("retry.max", u64::from(retry.max.unwrap_or(1)), 0, 10)?).unwrap_or(0),
+        backoff_ms: bounded("retry.backoff", retry.backoff.unwrap_or(1000), 0, hour)?,
+        retry_on: causes,
+        stop_after_failures: common.stop_after_failures.unwrap_or(0),
+        host_delay_ms: bounded("host_delay", common.host_delay.unwrap_or(0), 0, hour)?,
+        items,
+    })
+}
+
+/// Inputs: an object that fits into a record.
+fn inputs(field: &str, value: Value) -> Result<Map<String, Value>, Error> {
+    let inputs = match value {
+        Value::Null => Map::new(),
+        Value::Object(inputs) => inputs,
+        _ => return Err(Error::field(field, format!("`{field}` must be an object"))),
+    };
+    if serde_json::to_vec(&inputs).map_or(0, |text| text.len()) > MAX_INPUTS {
+        return Err(Error::field(field, format!("`{field}` may have {MAX_INPUTS} bytes as JSON at most")));
+    }
+    Ok(inputs)
+}
+
+fn secrets(members: Option<Members>) -> Result<Map<String, Value>, Error> {
+    let secrets = members.map(|members| members.0).unwrap_or_default();
+    // Nothing of their content may get into a message.
+    if let Some((name, _)) = secrets.iter().find(|(_, value)| !value.is_string()) {
+        return Err(Error::field(format!("secrets.{name}"), "a secret must be a string"));
+    }
+    if serde_json::to_vec(&secrets).map_or(0, |text| text.len()) > MAX_SECRETS {
+        return Err(Error::field("secrets", format!("`secrets` may have {MAX_SECRETS} bytes as JSON at most")));
+    }
+    Ok(secrets)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    match value.to_str().map(str::trim) {
+        Ok(key) if !key.is_empty() && key.len() <= MAX_KEY => Ok(Some(key.to_owned())),
+        _ => {
+            let message = format!("the header `Idempotency-Key` takes 1 to {MAX_KEY} printable ASCII characters");
+            Err(Error::field("Idempotency-Key", message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::{Flags, Host};
+
+    fn check(kind: Kind, body: Value) -> Result<Order, Error> {
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
+        let members = body::parse::<Members>(body.to_string().as_bytes())?.0;
+        let (work, common) = read(kind, members)?;
+        order(kind, work, common, &config).map(|(order, _)| order)
+    }
+
+    #[test]
+    fn defaults_are_the_settings() {
+        let order = check(Kind::Run, json!({"steps": [], "timeout": null, "inputs": null})).unwrap();
+        assert_eq!((order.engine, order.mode), (Engine::Chromium, Mode::Headless));
+        assert_eq!(order.timeout_ms, 300_000);
+        assert_eq!(order.work, json!({"steps": []}));
+        assert!(!order.safe_to_repeat);
+    }
+
+    #[test]
+    fn faults_name_their_field() {
+        for (kind, body, field) in [
+            (Kind::Run, json!({"colour": 1}), "colour"),
+            (Kind::Run, json!({"urls": []}), "urls"),
+            (Kind::Run, json!({"timeout": 0}), "timeout"),
+            (Kind::Run, json!({"timeout": 3_600_001}), "timeout"),
+            (Kind::Run, json!({"inputs": []}), "inputs"),
+            (Kind::Run, json!({"inputs": {"a": "x".repeat(20_000)}}), "inputs"),
+            (Kind::Run, json!({"secrets": {"pin": 1234}}), "secrets.pin"),
+            (Kind::Run, json!({"secrets": "x"}), "secrets"),
+            (Kind::Run, json!({"browser_type": "opera"}), "browser_type"),
+            (Kind::Run, json!({"settings": {"zoom": 1}}), "settings.zoom"),
+            (Kind::Run, json!({"advanced": {"block_ads": true}}), "advanced.block_ads"),
+            (Kind::Fleet, json!({"inputs": [{}]}), "run"),
+            (Kind::Fleet, json!({"run": [], "inputs": [{}]}), "run"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "extract": {}, "inputs": [{}]}), "extract"),
+            (Kind::Fleet, json!({"run": {"steps": []}}), "inputs"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": []}), "inputs"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}, 3]}), "inputs[1]"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "urls": ["x"]}), "urls"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "concurrency": 0}), "concurrency"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"max": 11}}), "retry.max"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"times": 1}}), "retry.times"),
+        ] {
+            let error = check(kind, body.clone()).unwrap_err();
+            assert_eq!(error.named_field(), Some(field), "{body}: {error}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! `/lam/tasks`: the history, one task, its items, its files, its end.
+
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::Response;
+use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::{Value, json};
+use tokio_util::io::ReaderStream;
+use url::form_urlencoded;
+
+use super::App;
+use super::auth::Caller;
+use super::export::{self, Format};
+use super::follow::{events, stream_of, wants, whole};
+use super::query::{number, one_of, task_query};
+use super::reply::json_reply;
+use crate::error::Error;
+use crate::task::{Accepted, ArtifactNote, Record, Status, TaskId, artifacts_view, item_view, record_view};
+
+/// Media types that a browser shows and does not run.
+const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text/plain"];
+
+/// The id in a path. What is no id names no task.
+pub(super) fn task_id(text: &str) -> Result<TaskId, Error> {
+    text.parse().map_err(|_| Error::UnknownTask { id: text.chars().take(64).collect() })
+}
+
+pub(super) fn record_of(found: &Accepted) -> Record {
+    match found {
+        Accepted::Live(live) => live.record(),
+        Accepted::Past(record) => Record::clone(record),
+    }
+}
+
+/// `GET /lam/tasks`
+pub(super) async fn list(
+    State(app): State<App>,
+    Caller(key): Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Error> {
+    let query = task_query(query.as_deref().unwrap_or_default())?;
+    let (records, total) = app.tasks.list(&query, &key).await?;
+    let tasks: Vec<Value> = records.iter().map(|record| record_view(record, None)).collect();
+    let meta = json!({
+        "totalPages": total.div_ceil(query.limit),
+        "totalRecords": total,
+        "currentPage": query.page,
+    });
+    Ok(json_reply(StatusCode::OK, &json!({"tasks": tasks, "meta": meta})))
+}
+
+/// `GET /lam/tasks/<id>`: as JSON, as server-sent events until its end, or its results as NDJSON or CSV.
+pub(super) async fn show(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let found = app.tasks.find(task_id(&id)?, &key).await?;
+    let format = Format::of(&headers, query.as_deref().unwrap_or_default())?;
+    if format == Format::Json && wants(&headers, "text/event-stream") {
+        return Ok(match found {
+            Accepted::Live(live) => events(live),
+            Accepted::Past(record) => stream_of(record.into()),
+        });
+    }
+    let record = record_of(&found);
+    match format {
+        Format::Json => Ok(json_reply(StatusCode::OK, &whole(&app, &record).await?)),
+        Format::Ndjson | Format::Csv => export::results(&app, record, format).await,
+    }
+}
+
+/// `DELETE /lam/tasks/<id>`
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let record = app.tasks.cancel(task_id(&id)?, &key).await?;
+    Ok(json_reply(StatusCode::OK, &record_view(&record, None)))
+}
+
+/// `GET /lam/tasks/<id>/items`
+pub(super) async fn items(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
+    let query = query.unwrap_or_default();
+    let (mut status, mut after, mut limit) = (None, None, 100);
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match &*name {
+            "status" => {
+                let names = Status::ALL.map(Status::as_str);
+                status = Some(value.parse::<Status>().map_err(|()| one_of(&name, &names))?);
+            }
+            "after" => after = Some(number(&name, &value, 0, u64::from(u32::MAX))?),
+            "limit" => limit = number(&name, &value, 1, 100)?,
+            "format" => {}
+            _ => {
+                let message = "expected status, after, limit or format".to_owned();
+                return Err(Error::UnknownField { field: name.into_owned(), message });
+            }
+        }
+    }
+    if Format::of(&headers, &query)? != Format::Json {
+        return Ok(export::items(&app, &record, status));
+    }
+    let mut after = after.and_then(|after| u32::try_from(after).ok());
+    let most = usize::try_from(limit).unwrap_or(100);
+    let mut found = Vec::new();
+    let mut next = None;
+    'pages: loop {
+        let page = app.tasks.items(record.task_id, after).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.index);
+        for item in page.iter().filter(|item| status.is_none_or(|status| item.status == status)) {
+            if found.len() == most {
+                break 'pages;
+            }
+            found.push(item_view(item, None));
+            next = Some(item.index);
+        }
+        if found.len() < most {
+            next = None;
+        }
+    }
+    let next = next.filter(|_| found.len() == most);
+    Ok(json_reply(StatusCode::OK, &json!({"items": found, "next": next, "counts": record.items})))
+}
+
+/// `GET /lam/tasks/<id>/artifacts`
+pub(super) async fn artifacts(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
+    Ok(json_reply(StatusCode::OK, &json!({"artifacts": artifacts_view(&record, &record.artifacts)})))
+}
+
+/// `GET /lam/tasks/<id>/artifacts/<name>`
+pub(super) async fn artifact(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, Error> {
+    let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
+    let unknown = || Error::UnknownArtifact { name: name.chars().take(200).collect() };
+    let note = note(&app, &record, &name).await?.ok_or_else(unknown)?;
+    let path = app.tasks.artifact(record.task_id, &note).ok_or_else(unknown)?;
+    let file = tokio::fs::File::open(path).await.map_err(|_| unknown())?;
+    let mut response = Response::new(Body::from_stream(ReaderStream::new(file)));
+    let headers = response.headers_mut();
+    let shown = HARMLESS.iter().find(|kind| **kind == note.media_type).unwrap_or(&"application/octet-stream");
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(shown));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(note.bytes));
+    // What a page made must never run as a page of this service.
+    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    Ok(response)
+}
+
+/// The artifact of this name. Those of a fleet's items begin with the item's number.
+async fn note(app: &App, record: &Record, name: &str) -> Result<Option<ArtifactNote>, Error> {
+    if let Some(note) = record.artifacts.iter().find(|note| note.name == name) {
+        return Ok(Some(note.clone()));
+    }
+    let index = name.split_once('-').and_then(|(index, _)| index.parse::<u32>().ok());
+    let Some(index) = index.filter(|_| record.items.is_some()) else { return Ok(None) };
+    let page = app.tasks.items(record.task_id, index.checked_sub(1)).await?;
+    let item = page.into_iter().find(|item| item.index == index);
+    Ok(item.and_then(|item| item.artifacts.into_iter().find(|note| note.name == name)))
+}

@@ -1,0 +1,324 @@
+//! Fleets: one piece of work for many inputs. Each item is carried out in a session of its own and written down as it
+//! ends, so that a fleet that was broken off goes on where it was.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::keep::{ITEM_PAGE, put_item, put_record};
+use super::live::{Event, Live, Stop};
+use super::order::{FleetRules, Order};
+use super::perform::{Attempt, Done, Piece, interrupted, stopped};
+use super::record::{Fault, Item, ItemCounts, Output, Status};
+use super::table::{End, Tasks, values};
+use super::view;
+use super::work::Work;
+use crate::drain::Phase;
+use crate::error::Error;
+use crate::session::now_ms;
+use crate::store::{Batch, Durability};
+
+/// A fleet while it runs.
+struct Fleet<'a> {
+    tasks: &'a Tasks,
+    live: &'a Live,
+    order: &'a Order,
+    rules: &'a FleetRules,
+    work: &'a Work,
+    secrets: &'a Map<String, Value>,
+    plan: Mutex<Plan>,
+}
+
+/// What is still to be done.
+struct Plan {
+    queue: VecDeque<Item>,
+    counts: ItemCounts,
+    /// When each host may be opened again.
+    hosts: HashMap<String, Instant>,
+    /// No further items are begun.
+    closed: bool,
+}
+
+impl Tasks {
+    pub(super) async fn run_fleet(&self, live: &Live) -> Result<(), Error> {
+        let order = self.order(&live.record()).await?;
+        let rules = order.fleet.as_ref().ok_or_else(|| Error::internal("a fleet without its rules"))?;
+        let secrets = self.inner.keep.secrets(&self.inner.instance, live.id).await?;
+        let work = order.parse_work()?;
+        let plan = Mutex::new(self.plan(live, &order, rules).await?);
+        let fleet = Fleet { tasks: self, live, order: &order, rules, work: &work, secrets: &secrets, plan };
+        let lanes = rules.concurrency.min(self.inner.config.tasks.workers).min(rules.items.len()).max(1);
+        let outcomes = futures_util::future::join_all((0..lanes).map(|_| fleet.lane())).await;
+        outcomes.into_iter().collect::<Result<Vec<()>, Error>>()?;
+        fleet.end().await
+    }
+
+    /// The items that are not done. Those that an earlier process had begun are tried again, if that is safe.
+    async fn plan(&self, live: &Live, order: &Order, rules: &FleetRules) -> Result<Plan, Error> {
+        let mut items: Vec<Option<Item>> =
+            rules.items.iter().zip(0..).map(|(inputs, index)| Some(new_item(index, inputs.clone()))).collect();
+        let mut counts = ItemCounts::of(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        let mut after = None;
+        loop {
+            let page = self.inner.keep.items(live.id, after, ITEM_PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.index);
+            for mut item in page {
+                let Some(place) = items.get_mut(item.index as usize) else { continue };
+                match item.status {
+                    Status::Queued => *place = Some(item),
+                    Status::Running if order.safe_to_repeat => {
+                        item.status = Status::Queued;
+                        *place = Some(item);
+                    }
+                    Status::Running => {
+                        item.status = Status::Failure;
+                        item.error = Some(interrupted());
+                        let mut batch = Batch::new();
+                        put_item(&mut batch, live.id, &item)?;
+                        self.inner.keep.commit(batch, Durability::Process).await?;
+                        counts.moved(Status::Queued, Status::Failure);
+                        *place = None;
+                    }
+                    end => {
+                        counts.moved(Status::Queued, end);
+                        *place = None;
+                    }
+                }
+            }
+        }
+        Ok(Plan { queue: items.into_iter().flatten().collect(), counts, hosts: HashMap::new(), closed: false })
+    }
+}
+
+fn new_item(index: u32, inputs: Map<String, Value>) -> Item {
+    Item {
+        index,
+        status: Status::Queued,
+        attempts: 0,
+        execution_time: 0,
+        inputs,
+        session_id: None,
+        error: None,
+        output: Output::default(),
+        artifacts: Vec::new(),
+    }
+}
+
+impl Fleet<'_> {
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes one item after another until there are none.
+    async fn lane(&self) -> Result<(), Error> {
+        loop {
+            if self.live.stopped().is_some() || self.tasks.inner.drain.phase() >= Phase::Draining {
+                return Ok(());
+            }
+            let (item, from) = {
+                let mut plan = self.plan();
+                if plan.closed {
+                    return Ok(());
+                }
+                let Some(item) = plan.queue.pop_front() else { return Ok(()) };
+                let from = self.reserve_host(&mut plan, &item);
+                (item, from)
+            };
+            if let Some(item) = self.carry_out(item, from).await? {
+                self.plan().queue.push_front(item);
+                return Ok(());
+            }
+        }
+    }
+
+    /// When the item may open its host; later ones come after it.
+    fn reserve_host(&self, plan: &mut Plan, item: &Item) -> Option<Instant> {
+        let delay = Duration::from_millis(self.rules.host_delay_ms);
+        if delay.is_zero() {
+            return None;
+        }
+        let host = self.order.first_host(&item.inputs)?;
+        let now = Instant::now();
+        let free = plan.hosts.entry(host).or_insert(now);
+        let from = (*free).max(now);
+        *free = from + delay;
+        Some(from)
+    }
+
+    /// Tries an item until it has an end; gives it back if the fleet is broken off before.
+    async fn carry_out(&self, mut item: Item, from: Option<Instant>) -> Result<Option<Item>, Error> {
+        let stop = self.live.stop_token();
+        if let Some(from) = from {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(Some(item)),
+                () = self.tasks.inner.drain.reached(Phase::Draining) => return Ok(Some(item)),
+                () = sleep_until(from) => {}
+            }
+        }
+        loop {
+            let Some(_turn) = self.tasks.turn(stop).await else { return Ok(Some(item)) };
+            let begun = now_ms();
+            item.attempts += 1;
+            self.write(&mut item, Status::Running).await?;
+            let values = values(self.order, Some(&item.inputs), self.secrets);
+            let piece = Piece { order: self.order, work: self.work, values, item: Some(item.index) };
+            let attempt = self.tasks.attempt(self.live, &piece).await?;
+            item.execution_time = now_ms().saturating_sub(begun);
+            match attempt {
+                Attempt::Done(done) => {
+                    let Some(pause) = self.settle(&mut item, done).await? else { return Ok(None) };
+                    drop(_turn);
+                    tokio::select! {
+                        () = stop.cancelled() => return Ok(Some(item)),
+                        () = self.tasks.inner.drain.reached(Phase::Draining) => return Ok(Some(item)),
+                        () = sleep(pause) => {}
+                    }
+                }
+                Attempt::NotBegun => {
+                    item.attempts -= 1;
+                    self.write(&mut item, Status::Queued).await?;
+                    return Ok(Some(item));
+                }
+                Attempt::Stopped(Stop::Interrupted) if self.order.safe_to_repeat => {
+                    self.write(&mut item, Status::Queued).await?;
+                    return Ok(Some(item));
+                }
+                Attempt::Stopped(Stop::Interrupted) => {
+                    item.error = Some(interrupted());
+                    self.write(&mut item, Status::Failure).await?;
+                    return Ok(None);
+                }
+                Attempt::Stopped(stop) => {
+                    item.error = Some(stopped(stop));
+                    self.write(&mut item, Status::Cancelled).await?;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Writes down what came of an attempt; answers how long to wait before the next, if there is to be one.
+    async fn settle(&self, item: &mut Item, done: Done) -> Result<Option<Duration>, Error> {
+        item.session_id = done.session;
+        item.output = done.output;
+        item.artifacts = done.artifacts;
+        item.error = done.error;
+        let code = item.error.as_ref().map(|fault| fault.code.clone());
+        let Some(code) = code else {
+            self.write(item, Status::Success).await?;
+            return Ok(None);
+        };
+        if let Some(pause) = self.rules.backoff(item.attempts, &code) {
+            self.write(item, Status::Queued).await?;
+            return Ok(Some(pause));
+        }
+        self.write(item, Status::Failure).await?;
+        let mut plan = self.plan();
+        let limit = self.rules.stop_after_failures;
+        plan.closed |= limit > 0 && plan.counts.failure >= limit;
+        Ok(None)
+    }
+
+    /// Writes an item and the fleet's counts, and tells those who listen.
+    async fn write(&self, item: &mut Item, status: Status) -> Result<(), Error> {
+        let from = std::mem::replace(&mut item.status, status);
+        let counts = {
+            let mut plan = self.plan();
+            plan.counts.moved(from, status);
+            plan.counts.clone()
+        };
+        let mut first = false;
+        let record = self.live.change(|record| {
+            record.items = Some(counts);
+            first = record.status != Status::Running;
+            record.status = Status::Running;
+            record.started_ms.get_or_insert_with(now_ms);
+        });
+        let mut batch = Batch::new();
+        put_item(&mut batch, self.live.id, item)?;
+        put_record(&mut batch, &record)?;
+        // An item that is not safe to repeat must not be begun twice, also after loss of power.
+        let durability = match status {
+            Status::Running if !self.order.safe_to_repeat => Durability::Power,
+            _ => Durability::Process,
+        };
+        self.tasks.inner.keep.commit(batch, durability).await?;
+        if first {
+            self.tasks.history().change(&self.live.owner, &record.entry());
+            self.live.tell(Event::Status(record));
+        }
+        if status.is_end() {
+            metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str()).increment(1);
+        }
+        self.live.tell(Event::Item(item.clone()));
+        Ok(())
+    }
+
+    /// Ends the fleet, or leaves it for the next process.
+    async fn end(&self) -> Result<(), Error> {
+        let (left, closed) = {
+            let mut plan = self.plan();
+            (std::mem::take(&mut plan.queue), plan.closed)
+        };
+        let stop = self.live.stopped();
+        let going_down = self.tasks.inner.drain.phase() >= Phase::Draining;
+        if !left.is_empty() && !closed && matches!(stop, None | Some(Stop::Interrupted)) && going_down {
+            self.tasks.suspend(self.live);
+            return Ok(());
+        }
+        let why = match stop {
+            Some(stop) => stopped(stop),
+            None => Fault::new("stopped", "not begun: as many items failed as stop_after_failures allows"),
+        };
+        for mut item in left {
+            item.error = Some(why.clone());
+            self.write(&mut item, Status::Cancelled).await?;
+        }
+        let counts = self.plan().counts.clone();
+        let (status, error) = match stop {
+            Some(stop) if counts.cancelled > 0 => (Status::Cancelled, Some(stopped(stop))),
+            _ if counts.failure + counts.cancelled > 0 => {
+                let message = format!("{} of {} items failed", counts.failure, counts.total);
+                (Status::Failure, Some(Fault::new(if closed { "stopped" } else { "items_failed" }, message)))
+            }
+            _ => (Status::Success, None),
+        };
+        let (rows, artifacts) = self.gather().await?;
+        let output = self.tasks.keep_output(self.live, rows).await?;
+        self.tasks.finish(self.live, End { status, error, output, artifacts }).await;
+        Ok(())
+    }
+
+    /// The items as result objects, as far as they fit; and their files.
+    async fn gather(&self) -> Result<(Vec<Value>, Vec<super::record::ArtifactNote>), Error> {
+        let most = self.tasks.inner.config.tasks.max_output.bytes();
+        let (mut rows, mut bytes, mut artifacts) = (Vec::new(), 0, Vec::new());
+        let mut after = None;
+        loop {
+            let page = self.tasks.inner.keep.items(self.live.id, after, ITEM_PAGE).await?;
+            let Some(last) = page.last() else { return Ok((rows, artifacts)) };
+            after = Some(last.index);
+            for item in page {
+                let row = view::item(&item, None);
+                bytes += row.to_string().len() as u64;
+                if bytes <= most {
+                    rows.push(row);
+                } else if bytes < u64::MAX / 2 {
+                    // Once, instead of what does not fit.
+                    bytes = u64::MAX / 2;
+                    rows.push(json!({"truncated": true, "items": format!("/lam/tasks/{}/items", self.live.id)}));
+                }
+                // A record names so many files; the others are named by their items.
+                let room = MAX_NOTED.saturating_sub(artifacts.len());
+                artifacts.extend(item.artifacts.into_iter().take(room));
+            }
+        }
+    }
+}
+
+/// The most files that a fleet's record names: it must fit into one value of the store.
+const MAX_NOTED: usize = 100;

@@ -1,0 +1,301 @@
+//! The index beside a plain list: whatever happens, both answer every question alike.
+
+use proptest::prelude::*;
+
+use super::super::query::SortKey;
+use super::*;
+use crate::session::SortOrder;
+use crate::task::id::Ids;
+
+/// The list that is searched by looking at everything.
+#[derive(Default)]
+struct Plain {
+    tasks: Vec<Task>,
+}
+
+#[derive(Clone)]
+struct Task {
+    entry: Entry,
+    passcode: Option<&'static str>,
+}
+
+impl Plain {
+    fn page(&self, query: &TaskQuery) -> (Vec<TaskId>, u64) {
+        let mut found: Vec<&Task> = self.tasks.iter().filter(|task| matches(query, task)).collect();
+        found.sort_by(|a, b| {
+            let by_key = match query.sort_by {
+                SortKey::Timestamp => a.entry.id.timestamp().cmp(&b.entry.id.timestamp()),
+                SortKey::ExecutionTime => a.entry.length.cmp(&b.entry.length),
+                SortKey::TaskId => a.entry.id.to_string().cmp(&b.entry.id.to_string()),
+                SortKey::Status => a.entry.status.as_str().cmp(b.entry.status.as_str()),
+                SortKey::ExecutionType => a.entry.kind.as_str().cmp(b.entry.kind.as_str()),
+            };
+            by_key.then(a.entry.id.timestamp().cmp(&b.entry.id.timestamp())).then(a.entry.id.cmp(&b.entry.id))
+        });
+        if query.sort_order == SortOrder::Descend {
+            found.reverse();
+        }
+        let skip = ((query.page - 1) * query.limit) as usize;
+        let page = found.iter().skip(skip).take(query.limit as usize).map(|task| task.entry.id).collect();
+        (page, found.len() as u64)
+    }
+}
+
+fn matches(query: &TaskQuery, task: &Task) -> bool {
+    let at = task.entry.id.timestamp();
+    query.start_time.is_none_or(|start| at > start)
+        && query.end_time.is_none_or(|end| at < end)
+        && query.task_id.as_ref().is_none_or(|id| task.entry.id.to_string() == *id)
+        && (query.kinds.is_empty() || query.kinds.contains(&task.entry.kind))
+        && query.service_passcode.as_deref().is_none_or(|passcode| task.passcode == Some(passcode))
+}
+
+/// A pair of index and list, and what happens to both.
+struct Pair {
+    owner: KeyId,
+    ids: Ids,
+    now: u64,
+    index: History,
+    plain: Plain,
+}
+
+const PASSCODES: [Option<&str>; 4] = [None, Some("ann"), Some("bob"), Some("cem")];
+
+impl Pair {
+    fn new() -> Self {
+        Self {
+            owner: "0123456789ab".parse().unwrap(),
+            ids: Ids::default(),
+            now: 1_700_000_000_000,
+            index: History::default(),
+            plain: Plain::default(),
+        }
+    }
+
+    fn add(&mut self, later: u64, kind: usize, passcode: usize) {
+        self.now += later;
+        let passcode = PASSCODES[passcode % PASSCODES.len()];
+        let entry = Entry {
+            id: self.ids.next(self.now),
+            kind: Kind::ALL[kind % Kind::ALL.len()],
+            status: Status::Queued,
+            length: 0,
+            user: passcode.map(EndUser::of),
+        };
+        self.index.add(&self.owner, &entry);
+        self.plain.tasks.push(Task { entry, passcode });
+    }
+
+    fn change(&mut self, which: usize, status: usize, length: u32) {
+        let at = which % self.plain.tasks.len().max(1);
+        let Some(task) = self.plain.tasks.get_mut(at) else { return };
+        task.entry.status = Status::ALL[status % Status::ALL.len()];
+        task.entry.length = length;
+        self.index.change(&self.owner, &task.entry);
+    }
+
+    fn withdraw(&mut self, which: usize) {
+        if !self.plain.tasks.is_empty() {
+            let task = self.plain.tasks.remove(which % self.plain.tasks.len());
+            self.index.withdraw(&self.owner, &task.entry);
+        }
+    }
+
+    fn forget(&mut self, count: usize) {
+        let count = count.min(self.plain.tasks.len());
+        if let Some(last) = count.checked_sub(1).and_then(|last| self.plain.tasks.get(last)) {
+            self.index.forget_through(&self.owner, last.entry.id);
+            self.plain.tasks.drain(..count);
+        }
+    }
+
+    fn reload(&mut self) {
+        self.index = History::default();
+        let entries: Vec<Entry> = self.plain.tasks.iter().map(|task| task.entry).collect();
+        self.index.load(&self.owner, &entries);
+    }
+
+    fn check(&self, query: &TaskQuery) {
+        assert_eq!(self.index.page(&self.owner, query), self.plain.page(query), "{query:?}");
+    }
+
+    /// Every sort key both ways, with this filter.
+    fn check_all(&self, filter: &TaskQuery) {
+        assert_eq!(self.index.len(), self.plain.tasks.len());
+        for sort_by in SortKey::ALL {
+            for sort_order in [SortOrder::Ascend, SortOrder::Descend] {
+                self.check(&TaskQuery { sort_by, sort_order, ..filter.clone() });
+            }
+        }
+    }
+
+    fn time(&self, share: u64) -> u64 {
+        1_700_000_000_000 + (self.now - 1_700_000_000_000) * share / 100
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add(u64, usize, usize),
+    AddMany(usize, u32),
+    Change(usize, usize, u32),
+    Withdraw(usize),
+    Forget(usize),
+    Reload,
+    Ask(Ask),
+}
+
+#[derive(Debug, Clone)]
+struct Ask {
+    start: Option<u64>,
+    end: Option<u64>,
+    one: Option<usize>,
+    kinds: Vec<usize>,
+    passcode: usize,
+    page: u64,
+    limit: u64,
+}
+
+fn ask() -> impl Strategy<Value = Ask> {
+    let share = proptest::option::of(0..=100_u64);
+    let one = proptest::option::weighted(0.1, any::<usize>());
+    (share.clone(), share, one, proptest::collection::vec(0..3_usize, 0..3), 0..5_usize, 1..40_u64, 1..=100_u64)
+        .prop_map(|(start, end, one, kinds, passcode, page, limit)| Ask {
+            start,
+            end,
+            one,
+            kinds,
+            passcode,
+            page,
+            limit,
+        })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..3_u64, 0..3_usize, 0..4_usize).prop_map(|(later, kind, user)| Step::Add(later, kind, user)),
+        2 => (1..1500_usize, 1..2000_u32).prop_map(|(count, spread)| Step::AddMany(count, spread)),
+        6 => (any::<usize>(), 0..5_usize, 0..300_u32).prop_map(|(which, status, length)| Step::Change(which, status, length)),
+        1 => any::<usize>().prop_map(Step::Withdraw),
+        1 => (0..900_usize).prop_map(Step::Forget),
+        1 => Just(Step::Reload),
+        4 => ask().prop_map(Step::Ask),
+    ]
+}
+
+fn filter(pair: &Pair, ask: &Ask) -> TaskQuery {
+    let one = ask.one.and_then(|at| pair.plain.tasks.get(at % pair.plain.tasks.len().max(1)));
+    TaskQuery {
+        start_time: ask.start.map(|share| pair.time(share)),
+        end_time: ask.end.map(|share| pair.time(share)),
+        task_id: one.map(|task| task.entry.id.to_string()),
+        kinds: ask.kinds.iter().map(|kind| Kind::ALL[*kind]).collect(),
+        service_passcode: PASSCODES.get(ask.passcode).copied().flatten().map(str::to_owned),
+        page: ask.page,
+        limit: ask.limit,
+        ..TaskQuery::default()
+    }
+}
+
+fn many(pair: &mut Pair, count: usize, spread: u32) {
+    for at in 0..count {
+        pair.add((at % 3) as u64, at % 7, at % 5);
+        let length = (at as u32).wrapping_mul(2_654_435_761) % spread;
+        pair.change(pair.plain.tasks.len() - 1, at % 11, length);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_answers_as_a_plain_list_does(steps in proptest::collection::vec(step(), 1..40)) {
+        let mut pair = Pair::new();
+        for step in steps {
+            match step {
+                Step::Add(later, kind, passcode) => pair.add(later, kind, passcode),
+                Step::AddMany(count, spread) => many(&mut pair, count, spread),
+                Step::Change(which, status, length) => pair.change(which, status, length),
+                Step::Withdraw(which) => pair.withdraw(which),
+                Step::Forget(count) => pair.forget(count),
+                Step::Reload => pair.reload(),
+                Step::Ask(ask) => pair.check_all(&filter(&pair, &ask)),
+            }
+        }
+        pair.check_all(&TaskQuery::default());
+    }
+}
+
+#[test]
+fn blocks_groups_and_cut_nodes_are_counted_alike() {
+    let mut pair = Pair::new();
+    many(&mut pair, 40_000, 5_000);
+    for (start, end, kinds, passcode, page) in
+        [(None, None, 0, None, 1), (Some(3), Some(97), 1, None, 200), (Some(50), None, 2, Some("ann"), 20)]
+    {
+        let query = TaskQuery {
+            start_time: start.map(|share| pair.time(share)),
+            end_time: end.map(|share| pair.time(share)),
+            kinds: Kind::ALL[..kinds].to_vec(),
+            service_passcode: passcode.map(str::to_owned),
+            page,
+            ..TaskQuery::default()
+        };
+        pair.check_all(&query);
+    }
+    pair.forget(25_000);
+    pair.check_all(&TaskQuery { page: 150, limit: 100, ..TaskQuery::default() });
+    pair.reload();
+    pair.check_all(&TaskQuery { page: 150, limit: 100, ..TaskQuery::default() });
+}
+
+#[test]
+fn another_keys_tasks_are_not_found() {
+    let mut pair = Pair::new();
+    many(&mut pair, 20, 9);
+    let other: KeyId = "ffffffffffff".parse().unwrap();
+    assert_eq!(pair.index.page(&other, &TaskQuery::default()), (Vec::new(), 0));
+}
+
+/// How long a page takes in memory; run by hand: `cargo test --release -p warmpool history -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures; proves nothing on a machine that does other things"]
+fn the_cost_of_a_page() {
+    for rows in [1_000, 1_000_000] {
+        let mut pair = Pair::new();
+        many(&mut pair, rows, 60_000);
+        let begun = std::time::Instant::now();
+        pair.reload();
+        println!("{rows} rows loaded in {:?}", begun.elapsed());
+        let (mut worst, mut asked) = (std::time::Duration::ZERO, String::new());
+        for sort_by in SortKey::ALL {
+            for (start, end) in [(None, None), (Some(10), Some(90))] {
+                for passcode in [None, Some("ann")] {
+                    for kinds in [vec![], vec![Kind::Run], vec![Kind::Run, Kind::Extract]] {
+                        for page in [1, rows as u64 / 2000 + 1] {
+                            let query = TaskQuery {
+                                start_time: start.map(|share| pair.time(share)),
+                                end_time: end.map(|share| pair.time(share)),
+                                kinds: kinds.clone(),
+                                service_passcode: passcode.map(str::to_owned),
+                                page,
+                                limit: 100,
+                                sort_by,
+                                ..TaskQuery::default()
+                            };
+                            let begun = std::time::Instant::now();
+                            for _ in 0..20 {
+                                std::hint::black_box(pair.index.page(&pair.owner, &query));
+                            }
+                            let took = begun.elapsed() / 20;
+                            if took > worst {
+                                (worst, asked) = (took, format!("{query:?}"));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        println!("{rows} rows: worst page {worst:?}: {asked}");
+    }
+}

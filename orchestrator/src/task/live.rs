@@ -1,0 +1,153 @@
+//! A task that has not ended: its record as it is now, who listens, and how it is stopped.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use super::id::TaskId;
+use super::record::{Item, Record};
+use super::view;
+use super::work::Progress;
+use crate::keys::KeyId;
+
+/// Events that a slow listener may be behind; beyond that it misses the oldest.
+const EVENTS: usize = 256;
+
+/// Why a task is stopped before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Somebody asked for it.
+    Cancelled,
+    /// Its key was revoked.
+    KeyRevoked,
+    /// The daemon goes down.
+    Interrupted,
+}
+
+/// What happens to a task, for those who listen.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// Its status is another.
+    Status(Record),
+    /// Its work, or that of one of its items, goes on.
+    Progress {
+        /// The item, of a fleet.
+        item: Option<u32>,
+        /// What happened.
+        progress: Progress,
+    },
+    /// An item of it is in another state.
+    Item(Item),
+}
+
+impl Event {
+    /// The event's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Status(record) if record.status.is_end() => "end",
+            Self::Status(_) => "task",
+            Self::Progress { .. } => "progress",
+            Self::Item(_) => "item",
+        }
+    }
+
+    /// What it says, as JSON.
+    #[must_use]
+    pub fn data(&self) -> Value {
+        match self {
+            Self::Status(record) => view::record(record, None),
+            Self::Progress { item, progress } => {
+                let mut data = json!(progress);
+                if let Some(item) = item {
+                    data["item"] = json!(item);
+                }
+                data
+            }
+            Self::Item(item) => view::item(item, None),
+        }
+    }
+}
+
+/// A task that has not ended.
+#[derive(Debug)]
+pub struct Live {
+    /// Its id.
+    pub id: TaskId,
+    /// The key that sent it.
+    pub owner: KeyId,
+    record: Mutex<Record>,
+    events: broadcast::Sender<Event>,
+    /// Cancelled once its end is in the store.
+    ended: CancellationToken,
+    stop: CancellationToken,
+    why: Mutex<Option<Stop>>,
+}
+
+impl Live {
+    pub(super) fn new(record: Record) -> Self {
+        Self {
+            id: record.task_id,
+            owner: record.owner.clone(),
+            record: Mutex::new(record),
+            events: broadcast::Sender::new(EVENTS),
+            ended: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            why: Mutex::new(None),
+        }
+    }
+
+    /// The record as it is now.
+    #[must_use]
+    pub fn record(&self) -> Record {
+        self.lock().clone()
+    }
+
+    /// Changes the record; answers it as it is then.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Record)) -> Record {
+        let mut record = self.lock();
+        change(&mut record);
+        record.clone()
+    }
+
+    /// What happens from here on.
+    #[must_use]
+    pub fn listen(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    pub(super) fn tell(&self, event: Event) {
+        // Nobody may be listening.
+        let _ = self.events.send(event);
+    }
+
+    /// Waits until its end is in the store.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    pub(super) fn set_ended(&self) {
+        self.ended.cancel();
+    }
+
+    /// Stops it; what was said first holds.
+    pub(super) fn stop(&self, why: Stop) {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.stop.cancel();
+    }
+
+    /// Why it is being stopped, if it is.
+    pub(super) fn stopped(&self) -> Option<Stop> {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) const fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,318 @@
+//! Carrying one piece of work out: its turn, its session, its outcome, its files.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::browser::Browser;
+use super::execute::execute;
+use super::live::{Event, Live, Stop};
+use super::order::Order;
+use super::record::{ArtifactNote, Fault, INLINE_OUTPUT, Kind, Output, Status};
+use super::table::{End, Tasks, values};
+use super::work::{FailureCode, Outcome, Progress, Values, Watch, Work};
+use crate::drain::Phase;
+use crate::engine::SessionId;
+use crate::error::Error;
+use crate::session::{Ending, Session, now_ms};
+use crate::store::Durability;
+
+/// How long a task goes on asking for a worker.
+const WORKER_PATIENCE: Duration = Duration::from_secs(600);
+/// Between two such questions.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What came of one attempt.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// It ran to an end of its own.
+    Done(Done),
+    /// It did not begin, and may begin later: the daemon goes down.
+    NotBegun,
+    /// It was stopped half-way.
+    Stopped(Stop),
+}
+
+/// What an attempt left.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) session: Option<SessionId>,
+    pub(super) error: Option<Fault>,
+    pub(super) output: Output,
+    pub(super) artifacts: Vec<ArtifactNote>,
+}
+
+impl Done {
+    fn failed(fault: Fault) -> Self {
+        Self { session: None, error: Some(fault), output: Output::default(), artifacts: Vec::new() }
+    }
+}
+
+/// One piece of work and what goes with it.
+pub(super) struct Piece<'a> {
+    pub(super) order: &'a Order,
+    pub(super) work: &'a Work,
+    pub(super) values: Values,
+    /// Its number, in a fleet.
+    pub(super) item: Option<u32>,
+}
+
+/// Passes progress on to those who listen.
+struct Teller<'a> {
+    live: &'a Live,
+    item: Option<u32>,
+}
+
+impl Watch for Teller<'_> {
+    fn progress(&self, event: Progress) {
+        self.live.tell(Event::Progress { item: self.item, progress: event });
+    }
+}
+
+impl Tasks {
+    /// Has a task carried out when its turn comes.
+    pub(super) fn launch(&self, live: Arc<Live>) {
+        let tasks = self.clone();
+        self.inner.drain.spawn(async move {
+            let kind = live.record().kind;
+            let outcome = match kind {
+                Kind::Fleet => tasks.run_fleet(&live).await,
+                Kind::Run | Kind::Extract => tasks.run_single(&live).await,
+            };
+            if let Err(error) = outcome {
+                tracing::error!(task = %live.id, %error, cause = ?std::error::Error::source(&error), "a task failed");
+                let fault = Fault::new("internal", "an internal error: the log has the cause under this task's id");
+                tasks.finish(&live, End::empty(Status::Failure, fault)).await;
+            }
+        });
+    }
+
+    /// Waits for a permit; none when the task is stopped or the daemon goes down before.
+    pub(super) async fn turn(&self, stop: &CancellationToken) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            () = self.inner.drain.reached(Phase::Draining) => None,
+            permit = Arc::clone(&self.inner.slots).acquire_owned() => permit.ok(),
+        }
+    }
+
+    async fn run_single(&self, live: &Live) -> Result<(), Error> {
+        let Some(_turn) = self.turn(live.stop_token()).await else {
+            self.not_begun(live).await;
+            return Ok(());
+        };
+        let record = live.record();
+        let order = self.order(&record).await?;
+        let secrets: Map<String, Value> = self.inner.keep.secrets(&self.inner.instance, live.id).await?;
+        let work = order.parse_work()?;
+        let begin = |record: &mut super::record::Record| {
+            record.status = Status::Running;
+            record.started_ms = Some(now_ms());
+        };
+        // Before its first step it must be on the disk that it was begun: it may not be safe to repeat.
+        self.mark(live, begin, Durability::Power).await;
+        let piece = Piece { order: &order, work: &work, values: values(&order, None, &secrets), item: None };
+        match self.attempt(live, &piece).await? {
+            Attempt::Done(done) => {
+                let status = if done.error.is_some() { Status::Failure } else { Status::Success };
+                live.change(|record| record.session_id = done.session);
+                let end = End { status, error: done.error, output: done.output, artifacts: done.artifacts };
+                self.finish(live, end).await;
+            }
+            Attempt::Stopped(Stop::Interrupted) if !order.safe_to_repeat => {
+                self.finish(live, End::empty(Status::Failure, interrupted())).await;
+            }
+            Attempt::Stopped(Stop::Interrupted) | Attempt::NotBegun => {
+                let again = |record: &mut super::record::Record| {
+                    record.status = Status::Queued;
+                    record.started_ms = None;
+                };
+                self.mark(live, again, Durability::Process).await;
+                self.suspend(live);
+            }
+            Attempt::Stopped(stop) => self.finish(live, End::empty(Status::Cancelled, stopped(stop))).await,
+        }
+        Ok(())
+    }
+
+    /// A task that never began: cancelled, or left for the next process.
+    pub(super) async fn not_begun(&self, live: &Live) {
+        match live.stopped() {
+            Some(Stop::Interrupted) | None => self.suspend(live),
+            Some(stop) => self.finish(live, End::empty(Status::Cancelled, stopped(stop))).await,
+        }
+    }
+
+    /// Lets go of a task that the next process goes on with. Those who wait for it hear that it has not ended.
+    pub(super) fn suspend(&self, live: &Live) {
+        tracing::info!(task = %live.id, "task left for the next start");
+        self.live_table().remove(&live.id);
+        live.set_ended();
+    }
+
+    /// One attempt at a piece of work, in a session of its own.
+    pub(super) async fn attempt(&self, live: &Live, piece: &Piece<'_>) -> Result<Attempt, Error> {
+        let session = match self.session(live, piece).await {
+            Ok(session) => session,
+            Err(error) => {
+                return Ok(match (live.stopped(), error) {
+                    (Some(Stop::Interrupted), _) | (None, Error::Draining) => Attempt::NotBegun,
+                    (Some(stop), _) => Attempt::Stopped(stop),
+                    (None, error) => {
+                        let code = if is_shortage(&error) { "no_worker" } else { error.code() };
+                        Attempt::Done(Done::failed(Fault::new(code, error.to_string())))
+                    }
+                });
+            }
+        };
+        let browser = Browser::new(self.inner.sessions.clone(), Arc::clone(&session), Arc::clone(&self.inner.config));
+        let limits = piece.order.limits(&self.inner.config);
+        let teller = Teller { live, item: piece.item };
+        let outcome = execute(piece.work, &piece.values, browser, &limits, &teller, live.stop_token()).await;
+        let lost = match &outcome.failure {
+            Some(failure) if failure.code == FailureCode::BrowserDied => Some(session.ended().await),
+            _ => None,
+        };
+        let succeeded = outcome.failure.is_none();
+        session.end(if succeeded { Ending::TaskSucceeded } else { Ending::TaskFailed });
+        if let Some(stop) = live.stopped().filter(|_| !succeeded) {
+            return Ok(Attempt::Stopped(stop));
+        }
+        if matches!(lost, Some(Ending::Drained)) {
+            return Ok(Attempt::Stopped(Stop::Interrupted));
+        }
+        self.keep_outcome(live, piece.item, session.id.clone(), outcome).await.map(Attempt::Done)
+    }
+
+    /// A session for a piece of work. Those of a fleet let waiting clients go first.
+    async fn session(&self, live: &Live, piece: &Piece<'_>) -> Result<Arc<Session>, Error> {
+        let options = piece.order.session(&self.inner.config);
+        let patience = Instant::now() + WORKER_PATIENCE;
+        loop {
+            while piece.item.is_some() && self.clients_waiting() > 0 {
+                tokio::select! {
+                    () = live.stop_token().cancelled() => return Err(Error::Draining),
+                    () = sleep(Duration::from_millis(50)) => {}
+                }
+            }
+            let created = {
+                let _counted = Leasing::new(self);
+                tokio::select! {
+                    () = live.stop_token().cancelled() => None,
+                    created = self.inner.sessions.create(live.owner.clone(), options.clone()) => Some(created),
+                }
+            };
+            match created {
+                None => return Err(Error::NoWorker { waited: Duration::ZERO }),
+                Some(Ok(created)) => return created.confirm().ok_or(Error::Draining),
+                Some(Err(error)) if is_shortage(&error) && Instant::now() < patience => {}
+                Some(Err(error)) => return Err(error),
+            }
+            tokio::select! {
+                () = live.stop_token().cancelled() => {}
+                () = sleep(ASK_AGAIN) => {}
+            }
+        }
+    }
+
+    /// Writes what is large into files.
+    async fn keep_outcome(
+        &self,
+        live: &Live,
+        item: Option<u32>,
+        session: SessionId,
+        outcome: Outcome,
+    ) -> Result<Done, Error> {
+        let mut error = outcome.failure.map(|failure| Fault::of(failure, &outcome.artifacts));
+        let mut artifacts = Vec::with_capacity(outcome.artifacts.len());
+        for artifact in outcome.artifacts {
+            let bytes = artifact.bytes.len() as u64;
+            match self.put_file(live, artifact.bytes).await {
+                Ok(hash) => {
+                    let name = item.map_or(artifact.name.clone(), |item| format!("{item}-{}", artifact.name));
+                    artifacts.push(ArtifactNote { name, media_type: artifact.media_type, bytes, hash });
+                }
+                Err(full) => error = Some(error.unwrap_or_else(|| Fault::new(full.code(), full.to_string()))),
+            }
+        }
+        if let (Some(fault), Some(item)) = (&mut error, item)
+            && let Some(shown) = &mut fault.screenshot
+        {
+            *shown = format!("{item}-{shown}");
+        }
+        let output = match self.keep_output(live, outcome.output).await {
+            Ok(output) => output,
+            Err(full) => {
+                error = Some(error.unwrap_or_else(|| Fault::new(full.code(), full.to_string())));
+                Output::default()
+            }
+        };
+        Ok(Done { session: Some(session), error, output, artifacts })
+    }
+
+    /// Result objects, in a file if they are large.
+    pub(super) async fn keep_output(&self, live: &Live, rows: Vec<Value>) -> Result<Output, Error> {
+        let text = serde_json::to_vec(&rows).map_err(Error::internal)?;
+        if text.len() <= INLINE_OUTPUT {
+            return Ok(Output::Inline(rows));
+        }
+        let bytes = text.len() as u64;
+        Ok(Output::File { hash: self.put_file(live, text).await?, bytes })
+    }
+
+    async fn put_file(&self, live: &Live, bytes: Vec<u8>) -> Result<String, Error> {
+        let health = self.inner.keep.store.health();
+        if health.free_bytes.is_some_and(|free| free < self.inner.config.store.min_free.bytes() + bytes.len() as u64) {
+            return Err(Error::DiskNearlyFull);
+        }
+        self.inner.files.put(live.id, bytes).await
+    }
+}
+
+/// Counts a task among those that wait for a worker.
+struct Leasing<'a>(&'a Tasks);
+
+impl<'a> Leasing<'a> {
+    fn new(tasks: &'a Tasks) -> Self {
+        tasks.inner.leasing.fetch_add(1, Ordering::Relaxed);
+        Self(tasks)
+    }
+}
+
+impl Drop for Leasing<'_> {
+    fn drop(&mut self) {
+        self.0.inner.leasing.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a worker may be had a little later.
+const fn is_shortage(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::QueueFull { .. }
+            | Error::KeyLimit { .. }
+            | Error::NoWorker { .. }
+            | Error::RuntimeDown
+            | Error::Worker { .. }
+    )
+}
+
+pub(super) fn interrupted() -> Fault {
+    Fault::new(
+        "interrupted",
+        "the service ended while it ran, so how far it came is not known: send it again, or mark it safe_to_repeat",
+    )
+}
+
+pub(super) fn stopped(stop: Stop) -> Fault {
+    match stop {
+        Stop::Cancelled => Fault::new("cancelled", "cancelled by request"),
+        Stop::KeyRevoked => Fault::new("key_revoked", "its key was revoked"),
+        Stop::Interrupted => interrupted(),
+    }
+}

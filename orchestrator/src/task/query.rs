@@ -1,0 +1,88 @@
+//! A question to the history, checked.
+
+use super::record::Kind;
+use crate::session::SortOrder;
+
+/// What the history may be sorted by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SortKey {
+    /// When the task was accepted.
+    #[default]
+    Timestamp,
+    /// How long it took.
+    ExecutionTime,
+    /// Its id.
+    TaskId,
+    /// Its status, by name.
+    Status,
+    /// Its type, by name.
+    ExecutionType,
+}
+
+impl SortKey {
+    /// Every key.
+    pub const ALL: [Self; 5] = [Self::Timestamp, Self::ExecutionTime, Self::TaskId, Self::Status, Self::ExecutionType];
+
+    /// The name in queries.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timestamp => "timestamp",
+            Self::ExecutionTime => "executionTime",
+            Self::TaskId => "taskId",
+            Self::Status => "status",
+            Self::ExecutionType => "executionType",
+        }
+    }
+}
+
+/// A page of the history. What compares equal by the sort key is ordered by time, then by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskQuery {
+    /// Accepted after this, in Unix milliseconds.
+    pub start_time: Option<u64>,
+    /// Accepted before this, in Unix milliseconds.
+    pub end_time: Option<u64>,
+    /// Only this one.
+    pub task_id: Option<String>,
+    /// Only these types; none means all.
+    pub kinds: Vec<Kind>,
+    /// Only those of this end user.
+    pub service_passcode: Option<String>,
+    /// From 1.
+    pub page: u64,
+    /// 1 to 100.
+    pub limit: u64,
+    /// By what to sort.
+    pub sort_by: SortKey,
+    /// In which direction.
+    pub sort_order: SortOrder,
+}
+
+impl Default for TaskQuery {
+    fn default() -> Self {
+        Self {
+            start_time: None,
+            end_time: None,
+            task_id: None,
+            kinds: Vec::new(),
+            service_passcode: None,
+            page: 1,
+            limit: 10,
+            sort_by: SortKey::default(),
+            sort_order: SortOrder::default(),
+        }
+    }
+}
+
+impl TaskQuery {
+    /// How many matching tasks come before the page.
+    pub(super) const fn skip(&self) -> u64 {
+        self.page.saturating_sub(1).saturating_mul(self.limit)
+    }
+
+    /// How many tasks the page has when `total` match.
+    pub(super) fn take(&self, total: u64) -> usize {
+        usize::try_from(self.limit.min(total.saturating_sub(self.skip()))).unwrap_or(usize::MAX)
+    }
+}

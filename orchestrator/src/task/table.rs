@@ -1,0 +1,410 @@
+//! The one table of tasks: accepts them, finds and lists them, ends them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use super::files::Files;
+use super::history::History;
+use super::id::{Ids, TaskId};
+use super::keep::{Keep, hex, idempotency_key, put_record};
+use super::live::{Event, Live, Stop};
+use super::order::Order;
+use super::query::TaskQuery;
+use super::record::{ArtifactNote, Fault, Item, ItemCounts, Output, Record, Status};
+use super::seal;
+use super::work::Values;
+use crate::config::Config;
+use crate::drain::{Drain, Phase};
+use crate::error::Error;
+use crate::instance::Instance;
+use crate::keys::KeyId;
+use crate::pool::Pool;
+use crate::session::{Sessions, now_ms};
+use crate::store::{Batch, Durability, Store, Table};
+
+/// So many requests with idempotency keys are looked at side by side.
+const GATES: usize = 16;
+
+/// Every task there is and was. Clones share it.
+#[derive(Clone)]
+pub struct Tasks {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) config: Arc<Config>,
+    pub(super) instance: Arc<Instance>,
+    pub(super) sessions: Sessions,
+    pub(super) pool: Pool,
+    pub(super) drain: Drain,
+    pub(super) keep: Keep,
+    pub(super) files: Files,
+    pub(super) ids: Ids,
+    pub(super) history: Mutex<History>,
+    pub(super) live: Mutex<HashMap<TaskId, Arc<Live>>>,
+    /// One permit a worker that tasks may use.
+    pub(super) slots: Arc<Semaphore>,
+    /// How many tasks wait for a worker at this moment.
+    pub(super) leasing: AtomicUsize,
+    /// When this process began, in Unix milliseconds.
+    pub(super) started_ms: u64,
+    gates: [tokio::sync::Mutex<()>; GATES],
+}
+
+/// What comes with an order and is not kept as it is.
+#[derive(Debug, Default)]
+pub struct Extras {
+    /// What `{{secret.name}}` stands for.
+    pub secrets: Map<String, Value>,
+    /// The client's idempotency key.
+    pub idempotency: Option<String>,
+    /// The whole request as it was sent, to tell whether a key came with the same one.
+    pub request: String,
+    /// The task whose failed items are tried again.
+    pub retry_of: Option<TaskId>,
+}
+
+/// What an idempotency key led to.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Earlier {
+    task: TaskId,
+    fingerprint: String,
+}
+
+/// An accepted task, or the one that the same request made before.
+#[derive(Debug, Clone)]
+pub enum Accepted {
+    /// It has not ended.
+    Live(Arc<Live>),
+    /// It has ended.
+    Past(Box<Record>),
+}
+
+impl Tasks {
+    /// An empty table. [`Tasks::load`] fills it from the store.
+    #[must_use]
+    pub fn new(
+        config: Arc<Config>,
+        instance: Arc<Instance>,
+        sessions: Sessions,
+        pool: Pool,
+        store: Store,
+        drain: Drain,
+    ) -> Self {
+        let inner = Inner {
+            files: Files::new(&config.store.data_dir),
+            slots: Arc::new(Semaphore::new(config.tasks.workers)),
+            config,
+            instance,
+            sessions,
+            pool,
+            drain,
+            keep: Keep { store },
+            ids: Ids::default(),
+            history: Mutex::default(),
+            live: Mutex::default(),
+            leasing: AtomicUsize::new(0),
+            started_ms: now_ms(),
+            gates: std::array::from_fn(|_| tokio::sync::Mutex::new(())),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Accepts an order: once this returns the task is on the disk, and runs when its turn comes.
+    ///
+    /// # Errors
+    /// `Draining`, `TaskQueueFull`, `KeyReused`, `DiskNearlyFull`, and those of [`Order::parse_work`].
+    pub async fn accept(&self, owner: KeyId, order: Order, extras: Extras) -> Result<Accepted, Error> {
+        if self.inner.drain.phase() >= Phase::Draining {
+            return Err(Error::Draining);
+        }
+        check_values(&order, &extras.secrets)?;
+        let Some(sent) = &extras.idempotency else {
+            return self.admit(owner, order, extras, None).await.map(Accepted::Live);
+        };
+        let key = idempotency_key(&self.inner.instance, &owner, sent);
+        let request = hex(&self.inner.instance.fingerprint(&["request", owner.as_str(), &extras.request]));
+        let gate = key.last().map_or(0, |byte| usize::from(*byte) % GATES);
+        let _alone = self.inner.gates[gate].lock().await;
+        if let Some(value) = self.inner.keep.store.get(Table::TaskKeys, &key).await? {
+            let earlier: Earlier = serde_json::from_slice(&value).map_err(Error::internal)?;
+            if earlier.fingerprint != request {
+                return Err(Error::KeyReused);
+            }
+            return self.find(earlier.task, &owner).await;
+        }
+        self.admit(owner, order, extras, Some((key, request))).await.map(Accepted::Live)
+    }
+
+    async fn admit(
+        &self,
+        owner: KeyId,
+        order: Order,
+        extras: Extras,
+        idempotency: Option<(Vec<u8>, String)>,
+    ) -> Result<Arc<Live>, Error> {
+        let length = self.inner.config.tasks.queue_length;
+        let live = {
+            // Under the lock of the history, so that ids enter it in their order.
+            let mut history = self.history();
+            let mut table = self.live_table();
+            if table.values().filter(|live| live.record().status == Status::Queued).count() >= length {
+                return Err(Error::TaskQueueFull { length });
+            }
+            let mut record = new_record(self.inner.ids.next(now_ms()), owner, &order);
+            record.retry_of = extras.retry_of;
+            record.idempotency = idempotency.as_ref().map(|(key, _)| hex(key));
+            let live = Arc::new(Live::new(record));
+            history.add(&live.owner, &live.record().entry());
+            table.insert(live.id, Arc::clone(&live));
+            live
+        };
+        if let Err(error) = self.write_new(&live, &order, &extras, idempotency).await {
+            let record = live.record();
+            self.history().withdraw(&live.owner, &record.entry());
+            self.live_table().remove(&live.id);
+            live.set_ended();
+            return Err(error);
+        }
+        tracing::info!(task = %live.id, kind = %order.kind, "task accepted");
+        self.launch(Arc::clone(&live));
+        Ok(live)
+    }
+
+    async fn write_new(
+        &self,
+        live: &Live,
+        order: &Order,
+        extras: &Extras,
+        idempotency: Option<(Vec<u8>, String)>,
+    ) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        let parts = Keep::put_order(&mut batch, live.id, order)?;
+        let record = live.change(|record| record.body_parts = parts);
+        put_record(&mut batch, &record)?;
+        if !extras.secrets.is_empty() {
+            let sealed = seal::seal(&self.inner.instance, live.id, &extras.secrets)?;
+            batch.put(Table::TaskSecrets, live.id.store_key(), sealed);
+        }
+        if let Some((key, fingerprint)) = idempotency {
+            batch.put_json(Table::TaskKeys, key, &Earlier { task: live.id, fingerprint })?;
+        }
+        self.inner.keep.commit(batch, Durability::Power).await
+    }
+
+    /// Finds a task of `owner`.
+    ///
+    /// # Errors
+    /// `UnknownTask`, also when it is another key's.
+    pub async fn find(&self, id: TaskId, owner: &KeyId) -> Result<Accepted, Error> {
+        let unknown = || Error::UnknownTask { id: id.to_string() };
+        let live = self.live_table().get(&id).cloned();
+        if let Some(live) = live {
+            return if live.owner == *owner { Ok(Accepted::Live(live)) } else { Err(unknown()) };
+        }
+        let record = self.inner.keep.record(id).await?.filter(|record| record.owner == *owner);
+        record.map(|record| Accepted::Past(Box::new(record))).ok_or_else(unknown)
+    }
+
+    /// One page of the tasks of `owner`, and how many match in all.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn list(&self, query: &TaskQuery, owner: &KeyId) -> Result<(Vec<Record>, u64), Error> {
+        let (ids, total) = self.history().page(owner, query);
+        let mut found: HashMap<TaskId, Record> = {
+            let live = self.live_table();
+            ids.iter().filter_map(|id| Some((*id, live.get(id)?.record()))).collect()
+        };
+        let past: Vec<TaskId> = ids.iter().filter(|id| !found.contains_key(id)).copied().collect();
+        for record in self.inner.keep.records(&past).await? {
+            found.insert(record.task_id, record);
+        }
+        Ok((ids.iter().filter_map(|id| found.remove(id)).collect(), total))
+    }
+
+    /// Stops a task of `owner`, and waits until its end is written. Stopping one that has ended changes nothing.
+    ///
+    /// # Errors
+    /// `UnknownTask`.
+    pub async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<Record, Error> {
+        if let Accepted::Live(live) = self.find(id, owner).await? {
+            live.stop(Stop::Cancelled);
+            live.ended().await;
+            return Ok(live.record());
+        }
+        match self.find(id, owner).await? {
+            Accepted::Live(live) => Ok(live.record()),
+            Accepted::Past(record) => Ok(*record),
+        }
+    }
+
+    /// Stops every task of a revoked key.
+    pub fn revoke(&self, key: &KeyId) {
+        for live in self.live_table().values().filter(|live| live.owner == *key) {
+            live.stop(Stop::KeyRevoked);
+        }
+    }
+
+    /// The whole output of a record.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub async fn output(&self, task: TaskId, output: &Output) -> Result<Vec<Value>, Error> {
+        match output {
+            Output::Inline(rows) => Ok(rows.clone()),
+            Output::File { hash, .. } => {
+                let bytes = self.inner.files.get(task, hash).await?;
+                serde_json::from_slice(&bytes).map_err(Error::internal)
+            }
+        }
+    }
+
+    /// Items of a fleet from the one after `after` on, at most a hundred, in their order.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn items(&self, task: TaskId, after: Option<u32>) -> Result<Vec<Item>, Error> {
+        self.inner.keep.items(task, after, super::keep::ITEM_PAGE).await
+    }
+
+    /// What a task was asked to do.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn order(&self, record: &Record) -> Result<Order, Error> {
+        self.inner.keep.order(record.task_id, record.body_parts).await
+    }
+
+    /// The file of an artifact.
+    #[must_use]
+    pub fn artifact(&self, task: TaskId, note: &ArtifactNote) -> Option<std::path::PathBuf> {
+        self.inner.files.path(task, &note.hash)
+    }
+
+    /// How many tasks wait, run, and are in the history.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize, usize) {
+        let (queued, running) = {
+            let live = self.live_table();
+            let queued = live.values().filter(|live| live.record().status == Status::Queued).count();
+            (queued, live.len() - queued)
+        };
+        (queued, running, self.history().len())
+    }
+
+    /// Writes an end, tells everybody, and lets go of the task.
+    pub(super) async fn finish(&self, live: &Live, end: End) {
+        let record = live.change(|record| {
+            record.status = end.status;
+            record.error = end.error;
+            record.output = end.output;
+            record.artifacts = end.artifacts;
+            record.ended_ms = Some(now_ms().max(record.started_ms.unwrap_or(0)));
+        });
+        if let Err(error) = self.inner.keep.write(&record, Durability::Process).await {
+            tracing::error!(task = %live.id, %error, "the end of a task was not written");
+        }
+        self.history().change(&live.owner, &record.entry());
+        self.live_table().remove(&live.id);
+        let reason = record.error.as_ref().map_or("", |fault| fault.code.as_str());
+        tracing::info!(task = %live.id, status = %record.status, reason, ms = record.execution_time(), "task ended");
+        let labels = [("type", record.kind.as_str()), ("status", record.status.as_str())];
+        metrics::counter!("warmpool_tasks_ended_total", &labels).increment(1);
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        metrics::histogram!("warmpool_task_seconds", "type" => record.kind.as_str())
+            .record(record.execution_time() as f64 / 1000.0);
+        live.tell(Event::Status(record));
+        live.set_ended();
+    }
+
+    /// Writes down that a task is in another state that is no end.
+    pub(super) async fn mark(&self, live: &Live, change: impl FnOnce(&mut Record), durability: Durability) {
+        let record = live.change(change);
+        if let Err(error) = self.inner.keep.write(&record, durability).await {
+            tracing::error!(task = %live.id, %error, "a change of a task was not written");
+        }
+        self.history().change(&live.owner, &record.entry());
+        live.tell(Event::Status(record));
+    }
+
+    pub(super) fn history(&self) -> MutexGuard<'_, History> {
+        self.inner.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn live_table(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<Live>>> {
+        self.inner.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many others than tasks wait for a worker.
+    pub(super) fn clients_waiting(&self) -> usize {
+        self.inner.pool.waiting().saturating_sub(self.inner.leasing.load(Ordering::Relaxed))
+    }
+}
+
+/// How a task ended.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) status: Status,
+    pub(super) error: Option<Fault>,
+    pub(super) output: Output,
+    pub(super) artifacts: Vec<ArtifactNote>,
+}
+
+impl End {
+    /// An end without results.
+    pub(super) fn empty(status: Status, fault: Fault) -> Self {
+        Self { status, error: Some(fault), output: Output::default(), artifacts: Vec::new() }
+    }
+}
+
+fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
+    Record {
+        task_id,
+        owner,
+        kind: order.kind,
+        status: Status::Queued,
+        engine: order.engine,
+        mode: order.mode,
+        inputs: order.inputs.clone(),
+        service_passcode: order.service_passcode.clone(),
+        safe_to_repeat: order.safe_to_repeat,
+        started_ms: None,
+        ended_ms: None,
+        session_id: None,
+        error: None,
+        output: Output::default(),
+        artifacts: Vec::new(),
+        items: order.fleet.as_ref().map(|fleet| ItemCounts::of(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
+        retry_of: None,
+        idempotency: None,
+        body_parts: 0,
+    }
+}
+
+/// What templates stand for, in one item of a fleet or in the whole task.
+pub(super) fn values(order: &Order, item: Option<&Map<String, Value>>, secrets: &Map<String, Value>) -> Values {
+    let mut inputs = order.inputs.clone();
+    inputs.extend(item.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+    Values { inputs, secrets: secrets.clone() }
+}
+
+/// Checks the work, and that everything it needs is there.
+fn check_values(order: &Order, secrets: &Map<String, Value>) -> Result<(), Error> {
+    let work = order.parse_work()?;
+    let Some(fleet) = &order.fleet else { return work.check_values(&values(order, None, secrets)) };
+    for (index, item) in fleet.items.iter().enumerate() {
+        work.check_values(&values(order, Some(item), secrets)).map_err(|error| match error {
+            Error::InvalidField { field, message } => {
+                let field = field.strip_prefix("inputs").map_or(field.clone(), |rest| format!("inputs[{index}]{rest}"));
+                Error::InvalidField { field, message }
+            }
+            other => other,
+        })?;
+    }
+    Ok(())
+}

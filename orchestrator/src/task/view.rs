@@ -1,0 +1,95 @@
+//! Tasks, items and artifacts as clients read them.
+
+use serde_json::{Map, Value, json};
+
+use super::record::{ArtifactNote, Fault, Item, Output, Record};
+
+/// A task, with these result objects where they are not in the record.
+#[must_use]
+pub fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
+    let mut view = json!({
+        "taskId": record.task_id,
+        "executionType": record.kind,
+        "executionTime": record.execution_time(),
+        "inputs": record.inputs,
+        "servicePasscode": record.service_passcode,
+        "timestamp": record.task_id.timestamp(),
+        "status": record.status,
+        "browserType": record.engine,
+        "sessionId": record.session_id,
+        "error": record.error.as_ref().map(fault),
+    });
+    if let Some(view) = view.as_object_mut() {
+        let base = format!("/lam/tasks/{}", record.task_id);
+        put_output(view, &record.output, output, &base);
+        if !record.artifacts.is_empty() {
+            view.insert("artifacts".to_owned(), artifacts(record, &record.artifacts));
+        }
+        let mut more = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                view.insert(name.to_owned(), value);
+            }
+        };
+        more("startedAt", record.started_ms.map(Value::from));
+        more("endedAt", record.ended_ms.map(Value::from));
+        more("items", record.items.as_ref().map(|items| json!(items)));
+        more("retryOf", record.retry_of.map(|task| json!(task)));
+    }
+    view
+}
+
+/// An item of a fleet, with these result objects where they are not in it.
+#[must_use]
+pub fn item(item: &Item, output: Option<Vec<Value>>) -> Value {
+    let mut view = json!({
+        "index": item.index,
+        "status": item.status,
+        "attempts": item.attempts,
+        "executionTime": item.execution_time,
+        "inputs": item.inputs,
+        "sessionId": item.session_id,
+        "error": item.error.as_ref().map(fault),
+    });
+    if let Some(view) = view.as_object_mut() {
+        put_output(view, &item.output, output, "");
+        if !item.artifacts.is_empty() {
+            let names: Vec<&str> = item.artifacts.iter().map(|note| note.name.as_str()).collect();
+            view.insert("artifacts".to_owned(), json!(names));
+        }
+    }
+    view
+}
+
+/// The artifacts of a task, or of one of its items.
+#[must_use]
+pub fn artifacts(record: &Record, notes: &[ArtifactNote]) -> Value {
+    let one = |note: &ArtifactNote| {
+        json!({
+            "name": note.name,
+            "mediaType": note.media_type,
+            "bytes": note.bytes,
+            "sha256": note.hash,
+            "url": format!("/lam/tasks/{}/artifacts/{}", record.task_id, crate::engine::escape(&note.name)),
+        })
+    };
+    notes.iter().map(one).collect()
+}
+
+fn fault(fault: &Fault) -> Value {
+    json!(fault)
+}
+
+fn put_output(view: &mut Map<String, Value>, kept: &Output, output: Option<Vec<Value>>, base: &str) {
+    let rows = match (kept, output) {
+        (_, Some(rows)) => rows,
+        (Output::Inline(rows), None) => rows.clone(),
+        (Output::File { bytes, .. }, None) => {
+            view.insert("outputBytes".to_owned(), json!(bytes));
+            if !base.is_empty() {
+                view.insert("outputUrl".to_owned(), json!(base));
+            }
+            Vec::new()
+        }
+    };
+    view.insert("output".to_owned(), Value::Array(rows));
+}
