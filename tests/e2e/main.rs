@@ -18,6 +18,7 @@ mod listing;
 mod operators;
 mod queue;
 mod readme;
+mod recordings;
 mod relay;
 mod settings;
 
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         operators::group(),
         clients::group(),
         examples::group(),
+        recordings::group(),
         faults::group(),
     ])
 }
