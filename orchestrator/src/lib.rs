@@ -19,13 +19,14 @@
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`relay`]     | websockets between a client and its browser |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
-//! | [`task`]      | recorded runs and extractions, carried out in sessions |
+//! | [`task`]      | runs, extracts and fleets: accepted, carried out in sessions, kept in a history |
 //! | [`http`]      | the routes; nothing depends on it |
 //! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`control`]   | the operator's socket, for the command line |
+//! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> task -> {relay, webdriver} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
+//! Dependencies go one way: `http -> {relay, webdriver, task} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
 //! `error`, `drain` and `store` may be used by all.
 //!
 //! # The paths
@@ -40,8 +41,13 @@
 //! *A WebDriver command.* `http::webdriver` checks the token; `webdriver::forward` streams the request to the agent and
 //! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
 //!
-//! *A task run* and *a live-view frame* are not built yet; they will lease and relay by the same ways.
+//! *A task run.* `http::submit` checks the body; `task::Tasks::accept` writes it to the store before it answers; when its
+//! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `task::execute` drives its
+//! browser, and the outcome goes to the store, to the history's index, and to those who listen.
+//!
+//! *A live-view frame* is not built yet; it will relay by the same ways.
 
+pub mod client;
 pub mod config;
 pub mod control;
 pub mod doctor;

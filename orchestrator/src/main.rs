@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use warmpool::client::{self, Ask, TasksCommand};
 use warmpool::config::{Config, EXIT_USAGE, Flags, QuietFlags};
 use warmpool::control::{self, Answer, Order};
 use warmpool::doctor::{self, Facts, Style};
@@ -54,6 +55,15 @@ enum Command {
         #[command(flatten)]
         flags: Box<QuietFlags>,
     },
+    /// Play a recording of Chrome DevTools' Recorder on a daemon; exits 0, 1 when it failed, 2 when it was cancelled.
+    Run(Box<client::Order>),
+    /// Read a page by a schema; exits as run does.
+    Extract(Box<client::Order>),
+    /// Do a run or an extract for many inputs; exits as run does.
+    Fleet(Box<client::Order>),
+    /// List, show, cancel and retry tasks.
+    #[command(subcommand)]
+    Tasks(TasksCommand),
     /// Write everything the daemon remembers into a file.
     Backup {
         /// The file to write.
@@ -108,6 +118,10 @@ fn main() -> ExitCode {
     };
     let flags = match &cli.command {
         Command::Serve { flags, .. } => flags,
+        Command::Run(order) => return ask(Ask::Run(client::Order::clone(order))),
+        Command::Extract(order) => return ask(Ask::Extract(client::Order::clone(order))),
+        Command::Fleet(order) => return ask(Ask::Fleet(client::Order::clone(order))),
+        Command::Tasks(command) => return ask(Ask::Tasks(command.clone())),
         Command::Key { flags, .. }
         | Command::Doctor { flags, .. }
         | Command::Backup { flags, .. }
@@ -142,8 +156,26 @@ fn run(command: Command, config: Arc<Config>) -> anyhow::Result<ExitCode> {
             Command::Doctor { json, .. } => doctor(json, config).await,
             Command::Backup { file, .. } => backup(file, &config).await,
             Command::Restore { file, .. } => restore(&file, &config),
+            // These speak to a daemon and need no configuration, see `main`.
+            Command::Run(_) | Command::Extract(_) | Command::Fleet(_) | Command::Tasks(_) => Ok(ExitCode::SUCCESS),
         }
     })
+}
+
+/// Asks a daemon, over HTTP.
+fn ask(ask: Ask) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("warmpool: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let exit = runtime.block_on(client::carry_out(ask)).unwrap_or_else(|error| {
+        eprintln!("warmpool: {error}");
+        error.exit()
+    });
+    ExitCode::from(exit as u8)
 }
 
 async fn serve(config: Arc<Config>) -> anyhow::Result<ExitCode> {

@@ -11,7 +11,9 @@ mod create;
 mod examples;
 mod faults;
 mod files;
+mod fleet;
 mod guard;
+mod history;
 mod keys;
 mod life;
 mod listing;
@@ -21,6 +23,7 @@ mod readme;
 mod recordings;
 mod relay;
 mod settings;
+mod tasks_kept;
 
 use std::process::ExitCode;
 
@@ -42,6 +45,9 @@ fn main() -> ExitCode {
         clients::group(),
         examples::group(),
         recordings::group(),
+        history::group(),
+        tasks_kept::group(),
+        fleet::group(),
         faults::group(),
     ])
 }

@@ -251,7 +251,7 @@ settings! {
         max_timeout: Duration = Is("1h"), min "1s";
         /// Time for a step that names none of its own.
         step_timeout: Duration = Is("5s"), min "100ms";
-        /// Time for a page to load, for a `navigate` step that names none of its own.
+        /// Time for a page to load, for a step that names none of its own.
         navigation_timeout: Duration = Is("30s"), min "100ms";
         /// The longest time a request may wait for its task to end.
         max_wait: Duration = Is("10m"), min "1s";

@@ -1,0 +1,127 @@
+//! Requests to a daemon: one connection each, with TLS where its address says https.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+use url::Url;
+
+use super::ClientError;
+use super::arguments::Service;
+
+const SECRET_KEY: HeaderName = HeaderName::from_static("service-secret-key");
+
+/// Who asks whom.
+pub(super) struct Caller {
+    base: Url,
+    key: HeaderValue,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Caller {
+    pub(super) fn new(service: &Service) -> Result<Self, ClientError> {
+        let wrong = |why: &str| ClientError::Usage(format!("{}: {why}", service.url));
+        let base = Url::parse(&service.url).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
+            return Err(wrong("write the daemon's address as http://HOST:PORT or https://HOST"));
+        }
+        let key = match &service.key_file {
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| ClientError::Usage(format!("cannot read {}: {error}", path.display())))?,
+            None => std::env::var("WARMPOOL_SECRET_KEY").map_err(|_| {
+                ClientError::Usage("no key: put it into WARMPOOL_SECRET_KEY, or name its file by --key-file".to_owned())
+            })?,
+        };
+        let mut key = HeaderValue::from_str(key.trim())
+            .map_err(|_| ClientError::Usage("the key holds characters that no key has".to_owned()))?;
+        key.set_sensitive(true);
+        Ok(Self { base, key })
+    }
+
+    /// Sends a request; an answer that is an error becomes one.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        mut headers: HeaderMap,
+        body: Option<&Value>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let unreachable = |why: &dyn std::fmt::Display| {
+            ClientError::Unreachable(format!("the daemon at {} cannot be reached: {why}", self.base))
+        };
+        headers.insert(SECRET_KEY, self.key.clone());
+        let host = self.base.host_str().unwrap_or_default();
+        let host = self.base.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        headers.insert(HOST, HeaderValue::from_str(&host).map_err(|error| unreachable(&error))?);
+        let bytes = body.map(|body| Bytes::from(body.to_string()));
+        if bytes.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let path = format!("{}{path}", self.base.path().trim_end_matches('/'));
+        let mut request = Request::new(Full::new(bytes.unwrap_or_default()));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(|error| unreachable(&error))?;
+        *request.headers_mut() = headers;
+        let stream = self.connect().await.map_err(|error| unreachable(&error))?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
+        tokio::spawn(connection);
+        let response = sender.send_request(request).await.map_err(|error| unreachable(&error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let said = read_json(response).await.unwrap_or_default();
+        let part = |name: &str| said["error"][name].as_str().map(str::to_owned);
+        Err(ClientError::Refused {
+            status,
+            message: part("message").unwrap_or_else(|| format!("the daemon answered {status}")),
+            field: part("field"),
+        })
+    }
+
+    /// A request whose answer is JSON.
+    pub(super) async fn json(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
+        read_json(self.send(method, path, HeaderMap::new(), body).await?).await
+    }
+
+    async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+        let other = std::io::Error::other;
+        let host = self.base.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let port = self.base.port_or_known_default().unwrap_or(80);
+        let stream = TcpStream::connect((host.as_str(), port)).await?;
+        stream.set_nodelay(true)?;
+        if self.base.scheme() == "http" {
+            return Ok(Box::new(stream));
+        }
+        let mut roots = RootCertStore::empty();
+        // As the system has them, or the file that SSL_CERT_FILE names.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(other)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from(host).map_err(std::io::Error::other)?;
+        Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
+    }
+}
+
+/// Reads an answer as JSON.
+pub(super) async fn read_json(response: Response<Incoming>) -> Result<Value, ClientError> {
+    let broken = |error: &dyn std::fmt::Display| ClientError::Unreachable(format!("the answer broke off: {error}"));
+    let bytes = response.into_body().collect().await.map_err(|error| broken(&error))?.to_bytes();
+    serde_json::from_slice(&bytes).map_err(|error| broken(&error))
+}
