@@ -20,6 +20,7 @@ mod listing;
 mod operators;
 mod queue;
 mod readme;
+mod recordings;
 mod relay;
 mod settings;
 mod tasks_kept;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         operators::group(),
         clients::group(),
         examples::group(),
+        recordings::group(),
         history::group(),
         tasks_kept::group(),
         fleet::group(),

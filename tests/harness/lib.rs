@@ -8,6 +8,7 @@
 //! - [`session`]: one session as a caller holds it; [`cdp`] and [`webdriver`]: just enough of both protocols.
 //! - [`docker`]: the container engine by its command line; [`engine`]: an engine of the test's own.
 //! - [`site`]: the web site under test; [`programs`]: Node and Python clients as processes.
+//! - [`task`]: tasks as a caller orders them.
 //! - [`metrics`]: Prometheus text, read back.
 //! - [`eventually!`]: the only way to wait.
 
@@ -22,6 +23,7 @@ pub mod programs;
 pub mod session;
 pub mod site;
 pub mod suite;
+pub mod task;
 pub mod webdriver;
 pub mod wire;
 

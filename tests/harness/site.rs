@@ -5,6 +5,7 @@
 //! without speaking to that browser.
 
 mod pages;
+pub mod tasks;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -115,6 +116,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/paint", get(|| async { Html(pages::PAINT) }))
         .route("/dialogs", get(|| async { Html(pages::DIALOGS) }))
         .route("/slow", get(slow))
+        .merge(tasks::routes())
         .layer(middleware::from_fn_with_state(Arc::clone(&seen), write_down))
         .with_state(seen)
 }

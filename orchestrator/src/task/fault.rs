@@ -47,8 +47,7 @@ impl From<CmdError> for Fault {
         let CmdError::Standard(error) = error else {
             return Self::internal(&error);
         };
-        let words = error.message.lines().next().unwrap_or_default();
-        let words: String = words.strip_prefix("javascript error: ").unwrap_or(words).chars().take(WORDS).collect();
+        let words = plain_words(&error.message);
         let (code, is_passing) = match error.error {
             ErrorStatus::InvalidSessionId => (FailureCode::BrowserDied, false),
             ErrorStatus::Timeout | ErrorStatus::ScriptTimeout => (FailureCode::Timeout, true),
@@ -75,5 +74,41 @@ impl From<CmdError> for Fault {
             _ => (FailureCode::DriverError, false),
         };
         Self { code, message: words, is_passing }
+    }
+}
+
+/// What a driver says, without its address book.
+fn plain_words(message: &str) -> String {
+    let first = message.lines().next().unwrap_or_default();
+    let mut words = first;
+    while let Some(rest) =
+        ["javascript error: ", "unknown error: ", "Error: "].iter().find_map(|it| words.strip_prefix(it))
+    {
+        words = rest;
+    }
+    // Firefox gives the address of its error page, which has the reason in it.
+    if let Some((_, page)) = words.split_once("about:neterror?") {
+        let reason = url::form_urlencoded::parse(page.as_bytes()).find(|(name, _)| name == "e");
+        if let Some((_, reason)) = reason {
+            return reason.into_owned();
+        }
+    }
+    words.chars().take(WORDS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_are_quoted_without_their_frills() {
+        for (message, words) in [
+            ("unknown error: net::ERR_NAME_NOT_RESOLVED\n  (Session info: chrome=1)", "net::ERR_NAME_NOT_RESOLVED"),
+            ("Reached error page: about:neterror?e=dnsNotFound&u=http%3A//nowhere.invalid/", "dnsNotFound"),
+            ("javascript error: x is not defined", "x is not defined"),
+            ("", ""),
+        ] {
+            assert_eq!(plain_words(message), words);
+        }
     }
 }

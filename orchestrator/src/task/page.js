@@ -315,6 +315,13 @@ const page = (() => {
     y: offset ? inside(box.top + offset[1], box.top, box.height) : box.top + box.height / 2,
   });
 
+  // Where drivers count from when they are told to point at an element (W3C WebDriver, section 12.1).
+  const center_in_view = (element) => {
+    const box = element.getClientRects()[0] ?? element.getBoundingClientRect();
+    const middle = (from, to, size) => Math.floor((Math.max(0, from) + Math.min(size, to)) / 2);
+    return { x: middle(box.left, box.right, innerWidth), y: middle(box.top, box.bottom, innerHeight) };
+  };
+
   const in_view = ({ x, y }) => x >= 0 && y >= 0 && x < innerWidth && y < innerHeight;
 
   function unusable(element, need) {
@@ -337,7 +344,9 @@ const page = (() => {
         reason ??= fails;
         continue;
       }
-      if (need === 'present') return { element, alternative, where: where() };
+      if (need === 'present') return { element, alternative };
+      // Brings the frames around into view, too.
+      if (window !== top) element.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'instant' });
       let point = point_in(box_of(element), offset);
       if (!in_view(point)) {
         element.scrollIntoView({ block: 'center', inline: 'center', behavior: 'instant' });
@@ -359,8 +368,9 @@ const page = (() => {
         reason ??= 'it cannot be scrolled into view';
         continue;
       }
-      const at = { x: Math.floor(point.x), y: Math.floor(point.y) };
-      return { element, alternative, ...at, where: where() };
+      const [x, y] = [Math.floor(point.x), Math.floor(point.y)];
+      const middle = center_in_view(element);
+      return { element, alternative, x, y, from_center: [x - middle.x, y - middle.y] };
     }
     if (reason) return fault('not_ready', reason);
     if (broken && selectors.length === 1) return fault('invalid_selector', broken);

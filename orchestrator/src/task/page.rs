@@ -54,6 +54,8 @@ pub(crate) struct Found {
     pub(crate) handle: Value,
     /// Where to point at it in the viewport, in CSS pixels.
     pub(crate) point: (i64, i64),
+    /// The same from the middle of what is in view of it.
+    pub(crate) from_center: (i64, i64),
 }
 
 /// How ready an element must be.
@@ -142,6 +144,11 @@ impl Page {
         self.call("where", Vec::new()).await
     }
 
+    /// Whether commands reach a frame, not the window's own document.
+    pub(crate) const fn is_in_frame(&self) -> bool {
+        self.in_frame
+    }
+
     /// The document around the frame that was entered.
     pub(crate) const fn around(&self) -> Option<&Whereabouts> {
         self.around.as_ref()
@@ -171,12 +178,14 @@ impl Page {
             x: i64,
             #[serde(default)]
             y: i64,
+            #[serde(default)]
+            from_center: (i64, i64),
         }
         let offset = offset.map_or(Value::Null, |(x, y)| json!([x, y]));
         let arguments = vec![json!(selectors), json!(need.as_str()), offset];
         let found: Wire = self.call_async("prepare", arguments).await.map_err(|fault| explain(fault, selectors))?;
         let element = self.element(&found.element)?;
-        Ok(Found { element, handle: found.element, point: (found.x, found.y) })
+        Ok(Found { element, handle: found.element, point: (found.x, found.y), from_center: found.from_center })
     }
 
     /// An element that a script gave.

@@ -11,6 +11,7 @@ use super::super::selector::Selectors;
 use super::super::stage::{Clock, Stage};
 use super::super::step::{File, is_special};
 use super::super::work::FailureCode;
+use crate::engine::Engine;
 
 /// A longer value is put in place at once, as nobody types so much, in bytes.
 const TYPED: usize = 500;
@@ -31,7 +32,7 @@ async fn change_now(page: &Page, selectors: &Selectors, value: &str, clock: Cloc
         typed: bool,
     }
     let found = page.find(selectors, Need::Enabled, None, clock.deadline).await?;
-    let by_script = value.len() > TYPED || !value.chars().all(can_be_typed);
+    let by_script = value.len() > TYPED || !value.chars().all(|character| can_be_typed(page.engine, character));
     let arguments = vec![found.handle, json!(value), json!(by_script)];
     let filled: Filled = page.call("fill", arguments).await.map_err(|fault| explain(fault, selectors))?;
     if !filled.typed {
@@ -40,9 +41,11 @@ async fn change_now(page: &Page, selectors: &Selectors, value: &str, clock: Cloc
     Ok(())
 }
 
-/// Drivers take some characters for keys, and cannot type those beyond the first plane.
-fn can_be_typed(character: char) -> bool {
-    !is_special(character) && !character.is_control() && u32::from(character) < 0x1_0000
+/// Drivers take some characters for keys, and cannot type those beyond the first plane; WebKit's types what is on its
+/// keyboard, and leaves out the rest.
+fn can_be_typed(engine: Engine, character: char) -> bool {
+    let is_plain = !is_special(character) && !character.is_control() && u32::from(character) < 0x1_0000;
+    is_plain && (engine != Engine::Webkit || character.is_ascii())
 }
 
 /// Gives files to a file input: first to the session, then to the page.
@@ -78,9 +81,11 @@ mod tests {
 
     #[test]
     fn what_a_driver_would_take_for_a_key_is_not_typed() {
-        assert!("tea, thé & 茶".chars().all(can_be_typed));
+        let typed = |engine, text: &str| text.chars().all(|character| can_be_typed(engine, character));
+        assert!(typed(Engine::Chromium, "tea, thé & 茶") && typed(Engine::Webkit, "tea & more"));
+        assert!(!typed(Engine::Webkit, "thé"));
         for text in ["a\u{E007}", "line\nline", "🍵"] {
-            assert!(!text.chars().all(can_be_typed), "{text:?}");
+            assert!(!typed(Engine::Firefox, text), "{text:?}");
         }
     }
 }

@@ -9,11 +9,16 @@ use super::super::page::{Page, Whereabouts};
 use super::super::patience::Patience;
 use super::super::step::Navigation;
 use super::super::work::FailureCode;
+use crate::engine::Engine;
 
 /// Opens an address, and waits until the page has loaded.
 pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), Fault> {
     let gone = page.client.issue_cmd(Raw::navigate(url)).await.map_err(Fault::from);
-    gone.map(drop).map_err(|fault| {
+    let gone = match gone {
+        Ok(_) if page.engine == Engine::Webkit => own_up(page, url).await,
+        gone => gone.map(drop),
+    };
+    gone.map_err(|fault| {
         let (code, what) = match fault.code {
             FailureCode::BrowserDied => return fault,
             FailureCode::Timeout => (FailureCode::Timeout, format!("`{url}` did not load in time")),
@@ -21,6 +26,16 @@ pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), Fault> {
         };
         Fault { code, is_passing: false, ..fault }.about(&what)
     })
+}
+
+/// WebKit's driver is content with a page that says why there is none.
+async fn own_up(page: &Page, url: &str) -> Result<(), Fault> {
+    let (href, text): (String, String) =
+        page.script("", "return [location.href, document.body?.textContent.slice(0, 300) ?? ''];", Vec::new()).await?;
+    if href == "about:blank" && url != href {
+        return Err(Fault::new(FailureCode::NavigationFailed, text.trim()));
+    }
+    Ok(())
 }
 
 /// Waits until the page is where a step that opened it says.

@@ -32,6 +32,10 @@ pub(super) async fn resize(stage: &mut Stage<'_>, viewport: Viewport, clock: Clo
         Ok(()) => {}
         Err(fault) if fault.code == FailureCode::BrowserDied => return Err(fault),
         Err(_) if page.engine == Engine::Chromium => return pretend(page, viewport, wanted).await,
+        Err(fault) if is_device => {
+            stage.warn(&format!("only Chromium can be a phone: {}", fault.message));
+            return Ok(());
+        }
         Err(fault) => return Err(fault),
     }
     if is_device {

@@ -1,0 +1,117 @@
+//! The recordings and the extract of `examples/tasks`, on every engine.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use warmpool_tests::site::tasks::PASSWORD;
+use warmpool_tests::task::{ENGINES, artifact, ended, example, succeeds};
+use warmpool_tests::{Group, Settings, Stage, group};
+
+pub(crate) fn group() -> Group {
+    group!("recordings", Some(Settings::new()),
+        quick: [search_on_chromium, the_teas_on_every_engine],
+        full: [
+            search_on_the_others,
+            checkout_on_every_engine,
+            login_on_every_engine,
+            a_wrong_password_fails_where_it_shows,
+        ],
+    )
+}
+
+/// The body of a run of an example.
+async fn run(stage: &Stage, name: &str, engine: &str, more: Value) -> Result<Value> {
+    let site = stage.site_for(stage.daemon()?).await?;
+    let mut body = json!({"recording": example(name)?, "browser_type": engine, "inputs": {"site": site}});
+    for part in ["inputs", "secrets"] {
+        for (name, value) in more[part].as_object().into_iter().flatten() {
+            body[part][name] = value.clone();
+        }
+    }
+    Ok(body)
+}
+
+async fn search(stage: &Stage, engine: &str) -> Result<()> {
+    let api = stage.daemon()?.api();
+    let body = run(stage, "search.json", engine, json!({"inputs": {"q": "cha"}})).await?;
+    let task = succeeds(&api, "/lam/run", &body).await?;
+    let expected = json!([
+        {"name": "Bancha", "price": 4.8, "in_stock": true, "picked": "2024-05-11", "sku": "T-0480"},
+        {"name": "Genmaicha", "price": 5.4, "in_stock": true, "picked": "2024-06-30", "sku": "T-0540"},
+        {"name": "Sencha", "price": 7.2, "in_stock": true, "picked": "2024-05-28", "sku": "T-0720"},
+        {"name": "Matcha", "price": 19.5, "in_stock": true, "picked": "2024-05-05", "sku": "T-1950"},
+    ]);
+    ensure!(task["output"] == expected, "{engine}: {:#}", task["output"]);
+    let picture = artifact(&api, &task, "results.png").await?;
+    ensure!(picture.starts_with(b"\x89PNG"), "{engine}: {} bytes", picture.len());
+    let side =
+        |from: usize| u32::from_be_bytes([picture[from], picture[from + 1], picture[from + 2], picture[from + 3]]);
+    ensure!((side(16), side(20)) == (1000, 600), "{engine}: {} by {}", side(16), side(20));
+    Ok(())
+}
+
+async fn search_on_chromium(stage: Stage) -> Result<()> {
+    search(&stage, "chromium").await
+}
+
+async fn search_on_the_others(stage: Stage) -> Result<()> {
+    for engine in &ENGINES[1..] {
+        search(&stage, engine).await?;
+    }
+    Ok(())
+}
+
+async fn checkout_on_every_engine(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    for engine in ENGINES {
+        let more = json!({"inputs": {"street": "Rua do Chá 1"}, "secrets": {"card": "40000012"}});
+        let task = succeeds(&api, "/lam/run", &run(&stage, "checkout.json", engine, more).await?).await?;
+        let order =
+            json!({"cart": "Assam,Sencha", "street": "Rua do Chá 1", "country": "pt", "card": "0012", "terms": "on"});
+        ensure!(task["output"] == json!([{"order": order}]), "{engine}: {:#}", task["output"]);
+    }
+    Ok(())
+}
+
+async fn login_on_every_engine(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    for engine in ENGINES {
+        let more = json!({"inputs": {"user": "ada"}, "secrets": {"password": PASSWORD}});
+        let task = succeeds(&api, "/lam/run", &run(&stage, "login.json", engine, more).await?).await?;
+        let orders = json!([
+            {"number": 1001, "day": "2024-05-01", "total": 12.9},
+            {"number": 1002, "day": "2024-06-15", "total": 1049.0},
+        ]);
+        ensure!(task["output"] == orders, "{engine}: {:#}", task["output"]);
+    }
+    Ok(())
+}
+
+async fn a_wrong_password_fails_where_it_shows(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    let more = json!({"inputs": {"user": "ada"}, "secrets": {"password": "battery staple"}});
+    let task = ended(&api, "/lam/run", &run(&stage, "login.json", "chromium", more).await?).await?;
+    ensure!(task["status"] == "failure" && task["error"]["step"] == 4, "{task:#}");
+    ensure!(task["error"]["code"] == "navigation_mismatch", "{task:#}");
+    ensure!(!task.to_string().contains("battery"), "{task:#}");
+    let picture = artifact(&api, &task, "failure-step-4.png").await?;
+    ensure!(picture.starts_with(b"\x89PNG"));
+    Ok(())
+}
+
+async fn the_teas_on_every_engine(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    for engine in ENGINES {
+        let mut body = example("teas.json")?;
+        body["browser_type"] = json!(engine);
+        body["inputs"] = json!({"site": site});
+        let task = succeeds(&daemon.api(), "/lam/extract", &body).await?;
+        let teas = task["output"].as_array().cloned().unwrap_or_default();
+        ensure!(teas.len() == 12, "{engine}: {} teas", teas.len());
+        let keemun = json!({"name": "Keemun", "link": format!("{site}/tea/keemun"), "sku": "0880", "price": 8.8,
+            "in_stock": true, "picked": "2024-04-15", "tags": ["tea", "keemun"]});
+        ensure!(teas[7] == keemun, "{engine}: {:#}", teas[7]);
+        ensure!(teas[10]["in_stock"] == false, "{engine}: {:#}", teas[10]);
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! Tasks as a caller orders them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::api::Api;
+
+/// Every engine by its name.
+pub const ENGINES: [&str; 3] = ["chromium", "firefox", "webkit"];
+
+/// A file of `examples/tasks`, as JSON.
+pub fn example(name: &str) -> Result<Value> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples/tasks").join(name);
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+/// Orders a task and waits for its end, whatever that is; answers the task.
+pub async fn ended(api: &Api, path: &str, body: &Value) -> Result<Value> {
+    let mut body = body.clone();
+    body["wait"] = json!(150);
+    let reply = api.post(path, &body).await?;
+    ensure!(reply.status == 200, "{reply}");
+    reply.json()
+}
+
+/// Orders a task that must succeed; answers the task.
+pub async fn succeeds(api: &Api, path: &str, body: &Value) -> Result<Value> {
+    let task = ended(api, path, body).await?;
+    ensure!(task["status"] == "success", "{}: {task:#}", body["browser_type"]);
+    Ok(task)
+}
+
+/// Orders a task that must fail with this code; answers its error.
+pub async fn fails(api: &Api, path: &str, body: &Value, code: &str) -> Result<Value> {
+    let task = ended(api, path, body).await?;
+    ensure!(task["status"] == "failure" && task["error"]["code"] == code, "not {code}: {task:#}");
+    Ok(task)
+}
+
+/// An artifact's bytes.
+pub async fn artifact(api: &Api, task: &Value, name: &str) -> Result<bytes::Bytes> {
+    let artifacts = task["artifacts"].as_array().with_context(|| format!("artifacts in {task:#}"))?;
+    let artifact = artifacts.iter().find(|artifact| artifact["name"] == name);
+    let url = artifact.and_then(|artifact| artifact["url"].as_str()).with_context(|| format!("{name} in {task:#}"))?;
+    let reply = api.get(url).await?;
+    ensure!(reply.status == 200, "{reply}");
+    Ok(reply.body)
+}
