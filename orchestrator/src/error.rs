@@ -306,7 +306,14 @@ impl Error {
             | Self::NotSupported { .. }
             | Self::BodyTooLarge { .. }
             | Self::MediaType => ErrorStatus::InvalidArgument,
-            Self::Capability { .. } | Self::Conflict { .. } => ErrorStatus::SessionNotCreated,
+            Self::Capability { .. }
+            | Self::Conflict { .. }
+            | Self::QueueFull { .. }
+            | Self::KeyLimit { .. }
+            | Self::NoWorker { .. }
+            | Self::Draining
+            | Self::RuntimeDown
+            | Self::DiskNearlyFull => ErrorStatus::SessionNotCreated,
             Self::InvalidToken | Self::UnknownSession { .. } | Self::SessionEnded { .. } => {
                 ErrorStatus::InvalidSessionId
             }
@@ -320,13 +327,7 @@ impl Error {
             | Self::UnknownTarget
             | Self::UnknownFile { .. }
             | Self::UpgradeRequired
-            | Self::QueueFull { .. }
-            | Self::KeyLimit { .. }
             | Self::SocketLimit { .. }
-            | Self::NoWorker { .. }
-            | Self::Draining
-            | Self::RuntimeDown
-            | Self::DiskNearlyFull
             | Self::Worker { .. }
             | Self::NotBuilt { .. }
             | Self::Internal { .. } => ErrorStatus::UnknownError,

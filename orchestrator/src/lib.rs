@@ -17,6 +17,7 @@
 //! | [`worker`]    | one container with its agent, from the daemon's side |
 //! | [`pool`]      | which workers there are, who has them, and who waits |
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
+//! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
 //! | [`http`]      | the routes; nothing depends on it |
@@ -45,6 +46,7 @@ pub mod config;
 pub mod control;
 pub mod doctor;
 pub mod drain;
+pub mod dropin;
 pub mod engine;
 pub mod error;
 pub mod http;

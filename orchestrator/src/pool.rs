@@ -6,6 +6,7 @@
 
 mod adopt;
 mod boot;
+mod known;
 mod plan;
 mod state;
 
@@ -26,6 +27,7 @@ use crate::keys::KeyId;
 use crate::runtime::Docker;
 use crate::worker::{Health, Worker};
 
+use known::Rejections;
 pub use plan::Shelf;
 use plan::{Action, View, plan};
 use state::{State, Waiter};
@@ -46,6 +48,7 @@ struct Inner {
     drain: Drain,
     state: Mutex<State>,
     changed: Notify,
+    rejections: Rejections,
 }
 
 /// One shelf, as `/status` and the metrics show it.
@@ -68,7 +71,15 @@ impl Pool {
     #[must_use]
     pub fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Docker, drain: Drain) -> Self {
         let state = State::new(targets(&config));
-        let inner = Inner { config, instance, runtime, drain, state: Mutex::new(state), changed: Notify::new() };
+        let inner = Inner {
+            config,
+            instance,
+            runtime,
+            drain,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            rejections: Rejections::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -103,6 +114,7 @@ impl Pool {
                 return Err(Error::RuntimeDown);
             }
             if state.waiters.len() >= limits.queue_length {
+                self.inner.rejections.add();
                 return Err(Error::QueueFull { sessions, waiting: state.waiters.len() });
             }
             let (sender, receiver) = oneshot::channel();

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch as channel;
 
-pub(crate) use agent::full;
 pub use agent::{Agent, AgentError, Body, DriverReply, Upgrade};
+pub(crate) use agent::{file_path, full};
 pub use protocol::{Claim, DriverMode, Launch, Phase, Snapshot, Viewport};
 pub use watch::watch;
 

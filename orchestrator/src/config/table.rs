@@ -237,6 +237,10 @@ settings! {
         max_body: ByteSize = Is("256MiB"), min "64KiB";
         /// Time for one command.
         command_timeout: Duration = Is("10m"), min "1s";
+        /// Life of a session made at `/session`, where clients of a grid name no `session_timeout`.
+        grid_timeout: Duration = Is("1h"), min "1s";
+        /// Time without any action after which a session made at `/session` ends, where its client names none.
+        grid_idle_timeout: Duration = Is("5m"), min "1s";
     }
 
     /// What the daemon keeps on disk.

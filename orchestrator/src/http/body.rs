@@ -40,7 +40,7 @@ pub(super) async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body, l
 }
 
 /// Parses JSON; an error names the field by its path.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     // In two steps, so that what is no JSON and what is JSON of a wrong shape are told apart for certain.
     let value: Value = serde_json::from_slice(bytes)
         .map_err(|error| Error::InvalidBody { message: format!("the body is not valid JSON: {error}") })?;

@@ -16,6 +16,7 @@ use super::base::Base;
 use super::body::{self, Object};
 use super::reply::json_reply;
 use crate::config::Config;
+use crate::dropin::Wish;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -109,6 +110,12 @@ async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Bo
     created.confirm().ok_or(Error::Draining)
 }
 
+/// The options of a session that somebody else's words ask for.
+pub(super) fn wished(wish: &Wish, kind: Kind, config: &Config) -> Result<Options, Error> {
+    let fields = serde_json::to_vec(wish.fields()).map_err(Error::internal)?;
+    body::parse(&fields).and_then(|request| options(request, kind, config)).map_err(|error| wish.in_their_words(error))
+}
+
 fn add_warnings(reply: &mut Value, warnings: &[String]) {
     if !warnings.is_empty() {
         reply["warnings"] = json!(warnings);
@@ -147,6 +154,7 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
         session_timeout,
         idle_timeout: idle_timeout.or_else(|| config.session.idle_timeout.map(|idle| idle.as_secs())),
         keep_alive: request.keep_alive.unwrap_or(false),
+        one_connection: false,
         service_passcode: short("service_passcode", request.service_passcode)?,
         app_name: short("app_name", request.app_name)?,
     })

@@ -14,6 +14,7 @@ use super::auth::Caller;
 use crate::error::Error;
 use crate::session::Session;
 use crate::webdriver::{strip_hop_by_hop, verdict};
+use crate::worker::file_path;
 
 /// `GET /sessions/<id>/files`
 pub(super) async fn list(
@@ -71,7 +72,7 @@ async fn send(
     headers: &HeaderMap,
 ) -> Result<Response, Error> {
     let _busy = session.busy();
-    let path = name.map_or_else(|| "/files".to_owned(), |name| format!("/files/{}", encode(name)));
+    let path = name.map_or_else(|| "/files".to_owned(), file_path);
     let limit = app.config.worker.file_limit;
     let mut request = http::Request::new(Limited::new(body, limit.as_usize()).boxed_unsync());
     *request.method_mut() = method;
@@ -110,28 +111,4 @@ async fn send(
         StatusCode::CONFLICT => Error::Conflict { message },
         _ => Error::worker("the worker could not serve the file", message),
     })
-}
-
-/// A name as one segment of a path.
-fn encode(name: &str) -> String {
-    let mut path = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            path.push(char::from(byte));
-        } else {
-            path.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    path
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_stays_one_segment() {
-        assert_eq!(encode("a b/../c.txt"), "a%20b%2F..%2Fc.txt");
-        assert_eq!(encode("é"), "%C3%A9");
-    }
 }

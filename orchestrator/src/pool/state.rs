@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Lease;
 use super::plan::Shelf;
-use crate::engine::{PoolKey, WorkerId};
+use crate::engine::{Engine, PoolKey, WorkerId};
 use crate::keys::KeyId;
 use crate::worker::Worker;
 
@@ -73,6 +73,14 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Any ready worker of this engine.
+    pub(super) fn ready(&self, engine: Engine) -> Option<&Arc<Worker>> {
+        self.workers.values().find_map(|entry| match &entry.stage {
+            Stage::Ready(worker) if entry.key.engine == engine => Some(worker),
+            _ => None,
+        })
+    }
+
     pub(super) fn new(targets: BTreeMap<PoolKey, usize>) -> Self {
         Self {
             workers: HashMap::new(),

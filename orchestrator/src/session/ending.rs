@@ -67,6 +67,8 @@ pub enum Ending {
     Disconnected,
     /// The client quit its WebDriver session.
     DriverQuit,
+    /// The driver would not make the one WebDriver session for which it was there.
+    DriverRefused,
     /// `DELETE /sessions/<id>`.
     Deleted,
     /// `session_timeout` is over.
@@ -101,6 +103,7 @@ impl Ending {
         match self {
             Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => Status::Completed,
             Self::DriverQuit
+            | Self::DriverRefused
             | Self::Deleted
             | Self::TimedOut
             | Self::Idle
@@ -119,6 +122,7 @@ impl Ending {
             Self::ClientFinished => "client_finished",
             Self::Disconnected => "disconnected",
             Self::DriverQuit => "driver_quit",
+            Self::DriverRefused => "driver_refused",
             Self::Deleted => "deleted",
             Self::TimedOut => "session_timeout",
             Self::Idle => "idle_timeout",
@@ -138,6 +142,7 @@ impl Ending {
             Self::ClientFinished => "the client finished".to_owned(),
             Self::Disconnected => "the client disconnected and did not come back".to_owned(),
             Self::DriverQuit => "the client quit its driver".to_owned(),
+            Self::DriverRefused => "the driver did not make the session that was asked for".to_owned(),
             Self::Deleted => "ended by request".to_owned(),
             Self::TimedOut => "session_timeout is over".to_owned(),
             Self::Idle => "idle_timeout is over".to_owned(),
@@ -154,7 +159,9 @@ impl Ending {
     pub const fn close_code(&self) -> u16 {
         match self {
             Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => 1000,
-            Self::DriverQuit | Self::Deleted | Self::TimedOut | Self::Idle | Self::ClientGone => 1001,
+            Self::DriverQuit | Self::DriverRefused | Self::Deleted | Self::TimedOut | Self::Idle | Self::ClientGone => {
+                1001
+            }
             Self::KeyRevoked => 1008,
             Self::WorkerLost(_) | Self::Interrupted => 1011,
             Self::Drained => 1012,

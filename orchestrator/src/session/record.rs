@@ -38,6 +38,9 @@ pub struct Options {
     /// Whether a closed socket leaves the session alone until `session_timeout`.
     #[serde(default)]
     pub keep_alive: bool,
+    /// Whether it is one connection, made by it and ended with it.
+    #[serde(default)]
+    pub one_connection: bool,
     /// The end user on whose behalf the session was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,

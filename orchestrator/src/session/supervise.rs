@@ -60,7 +60,9 @@ fn next_deadline(session: &Session, reconnect_window: Duration) -> (Instant, End
     // A WebDriver session lives by its driver; sockets beside it come and go.
     let by_socket = session.options.kind == Kind::DevTools && !session.options.keep_alive;
     if let Some(detached) = session.activity.detached_at().filter(|_| by_socket) {
-        sooner(detached + reconnect_window, Ending::Disconnected);
+        // Who connects to make a session has no URL to come back to.
+        let window = if session.options.one_connection { Duration::ZERO } else { reconnect_window };
+        sooner(detached + window, Ending::Disconnected);
     }
     next
 }

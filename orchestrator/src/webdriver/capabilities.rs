@@ -67,7 +67,10 @@ fn refused(capability: impl Into<String>, message: &str) -> Fault {
 }
 
 /// The alternatives that the client offers, each merged with what it always wants.
-fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
+///
+/// # Errors
+/// `InvalidBody`.
+pub fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
     let wrong = |message: &str| Error::InvalidBody { message: message.to_owned() };
     let Some(capabilities) = body.get("capabilities") else {
         // The form that clients sent before the W3C standard.

@@ -291,6 +291,19 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
+/// The agent's path of a file: its name as one segment.
+pub(crate) fn file_path(name: &str) -> String {
+    let mut path = "/files/".to_owned();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    path
+}
+
 /// The lines of the event stream.
 pub(super) struct Events {
     body: Incoming,
@@ -323,5 +336,16 @@ impl Events {
                 Some(Err(_)) | None => return None,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_path;
+
+    #[test]
+    fn a_name_stays_one_segment() {
+        assert_eq!(file_path("a b/../c.txt"), "/files/a%20b%2F..%2Fc.txt");
+        assert_eq!(file_path("é"), "/files/%C3%A9");
     }
 }

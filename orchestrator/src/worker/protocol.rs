@@ -72,9 +72,24 @@ pub struct Snapshot {
     /// The browser's name and version, once it runs.
     #[serde(default)]
     pub browser: Option<String>,
+    /// The user agent that it has by itself.
+    #[serde(default)]
+    pub user_agent: Option<String>,
     /// The warm browser's command-line switches.
     #[serde(default)]
     pub args: Vec<String>,
+}
+
+impl Snapshot {
+    /// The browser's version alone, such as `156.0.7950.2`.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.browser
+            .as_ref()?
+            .rsplit(['/', ' '])
+            .next()
+            .filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    }
 }
 
 /// One line of the agent's event stream.
