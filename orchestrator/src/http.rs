@@ -110,6 +110,7 @@ pub fn router(app: App) -> Router {
         .route("/sessions/{id}/webdriver/{token}/session/{driver}", any(webdriver::session))
         .route("/sessions/{id}/webdriver/{token}/session/{driver}/se/file", post(webdriver::upload))
         .route("/sessions/{id}/webdriver/{token}/session/{driver}/file", post(webdriver::upload))
+        .route("/sessions/{id}/webdriver/{token}/session/{driver}/se/cdp", get(webdriver::socket))
         .route("/sessions/{id}/webdriver/{token}/session/{driver}/se/files", any(webdriver::downloads))
         .route("/sessions/{id}/webdriver/{token}/session/{driver}/{*command}", any(webdriver::command))
         .route("/sessions/{id}/webdriver/{token}/{*rest}", any(webdriver::unknown))

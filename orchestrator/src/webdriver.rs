@@ -33,7 +33,8 @@ const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
 /// The URLs that a new session's reply tells the client.
 #[derive(Debug, Clone)]
 pub struct Links {
-    /// The session's DevTools websocket.
+    /// The session's WebDriver address as a websocket, up to the driver's own part: DevTools is at its `se/cdp`, by
+    /// which Selenium for Node knows it.
     pub devtools: String,
     /// The session's BiDi websocket, up to the driver's own session id.
     pub bidi: String,
@@ -73,7 +74,7 @@ pub async fn new_session(
     };
     if let Some(found) = answer["value"]["capabilities"].as_object_mut() {
         if session.options.engine == Engine::Chromium {
-            found.insert("se:cdp".to_owned(), json!(links.devtools));
+            found.insert("se:cdp".to_owned(), json!(format!("{}/session/{id}/se/cdp", links.devtools)));
             // Selenium for Python connects only when it knows the protocol's version too.
             if let Some(version) = found.get("browserVersion").cloned() {
                 found.insert("se:cdpVersion".to_owned(), version);

@@ -8,6 +8,7 @@ mod bad_input;
 mod capabilities;
 mod clients;
 mod create;
+mod dropin;
 mod examples;
 mod faults;
 mod files;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         keys::group(),
         operators::group(),
         clients::group(),
+        dropin::group(),
         examples::group(),
         faults::group(),
     ])

@@ -81,7 +81,9 @@ pub(super) fn basic_parts(headers: &HeaderMap) -> Vec<String> {
         return Vec::new();
     }
     let decoded = STANDARD.decode(coded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let Some((user, password)) = decoded.as_deref().and_then(|text| text.split_once(':')) else { return Vec::new() };
+    let Some(decoded) = decoded else { return Vec::new() };
+    // Node writes no colon where there is no password.
+    let (user, password) = decoded.split_once(':').unwrap_or((&decoded, ""));
     [password, user].into_iter().filter(|part| !matches!(*part, "" | "None")).map(str::to_owned).collect()
 }
 
@@ -114,7 +116,8 @@ mod tests {
         assert_eq!(basic("key:"), ["key"]);
         assert_eq!(basic("key:None"), ["key"]);
         assert_eq!(basic("any:key"), ["key", "any"]);
-        assert!(basic("no colon").is_empty() && basic(":").is_empty());
+        assert_eq!(basic("key"), ["key"]);
+        assert!(basic("").is_empty() && basic(":").is_empty());
         for malformed in ["Basic", "Basic !!!", "Basic \u{7f}", "Bearer abc", ""] {
             assert!(parts(malformed.trim_end_matches('\u{7f}')).is_empty(), "{malformed}");
         }

@@ -89,6 +89,11 @@ impl Base {
         format!("{}/sessions/{}/webdriver/{}/", self.http(), session.id, session.token())
     }
 
+    /// The session's WebDriver address for websockets.
+    pub(super) fn driver_url(&self, session: &Session) -> String {
+        format!("{}/sessions/{}/webdriver/{}", self.ws(), session.id, session.token())
+    }
+
     /// The session's BiDi websocket, up to the driver's own session id.
     pub(super) fn bidi_url(&self, session: &Session) -> String {
         format!("{}/sessions/{}/bidi/{}", self.ws(), session.id, session.token())

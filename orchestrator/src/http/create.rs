@@ -113,7 +113,12 @@ async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Bo
 /// The options of a session that somebody else's words ask for.
 pub(super) fn wished(wish: &Wish, kind: Kind, config: &Config) -> Result<Options, Error> {
     let fields = serde_json::to_vec(wish.fields()).map_err(Error::internal)?;
-    body::parse(&fields).and_then(|request| options(request, kind, config)).map_err(|error| wish.in_their_words(error))
+    let checked = body::parse::<CreateRequest>(&fields).and_then(|mut request| {
+        // Clients of other services name their sessions, whichever the protocol.
+        let name = request.app_name.take();
+        Ok(Options { app_name: short("app_name", name)?, ..options(request, kind, config)? })
+    });
+    checked.map_err(|error| wish.in_their_words(error))
 }
 
 fn add_warnings(reply: &mut Value, warnings: &[String]) {

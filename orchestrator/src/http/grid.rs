@@ -15,10 +15,9 @@ use super::App;
 use super::auth::{GridCaller, Onlooker};
 use super::base::Base;
 use super::reply::{W3c, json_reply, w3c};
-use super::{body, create, devtools, webdriver};
+use super::{body, create, webdriver};
 use crate::drain::Phase;
 use crate::dropin::grid::{NewSession, OWN, other_version, read, version_fits};
-use crate::engine::Engine;
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::session::{Created, Ending, Kind};
@@ -125,10 +124,7 @@ async fn socket(State(app): State<App>, Path(id): Path<String>, request: Request
     let token = super::json::token(request.uri().query().unwrap_or_default());
     let key = super::auth::verify(&app, request.headers(), token.as_deref())?;
     let session = app.sessions.driven_by(&id, &key)?;
-    if session.options.engine != Engine::Chromium {
-        return Err(Error::UnknownTarget);
-    }
-    devtools::connect(&app, session, "/devtools", request).await
+    webdriver::attach(&app, session, &id, request).await
 }
 
 /// `POST /session/<driver session>/se/file`

@@ -13,7 +13,9 @@ use super::App;
 use super::auth::SECRET_KEY;
 use super::base::Base;
 use super::body;
+use super::devtools;
 use super::reply::{W3c, json_reply, w3c};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{Driver, Session};
 use crate::webdriver::{self as driver, Links};
@@ -52,7 +54,7 @@ pub(super) async fn create(
 }
 
 pub(super) fn links(base: &Base, session: &Session) -> Links {
-    Links { devtools: base.websocket_url(session), bidi: base.bidi_url(session) }
+    Links { devtools: base.driver_url(session), bidi: base.bidi_url(session) }
 }
 
 /// `GET …/status`
@@ -99,6 +101,29 @@ pub(super) async fn take_file(
     let body = body::read(body, app.config.webdriver.max_body.bytes(), "webdriver.max_body").await?;
     let path = driver::upload(session, driver_id, &body).await?;
     Ok(w3c(StatusCode::OK, &path))
+}
+
+/// `GET …/session/<driver session>/se/cdp`: DevTools beside WebDriver.
+pub(super) async fn socket(
+    State(app): State<App>,
+    Path((id, token, driver_id)): Path<(String, String, String)>,
+    request: Request,
+) -> Result<Response, Error> {
+    let session = open(&app, &id, &token)?;
+    attach(&app, session, &driver_id, request).await
+}
+
+pub(super) async fn attach(
+    app: &App,
+    session: Arc<Session>,
+    driver_id: &str,
+    request: Request,
+) -> Result<Response, Error> {
+    driver::check_id(&session, driver_id)?;
+    if session.options.engine != Engine::Chromium {
+        return Err(Error::UnknownTarget);
+    }
+    devtools::connect(app, session, "/devtools", request).await
 }
 
 /// `… /session/<driver session>/se/files`: Selenium's managed downloads.
