@@ -181,6 +181,9 @@ pub enum Error {
     /// The disk is nearly full.
     #[error("the disk is nearly full, so nothing new can be recorded: free space under the data directory")]
     DiskNearlyFull,
+    /// The session's own files fill its directory.
+    #[error("the session has no room left for this file: delete others first, or raise `worker.tmp`")]
+    NoSpace,
     /// The session's worker, browser or driver failed.
     #[error("{message}")]
     Worker {
@@ -258,6 +261,7 @@ impl Error {
             Self::Draining => "draining",
             Self::RuntimeDown => "runtime_down",
             Self::DiskNearlyFull => "disk_nearly_full",
+            Self::NoSpace => "no_space",
             Self::Worker { .. } => "worker_failed",
             Self::WorkerTimeout { .. } => "worker_timeout",
             Self::NotBuilt { .. } => "not_built",
@@ -288,7 +292,7 @@ impl Error {
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::QueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NoWorker { .. } | Self::Draining | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
-            Self::DiskNearlyFull => StatusCode::INSUFFICIENT_STORAGE,
+            Self::DiskNearlyFull | Self::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             Self::Worker { .. } => StatusCode::BAD_GATEWAY,
             Self::WorkerTimeout { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::NotBuilt { .. } => StatusCode::NOT_IMPLEMENTED,
@@ -317,7 +321,7 @@ impl Error {
             Self::InvalidToken | Self::UnknownSession { .. } | Self::SessionEnded { .. } => {
                 ErrorStatus::InvalidSessionId
             }
-            Self::UnknownPath { .. } => ErrorStatus::UnknownPath,
+            Self::UnknownPath { .. } => ErrorStatus::UnknownCommand,
             Self::MethodNotAllowed { .. } => ErrorStatus::UnknownMethod,
             Self::WorkerTimeout { .. } => ErrorStatus::Timeout,
             Self::MissingKey
@@ -328,6 +332,7 @@ impl Error {
             | Self::UnknownFile { .. }
             | Self::UpgradeRequired
             | Self::SocketLimit { .. }
+            | Self::NoSpace
             | Self::Worker { .. }
             | Self::NotBuilt { .. }
             | Self::Internal { .. } => ErrorStatus::UnknownError,

@@ -9,6 +9,7 @@ mod capabilities;
 mod clients;
 mod create;
 mod dropin;
+mod dropin_input;
 mod examples;
 mod faults;
 mod files;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         operators::group(),
         clients::group(),
         dropin::group(),
+        dropin_input::group(),
         examples::group(),
         faults::group(),
     ])
