@@ -202,11 +202,10 @@ async fn click_download(cdp: &mut Cdp, site: &str, context: Option<&Value>) -> R
 async fn foreign_folders_are_found(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
-    // As Playwright names them on macOS, on Windows and on Linux.
-    for folder in ["/var/folders/zz/abc/T/playwright-artifacts-1", "C:\\Users\\me\\Temp\\artifacts", "/tmp/artifacts-3"]
-    {
-        let session = daemon.session(json!({})).await?;
-        let mut cdp = session.cdp().await?;
+    let session = daemon.session(json!({"url": "about:blank"})).await?;
+    let mut cdp = session.cdp().await?;
+    // As Playwright names them on macOS and on Windows.
+    for folder in ["/var/folders/zz/abc/T/playwright-artifacts-1", "C:\\Users\\me\\Temp\\artifacts"] {
         let behavior = json!({"behavior": "allowAndName", "downloadPath": folder, "eventsEnabled": true});
         cdp.call("Browser.setDownloadBehavior", behavior).await?;
         click_download(&mut cdp, &site, None).await?;
@@ -216,15 +215,16 @@ async fn foreign_folders_are_found(stage: Stage) -> Result<()> {
             files.iter().any(|file| file["name"] == "file.bin" && file["complete"] == true)
         })?;
         ensure!(session.get_file("file.bin").await?.body == site::file_bytes(), "{folder}");
-        session.delete().await?.ok()?;
+        daemon.api().delete(&format!("/sessions/{}/files/file.bin", session.id)).await?.ok()?;
     }
+    session.delete().await?.ok()?;
     Ok(())
 }
 
 async fn what_a_client_forbids_is_not_stored(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
-    let session = daemon.session(json!({})).await?;
+    let session = daemon.session(json!({"url": "about:blank"})).await?;
     let mut cdp = session.cdp().await?;
     // As Playwright does for `acceptDownloads: false`.
     let context = cdp.call("Target.createBrowserContext", json!({})).await?["browserContextId"].clone();

@@ -41,9 +41,7 @@ const BARE: [&str; 22] = [
 pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<bool, Error> {
     let mut downloads = false;
     for (name, value) in std::mem::take(caps) {
-        if STANDARD.contains(&name.as_str()) {
-            caps.insert(name, value);
-        } else if name == "chromeOptions" || DRIVERS.iter().any(|prefix| name.starts_with(prefix)) {
+        if is_of_drivers(&name) {
             caps.insert(name, value);
         } else if matches!(name.as_str(), "selenoid:options" | "moon:options") {
             let Value::Object(options) = value else { return Err(refused(name, "must be an object")) };
@@ -62,6 +60,11 @@ pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<boo
         }
     }
     Ok(downloads)
+}
+
+/// Whether a driver takes this capability.
+fn is_of_drivers(name: &str) -> bool {
+    STANDARD.contains(&name) || name == "chromeOptions" || DRIVERS.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// One of the grid's own capabilities. Any other that begins with `se:` is a note for its console.
