@@ -16,6 +16,7 @@ mod keys;
 mod life;
 mod listing;
 mod operators;
+mod pool;
 mod queue;
 mod readme;
 mod relay;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         queue::group(),
         keys::group(),
         operators::group(),
+        pool::group(),
         clients::group(),
         examples::group(),
         faults::group(),

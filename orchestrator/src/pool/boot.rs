@@ -86,11 +86,11 @@ impl Pool {
                 if matches!(error, BootError::Runtime(RuntimeError::NoImage(_))) {
                     self.look_for_image(key.engine).await;
                 }
-                self.tell_hopeless(key);
             }
         }
         // Whoever marked it first, the container is ours to remove: see `Remover::Boot`.
         self.lock().set_removing(&id);
+        self.tell_hopeless(key);
         self.remove(&id).await;
     }
 
