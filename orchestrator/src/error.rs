@@ -9,6 +9,7 @@ use std::time::Duration;
 use fantoccini::error::ErrorStatus;
 use http::StatusCode;
 
+use crate::engine::Engine;
 use crate::store::StoreError;
 
 /// Whose fault an error is: decides how it is logged.
@@ -172,6 +173,22 @@ pub enum Error {
         /// How long the request waited.
         waited: Duration,
     },
+    /// The image of that engine is not on this host.
+    #[error("{engine} is not installed here: `./scripts/images --engine {engine}` makes its image, `{image}`")]
+    NoEngine {
+        /// The engine that was asked for.
+        engine: Engine,
+        /// Its image.
+        image: String,
+    },
+    /// Workers of this kind fail to start, again and again.
+    #[error("no browser of {shelf} starts here: {reason}")]
+    NoStart {
+        /// The engine and mode.
+        shelf: String,
+        /// Why the last one did not.
+        reason: String,
+    },
     /// The daemon is going down.
     #[error("the service is shutting down and takes no new sessions")]
     Draining,
@@ -258,6 +275,8 @@ impl Error {
             Self::KeyLimit { .. } => "key_limit",
             Self::SocketLimit { .. } => "socket_limit",
             Self::NoWorker { .. } => "no_worker",
+            Self::NoEngine { .. } => "engine_not_installed",
+            Self::NoStart { .. } => "browser_not_starting",
             Self::Draining => "draining",
             Self::RuntimeDown => "runtime_down",
             Self::DiskNearlyFull => "disk_nearly_full",
@@ -291,7 +310,11 @@ impl Error {
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::QueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Self::NoWorker { .. } | Self::Draining | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoWorker { .. }
+            | Self::NoEngine { .. }
+            | Self::NoStart { .. }
+            | Self::Draining
+            | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
             Self::DiskNearlyFull | Self::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             Self::Worker { .. } => StatusCode::BAD_GATEWAY,
             Self::WorkerTimeout { .. } => StatusCode::GATEWAY_TIMEOUT,
@@ -315,6 +338,8 @@ impl Error {
             | Self::QueueFull { .. }
             | Self::KeyLimit { .. }
             | Self::NoWorker { .. }
+            | Self::NoEngine { .. }
+            | Self::NoStart { .. }
             | Self::Draining
             | Self::RuntimeDown
             | Self::DiskNearlyFull => ErrorStatus::SessionNotCreated,
@@ -343,7 +368,7 @@ impl Error {
     #[must_use]
     pub const fn blame(&self) -> Blame {
         match self {
-            Self::Worker { .. } | Self::WorkerTimeout { .. } => Blame::Worker,
+            Self::Worker { .. } | Self::WorkerTimeout { .. } | Self::NoStart { .. } => Blame::Worker,
             Self::RuntimeDown | Self::DiskNearlyFull | Self::NotBuilt { .. } | Self::Internal { .. } => Blame::Daemon,
             _ => Blame::Client,
         }
@@ -357,6 +382,7 @@ impl Error {
                 Some(field)
             }
             Self::Capability { capability, .. } => Some(capability),
+            Self::NoEngine { .. } => Some("browser_type"),
             _ => None,
         }
     }
@@ -366,7 +392,7 @@ impl Error {
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::QueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => Some(Duration::from_secs(5)),
-            Self::NoWorker { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
+            Self::NoWorker { .. } | Self::NoStart { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,
         }

@@ -7,6 +7,7 @@
 //! |---------------|---------------|
 //! | [`config`]    | file, environment and flags become one checked configuration |
 //! | [`engine`]    | the engines, and the identifiers that everything else passes around |
+//! | [`look`]      | how a browser looks to pages, and what of it can be true |
 //! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
 //! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
 //! | [`telemetry`] | the log and the metrics |
@@ -26,7 +27,7 @@
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
-//! `error`, `drain` and `store` may be used by all.
+//! `look`, `error`, `drain` and `store` may be used by all.
 //!
 //! # The paths
 //!
@@ -52,6 +53,7 @@ pub mod error;
 pub mod http;
 pub mod instance;
 pub mod keys;
+pub mod look;
 pub mod pool;
 pub mod relay;
 pub mod runtime;

@@ -18,6 +18,7 @@ mod keys;
 mod life;
 mod listing;
 mod operators;
+mod pool;
 mod queue;
 mod readme;
 mod relay;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         queue::group(),
         keys::group(),
         operators::group(),
+        pool::group(),
         clients::group(),
         dropin::group(),
         dropin_input::group(),

@@ -22,6 +22,7 @@ use crate::dropin::browserless::read;
 use crate::engine::{Engine, Mode, PoolKey};
 use crate::error::Error;
 use crate::keys::KeyId;
+use crate::look::Look;
 use crate::session::Session;
 use crate::worker::{Launch, Worker, full};
 
@@ -125,7 +126,7 @@ async fn describe(app: &App, key: &KeyId) -> Result<std::sync::Arc<Value>, Error
         return Ok(std::sync::Arc::new(found));
     }
     // Waiting browsers are frozen: one is woken for this, and goes.
-    let mut lease = app.pool.lease(PoolKey { engine: Engine::Chromium, mode: Mode::Headless }, key).await?;
+    let mut lease = app.pool.lease(PoolKey::plain(Engine::Chromium, Mode::Headless), &Look::default(), key).await?;
     let worker = lease.use_worker();
     let failed = |error| Error::worker("the browser could not be asked for its protocol", error);
     worker.agent.launch(&Launch::default()).await.map_err(failed)?;

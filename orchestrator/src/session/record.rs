@@ -50,10 +50,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// The shelf that a worker for it stands on.
+    /// The shelf of browsers with their own look that a worker for it may stand on.
     #[must_use]
     pub const fn pool_key(&self) -> PoolKey {
-        PoolKey { engine: self.engine, mode: self.mode }
+        PoolKey::plain(self.engine, self.mode)
     }
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {

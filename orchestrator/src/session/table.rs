@@ -126,7 +126,7 @@ impl Sessions {
         }
         let begun = Instant::now();
         let key = options.pool_key();
-        let lease = self.inner.pool.lease(key, &owner).await?;
+        let lease = self.inner.pool.lease(key, &options.launch.look(), &owner).await?;
         let sessions = self.clone();
         let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await });
         let created = work.await.map_err(Error::internal)?;
@@ -161,7 +161,9 @@ impl Sessions {
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
                     tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
                     drop(lease);
-                    lease = match self.inner.pool.lease(record.options.pool_key(), &record.owner).await {
+                    let options = &record.options;
+                    let look = options.launch.look();
+                    lease = match self.inner.pool.lease(options.pool_key(), &look, &record.owner).await {
                         Ok(lease) => lease,
                         Err(error) => return Err(self.withdraw(&record, error).await),
                     };
