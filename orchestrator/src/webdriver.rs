@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::config::Config;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{Driver, Ending, Session, Sessions};
 use crate::worker::{AgentError, Body};
@@ -67,7 +68,10 @@ pub async fn new_session(
         return Err(Error::worker("the driver's answer has no session id", "no value.sessionId"));
     };
     if let Some(found) = answer["value"]["capabilities"].as_object_mut() {
-        found.insert("se:cdp".to_owned(), json!(links.devtools));
+        // Clients take this for the address of Chromium's protocol.
+        if session.options.engine == Engine::Chromium {
+            found.insert("se:cdp".to_owned(), json!(links.devtools));
+        }
         if found.get("webSocketUrl").is_some_and(Value::is_string) {
             found.insert("webSocketUrl".to_owned(), json!(format!("{}/{id}", links.bidi)));
         }

@@ -13,7 +13,7 @@ await run(async (settings) => {
     headless: settings.headless,
     session_timeout: 300,
   });
-  const browser = await puppeteer.connect({ browserWSEndpoint: session.websocket_url });
+  const browser = await connect(settings, session.websocket_url);
   const results = { session_id: session.session_id, websocket_url: session.websocket_url };
 
   const [first] = await browser.pages();
@@ -40,8 +40,13 @@ await run(async (settings) => {
   return results;
 });
 
+function connect(settings, browserWSEndpoint) {
+  const protocol = settings.browser === 'firefox' ? 'webDriverBiDi' : 'cdp';
+  return puppeteer.connect({ browserWSEndpoint, protocol });
+}
+
 async function attach(settings) {
-  const browser = await puppeteer.connect({ browserWSEndpoint: process.env.SESSION_WS });
+  const browser = await connect(settings, process.env.SESSION_WS);
   const pages = await browser.pages();
   const page = pages.find((page) => page.url() === `${settings.site}/form`);
   assert.ok(page, `the tab of the earlier client is open: ${pages.map((page) => page.url())}`);

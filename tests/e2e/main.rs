@@ -11,6 +11,7 @@ mod create;
 mod examples;
 mod faults;
 mod files;
+mod firefox;
 mod guard;
 mod keys;
 mod life;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         operators::group(),
         clients::group(),
         examples::group(),
+        firefox::group(),
         faults::group(),
     ])
 }

@@ -25,8 +25,8 @@ use crate::error::ApiError;
 const MAX_NAME: usize = 255;
 /// Bytes over the limit that are still read, so that the sender is there to see the refusal.
 const POLITE: u64 = 16 << 20;
-/// Ending of a download that Chromium has not finished.
-const UNFINISHED: &str = ".crdownload";
+/// Endings of downloads that are not finished: Chromium's and Firefox's.
+const UNFINISHED: [&str; 2] = [".crdownload", ".part"];
 
 /// Which way a file came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -115,6 +115,12 @@ impl Files {
         self.announced().remove(guid);
     }
 
+    /// Whether the browser has announced a download of that name and not yet told where it is: Firefox keeps its place
+    /// with an empty file.
+    fn is_awaited(&self, name: &str) -> bool {
+        self.announced().values().any(|announced| announced.path.is_none() && announced.name == name)
+    }
+
     /// Downloads that lie outside the downloads directory, by name.
     fn elsewhere(&self) -> Vec<Announced> {
         let downloads = self.downloads();
@@ -136,7 +142,11 @@ impl Files {
             let mut directory = fs::read_dir(directory).await?;
             while let Some(file) = directory.next_entry().await? {
                 let Ok(name) = file.file_name().into_string() else { continue };
-                entries.extend(entry(name, source, &file.path()).await);
+                let mut found = entry(name, source, &file.path()).await;
+                if let Some(entry) = found.as_mut().filter(|_| source == Source::Download) {
+                    entry.complete &= !self.is_awaited(&entry.name);
+                }
+                entries.extend(found);
             }
         }
         for Announced { name, path } in self.elsewhere() {
@@ -263,7 +273,7 @@ async fn entry(name: String, source: Source, path: &Path) -> Option<Entry> {
         size: metadata.len(),
         modified_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
         source,
-        complete: !name.ends_with(UNFINISHED),
+        complete: !UNFINISHED.iter().any(|ending| name.ends_with(ending)),
         name,
     })
 }
@@ -330,10 +340,13 @@ mod tests {
         std::fs::write(files.downloads().join("big.zip.crdownload"), "12").unwrap();
         let far = home.path().join("5f3c");
         std::fs::write(&far, "123").unwrap();
+        std::fs::write(files.downloads().join("late.zip"), "").unwrap();
+        files.download_began("h", "/downloads/late.zip");
         files.download_began("g", "report.pdf");
         files.download_completed("g", Some(far.clone()));
         let seen: Vec<_> = files.list().await.unwrap().into_iter().map(|e| (e.name, e.size, e.complete)).collect();
-        let wanted = [("big.zip.crdownload", 2, false), ("plain.txt", 1, true), ("report.pdf", 3, true)];
+        let wanted =
+            [("big.zip.crdownload", 2, false), ("late.zip", 0, false), ("plain.txt", 1, true), ("report.pdf", 3, true)];
         assert_eq!(seen, wanted.map(|(name, size, complete)| (name.to_owned(), size, complete)));
         files.remove("report.pdf").await.unwrap();
         assert!(!far.exists());
