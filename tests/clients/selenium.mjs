@@ -36,7 +36,8 @@ await run(async (settings) => {
 function build(settings, session) {
   const builder = new Builder().usingServer(session.connect_url);
   if (settings.browser === 'firefox') {
-    const options = new firefox.Options().setAcceptInsecureCerts(true).enableBidi();
+    // With BiDi a browser answers dialogs itself, unless told to leave them to the client.
+    const options = new firefox.Options().setAcceptInsecureCerts(true).enableBidi().setAlertBehavior('ignore');
     return builder.forBrowser('firefox').setFirefoxOptions(options).build();
   }
   const prefs = new logging.Preferences();

@@ -63,17 +63,33 @@ function coverScreen(context) {
   context.setScreenAreaOverride(viewport.width, viewport.height);
 }
 
+/** For each window that was given its size: how large it became outside. */
+const sized = new WeakMap();
+
 /** Resizes a window so that its pages have the size; says whether they do. */
 async function fit(window) {
   if (!viewport) return true;
   const { width, height } = viewport;
   const deadline = ChromeUtils.now() + PATIENCE;
   while (!window.closed && ChromeUtils.now() < deadline) {
-    const { clientWidth, clientHeight } = window.gBrowser.selectedBrowser.parentElement;
+    const { clientWidth, clientHeight } = window.gBrowser.tabpanels;
     const [dx, dy] = [width - clientWidth, height - clientHeight];
-    if (dx === 0 && dy === 0) return true;
+    if (dx === 0 && dy === 0) {
+      if (!sized.has(window)) keepFitting(window);
+      sized.set(window, [window.outerWidth, window.outerHeight]);
+      return true;
+    }
     window.resizeBy(dx, dy);
     await new Promise(resolve => window.setTimeout(resolve, LOOK));
   }
   return window.closed;
+}
+
+/** Gives room back to pages that tabs or bars take from them, but not in a window that a client has resized. */
+function keepFitting(window) {
+  const observer = new window.ResizeObserver(() => {
+    const [width, height] = sized.get(window) ?? [];
+    if (window.outerWidth === width && window.outerHeight === height) fit(window);
+  });
+  observer.observe(window.gBrowser.tabpanels);
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
@@ -76,6 +76,7 @@ struct Announced {
 pub(crate) struct Files {
     root: PathBuf,
     announced: Mutex<HashMap<String, Announced>>,
+    announced_only: AtomicBool,
     parts: AtomicU64,
 }
 
@@ -85,7 +86,7 @@ impl Files {
         for directory in ["uploads", "downloads", "incoming"] {
             std::fs::create_dir_all(root.join(directory))?;
         }
-        Ok(Self { root, announced: Mutex::default(), parts: AtomicU64::new(0) })
+        Ok(Self { root, announced: Mutex::default(), announced_only: AtomicBool::new(false), parts: AtomicU64::new(0) })
     }
 
     /// Where the browser saves what it downloads.
@@ -115,10 +116,16 @@ impl Files {
         self.announced().remove(guid);
     }
 
-    /// Whether the browser has announced a download of that name and not yet told where it is: Firefox keeps its place
-    /// with an empty file.
-    fn is_awaited(&self, name: &str) -> bool {
-        self.announced().values().any(|announced| announced.path.is_none() && announced.name == name)
+    /// From now on a download is complete when the browser has told so, and not before: Firefox keeps its place with an
+    /// empty file of its name.
+    pub(crate) fn await_announcements(&self) {
+        self.announced_only.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether more of a download may come, though its name does not say so.
+    fn is_awaited(&self, path: &Path) -> bool {
+        self.announced_only.load(Ordering::Relaxed)
+            && !self.announced().values().any(|announced| announced.path.as_deref() == Some(path))
     }
 
     /// Downloads that lie outside the downloads directory, by name.
@@ -144,7 +151,7 @@ impl Files {
                 let Ok(name) = file.file_name().into_string() else { continue };
                 let mut found = entry(name, source, &file.path()).await;
                 if let Some(entry) = found.as_mut().filter(|_| source == Source::Download) {
-                    entry.complete &= !self.is_awaited(&entry.name);
+                    entry.complete &= !self.is_awaited(&file.path());
                 }
                 entries.extend(found);
             }
@@ -340,16 +347,28 @@ mod tests {
         std::fs::write(files.downloads().join("big.zip.crdownload"), "12").unwrap();
         let far = home.path().join("5f3c");
         std::fs::write(&far, "123").unwrap();
-        std::fs::write(files.downloads().join("late.zip"), "").unwrap();
-        files.download_began("h", "/downloads/late.zip");
         files.download_began("g", "report.pdf");
         files.download_completed("g", Some(far.clone()));
         let seen: Vec<_> = files.list().await.unwrap().into_iter().map(|e| (e.name, e.size, e.complete)).collect();
-        let wanted =
-            [("big.zip.crdownload", 2, false), ("late.zip", 0, false), ("plain.txt", 1, true), ("report.pdf", 3, true)];
+        let wanted = [("big.zip.crdownload", 2, false), ("plain.txt", 1, true), ("report.pdf", 3, true)];
         assert_eq!(seen, wanted.map(|(name, size, complete)| (name.to_owned(), size, complete)));
         files.remove("report.pdf").await.unwrap();
         assert!(!far.exists());
         assert!(files.read("report.pdf").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn where_the_browser_announces_its_word_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let files = Files::new(home.path().join("files")).unwrap();
+        files.await_announcements();
+        let path = files.downloads().join("late.zip");
+        std::fs::write(&path, "").unwrap();
+        assert!(!files.list().await.unwrap()[0].complete, "an empty file may be a place that is kept");
+        files.download_began("d", &path.display().to_string());
+        assert!(!files.list().await.unwrap()[0].complete);
+        files.download_completed("d", Some(path));
+        let list = files.list().await.unwrap();
+        assert!(list.len() == 1 && list[0].complete);
     }
 }

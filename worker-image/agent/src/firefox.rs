@@ -65,6 +65,7 @@ impl Firefox {
             let display = Display::start(&self.worker.processes, claim.display).await?;
             let _ = self.display.set(display);
         }
+        self.worker.files.await_announcements();
         let profile = self.next_profile();
         profile::empty(&profile).map_err(|e| undriveable(&e))?;
         let display = self.display.get().map(|display| display.name.as_str());

@@ -243,6 +243,15 @@ mod tests {
     }
 
     #[test]
+    fn what_clients_say_to_every_browser_is_no_obstacle() {
+        let always = json!({"goog:chromeOptions": {"w3c": true}, "moz:debuggerAddress": true});
+        let plan = plan(&json!({"capabilities": {"alwaysMatch": always}}), Engine::Firefox, &[]).unwrap();
+        assert_eq!(plan.capabilities["firstMatch"], json!([{}]));
+        let always = json!({"goog:chromeOptions": {"w3c": true, "args": ["--lang=fr"]}});
+        assert!(super::super::plan(&json!({"capabilities": {"alwaysMatch": always}}), Engine::Firefox, &[]).is_err());
+    }
+
+    #[test]
     fn preferences_that_firefox_heeds_while_it_runs_keep_it_warm() {
         let prefs = json!({"prefs": {"network.proxy.type": 1, "intl.accept_languages": "fr"}});
         let plan = options(prefs.clone()).unwrap();

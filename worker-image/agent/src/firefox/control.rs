@@ -115,7 +115,10 @@ impl Control {
         let settled = Arc::clone(&pending);
         tokio::spawn(async move {
             while let Some(line) = lines.next().await {
-                let Ok(incoming) = serde_json::from_str::<Incoming>(&line) else { continue };
+                let Ok(incoming) = serde_json::from_str::<Incoming>(&line) else {
+                    tracing::debug!("the browser told something that is not understood");
+                    continue;
+                };
                 match (incoming.id, incoming.event.as_deref()) {
                     (Some(id), _) => settle(&settled, id, incoming),
                     (None, Some("download")) => download(&worker, &incoming.details),
@@ -168,7 +171,7 @@ fn settle(pending: &Pending, id: u64, incoming: Incoming) {
 /// What the browser tells of a download.
 fn download(worker: &Worker, details: &Value) {
     let text = |field: &str| details[field].as_str().unwrap_or_default();
-    let (id, path) = (text("id"), text("path"));
+    let (id, path) = (text("download"), text("path"));
     match text("state") {
         "began" => worker.files.download_began(id, path),
         "completed" => worker.files.download_completed(id, Some(PathBuf::from(path))),
@@ -198,14 +201,16 @@ mod tests {
     }
 
     /// A browser that says hello, answers one command, and goes.
-    async fn browser(path: PathBuf) {
+    async fn browser(path: PathBuf, file: PathBuf) {
         let stream = UnixStream::connect(path).await.unwrap();
         let (reader, mut writer) = stream.into_split();
         let mut lines = Lines(BufReader::new(reader));
         let hello = json!({"event": "hello", "version": "1", "userAgent": "B/1", "sandboxed": true});
         writer.write_all(format!("{hello}\n").as_bytes()).await.unwrap();
-        let told = json!({"event": "download", "id": "0", "state": "began", "path": "/far/a.txt"});
-        writer.write_all(format!("{told}\n").as_bytes()).await.unwrap();
+        for state in ["began", "completed"] {
+            let told = json!({"event": "download", "download": "0", "state": state, "path": file});
+            writer.write_all(format!("{told}\n").as_bytes()).await.unwrap();
+        }
         for answer in [json!({"result": 7}), json!({"error": "no"})] {
             let command: Value = serde_json::from_str(&lines.next().await.unwrap()).unwrap();
             let mut answer = answer;
@@ -219,10 +224,14 @@ mod tests {
     async fn commands_are_answered_until_the_browser_goes() {
         let home = tempfile::tempdir().unwrap();
         let door = Door::open(home.path().join("door")).unwrap();
-        tokio::spawn(browser(door.path().to_owned()));
-        let (control, hello) = door.enter(worker(home.path())).await.unwrap();
+        let file = home.path().join("far.txt");
+        std::fs::write(&file, "far").unwrap();
+        tokio::spawn(browser(door.path().to_owned(), file));
+        let worker = worker(home.path());
+        let (control, hello) = door.enter(Arc::clone(&worker)).await.unwrap();
         assert_eq!((hello.version.as_str(), hello.user_agent.as_str(), hello.sandboxed), ("1", "B/1", true));
         assert_eq!(control.call("a", json!({})).await.unwrap(), 7);
+        assert_eq!(worker.files.list().await.unwrap()[0].name, "far.txt", "it told of a download before");
         assert_eq!(control.call("b", json!({})).await.unwrap_err().to_string(), "no");
         assert!(control.call("c", json!({})).await.is_err(), "it is gone");
     }
