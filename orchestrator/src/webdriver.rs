@@ -73,6 +73,7 @@ pub async fn new_session(
         return Err(Error::worker("the driver's answer has no session id", "no value.sessionId"));
     };
     if let Some(found) = answer["value"]["capabilities"].as_object_mut() {
+        // Clients take this for the address of Chromium's protocol.
         if session.options.engine == Engine::Chromium {
             found.insert("se:cdp".to_owned(), json!(format!("{}/session/{id}/se/cdp", links.devtools)));
             // Selenium for Python connects only when it knows the protocol's version too.

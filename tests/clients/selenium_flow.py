@@ -21,6 +21,8 @@ BASE = os.environ["WARMPOOL_URL"].rstrip("/")
 KEY = os.environ["WARMPOOL_SECRET_KEY"]
 SITE = os.environ["SITE_URL"].rstrip("/")
 HEADLESS = os.environ.get("HEADLESS") == "true"
+BROWSER = os.environ.get("BROWSER_TYPE", "chromium")
+OPTIONS = {"chromium": webdriver.ChromeOptions, "firefox": webdriver.FirefoxOptions}
 UPLOAD = b"warmpool upload\n" * 512
 UPLOAD_NAME = "upload note.txt"
 
@@ -181,9 +183,9 @@ class Flow:
 
 def main():
     """Creates a session, runs the flow, quits, prints one line of results."""
-    body = {"url": f"{SITE}/", "headless": HEADLESS, "session_timeout": 300}
+    body = {"url": f"{SITE}/", "headless": HEADLESS, "session_timeout": 300, "browser_type": BROWSER}
     session = json.loads(call("POST", "/sessions/webdriver/create", body))
-    driver = webdriver.Remote(session["connect_url"], options=webdriver.ChromeOptions())
+    driver = webdriver.Remote(session["connect_url"], options=OPTIONS[BROWSER]())
     results = Flow(driver, session["session_id"]).run()
     driver.quit()
     print(json.dumps(results))

@@ -13,6 +13,7 @@ mod dropin_input;
 mod examples;
 mod faults;
 mod files;
+mod firefox;
 mod guard;
 mod keys;
 mod life;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         dropin::group(),
         dropin_input::group(),
         examples::group(),
+        firefox::group(),
         faults::group(),
     ])
 }

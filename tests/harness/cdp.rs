@@ -70,7 +70,8 @@ impl Cdp {
                 continue;
             }
             if let Some(error) = reply.get("error") {
-                bail!("{method}: {error}");
+                // WebDriver BiDi puts the words beside the code.
+                bail!("{method}: {error} {}", reply["message"].as_str().unwrap_or_default());
             }
             return Ok(reply["result"].clone());
         }
