@@ -11,6 +11,7 @@ mod create;
 mod devtools;
 mod files;
 mod guard;
+mod inspect;
 mod operate;
 mod query;
 mod reply;
@@ -64,6 +65,8 @@ pub fn router(app: App) -> Router {
         .route("/readyz", get(operate::readyz))
         .route("/status", get(operate::status))
         .route("/metrics", get(operate::metrics))
+        .route("/json", get(inspect::pages))
+        .route("/json/list", get(inspect::pages))
         .route("/sessions", get(sessions::list))
         .route("/sessions/create", post(create::devtools))
         .route("/sessions/webdriver/create", post(create::webdriver))

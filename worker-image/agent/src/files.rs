@@ -25,8 +25,8 @@ use crate::error::ApiError;
 const MAX_NAME: usize = 255;
 /// Bytes over the limit that are still read, so that the sender is there to see the refusal.
 const POLITE: u64 = 16 << 20;
-/// Ending of a download that Chromium has not finished.
-const UNFINISHED: &str = ".crdownload";
+/// Endings of downloads that are not finished: Chromium's and WebKit's.
+const UNFINISHED: [&str; 2] = [".crdownload", ".wkdownload"];
 
 /// Which way a file came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -263,7 +263,7 @@ async fn entry(name: String, source: Source, path: &Path) -> Option<Entry> {
         size: metadata.len(),
         modified_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
         source,
-        complete: !name.ends_with(UNFINISHED),
+        complete: !UNFINISHED.iter().any(|ending| name.ends_with(ending)),
         name,
     })
 }

@@ -1,7 +1,7 @@
 /* Commands: one line each, as the query of a URL; one line in answer, in the same order.
  *
  *   do=ping                                         -> ok
- *   do=warm                                         -> ok <user agent>, once the first page answers and has painted
+ *   do=warm                                         -> ok <version> <user agent>, once the first page answers and has painted
  *   do=open&url=U                                   -> ok; the first page goes there
  *   do=settings[&locales=A,B][&user_agent=U][&width=W&height=H]
  *                                                   -> ok, once every page sees them
@@ -33,7 +33,8 @@ static void on_painted(GObject *view, GAsyncResult *result, gpointer data) {
     return;
   }
   cairo_surface_destroy(surface);
-  command_answer("ok %s", webkit_settings_get_user_agent(webkit_web_view_get_settings(WEBKIT_WEB_VIEW(view))));
+  command_answer("ok %u.%u.%u %s", webkit_get_major_version(), webkit_get_minor_version(), webkit_get_micro_version(),
+                 webkit_settings_get_user_agent(webkit_web_view_get_settings(WEBKIT_WEB_VIEW(view))));
 }
 
 static void on_evaluated(GObject *view, GAsyncResult *result, gpointer data) {
@@ -84,7 +85,10 @@ static void change_settings(Shell *shell, GHashTable *arguments) {
     shell->width = (int)g_ascii_strtoll(width, NULL, 10);
     shell->height = (int)g_ascii_strtoll(height, NULL, 10);
     screen_resize(shell->width, shell->height);
-    window_resize_all(shell);
+    if (!window_resize_all(shell)) {
+      command_answer("failed a window kept its size");
+      return;
+    }
   }
   command_answer("ok");
 }

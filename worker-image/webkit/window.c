@@ -137,10 +137,35 @@ WebKitWebView *window_open(Shell *shell, WebKitWebView *opener) {
   return view;
 }
 
-void window_resize_all(Shell *shell) {
+static gboolean fits(const Shell *shell) {
+  for (const GList *at = shell->views; at; at = at->next) {
+    GtkWidget *view = at->data;
+    if (gtk_widget_get_allocated_width(view) != shell->width || gtk_widget_get_allocated_height(view) != shell->height) {
+      return FALSE;
+    }
+  }
+  return TRUE;
+}
+
+static gboolean on_impatient(gpointer impatient) {
+  *(gboolean *)impatient = TRUE;
+  return G_SOURCE_REMOVE;
+}
+
+/* Gives every window the size of a page, and returns when they have it. FALSE when one does not take it. */
+gboolean window_resize_all(Shell *shell) {
   for (GList *at = shell->views; at; at = at->next) {
     gtk_window_resize(GTK_WINDOW(gtk_widget_get_toplevel(GTK_WIDGET(at->data))), shell->width, shell->height);
   }
+  gboolean impatient = FALSE;
+  guint patience = g_timeout_add(2000, on_impatient, &impatient);
+  while (!impatient && !fits(shell)) {
+    gtk_main_iteration();
+  }
+  if (!impatient) {
+    g_source_remove(patience);
+  }
+  return fits(shell);
 }
 
 /* A driver begins with a window of its own: the one that is there. */

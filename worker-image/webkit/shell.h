@@ -19,7 +19,7 @@ typedef struct {
 
 /* window.c */
 WebKitWebView *window_open(Shell *shell, WebKitWebView *related);
-void window_resize_all(Shell *shell);
+gboolean window_resize_all(Shell *shell);
 void window_watch_automation(Shell *shell);
 
 /* download.c */

@@ -40,5 +40,14 @@ void screen_resize(int width, int height) {
   if (resources) {
     XRRFreeScreenResources(resources);
   }
+  gdk_display_sync(gdk);
   gdk_x11_display_error_trap_pop_ignored(gdk);
+  while (gtk_events_pending()) {
+    gtk_main_iteration();
+  }
+  /* Without a window manager nothing tells of a new work area, and that is what WebKit waits for before it tells the
+   * processes that run already. */
+  for (int at = 0; at < gdk_display_get_n_monitors(gdk); at++) {
+    g_object_notify(G_OBJECT(gdk_display_get_monitor(gdk, at)), "workarea");
+  }
 }
