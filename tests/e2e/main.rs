@@ -20,6 +20,7 @@ mod queue;
 mod readme;
 mod relay;
 mod settings;
+mod webkit;
 
 use std::process::ExitCode;
 
@@ -41,5 +42,6 @@ fn main() -> ExitCode {
         clients::group(),
         examples::group(),
         faults::group(),
+        webkit::group(),
     ])
 }

@@ -79,7 +79,7 @@ impl Docker {
         let listed = self.run(&["top", container, "-eo", "pid,args"]).await?;
         let is_browser = |args: &str| {
             let program = args.split_whitespace().next().unwrap_or_default();
-            program.ends_with("/chromium") && !args.contains("--type=")
+            program == "warmpool-webkit" || program.ends_with("/chromium") && !args.contains("--type=")
         };
         Ok(listed
             .lines()
