@@ -122,6 +122,10 @@ fn check(caps: &mut Map<String, Value>, engine: Engine, warm_args: &[String]) ->
         }
         Some(_) => return Err(refused("browserName", "must be a string")),
     }
+    // What some clients say to every browser, and what says nothing of this one.
+    if engine != Engine::Chromium && caps.get("goog:chromeOptions") == Some(&json!({"w3c": true})) {
+        caps.remove("goog:chromeOptions");
+    }
     let others = OPTIONS.iter().filter(|(owner, _)| *owner != Some(engine)).flat_map(|(_, names)| names.iter());
     if let Some(other) = others.into_iter().find(|name| caps.get(**name).is_some_and(|value| !value.is_null())) {
         let message = format!("belongs to another browser than {engine}: create a session of that browser_type");

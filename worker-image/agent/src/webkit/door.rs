@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use http::header::{CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
@@ -14,7 +15,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode};
@@ -27,6 +30,8 @@ use super::inspector::{Attachment, Inspector, PageId};
 
 /// Largest message of a client, in bytes. The daemon's own limit comes first.
 const MAX_MESSAGE: usize = 256 << 20;
+/// How long a client that said Close may take to hang up.
+const GOODBYE: Duration = Duration::from_secs(2);
 /// Where pages are.
 const PAGES: &str = "/devtools/page/";
 
@@ -132,13 +137,15 @@ async fn upgrade(
 /// Passes messages both ways until either side has ended.
 async fn carry<S>(socket: WebSocketStream<S>, mut page: Attachment)
 where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin,
 {
     let (mut to_client, mut from_client) = socket.split();
     loop {
         tokio::select! {
             said = page.incoming.recv() => match said {
                 Some(message) => if to_client.send(Message::text(message)).await.is_err() { break },
+                // How the browser ended is the daemon's to say.
+                None if page.is_lost() => break,
                 None => {
                     let reason = CloseFrame { code: CloseCode::Away, reason: "the page is gone or another client took it".into() };
                     let _ = to_client.send(Message::Close(Some(reason))).await;
@@ -151,7 +158,11 @@ where
                 Some(Ok(Message::Close(_))) => {
                     // The answer to the Close is written with the next flush.
                     let _ = to_client.flush().await;
-                    break;
+                    page.detach().await;
+                    if let Ok(socket) = to_client.reunite(from_client) {
+                        let _ = timeout(GOODBYE, read_to_end(socket.into_inner())).await;
+                    }
+                    return;
                 }
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => break,
@@ -159,6 +170,12 @@ where
         }
     }
     page.detach().await;
+}
+
+/// Whoever said Close first is to hang up first too, or it looks as if the browser had left.
+async fn read_to_end(mut stream: impl AsyncRead + Unpin) {
+    let mut sink = [0; 1024];
+    while let Ok(1..) = stream.read(&mut sink).await {}
 }
 
 fn text(bytes: &Bytes) -> Option<&str> {

@@ -41,6 +41,8 @@ struct Inner {
     /// Who inspects which page: with a number, so that a successor is told apart.
     attached: HashMap<PageId, (u64, mpsc::Sender<String>)>,
     attachments: u64,
+    /// The browser has ended.
+    lost: bool,
 }
 
 /// A connection that lives as long as the browser. Clones share it.
@@ -71,7 +73,7 @@ impl Inspector {
                 }
             }
         });
-        let inner = Inner { targets: BTreeMap::new(), attached: HashMap::new(), attachments: 0 };
+        let inner = Inner { targets: BTreeMap::new(), attached: HashMap::new(), attachments: 0, lost: false };
         let inspector = Self { outgoing, inner: Arc::new(Mutex::new(inner)) };
         inspector.send(wire::introduction()).await;
         let (listed, mut has_page) = watch::channel(false);
@@ -101,6 +103,7 @@ impl Inspector {
                 Err(error) => {
                     tracing::info!(%error, "the inspector's connection has ended");
                     let mut inner = self.lock();
+                    inner.lost = true;
                     inner.targets.clear();
                     inner.attached.clear();
                     return;
@@ -169,6 +172,11 @@ impl Attachment {
     /// Says something to the page.
     pub(super) async fn send(&self, message: &str) {
         self.inspector.send(wire::to_target(self.id.0, self.id.1, message)).await;
+    }
+
+    /// Whether the whole browser has ended, and not this page alone.
+    pub(super) fn is_lost(&self) -> bool {
+        self.inspector.lock().lost
     }
 
     /// Lets go of the page, unless somebody else has it by now.
@@ -252,7 +260,9 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let mut page = inspector.attach((1, 1)).await.unwrap();
+        assert!(!page.is_lost());
         drop(browser);
         assert_eq!(page.incoming.recv().await, None);
+        assert!(page.is_lost());
     }
 }
