@@ -45,9 +45,12 @@ void screen_resize(int width, int height) {
   while (gtk_events_pending()) {
     gtk_main_iteration();
   }
-  /* Without a window manager nothing tells of a new work area, and that is what WebKit waits for before it tells the
-   * processes that run already. */
-  for (int at = 0; at < gdk_display_get_n_monitors(gdk); at++) {
-    g_object_notify(G_OBJECT(gdk_display_get_monitor(gdk, at)), "workarea");
+  /* WebKit tells the processes of pages about their screen when a monitor comes or goes, and not when one changes. */
+  GdkMonitor *monitor = gdk_display_get_monitor(gdk, 0);
+  if (monitor) {
+    g_object_ref(monitor);
+    g_signal_emit_by_name(gdk, "monitor-removed", monitor);
+    g_signal_emit_by_name(gdk, "monitor-added", monitor);
+    g_object_unref(monitor);
   }
 }
