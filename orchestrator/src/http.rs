@@ -15,6 +15,7 @@ mod devtools;
 mod files;
 mod grid;
 mod guard;
+mod inspect;
 mod json;
 mod operate;
 mod query;

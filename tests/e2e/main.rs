@@ -24,6 +24,7 @@ mod queue;
 mod readme;
 mod relay;
 mod settings;
+mod webkit;
 
 use std::process::ExitCode;
 
@@ -49,5 +50,6 @@ fn main() -> ExitCode {
         examples::group(),
         firefox::group(),
         faults::group(),
+        webkit::group(),
     ])
 }

@@ -80,7 +80,7 @@ impl Docker {
         let is_browser = |args: &str| {
             let program = args.split_whitespace().next().unwrap_or_default();
             let is_child = args.contains("--type=") || args.contains("-contentproc");
-            ["/chromium", "/firefox-esr"].iter().any(|end| program.ends_with(end)) && !is_child
+            ["/chromium", "/firefox-esr", "warmpool-webkit"].iter().any(|end| program.ends_with(end)) && !is_child
         };
         Ok(listed
             .lines()

@@ -14,6 +14,7 @@ use super::App;
 use super::auth::Caller;
 use super::base::Base;
 use super::body::{self, Object};
+use super::inspect;
 use super::reply::json_reply;
 use crate::config::Config;
 use crate::dropin::Wish;
@@ -77,6 +78,9 @@ pub(super) async fn devtools(
         "status": session.status(),
         "protocol": session.options.engine.protocol(),
     });
+    if let Some(headers) = inspect::connect_headers(&session) {
+        reply["connect_headers"] = headers;
+    }
     add_warnings(&mut reply, &session.warnings);
     Ok(json_reply(StatusCode::OK, &reply))
 }

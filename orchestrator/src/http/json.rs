@@ -17,6 +17,7 @@ use super::App;
 use super::auth::{basic_parts, in_header, verify};
 use super::base::Base;
 use super::browserless::{PLAYWRIGHT, no_playwright};
+use super::inspect;
 use super::reply::json_reply;
 use crate::dropin::browserless::read;
 use crate::engine::{Engine, Mode, PoolKey};
@@ -79,8 +80,12 @@ async fn version(State(app): State<App>, base: Base, request: Request) -> Result
     Ok(json_reply(StatusCode::OK, &body))
 }
 
-/// `GET /json/list`: the targets of the caller's Chromium sessions, each with a websocket of its own.
+/// `GET /json/list`: the pages of the session that the headers name, else the targets of the caller's Chromium
+/// sessions, each with a websocket of its own.
 async fn list(State(app): State<App>, base: Base, request: Request) -> Result<Response, Error> {
+    if let Some(pages) = inspect::list(&app, &base, request.headers()).await {
+        return pages;
+    }
     let key = caller(&app, &request)?;
     let mut targets = Vec::new();
     for session in app.sessions.all_live() {

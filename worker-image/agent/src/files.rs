@@ -25,8 +25,8 @@ use crate::error::ApiError;
 const MAX_NAME: usize = 255;
 /// Bytes over the limit that are still read, so that the sender is there to see the refusal.
 const POLITE: u64 = 16 << 20;
-/// Endings of downloads that are not finished: Chromium's and Firefox's.
-const UNFINISHED: [&str; 2] = [".crdownload", ".part"];
+/// Endings of downloads that are not finished: Chromium's, Firefox's and WebKit's.
+const UNFINISHED: [&str; 3] = [".crdownload", ".part", ".wkdownload"];
 
 /// Which way a file came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
