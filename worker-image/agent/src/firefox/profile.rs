@@ -16,9 +16,31 @@ const PREFS: &str = "user.js";
 /// Files in a client's profile at most.
 const MAX_FILES: usize = 10_000;
 
-/// Makes an empty profile.
+/// Where the image keeps what spares a new profile the work of a first start.
+const TEMPLATE: &str = "/usr/lib/firefox-esr/warmpool/profile";
+/// The folder of it whose files are large and only read.
+const CACHE: &str = "startupCache";
+
+/// Makes a profile that nobody has used.
 pub(super) fn empty(profile: &Path) -> io::Result<()> {
-    fs::create_dir_all(profile)
+    begin(profile, Path::new(TEMPLATE))
+}
+
+fn begin(profile: &Path, template: &Path) -> io::Result<()> {
+    fs::create_dir_all(profile.join(CACHE))?;
+    // An image without a template only takes longer.
+    for file in fs::read_dir(template).into_iter().flatten() {
+        let file = file?;
+        if file.file_type()?.is_file() {
+            fs::copy(file.path(), profile.join(file.file_name()))?;
+        }
+    }
+    for file in fs::read_dir(template.join(CACHE)).into_iter().flatten() {
+        let file = file?;
+        // Not copied, for the profile lies in memory and all workers can share what the image has.
+        std::os::unix::fs::symlink(file.path(), profile.join(CACHE).join(file.file_name()))?;
+    }
+    Ok(())
 }
 
 /// Makes a profile of a client's archive, unpacked to at most `limit` bytes, and preferences.
@@ -63,6 +85,8 @@ fn unpack(archive: &str, profile: &Path, limit: u64) -> Result<(), ApiError> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
+        // What lies there already may be a link into the image.
+        let _ = fs::remove_file(&path);
         // The size in the archive's directory may be a lie, so the bytes themselves are counted.
         let size = io::copy(&mut file.take(left.saturating_add(1)), &mut File::create(path)?).map_err(|e| bad(&e))?;
         left = left.checked_sub(size).ok_or_else(|| ApiError::too_large(limit))?;
@@ -109,6 +133,20 @@ mod tests {
         ];
         assert_eq!(lines, wanted);
         assert_eq!(fs::read(profile.join("chrome/userChrome.css")).unwrap(), b"x");
+    }
+
+    #[test]
+    fn a_profile_begins_with_the_images_template() {
+        let home = tempfile::tempdir().unwrap();
+        let (template, profile) = (home.path().join("template"), home.path().join("profile"));
+        begin(&profile, &template).unwrap();
+        fs::create_dir_all(template.join(CACHE)).unwrap();
+        fs::write(template.join("compatibility.ini"), "x").unwrap();
+        fs::write(template.join(CACHE).join("scripts.bin"), "y").unwrap();
+        begin(&profile, &template).unwrap();
+        assert_eq!(fs::read(profile.join("compatibility.ini")).unwrap(), b"x");
+        assert!(profile.join(CACHE).join("scripts.bin").is_symlink());
+        assert_eq!(fs::read(profile.join(CACHE).join("scripts.bin")).unwrap(), b"y");
     }
 
     #[test]
