@@ -10,6 +10,7 @@ import { warmpool } from './contenders/warmpool.mjs';
 import { Daemon } from './daemon.mjs';
 import { gateway } from './docker.mjs';
 import { readOptions } from './options.mjs';
+import { engines } from './rows/engines.mjs';
 import { hundred } from './rows/hundred.mjs';
 import { idle } from './rows/idle.mjs';
 import { relay } from './rows/relay.mjs';
@@ -21,10 +22,13 @@ import { webdriver } from './rows/webdriver.mjs';
 import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
-const RUN = { size, idle, sessions, relay, webdriver, sockets, throughput, hundred };
-const ALONE = ['size', 'hundred'];
+const RUN = { size, idle, sessions, relay, webdriver, engines, sockets, throughput, hundred };
+const ALONE = ['size', 'engines', 'hundred'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
-const POOL = { POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 };
+const POOL = {
+  ...{ POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 },
+  ...{ POOL_FIREFOX_HEADED: 0, POOL_WEBKIT_HEADED: 0 },
+};
 
 const image = process.env.BENCH_IMAGE ?? 'warmpool/chromium:latest';
 const binary = process.env.BENCH_DAEMON;
@@ -80,6 +84,7 @@ async function measure(options) {
       await daemon.stop();
     }
   }
+  if (options.rows.includes('engines')) await run('engines');
   if (options.rows.includes('hundred')) await run('hundred');
 }
 

@@ -57,6 +57,7 @@ const top = {
   inner: { width: innerWidth, height: innerHeight },
   outer: { width: outerWidth, height: outerHeight },
   screen: { width: screen.width, height: screen.height },
+  ratio: devicePixelRatio,
 };
 const message = (source) => new Promise((done) => { source.onmessage = (event) => done(event.data); });
 const frame = message(window);
@@ -83,6 +84,7 @@ document.title = 'Reported';
 pub(super) const FRAME: &str = r#"<!doctype html><title>Frame</title><script>
 parent.postMessage({
   userAgent: navigator.userAgent,
+  language: navigator.language,
   languages: [...navigator.languages],
   intl: Intl.DateTimeFormat().resolvedOptions().locale,
 }, '*');
@@ -92,6 +94,7 @@ pub(super) const WORKER: &str = r#"
 const headers = fetch('/headers').then((reply) => reply.json());
 headers.then((seen) => postMessage({
   userAgent: navigator.userAgent,
+  language: navigator.language,
   languages: [...navigator.languages],
   intl: Intl.DateTimeFormat().resolvedOptions().locale,
   headers: seen,
