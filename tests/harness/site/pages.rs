@@ -64,11 +64,11 @@ const frame = message(window);
 const element = document.createElement('iframe');
 element.src = '/frame';
 document.body.append(element);
-const worker = new Worker('/worker.js');
+const worker = message(new Worker('/worker.js'));
 const report = {
   top,
   frame: await frame,
-  worker: await message(worker),
+  worker: await worker,
   headers: await (await fetch('/headers')).json(),
 };
 window.report = report;
