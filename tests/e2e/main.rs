@@ -8,9 +8,12 @@ mod bad_input;
 mod capabilities;
 mod clients;
 mod create;
+mod dropin;
+mod dropin_input;
 mod examples;
 mod faults;
 mod files;
+mod firefox;
 mod fleet;
 mod guard;
 mod history;
@@ -18,12 +21,14 @@ mod keys;
 mod life;
 mod listing;
 mod operators;
+mod pool;
 mod queue;
 mod readme;
 mod recordings;
 mod relay;
 mod settings;
 mod tasks_kept;
+mod webkit;
 
 use std::process::ExitCode;
 
@@ -42,12 +47,17 @@ fn main() -> ExitCode {
         queue::group(),
         keys::group(),
         operators::group(),
+        pool::group(),
         clients::group(),
+        dropin::group(),
+        dropin_input::group(),
         examples::group(),
         recordings::group(),
         history::group(),
         tasks_kept::group(),
         fleet::group(),
+        firefox::group(),
         faults::group(),
+        webkit::group(),
     ])
 }

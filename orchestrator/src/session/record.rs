@@ -40,6 +40,9 @@ pub struct Options {
     /// Whether a closed socket leaves the session alone until `session_timeout`.
     #[serde(default)]
     pub keep_alive: bool,
+    /// Whether it is one connection, made by it and ended with it.
+    #[serde(default)]
+    pub one_connection: bool,
     /// The end user on whose behalf the session was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
@@ -49,10 +52,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// The shelf that a worker for it stands on.
+    /// The shelf of browsers with their own look that a worker for it may stand on.
     #[must_use]
     pub const fn pool_key(&self) -> PoolKey {
-        PoolKey { engine: self.engine, mode: self.mode }
+        PoolKey::plain(self.engine, self.mode)
     }
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {

@@ -297,6 +297,7 @@ const fn is_shortage(error: &Error) -> bool {
         Error::QueueFull { .. }
             | Error::KeyLimit { .. }
             | Error::NoWorker { .. }
+            | Error::NoStart { .. }
             | Error::RuntimeDown
             | Error::Worker { .. }
     )
