@@ -12,14 +12,12 @@ use super::state::Remover;
 use crate::config::Config;
 use crate::engine::{Engine, Mode, PoolKey, WorkerId};
 use crate::runtime::WorkerSpec;
-use crate::worker::{AGENT_PORT, AgentError, Claim, Reports, Viewport, Worker, watch};
+use crate::worker::{AGENT_PORT, AgentError, Claim, DISPLAY, Reports, Worker, watch};
 
 /// The agent is one small static program: it listens within moments of its container's start.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
 /// Between two tries to reach an agent that is not up yet.
 const CLAIM_RETRY: Duration = Duration::from_millis(10);
-/// The display of a headed worker.
-const DISPLAY: Viewport = Viewport { width: 1280, height: 800 };
 /// The longest pause between two tries to remove a container.
 const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
 
