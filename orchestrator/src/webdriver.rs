@@ -5,6 +5,7 @@
 
 mod capabilities;
 mod downloads;
+mod window;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::worker::{AgentError, Body};
 
 pub use capabilities::candidates;
 pub use downloads::{download, downloads, remove_downloads};
+pub use window::fill_screen;
 
 /// How long to wait for the news of why a worker does not answer.
 const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
@@ -121,6 +123,11 @@ pub async fn forward(
 ) -> Result<Response<Incoming>, Error> {
     check_id(session, id)?;
     let busy = session.busy();
+    let mut path = path.to_owned();
+    if let Some((other, ours)) = window::stand_in(session, id, request.method(), &path) {
+        path = other;
+        request = ours;
+    }
     strip_hop_by_hop(request.headers_mut());
     let limit = config.webdriver.command_timeout;
     let sent = timeout(limit, session.worker.agent.send(&format!("/webdriver{path}"), request)).await;

@@ -15,7 +15,7 @@ use tokio::sync::watch as channel;
 
 pub use agent::{Agent, AgentError, Body, DriverReply, Upgrade};
 pub(crate) use agent::{file_path, full};
-pub use protocol::{Claim, DriverMode, Launch, Phase, Snapshot};
+pub use protocol::{Claim, DISPLAY, DriverMode, Launch, Phase, Snapshot};
 pub use watch::watch;
 
 use crate::engine::{PoolKey, WorkerId};

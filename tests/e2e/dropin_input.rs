@@ -18,6 +18,7 @@ pub(crate) fn group() -> Group {
         full: [
             a_key_opens_a_grid_session_and_another_does_not,
             options_of_selenoid_take_effect,
+            a_window_can_be_maximized,
             a_full_grid_says_so,
             a_refused_session_costs_nothing,
             json_describes_the_browser,
@@ -58,6 +59,7 @@ async fn a_grid_refuses_in_its_own_form(stage: Stage) -> Result<()> {
         (always(json!({"selenoid:options": {"env": ["A=b"]}})), "selenoid:options.env"),
         (always(json!({"selenoid:options": {"colour": 1}})), "selenoid:options.colour"),
         (always(json!({"moon:options": {"hostsEntries": ["a:b"]}})), "moon:options.hostsEntries"),
+        (always(json!({"selenoid:options": {"screenResolution": "0x0x24"}})), "screenResolution"),
         (always(json!({"sauce:options": {}})), "sauce:options"),
         (always(json!({"colour": "red"})), "colour"),
         (always(json!({"goog:chromeOptions": {"binary": "/bin/sh"}})), "binary"),
@@ -78,7 +80,7 @@ async fn a_grid_refuses_in_its_own_form(stage: Stage) -> Result<()> {
         json!({"capabilities": {"firstMatch": []}}),
         always(json!({"warmpool:options": {"settings": {"user_agent": "a\r\nX-Evil: 1"}}})),
         always(json!({"warmpool:options": {"session_timeout": 0}})),
-        always(json!({"selenoid:options": {"screenResolution": "0x0x24"}})),
+        always(json!({"warmpool:options": {"settings": {"viewport": {"width": 0, "height": 1}}}})),
     ];
     for body in malformed {
         let (error, _) = webdriver::fault(&api.post("/session", &body).await?, 400)?;
@@ -164,10 +166,38 @@ async fn options_of_selenoid_take_effect(stage: Stage) -> Result<()> {
     let record = api.get(&format!("/sessions/{}", own["session_id"].as_str().context("session_id")?)).await?.ok()?;
     ensure!(record["app_name"] == "shop" && record["headless"] == true, "{record}");
     ensure!(record["session_timeout"] == 77 && record["idle_timeout"] == 61, "{record}");
-    let script = json!({"script": "return [innerWidth, innerHeight, navigator.language]", "args": []});
-    let seen = api.post(&format!("/session/{id}/execute/sync"), &script).await?.ok()?;
-    ensure!(seen["value"] == json!([900, 700, "de-DE"]), "{seen}");
+    let script = json!({"script": "return [outerWidth, outerHeight, navigator.language]", "args": []});
+    let command = format!("/session/{id}/execute/sync");
+    let seen = async || anyhow::Ok(api.post(&command, &script).await?.ok()?["value"].clone());
+    ensure!(seen().await? == json!([900, 700, "de-DE"]), "{}", seen().await?);
+    // The client may still resize its window, and the page follows.
+    let rect = json!({"width": 640, "height": 500});
+    api.post(&format!("/session/{id}/window/rect"), &rect).await?.ok()?;
+    ensure!(seen().await? == json!([640, 500, "de-DE"]), "{}", seen().await?);
     api.delete(&format!("/wd/hub/session/{id}")).await?.ok()?;
+    Ok(())
+}
+
+async fn a_window_can_be_maximized(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    let wishes = [
+        (always(json!({})), (1280, 800)),
+        (always(json!({"selenoid:options": {"screenResolution": "1400x900x24"}})), (1400, 900)),
+    ];
+    for (wish, (width, height)) in wishes {
+        let value = opened(&api, &wish).await?;
+        let id = id_of(&value)?;
+        api.post(&format!("/session/{id}/window/rect"), &json!({"width": 640, "height": 500})).await?.ok()?;
+        let rect = api.post(&format!("/session/{id}/window/maximize"), &json!({})).await?.ok()?;
+        // A window that would fill the display to its last pixel is made one smaller.
+        let near =
+            |found: &Value, wanted: i64| found.as_i64().is_some_and(|found| (wanted - 1..=wanted).contains(&found));
+        ensure!(near(&rect["value"]["width"], width) && near(&rect["value"]["height"], height), "{rect}");
+        let script = json!({"script": "return [outerWidth, outerHeight]", "args": []});
+        let seen = api.post(&format!("/session/{id}/execute/sync"), &script).await?.ok()?;
+        ensure!(near(&seen["value"][0], width) && near(&seen["value"][1], height), "{seen}");
+        api.delete(&format!("/session/{id}")).await?.ok()?;
+    }
     Ok(())
 }
 

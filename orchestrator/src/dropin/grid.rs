@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{Wish, switches};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::look::Viewport;
 
 /// Our own capability: an object with the fields of a create call.
 pub const OWN: &str = "warmpool:options";
@@ -41,6 +42,8 @@ pub struct NewSession {
     pub version: Option<String>,
     /// Whether the client wants to fetch downloads.
     pub downloads: bool,
+    /// The size that its window is to have.
+    pub screen: Option<Viewport>,
     /// Of the driver: the body of its new session.
     pub body: Value,
 }
@@ -106,7 +109,7 @@ fn read_one(mut caps: Map<String, Value>, known: impl Fn(Engine) -> Option<Strin
     }
     let mut wish = Wish::default();
     own(&mut wish, &mut caps, engine)?;
-    let downloads = vendor::read(&mut wish, &mut caps)?;
+    let asked = vendor::read(&mut wish, &mut caps)?;
     if headless(&mut caps) {
         wish.set_default("headless", json!(true));
     }
@@ -116,7 +119,7 @@ fn read_one(mut caps: Map<String, Value>, known: impl Fn(Engine) -> Option<Strin
     wish.set_default("browser_type", json!(engine));
     wish.set_default("url", json!("about:blank"));
     let body = json!({"capabilities": {"alwaysMatch": caps}});
-    Ok(NewSession { wish, engine, version, downloads, body })
+    Ok(NewSession { wish, engine, version, downloads: asked.downloads, screen: asked.screen, body })
 }
 
 /// What clients sent before the W3C standard: names that have another one now, and wishes that every browser fulfils.

@@ -155,6 +155,7 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
         idle_timeout: idle_timeout.or_else(|| config.session.idle_timeout.map(|idle| idle.as_secs())),
         keep_alive: request.keep_alive.unwrap_or(false),
         one_connection: false,
+        screen: None,
         service_passcode: short("service_passcode", request.service_passcode)?,
         app_name: short("app_name", request.app_name)?,
     })

@@ -70,6 +70,9 @@ async fn new_session(
         session.end(Ending::DriverRefused);
         return Ok(json_reply(status, &reply));
     }
+    if let (Some(size), Some(id)) = (wanted.screen, reply["value"]["sessionId"].as_str()) {
+        driver::fill_screen(session, &app.config, id, size).await?;
+    }
     if let Some(found) = reply["value"]["capabilities"].as_object_mut() {
         let warnings: Vec<&String> = session.warnings.iter().chain(&wanted.wish.warnings).collect();
         found.insert("se:downloadsEnabled".to_owned(), json!(wanted.downloads));
@@ -91,7 +94,8 @@ async fn make(app: &App, key: KeyId, wanted: &NewSession) -> Result<Created, Err
     let mut wish = wanted.wish.clone();
     wish.set_default("session_timeout", json!(limits.grid_timeout.min(longest).as_secs()));
     wish.set_default("idle_timeout", json!(limits.grid_idle_timeout.min(longest).as_secs()));
-    let options = create::wished(&wish, Kind::WebDriver, &app.config)?;
+    let mut options = create::wished(&wish, Kind::WebDriver, &app.config)?;
+    options.screen = wanted.screen;
     let created = app.sessions.create(key, options).await?;
     let session = created.session()?;
     let has = session.worker.snapshot.borrow().clone();

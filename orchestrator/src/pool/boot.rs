@@ -10,16 +10,13 @@ use tokio_util::sync::CancellationToken;
 use super::Pool;
 use super::state::{Failure, Remover};
 use crate::engine::{Mode, PoolKey, WorkerId};
-use crate::look::Viewport;
 use crate::runtime::{RuntimeError, WorkerSpec};
-use crate::worker::{AGENT_PORT, AgentError, Claim, Loss, Reports, Worker, watch};
+use crate::worker::{AGENT_PORT, AgentError, Claim, DISPLAY, Loss, Reports, Worker, watch};
 
 /// The agent is one small static program: it listens within moments of its container's start.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
 /// Between two tries to reach an agent that is not up yet.
 const CLAIM_RETRY: Duration = Duration::from_millis(10);
-/// The display of a headed worker.
-const DISPLAY: Viewport = Viewport { width: 1280, height: 800 };
 /// The longest pause between two tries to remove a container.
 const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
 

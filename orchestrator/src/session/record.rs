@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Ending, Status};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::keys::KeyId;
+use crate::look::Viewport;
 use crate::worker::Launch;
 
 /// What made a session: one of the two create endpoints, or a task.
@@ -43,6 +44,9 @@ pub struct Options {
     /// Whether it is one connection, made by it and ended with it.
     #[serde(default)]
     pub one_connection: bool,
+    /// The size of its window when it is as large as can be, where the client has named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<Viewport>,
     /// The end user on whose behalf the session was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,

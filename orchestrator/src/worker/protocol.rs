@@ -26,6 +26,9 @@ pub struct Claim {
     pub preset: Look,
 }
 
+/// The display of a headed worker.
+pub const DISPLAY: Viewport = Viewport { width: 1280, height: 800 };
+
 /// What a session wants of its browser.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {

@@ -71,8 +71,9 @@ fn options_of_the_service_become_fields_and_are_taken_out() {
     let fields = Value::Object(session.wish.fields().clone());
     let wanted = json!({
         "app_name": "shop", "idle_timeout": 90, "session_timeout": 900, "headless": true, "browser_type": "chromium",
-        "url": "about:blank", "settings": {"viewport": {"width": 1920, "height": 1080}},
+        "url": "about:blank",
     });
+    assert_eq!(session.screen, Some(Viewport { width: 1920, height: 1080 }));
     assert_eq!(fields, wanted);
     assert_eq!(session.wish.warnings.len(), 2);
     let left = json!({"browserName": "chrome", "goog:chromeOptions": {"args": ["--mute-audio"]}});
@@ -101,6 +102,7 @@ fn what_cannot_be_had_is_refused_by_name() {
         (json!({"selenoid:options": {"sessionTimeout": "soon"}}), "selenoid:options.sessionTimeout"),
         (json!({"selenoid:options": {"sessionTimeout": 60}}), "selenoid:options.sessionTimeout"),
         (json!({"selenoid:options": {"screenResolution": "wide"}}), "selenoid:options.screenResolution"),
+        (json!({"selenoid:options": {"screenResolution": "0x0x24"}}), "selenoid:options.screenResolution"),
         (json!({"selenoid:options": {"screenResolution": "1x2x3x4"}}), "selenoid:options.screenResolution"),
         (json!({"selenoid:options": []}), "selenoid:options"),
         (json!({"env": ["A=b"]}), "env"),

@@ -6,6 +6,10 @@ use serde_json::{Map, Value, json};
 use super::{STANDARD, refused};
 use crate::dropin::{Wish, duration};
 use crate::error::Error;
+use crate::look::Viewport;
+
+/// The sides of a screen, in pixels.
+const SCREEN: std::ops::RangeInclusive<u32> = 200..=10_000;
 
 /// The prefixes of what drivers take.
 const DRIVERS: [&str; 8] = ["goog:", "moz:", "ms:", "webkitgtk:", "safari:", "webauthn:", "fedcm:", "bidi:"];
@@ -36,10 +40,18 @@ const BARE: [&str; 22] = [
     "volumes",
 ];
 
-/// Takes the capabilities that concern the service out of `caps` and into the wish. Tells whether the client wants to
-/// fetch downloads.
-pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<bool, Error> {
-    let mut downloads = false;
+/// What a vendor's capabilities ask beside the fields of a create call.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// To fetch downloads.
+    pub(super) downloads: bool,
+    /// A window of this size.
+    pub(super) screen: Option<Viewport>,
+}
+
+/// Takes the capabilities that concern the service out of `caps` and into the wish.
+pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<Asked, Error> {
+    let mut asked = Asked::default();
     for (name, value) in std::mem::take(caps) {
         if is_of_drivers(&name) {
             caps.insert(name, value);
@@ -47,19 +59,19 @@ pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<boo
             let Value::Object(options) = value else { return Err(refused(name, "must be an object")) };
             for (option, value) in options {
                 let place = format!("{name}.{option}");
-                read_option(wish, &option, place, value)?;
+                read_option(wish, &mut asked, &option, place, value)?;
             }
         } else if let Some(option) = name.strip_prefix("se:") {
-            downloads |= read_grid(wish, option, &name, value)?;
+            read_grid(wish, &mut asked, option, &name, value)?;
         } else if BARE.contains(&name.as_str()) {
-            read_option(wish, &name.clone(), name, value)?;
+            read_option(wish, &mut asked, &name.clone(), name, value)?;
         } else if name.contains(':') {
             return Err(refused(name, "is another vendor's and means nothing here: leave it out"));
         } else {
             return Err(refused(name, "is no capability of the W3C standard: leave it out"));
         }
     }
-    Ok(downloads)
+    Ok(asked)
 }
 
 /// Whether a driver takes this capability.
@@ -68,20 +80,20 @@ fn is_of_drivers(name: &str) -> bool {
 }
 
 /// One of the grid's own capabilities. Any other that begins with `se:` is a note for its console.
-fn read_grid(wish: &mut Wish, option: &str, name: &str, value: Value) -> Result<bool, Error> {
+fn read_grid(wish: &mut Wish, asked: &mut Asked, option: &str, name: &str, value: Value) -> Result<(), Error> {
     match option {
-        "downloadsEnabled" => return flag(name, &value),
-        "screenResolution" => screen(wish, name.to_owned(), &value)?,
+        "downloadsEnabled" => asked.downloads = flag(name, &value)?,
+        "screenResolution" => asked.screen = Some(screen(name.to_owned(), &value)?),
         "timeZone" => wish.warnings.push(no_time_zone(name)),
         "name" => wish.set("app_name", name, text(name, value)?),
         "recordVideo" if value == true => wish.warnings.push(no_recording(name)),
         _ => {}
     }
-    Ok(false)
+    Ok(())
 }
 
 /// One of Selenoid's or Moon's options; `place` is where the client wrote it.
-fn read_option(wish: &mut Wish, option: &str, place: String, value: Value) -> Result<(), Error> {
+fn read_option(wish: &mut Wish, asked: &mut Asked, option: &str, place: String, value: Value) -> Result<(), Error> {
     if value.is_null() {
         return Ok(());
     }
@@ -101,7 +113,7 @@ fn read_option(wish: &mut Wish, option: &str, place: String, value: Value) -> Re
             let value = text(&place, value)?;
             wish.set("app_name", place, value);
         }
-        "screenResolution" => screen(wish, place, &value)?,
+        "screenResolution" => asked.screen = Some(screen(place, &value)?),
         "sessionTimeout" => {
             let parsed = value.as_str().and_then(duration::parse);
             let Some(parsed) = parsed else {
@@ -142,18 +154,20 @@ fn read_option(wish: &mut Wish, option: &str, place: String, value: Value) -> Re
     Ok(())
 }
 
-/// `1920x1080x24`; the colour depth counts for nothing.
-fn screen(wish: &mut Wish, place: String, value: &Value) -> Result<(), Error> {
+/// `1920x1080x24`; the colour depth counts for nothing. The window gets this size: the worker's display keeps its own,
+/// and a fixed viewport would not follow when the client resizes its window.
+fn screen(place: String, value: &Value) -> Result<Viewport, Error> {
     let size = value.as_str().and_then(|text| {
         let mut parts = text.split('x').map(|part| part.trim().parse::<u32>().ok());
         let (width, height) = (parts.next()??, parts.next()??);
-        (parts.next() != Some(None) && parts.next().is_none()).then_some((width, height))
+        let fits = SCREEN.contains(&width) && SCREEN.contains(&height);
+        (fits && parts.next() != Some(None) && parts.next().is_none()).then_some(Viewport { width, height })
     });
-    let Some((width, height)) = size else {
-        return Err(refused(place, "must be a size such as \"1920x1080x24\""));
-    };
-    wish.set("settings.viewport", place, json!({"width": width, "height": height}));
-    Ok(())
+    size.ok_or_else(|| {
+        let message =
+            format!("must be a size such as \"1920x1080x24\", from {} to {} pixels", SCREEN.start(), SCREEN.end());
+        refused(place, message)
+    })
 }
 
 fn flag(place: &str, value: &Value) -> Result<bool, Error> {
