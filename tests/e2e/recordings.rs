@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use warmpool_tests::site::tasks::PASSWORD;
-use warmpool_tests::task::{ENGINES, artifact, ended, example, succeeds};
+use warmpool_tests::task::{artifact, ended, engines, example, succeeds};
 use warmpool_tests::{Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
@@ -54,7 +54,7 @@ async fn search_on_chromium(stage: Stage) -> Result<()> {
 }
 
 async fn search_on_the_others(stage: Stage) -> Result<()> {
-    for engine in &ENGINES[1..] {
+    for engine in engines().iter().skip(1) {
         search(&stage, engine).await?;
     }
     Ok(())
@@ -62,7 +62,7 @@ async fn search_on_the_others(stage: Stage) -> Result<()> {
 
 async fn checkout_on_every_engine(stage: Stage) -> Result<()> {
     let api = stage.daemon()?.api();
-    for engine in ENGINES {
+    for engine in &engines() {
         let more = json!({"inputs": {"street": "Rua do Chá 1"}, "secrets": {"card": "40000012"}});
         let task = succeeds(&api, "/lam/run", &run(&stage, "checkout.json", engine, more).await?).await?;
         let order =
@@ -74,7 +74,7 @@ async fn checkout_on_every_engine(stage: Stage) -> Result<()> {
 
 async fn login_on_every_engine(stage: Stage) -> Result<()> {
     let api = stage.daemon()?.api();
-    for engine in ENGINES {
+    for engine in &engines() {
         let more = json!({"inputs": {"user": "ada"}, "secrets": {"password": PASSWORD}});
         let task = succeeds(&api, "/lam/run", &run(&stage, "login.json", engine, more).await?).await?;
         let orders = json!([
@@ -101,7 +101,7 @@ async fn a_wrong_password_fails_where_it_shows(stage: Stage) -> Result<()> {
 async fn the_teas_on_every_engine(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
-    for engine in ENGINES {
+    for engine in &engines() {
         let mut body = example("teas.json")?;
         body["browser_type"] = json!(engine);
         body["inputs"] = json!({"site": site});

@@ -7,8 +7,12 @@ use serde_json::{Value, json};
 
 use crate::api::Api;
 
-/// Every engine by its name.
-pub const ENGINES: [&str; 3] = ["chromium", "firefox", "webkit"];
+/// Every engine by its name, or those that `WARMPOOL_TEST_ENGINES` lists: where not all images are built.
+#[must_use]
+pub fn engines() -> Vec<String> {
+    let listed = std::env::var("WARMPOOL_TEST_ENGINES").unwrap_or_else(|_| "chromium,firefox,webkit".to_owned());
+    listed.split(',').map(str::to_owned).collect()
+}
 
 /// A file of `examples/tasks`, as JSON.
 pub fn example(name: &str) -> Result<Value> {
