@@ -14,6 +14,7 @@ use crate::drain::{Drain, Phase};
 use crate::http::{self, App, Listener};
 use crate::instance::{Instance, InstanceError};
 use crate::keys::{KeyError, Keys};
+use crate::live::Live;
 use crate::pool::Pool;
 use crate::runtime::Docker;
 use crate::session::Sessions;
@@ -117,6 +118,7 @@ pub async fn run(
         keys,
         pool: pool.clone(),
         sessions: sessions.clone(),
+        live: Live::new(Arc::clone(&config)),
         store: store.clone(),
         drain: drain.clone(),
         metrics,

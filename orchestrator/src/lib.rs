@@ -20,13 +20,14 @@
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
+//! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
 //! | [`http`]      | the routes; nothing depends on it |
 //! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`control`]   | the operator's socket, for the command line |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
+//! Dependencies go one way: `http -> {relay, webdriver, live} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
 //! `look`, `error`, `drain` and `store` may be used by all.
 //!
 //! # The paths
@@ -41,7 +42,12 @@
 //! *A WebDriver command.* `http::webdriver` checks the token; `webdriver::forward` streams the request to the agent and
 //! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
 //!
-//! *A task run* and *a live-view frame* are not built yet; they will lease and relay by the same ways.
+//! *A live-view frame.* `http::live` checks the token; `live::Live::enter` takes a place in the session's room, which
+//! its first viewer opens. A headed session's frame comes from the display through `worker::Agent` to one viewer; a
+//! headless one's from DevTools through `live::cast` to all of them. Inputs go back the same way, if the viewer holds
+//! the control.
+//!
+//! *A task run* is not built yet; it will lease and forward by the same ways.
 
 pub mod config;
 pub mod control;
@@ -53,6 +59,7 @@ pub mod error;
 pub mod http;
 pub mod instance;
 pub mod keys;
+pub mod live;
 pub mod look;
 pub mod pool;
 pub mod relay;

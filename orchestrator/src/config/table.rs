@@ -235,6 +235,20 @@ settings! {
         max_sockets: usize = Is("32"), min "1";
     }
 
+    /// Watching sessions, and taking them over.
+    live: Live {
+        /// Viewers of one session at once.
+        max_viewers: usize = Is("32"), min "1";
+        /// Pictures a second of a headless session, at most.
+        frame_rate: u32 = Is("30"), min "1";
+        /// JPEG quality of a headless session's pictures, from 1 to 100.
+        quality: u32 = Is("60"), min "1";
+        /// Time a viewer may take nothing of what is being sent to it.
+        write_timeout: Duration = Is("20s"), min "1s";
+        /// Share links of one session at once.
+        max_shares: usize = Is("100"), min "1";
+    }
+
     /// The WebDriver forwarder.
     webdriver: WebDriver {
         /// Size of one command or reply.

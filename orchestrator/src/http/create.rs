@@ -8,7 +8,6 @@ use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use url::Url;
 
 use super::App;
 use super::auth::Caller;
@@ -22,11 +21,9 @@ use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::look::{self, Viewport};
-use crate::session::{Kind, Options, Session, Status};
+use crate::session::{Kind, Options, Session, Status, page_address};
 use crate::worker::Launch;
 
-/// The longest page address, in bytes: a record must fit into the store.
-const MAX_URL: usize = 16 << 10;
 /// The longest passcode or app name, in bytes.
 const MAX_TEXT: usize = 1024;
 
@@ -193,15 +190,7 @@ fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Error> {
 /// The page to open: only what a client could open by itself, and nothing of the container's own.
 fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
     let Some(text) = url else { return Ok(config.session.default_url.to_string()) };
-    let wrong = |message: &str| Err(Error::field("url", format!("`url` {message}")));
-    if text.len() > MAX_URL {
-        return wrong("is too long");
-    }
-    match Url::parse(&text) {
-        Ok(url) if matches!(url.scheme(), "http" | "https" | "data") || url.as_str() == "about:blank" => Ok(url.into()),
-        Ok(_) => wrong("must be http, https or data, or about:blank"),
-        Err(error) => wrong(&format!("is not a URL: {error}")),
-    }
+    page_address(&text).map_err(|wrong| Error::field("url", format!("`url` {wrong}")))
 }
 
 fn locales(tags: Vec<String>) -> Result<Vec<String>, Error> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ending, Status};
+use super::{Ending, Share, Status};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::keys::KeyId;
 use crate::look::Viewport;
@@ -103,6 +103,9 @@ pub struct Record {
     /// Whether it ever had a socket.
     #[serde(default)]
     pub attached: bool,
+    /// The links of its live view.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
     /// Its end, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
