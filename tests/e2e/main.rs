@@ -18,6 +18,7 @@ mod guard;
 mod keys;
 mod life;
 mod listing;
+mod live;
 mod operators;
 mod pool;
 mod queue;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         guard::group(),
         readme::group(),
         relay::group(),
+        live::group(),
         capabilities::group(),
         files::group(),
         life::group(),

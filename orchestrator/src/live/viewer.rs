@@ -80,7 +80,7 @@ impl Viewer {
 
     /// Shows the session until the viewer leaves or may not watch any more.
     pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(self, socket: WebSocketStream<S>) {
-        let (mut sink, stream) = socket.split();
+        let (mut sink, mut stream) = socket.split();
         let session = &self.room().session;
         let (notes, to_tell) = mpsc::channel(NOTES);
         let display = match self.picture {
@@ -108,24 +108,27 @@ impl Viewer {
             biased;
             ending = session.ended() => Goodbye::Ended(ending),
             () = unshared => Goodbye::Unshared,
-            () = self.hear(stream, to_display, notes) => Goodbye::Left,
+            () = self.hear(&mut stream, to_display, notes) => Goodbye::Left,
             () = self.tell(&mut sink, from_display, to_tell) => Goodbye::Left,
         };
         let (last, code, reason) = match &goodbye {
             Goodbye::Left => return,
-            Goodbye::Unshared => (Told::Unshared, UNSHARED, "the link has ended".to_owned()),
+            Goodbye::Unshared => (json(&Told::Unshared), UNSHARED, "the link has ended".to_owned()),
             Goodbye::Ended(ending) => {
-                let message = ending.message();
-                let told = Told::Ended { status: ending.status().as_str(), reason: ending.code(), message: &message };
-                let _ = timeout(GOODBYE, sink.send(text(&told))).await;
-                let frame = CloseFrame { code: ending.close_code().into(), reason: message.into() };
-                let _ = timeout(GOODBYE, sink.send(Message::Close(Some(frame)))).await;
-                return;
+                let (status, message) = (ending.status().as_str(), ending.message());
+                let told = json(&Told::Ended { status, reason: ending.code(), message: &message });
+                (told, ending.close_code(), message)
             }
         };
-        let _ = timeout(GOODBYE, sink.send(text(&last))).await;
-        let frame = CloseFrame { code: code.into(), reason: reason.into() };
-        let _ = timeout(GOODBYE, sink.send(Message::Close(Some(frame)))).await;
+        let close = CloseFrame { code: code.into(), reason: reason.into() };
+        let part = async {
+            sink.send(Message::text(last)).await?;
+            sink.send(Message::Close(Some(close))).await?;
+            // He should see this before the connection is reset under what he still sends.
+            while let Some(Ok(_)) = stream.next().await {}
+            Ok::<_, tokio_tungstenite::tungstenite::Error>(())
+        };
+        let _ = timeout(GOODBYE, part).await;
     }
 
     fn room(&self) -> &Room {
@@ -229,7 +232,7 @@ impl Viewer {
     /// Does what the viewer says until he leaves.
     async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
-        mut stream: SplitStream<WebSocketStream<S>>,
+        stream: &mut SplitStream<WebSocketStream<S>>,
         mut display: Option<OwnedWriteHalf>,
         notes: mpsc::Sender<String>,
     ) {
