@@ -113,12 +113,15 @@ pub async fn run(
     let last_used = tokio::spawn(keys.clone().run_last_used(stop.clone()));
     let sweeping = sessions.clone();
     drain.spawn(async move { sweeping.sweep().await });
+    let live = Live::new(Arc::clone(&config));
+    let (shelf, ended) = (live.clone(), drain.clone());
+    drain.spawn(async move { shelf.forget_recordings(ended).await });
     let app = App {
         config: Arc::clone(&config),
         keys,
         pool: pool.clone(),
         sessions: sessions.clone(),
-        live: Live::new(Arc::clone(&config)),
+        live: live.clone(),
         store: store.clone(),
         drain: drain.clone(),
         metrics,
@@ -127,7 +130,7 @@ pub async fn run(
         protocol: Arc::default(),
     };
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
-    drain.spawn(warm_up(pool.clone(), sessions.clone(), drain.clone()));
+    drain.spawn(warm_up(pool.clone(), sessions.clone(), live, drain.clone()));
 
     shutdown.drain.cancelled().await;
     drain.advance(Phase::Draining);
@@ -147,7 +150,7 @@ pub async fn run(
 }
 
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
-async fn warm_up(pool: Pool, sessions: Sessions, drain: Drain) {
+async fn warm_up(pool: Pool, sessions: Sessions, live: Live, drain: Drain) {
     let mut told = false;
     while let Err(error) = sessions.reclaim().await {
         if !std::mem::replace(&mut told, true) {
@@ -157,6 +160,10 @@ async fn warm_up(pool: Pool, sessions: Sessions, drain: Drain) {
             () = drain.reached(Phase::Draining) => return,
             () = sleep(RUNTIME_RETRY) => {}
         }
+    }
+    for session in sessions.all_live().into_iter().filter(|session| session.options.recording) {
+        let live = live.clone();
+        drain.spawn(async move { live.record(session).await });
     }
     let follow = pool.clone();
     drain.spawn(async move { follow.follow_runtime().await });

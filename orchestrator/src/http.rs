@@ -21,6 +21,7 @@ mod json;
 mod live;
 mod operate;
 mod query;
+mod recording;
 mod reply;
 mod server;
 mod sessions;
@@ -110,6 +111,8 @@ pub fn router(app: App) -> Router {
         .route("/sessions/{id}/stream/socket", get(live::socket))
         .route("/sessions/{id}/share", get(live::shares).post(live::share))
         .route("/sessions/{id}/share/{share}", delete(live::unshare))
+        .route("/sessions/{id}/recording", get(recording::list).delete(recording::remove))
+        .route("/sessions/{id}/recording/{name}", get(recording::fetch))
         .route("/console/{file}", get(console::file))
         .route("/sessions/{id}/files", get(files::list))
         .route("/sessions/{id}/files/{name}", get(files::fetch).put(files::put).delete(files::remove))

@@ -8,13 +8,15 @@
 //! tab, the newest one first for each; `input` turns what the viewer does into commands.
 //!
 //! A `room` holds the viewers of one session and knows which of them has the control. It is made by the first viewer
-//! and goes with the last; a session that nobody watches costs nothing. `viewer` runs one websocket.
+//! and goes with the last; a session that nobody watches costs nothing. `viewer` runs one websocket. `recording` keeps
+//! what was to be seen.
 
 mod browser;
 mod cast;
 mod cdp;
 mod input;
 mod message;
+mod recording;
 mod rfb;
 mod room;
 mod upstream;
@@ -32,6 +34,7 @@ use crate::engine::SessionId;
 use crate::error::Error;
 use crate::session::{Session, Share};
 use cast::Looks;
+pub use recording::{Part, Shelf};
 use room::{Room, Seat};
 use viewer::Viewer;
 
@@ -56,6 +59,7 @@ pub struct Grant {
 pub struct Live {
     config: Arc<Config>,
     rooms: Arc<Mutex<HashMap<SessionId, Weak<Room>>>>,
+    shelf: Shelf,
 }
 
 /// A place among the viewers of a session, for one who is still on his way.
@@ -67,7 +71,14 @@ impl Live {
     /// Nobody watches anything yet.
     #[must_use]
     pub fn new(config: Arc<Config>) -> Self {
-        Self { config, rooms: Arc::default() }
+        let shelf = Shelf::new(&config.store.data_dir);
+        Self { config, rooms: Arc::default(), shelf }
+    }
+
+    /// The files of recordings.
+    #[must_use]
+    pub const fn recordings(&self) -> &Shelf {
+        &self.shelf
     }
 
     /// Takes a place among the viewers of `session`.

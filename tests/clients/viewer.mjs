@@ -7,7 +7,7 @@ import { chromium } from 'playwright-core';
 import { until } from './session.mjs';
 
 const env = process.env;
-const flows = { look, takeover, control, pause, tabs, states, share, reconnect };
+const flows = { look, takeover, control, pause, tabs, states, share, reconnect, play };
 /** The page under test (harness/site/pages.rs) is red or blue, turns when it is clicked, and counts in its title. */
 const RED = 'red';
 const BLUE = 'blue';
@@ -240,7 +240,7 @@ async function states() {
   const unknown = await open(env.STREAM_URL.replace(/ses_[^/]+/, 'ses_AAAAAAAAAAAAAAAAAAAAAA'));
   await says(unknown, 'card-title', 'No such session');
   const denied = await open(env.STREAM_URL.replace(/token=.*/, 'token=wrong'));
-  await says(denied, 'card-title', 'Not open to you');
+  await says(denied, 'card-title', 'No access');
   await shot(denied, 'states-denied');
 
   const reply = await fetch(env.SESSION_URL, { method: 'DELETE', headers: { 'service-secret-key': env.WARMPOOL_SECRET_KEY } });
@@ -267,7 +267,7 @@ async function share() {
   assert.equal(reply.status, 204);
   await says(page, 'card-text', 'This link has ended');
   await page.reload();
-  await says(page, 'card-title', 'Not open to you');
+  await says(page, 'card-title', 'No access');
 }
 
 /** The connection breaks; the page comes back by itself, and so does the picture. */
@@ -295,6 +295,30 @@ async function reconnect() {
   await shown(page);
   await turns(page, RED);
   return { socket };
+}
+
+/** Plays a recording as any page would. */
+async function play() {
+  const page = await browser.newPage();
+  const reply = await fetch(env.VIDEO_URL, { headers: { 'service-secret-key': env.WARMPOOL_SECRET_KEY } });
+  const body = Buffer.from(await reply.arrayBuffer());
+  await page.route('http://player.test/**', (route) =>
+    route.fulfill(route.request().url().endsWith('.webm') ? { body, contentType: 'video/webm' } : { body: '', contentType: 'text/html' }),
+  );
+  await page.goto('http://player.test/');
+  return page.evaluate(async () => {
+    const video = document.createElement('video');
+    const loaded = new Promise((resolve, reject) => {
+      video.onloadeddata = resolve;
+      video.onerror = () => reject(new Error(video.error.message));
+    });
+    video.src = '/a.webm';
+    await loaded;
+    const seeked = new Promise((resolve) => (video.onseeked = resolve));
+    video.currentTime = video.duration / 2;
+    await seeked;
+    return { seconds: video.duration, width: video.videoWidth, height: video.videoHeight };
+  });
 }
 
 const watchdog = setTimeout(() => fail(new Error('the flow took longer than 90 s')), 90_000);

@@ -30,6 +30,7 @@ pub(crate) fn group() -> Group {
             a_stalled_viewer_harms_nobody,
             many_viewers_cost_little,
             nobody_watching_leaves_nothing_behind,
+            a_recording_outlives_its_session,
         ],
     )
 }
@@ -335,5 +336,51 @@ async fn nobody_watching_leaves_nothing_behind(stage: Stage) -> Result<()> {
     eventually!("the view has let go", 10, !attached(&mut cdp).await?)?;
     eventually!("nobody watches", 10, daemon.metrics().await?.sum("warmpool_live_viewers", &[]) == Some(0.0))?;
     session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_recording_outlives_its_session(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let url = format!("{}/animation", stage.site_for(daemon).await?);
+    for (headless, kind) in [(false, "video/webm"), (true, "video/x-matroska")] {
+        let session = daemon.session(json!({"url": url, "headless": headless, "recording": true})).await?;
+        let path = format!("/sessions/{}/recording", session.id);
+        eventually!("some of it is on disk", 20, {
+            let listed = daemon.api().get(&path).await?.ok()?;
+            listed["parts"][0]["size"].as_u64() > Some(20_000)
+        })?;
+        ensure!(daemon.api().delete(&path).await?.status == 409, "it is still being made");
+        session.delete().await?.ok()?;
+        let part = eventually!("it is complete", 10, {
+            let listed = daemon.api().get(&path).await?.ok()?;
+            (listed["parts"][0]["complete"] == true && listed["parts"][0]["duration"].as_u64() > Some(0))
+                .then(|| listed["parts"][0].clone())
+        })?;
+        let file = format!("{path}/{}", part["name"].as_str().context("name")?);
+        let whole = daemon.api().get(&file).await?;
+        ensure!(whole.status == 200 && whole.header("content-type") == Some(kind), "{:?}", whole.headers);
+        ensure!(whole.body.len() as u64 == part["size"] && whole.body.starts_with(&[0x1A, 0x45, 0xDF, 0xA3]));
+        let range = HeaderMap::from_iter([(http::header::RANGE, "bytes=4-7".parse()?)]);
+        let piece = daemon.api().send(Method::GET, &file, range, "".into()).await?;
+        ensure!(piece.status == 206 && piece.body == whole.body[4..8]);
+        let other = daemon.api().with_key(crate::keys::create(daemon, "recording").await?);
+        other.get(&path).await?.fault(404)?;
+        other.get(&file).await?.fault(404)?;
+        daemon.api().get(&format!("{path}/..%2Finstance.json")).await?.fault(404)?;
+        if !headless {
+            // A browser can play it: its length, its size, and a place in the middle of it.
+            let program = Program::node(&programs::clients(), "viewer.mjs").await?.of(daemon);
+            let played =
+                program.env("FLOW", "play").env("VIDEO_URL", format!("{}{file}", daemon.url())).results().await?;
+            ensure!(played["width"] == 1280 && played["height"] == 800, "{played}");
+            ensure!(played["seconds"].as_f64() > Some(0.1), "{played}");
+        }
+        ensure!(daemon.api().delete(&path).await?.status == 204);
+        ensure!(daemon.api().get(&path).await?.ok()?["parts"] == json!([]));
+    }
+    let session = daemon.session(json!({"url": url})).await?;
+    session.delete().await?.ok()?;
+    let listed = daemon.api().get(&format!("/sessions/{}/recording", session.id)).await?.ok()?;
+    ensure!(listed == json!({"recording": false, "parts": []}), "off unless asked for: {listed}");
     Ok(())
 }

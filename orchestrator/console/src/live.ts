@@ -32,7 +32,7 @@ let over = false;
 const HEADINGS: Record<string, string> = {
   ended: 'The session has ended',
   unknown: 'No such session',
-  denied: 'Not open to you',
+  denied: 'No access',
   unavailable: 'Not reachable',
   wait: 'Connecting',
   lost: 'Connection lost',
@@ -54,8 +54,9 @@ function setStatus(tone: 'good' | 'wait' | 'bad', text: string): void {
 function finish(end: End | { state: string; message: string }): void {
   over = true;
   drop();
-  endsAt = undefined;
-  tick();
+  // The last picture stays, and looks like what it is.
+  stage.dataset['lost'] = 'true';
+  find('time').hidden = true;
   setStatus('bad', end.state === 'ended' ? 'Ended' : end.state === 'unavailable' ? 'Unavailable' : 'No access');
   showCard(end.state, end.message);
   for (const id of ['control', 'pause', 'clipboard', 'keyboard', 'full', 'history']) find(id).hidden = true;
@@ -102,6 +103,7 @@ function told(message: Told): void {
     case 'state':
       state = message;
       endsAt = Date.now() + message.time_left;
+      tick();
       return render();
     case 'clipboard':
       return copied(message.text);

@@ -249,6 +249,18 @@ settings! {
         max_shares: usize = Is("100"), min "1";
     }
 
+    /// Recordings of sessions that ask for one.
+    recording: Recording {
+        /// Pictures a second, at most.
+        rate: u32 = Is("10"), min "1";
+        /// Size of one session's recording.
+        max_size: ByteSize = Is("1GiB"), min "1MiB";
+        /// Time a recording is kept.
+        keep_for: Duration = Is("7d");
+        /// Size of all recordings; the oldest ones go first.
+        keep: ByteSize = Is("20GiB");
+    }
+
     /// The WebDriver forwarder.
     webdriver: WebDriver {
         /// Size of one command or reply.

@@ -41,6 +41,7 @@ struct CreateRequest {
     session_timeout: Option<u64>,
     idle_timeout: Option<u64>,
     keep_alive: Option<bool>,
+    recording: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -105,7 +106,12 @@ async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Bo
     let request: CreateRequest = body::json(headers, body, app.config.server.max_body.bytes()).await?;
     let options = options(request, kind, &app.config)?;
     let created = app.sessions.create(key, options).await?;
-    created.confirm().ok_or(Error::Draining)
+    let session = created.confirm().ok_or(Error::Draining)?;
+    if session.options.recording {
+        let (live, recorded) = (app.live.clone(), Arc::clone(&session));
+        app.drain.spawn(async move { live.record(recorded).await });
+    }
+    Ok(session)
 }
 
 /// The options of a session that somebody else's words ask for.
@@ -159,6 +165,7 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
         keep_alive: request.keep_alive.unwrap_or(false),
         one_connection: false,
         screen: None,
+        recording: request.recording.unwrap_or(false),
         service_passcode: short("service_passcode", request.service_passcode)?,
         app_name: short("app_name", request.app_name)?,
     })

@@ -94,6 +94,12 @@ impl Browser {
         self.cdp.tell(&attached, method, params).await
     }
 
+    /// Sends an input to a tab, and waits until the page has taken it.
+    pub(super) async fn finish_input(&self, tab: &str, (method, params): Command) -> Result<(), CdpError> {
+        let attached = self.attach(tab).await?;
+        self.cdp.call(Some(&attached), method, params).await.map(drop)
+    }
+
     /// Opens an address in a tab.
     pub(super) async fn open(&self, tab: &str, url: &str) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;

@@ -17,7 +17,7 @@ use super::cdp::CdpError;
 /// The largest picture, in pixels; larger pages come scaled down.
 const MAX_SIDE: u32 = 1920;
 /// Bytes before the picture itself.
-const HEADER: usize = 12;
+pub(super) const HEADER: usize = 12;
 
 /// One picture, as viewers get it: its number, then width and height of the page in CSS pixels, then how many of these
 /// the picture lies below the page's top, each in big-endian form (4, 2, 2, 4 bytes), and a JPEG.

@@ -35,6 +35,8 @@ const BEAT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(35);
 /// Things to say beside the picture.
 const NOTES: usize = 8;
+/// How long a key may be on its way through a display. Text overtakes it else: it goes to the page by another way.
+const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
 /// How long saying goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// The Close code for a link that has ended: the policy forbids what was allowed before.
@@ -241,6 +243,7 @@ impl Viewer {
         let mut state = self.room().watch();
         let mut to = BytesMut::new();
         let mut acted = false;
+        let mut last_key = Instant::now();
         loop {
             let message = tokio::select! {
                 biased;
@@ -258,14 +261,22 @@ impl Viewer {
             };
             match message {
                 Ok(Some(Ok(Message::Text(said)))) => match serde_json::from_str::<Said>(&said) {
-                    Ok(said) => self.heed(said, &mut held, &notes).await,
+                    Ok(said) => {
+                        if self.picture == Picture::Display && matches!(said, Said::Input(_)) {
+                            sleep_until(last_key + KEY_ON_ITS_WAY).await;
+                        }
+                        self.heed(said, &mut held, &notes).await;
+                    }
                     Err(error) => {
                         let _ = notes.try_send(refusal(&format!("not understood: {error}")));
                     }
                 },
                 Ok(Some(Ok(Message::Binary(bytes)))) if self.picture == Picture::Display => {
                     match filter.feed(&bytes, self.acts(), &mut to) {
-                        Ok(true) => self.room().touch(),
+                        Ok(true) => {
+                            last_key = Instant::now();
+                            self.room().touch();
+                        }
                         Ok(false) => {}
                         Err(error) => {
                             tracing::debug!(%error, "a viewer does not speak RFB");
@@ -312,6 +323,8 @@ impl Viewer {
         let (Some(browser), Some(tab)) = (room.browser(), self.tab()) else { return };
         let done = match said {
             Said::Input(input) => match held.command(input) {
+                // The keys that follow on a display must not overtake it either.
+                Some(command) if self.picture == Picture::Display => browser.finish_input(&tab, command).await,
                 Some(command) => browser.input(&tab, command).await,
                 None => Ok(()),
             },

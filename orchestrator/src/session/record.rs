@@ -45,6 +45,9 @@ pub struct Options {
     /// The size of its window when it is as large as can be, where the client has named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<Viewport>,
+    /// Whether what is to be seen of it is kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recording: bool,
     /// The end user on whose behalf the session was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
@@ -156,6 +159,8 @@ pub struct Listing {
     pub idle_timeout: Option<u64>,
     /// Whether it stays when its client disconnects.
     pub keep_alive: bool,
+    /// Whether it is recorded.
+    pub recording: bool,
     /// The end user it was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
@@ -186,6 +191,7 @@ impl Listing {
             session_timeout: options.session_timeout,
             idle_timeout: options.idle_timeout,
             keep_alive: options.keep_alive,
+            recording: options.recording,
             service_passcode: options.service_passcode.clone(),
             app_name: options.app_name.clone(),
         }
