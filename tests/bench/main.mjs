@@ -13,6 +13,7 @@ import { readOptions } from './options.mjs';
 import { engines } from './rows/engines.mjs';
 import { hundred } from './rows/hundred.mjs';
 import { idle } from './rows/idle.mjs';
+import { live } from './rows/live.mjs';
 import { relay } from './rows/relay.mjs';
 import { sessions } from './rows/sessions.mjs';
 import { size } from './rows/size.mjs';
@@ -22,7 +23,7 @@ import { webdriver } from './rows/webdriver.mjs';
 import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
-const RUN = { size, idle, sessions, relay, webdriver, engines, sockets, throughput, hundred };
+const RUN = { size, idle, sessions, relay, webdriver, engines, sockets, live, throughput, hundred };
 const ALONE = ['size', 'engines', 'hundred'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
 const POOL = {
@@ -75,6 +76,7 @@ async function measure(options) {
     let contenders = [];
     try {
       site = await serveSite(await gateway(network));
+      daemon.site = site.url;
       contenders = await findContenders(daemon, site.url, options.peers);
       const peer = contenders.find(({ name }) => name === 'browserless');
       for (const row of shared) await run(row, { daemon, contenders, peer });

@@ -42,10 +42,10 @@ export class FramesPicture implements Picture {
   }
 
   take(bytes: ArrayBuffer): void {
+    // A picture that will never be drawn is no longer under way either.
+    if (this.#newest) this.connection.send({ type: 'ack' });
     this.#newest = bytes;
     if (!this.#drawing) void this.#draw();
-    // A picture that was never drawn is no longer under way either.
-    else this.connection.send({ type: 'ack' });
   }
 
   async #draw(): Promise<void> {

@@ -107,11 +107,16 @@ async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Bo
     let options = options(request, kind, &app.config)?;
     let created = app.sessions.create(key, options).await?;
     let session = created.confirm().ok_or(Error::Draining)?;
+    record(app, &session);
+    Ok(session)
+}
+
+/// Starts recording a session that asks for it.
+pub(super) fn record(app: &App, session: &Arc<Session>) {
     if session.options.recording {
-        let (live, recorded) = (app.live.clone(), Arc::clone(&session));
+        let (live, recorded) = (app.live.clone(), Arc::clone(session));
         app.drain.spawn(async move { live.record(recorded).await });
     }
-    Ok(session)
 }
 
 /// The options of a session that somebody else's words ask for.

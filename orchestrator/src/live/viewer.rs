@@ -183,7 +183,7 @@ impl Viewer {
                     self.watch(&mut watched);
                     look_again = Instant::now() + if watched.is_some() { Duration::ZERO } else { RETRY };
                 }
-                let room_left = sent.wrapping_sub(self.acknowledged.load(Ordering::Acquire)) < IN_FLIGHT;
+                let room_left = sent.saturating_sub(self.acknowledged.load(Ordering::Acquire)) < IN_FLIGHT;
                 tokio::select! {
                     biased;
                     _ = state.changed() => break self.state(&state.borrow_and_update().clone()),
@@ -192,7 +192,7 @@ impl Viewer {
                     () = self.acknowledgement.notified() => {}
                     frame = picture(&mut watched), if room_left => match frame {
                         Some(frame) => {
-                            sent = sent.wrapping_add(1);
+                            sent = sent.saturating_add(1);
                             break Message::Binary(frame);
                         }
                         None => (watched, look_again) = (None, Instant::now() + RETRY),
@@ -297,6 +297,7 @@ impl Viewer {
         let (room, viewer) = (self.room(), self.seat.viewer);
         match said {
             Said::Ack => {
+                // One who says too often that he has them harms himself: what he does not read stays in his socket.
                 self.acknowledged.fetch_add(1, Ordering::AcqRel);
                 self.acknowledgement.notify_one();
                 return;
