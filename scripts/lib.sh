@@ -241,6 +241,18 @@ node_modules() {
   (cd "$folder" && npm ci --no-audit --no-fund --loglevel=error)
 }
 
+# The daemon's pages, bundled anew if a source is newer than they are.
+console_pages() {
+  local folder=orchestrator/console built=orchestrator/console/dist/live.html
+  if [ -e "$built" ] &&
+    [ -z "$(find "$folder"/*.json "$folder"/*.mjs "$folder/src" -newer "$built" -print -quit)" ]; then
+    return
+  fi
+  say "Building the daemon's pages"
+  node_modules "$folder"
+  (cd "$folder" && node build.mjs)
+}
+
 # python_venv FOLDER: what its requirements.txt names, in its .venv, unless it is there already.
 python_venv() {
   local folder=$1

@@ -25,7 +25,9 @@ pub use host::Host;
 use layers::Layers;
 pub use presets::{PoolPreset, Presets};
 pub use sample::sample;
-pub use table::{Docker, Drain, Log, Pool, Relay, Sections, Server, Session, Store, Tasks, WebDriver, Worker};
+pub use table::{
+    Docker, Drain, Live, Log, Pool, Recording, Relay, Sections, Server, Session, Store, Tasks, WebDriver, Worker,
+};
 pub use units::{ByteSize, DockerHost, LogFormat};
 
 use crate::engine::Engine;

@@ -14,6 +14,7 @@ use crate::drain::{Drain, Phase};
 use crate::http::{self, App, Listener};
 use crate::instance::{Instance, InstanceError};
 use crate::keys::{KeyError, Keys};
+use crate::live::Live;
 use crate::pool::Pool;
 use crate::runtime::Docker;
 use crate::session::Sessions;
@@ -121,12 +122,16 @@ pub async fn run(
     drain.spawn(async move { sweeping.sweep().await });
     let sweeping = tasks.clone();
     drain.spawn(async move { sweeping.sweep().await });
+    let live = Live::new(Arc::clone(&config));
+    let (shelf, ended) = (live.clone(), drain.clone());
+    drain.spawn(async move { shelf.forget_recordings(ended).await });
     let app = App {
         config: Arc::clone(&config),
         keys,
         pool: pool.clone(),
         sessions: sessions.clone(),
         tasks: tasks.clone(),
+        live: live.clone(),
         store: store.clone(),
         drain: drain.clone(),
         metrics,
@@ -135,7 +140,7 @@ pub async fn run(
         protocol: Arc::default(),
     };
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
-    drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), drain.clone()));
+    drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), live.clone(), drain.clone()));
 
     shutdown.drain.cancelled().await;
     drain.advance(Phase::Draining);
@@ -160,7 +165,7 @@ pub async fn run(
 }
 
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
-async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, drain: Drain) {
+async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, live: Live, drain: Drain) {
     let mut told = false;
     while let Err(error) = sessions.reclaim().await {
         if !std::mem::replace(&mut told, true) {
@@ -173,6 +178,10 @@ async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, drain: Drain) {
     }
     let resuming = tasks.clone();
     drain.spawn(async move { resuming.resume().await });
+    for session in sessions.all_live().into_iter().filter(|session| session.options.recording) {
+        let live = live.clone();
+        drain.spawn(async move { live.record(session).await });
+    }
     let follow = pool.clone();
     drain.spawn(async move { follow.follow_runtime().await });
     let run = pool.clone();

@@ -231,6 +231,10 @@ id! {
     SessionId, "ses_", 16
 }
 id! {
+    /// A link by which others may watch a session.
+    ShareId, "shr_", 9
+}
+id! {
     /// A worker, which is also the tail of its container's name.
     WorkerId, "w", 9
 }

@@ -2,7 +2,7 @@
 //!
 //! `server` accepts connections; `guard` refuses what a foreign web page or name could send, and gives each request its
 //! id; `auth` finds the caller's key; `body` reads JSON; `base` builds the URLs in replies; `reply` turns errors into
-//! responses.
+//! responses; `console` holds the pages that are built in.
 //!
 //! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask.
 
@@ -10,6 +10,7 @@ mod auth;
 mod base;
 mod body;
 mod browserless;
+mod console;
 mod create;
 mod devtools;
 mod export;
@@ -19,8 +20,10 @@ mod grid;
 mod guard;
 mod inspect;
 mod json;
+mod live;
 mod operate;
 mod query;
+mod recording;
 mod reply;
 mod server;
 mod sessions;
@@ -44,6 +47,7 @@ use crate::config::Config;
 use crate::drain::Drain;
 use crate::engine::Engine;
 use crate::keys::Keys;
+use crate::live::Live;
 use crate::pool::Pool;
 use crate::session::Sessions;
 use crate::store::{Recovery, Store};
@@ -65,6 +69,8 @@ pub struct App {
     pub sessions: Sessions,
     /// The tasks.
     pub tasks: Tasks,
+    /// Who watches them.
+    pub live: Live,
     /// The store.
     pub store: Store,
     /// The daemon's phase.
@@ -107,7 +113,14 @@ pub fn router(app: App) -> Router {
         .route("/sessions/{id}", get(sessions::show).delete(sessions::end))
         .route("/sessions/{id}/status", get(sessions::show))
         .route("/sessions/{id}/terminate", delete(sessions::end).post(sessions::end))
-        .route("/sessions/{id}/stream", get(sessions::stream))
+        .route("/sessions/{id}/stream", get(live::page))
+        .route("/sessions/{id}/stream/state", get(live::state))
+        .route("/sessions/{id}/stream/socket", get(live::socket))
+        .route("/sessions/{id}/share", get(live::shares).post(live::share))
+        .route("/sessions/{id}/share/{share}", delete(live::unshare))
+        .route("/sessions/{id}/recording", get(recording::list).delete(recording::remove))
+        .route("/sessions/{id}/recording/{name}", get(recording::fetch))
+        .route("/console/{file}", get(console::file))
         .route("/sessions/{id}/files", get(files::list))
         .route("/sessions/{id}/files/{name}", get(files::fetch).put(files::put).delete(files::remove))
         .route("/sessions/{id}/devtools", get(devtools::browser))

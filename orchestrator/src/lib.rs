@@ -20,6 +20,7 @@
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
+//! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
 //! | [`task`]      | runs, extracts and fleets: accepted, carried out in sessions, kept in a history |
 //! | [`http`]      | the routes; nothing depends on it |
@@ -28,8 +29,8 @@
 //! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, task} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
-//! `look`, `error`, `drain` and `store` may be used by all.
+//! Dependencies go one way: `http -> {relay, webdriver, live, task} -> session -> pool -> {runtime, worker}`. `config`,
+//! `engine`, `look`, `error`, `drain` and `store` may be used by all.
 //!
 //! # The paths
 //!
@@ -47,7 +48,10 @@
 //! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `task::execute` drives its
 //! browser, and the outcome goes to the store, to the history's index, and to those who listen.
 //!
-//! *A live-view frame* is not built yet; it will relay by the same ways.
+//! *A live-view frame.* `http::live` checks the token; `live::Live::enter` takes a place in the session's room, which
+//! its first viewer opens. A headed session's frame comes from the display through `worker::Agent` to one viewer; a
+//! headless one's from DevTools through `live::cast` to all of them. Inputs go back the same way, if the viewer holds
+//! the control.
 
 pub mod client;
 pub mod config;
@@ -60,6 +64,7 @@ pub mod error;
 pub mod http;
 pub mod instance;
 pub mod keys;
+pub mod live;
 pub mod look;
 pub mod pool;
 pub mod relay;

@@ -176,13 +176,13 @@ impl Relay {
             tokio::select! {
                 // What the browser still has to say comes before the news of its end.
                 biased;
-                stop = down.run(stall, moved_down) => match stop {
+                stop = down.run(stall, None, moved_down) => match stop {
                     Stop::End { clean } => Outcome::BrowserLeft { clean },
                     Stop::Violation { code, reason } => Outcome::Violation { code, reason },
                     Stop::Stalled => Outcome::Stalled,
                     Stop::Broken => Outcome::ClientLeft { clean: false },
                 },
-                stop = up.run(stall, moved_up) => match stop {
+                stop = up.run(stall, Some(&self.session.gate), moved_up) => match stop {
                     Stop::End { clean } => Outcome::ClientLeft { clean },
                     Stop::Violation { code, reason } => Outcome::Violation { code, reason },
                     Stop::Stalled => Outcome::Violation { code: 1011, reason: "the browser stopped reading" },
@@ -194,13 +194,13 @@ impl Relay {
         let goodbye = match outcome {
             Outcome::ClientLeft { clean: true } => {
                 // The browser still answers the Close; that answer is the client's.
-                let answer = down.run(CLOSE_GRACE, |_| {});
+                let answer = down.run(CLOSE_GRACE, None, |_| {});
                 let _ = timeout(CLOSE_GRACE, answer).await;
                 None
             }
             Outcome::ClientLeft { clean: false } => None,
             Outcome::BrowserLeft { clean: true } => {
-                let answer = up.run(CLOSE_GRACE, |_| {});
+                let answer = up.run(CLOSE_GRACE, None, |_| {});
                 let _ = timeout(CLOSE_GRACE, answer).await;
                 None
             }

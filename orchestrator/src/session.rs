@@ -1,15 +1,19 @@
 //! Sessions: one client's use of one worker, from its creation to its one end.
 //!
 //! `table` creates, finds and lists them; `supervise` ends them; `record` is their form in the store and in lists;
-//! `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover` finds them again after a restart; `retention`
-//! forgets the oldest.
+//! `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover` finds
+//! them again after a restart; `retention` forgets the oldest. `share` holds the links of the live view, `gate` a client's
+//! commands while a person drives.
 
 mod activity;
+mod address;
 mod drivers;
 mod ending;
+mod gate;
 mod record;
 mod recover;
 mod retention;
+mod share;
 mod supervise;
 mod table;
 
@@ -21,8 +25,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use activity::{Attachment, Busy};
+pub use address::page_address;
 pub use ending::{Ending, Status};
+pub use gate::{Gate, Shut};
 pub use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
+pub use share::Share;
 pub(crate) use table::now_ms;
 pub use table::{Created, Sessions};
 
@@ -31,6 +38,7 @@ use crate::error::Error;
 use crate::keys::KeyId;
 use crate::worker::{Health, Worker};
 use activity::Activity;
+use share::Shares;
 
 /// The one WebDriver session of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -63,6 +71,9 @@ pub struct Session {
     token: String,
     /// The secret in its live-view URL.
     view_token: String,
+    /// What a client's commands pass on their way to the browser.
+    pub gate: Gate,
+    shares: Shares,
     deadline: Instant,
     activity: Arc<Activity>,
     ending: watch::Sender<Option<Ending>>,
@@ -91,6 +102,27 @@ impl Session {
     pub fn check_token(&self, token: &str) -> Result<(), Error> {
         use subtle::ConstantTimeEq as _;
         if bool::from(self.token.as_bytes().ct_eq(token.as_bytes())) { Ok(()) } else { Err(Error::InvalidToken) }
+    }
+
+    /// Checks the token of a live-view URL in constant time.
+    ///
+    /// # Errors
+    /// `InvalidToken`.
+    pub fn check_view_token(&self, token: &str) -> Result<(), Error> {
+        use subtle::ConstantTimeEq as _;
+        if bool::from(self.view_token.as_bytes().ct_eq(token.as_bytes())) { Ok(()) } else { Err(Error::InvalidToken) }
+    }
+
+    /// Waits until a client's command may go on to the browser.
+    ///
+    /// # Errors
+    /// `SessionEnded` when the session ends instead.
+    pub async fn admitted(&self) -> Result<(), Error> {
+        tokio::select! {
+            biased;
+            () = self.gate.open() => Ok(()),
+            ending = self.ended() => Err(ending.error(&self.id)),
+        }
     }
 
     /// How it is now.
@@ -209,6 +241,7 @@ impl Session {
             worker: self.worker.id.clone(),
             driver_session,
             attached: self.activity.was_attached(),
+            shares: self.shares(),
             ended: None,
         }
     }

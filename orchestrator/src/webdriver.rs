@@ -123,6 +123,7 @@ pub async fn forward(
 ) -> Result<Response<Incoming>, Error> {
     check_id(session, id)?;
     let busy = session.busy();
+    session.admitted().await?;
     let mut path = path.to_owned();
     if let Some((other, ours)) = window::stand_in(session, id, request.method(), &path) {
         path = other;

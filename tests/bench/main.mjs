@@ -14,6 +14,7 @@ import { engines } from './rows/engines.mjs';
 import { history } from './rows/history.mjs';
 import { hundred } from './rows/hundred.mjs';
 import { idle } from './rows/idle.mjs';
+import { live } from './rows/live.mjs';
 import { relay } from './rows/relay.mjs';
 import { sessions } from './rows/sessions.mjs';
 import { size } from './rows/size.mjs';
@@ -24,7 +25,7 @@ import { webdriver } from './rows/webdriver.mjs';
 import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
-const RUN = { size, idle, sessions, relay, webdriver, engines, sockets, throughput, tasks, history, hundred };
+const RUN = { size, idle, sessions, relay, webdriver, engines, sockets, live, throughput, tasks, history, hundred };
 const ALONE = ['size', 'engines', 'history', 'hundred'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
 const POOL = {
@@ -77,6 +78,7 @@ async function measure(options) {
     let contenders = [];
     try {
       site = await serveSite(await gateway(network));
+      daemon.site = site.url;
       contenders = await findContenders(daemon, site.url, options.peers);
       const peer = contenders.find(({ name }) => name === 'browserless');
       for (const row of shared) await run(row, { daemon, contenders, peer, site: site.url });

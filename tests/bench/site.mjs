@@ -6,6 +6,14 @@ const PAGES = {
   '/': ['text/html', `<!doctype html><title>Bench</title><link rel="stylesheet" href="/style.css"><script src="/script.js"></script>
 <h1>A page</h1>${'<p>Some text, and a <a href="/">link</a>.</p>'.repeat(40)}`],
   '/style.css': ['text/css', 'body { font-family: sans-serif; color: #222 } h1 { border-bottom: 1px solid #888 }'],
+  '/turn': ['text/html', `<!doctype html><title>Turned</title><style>html{height:100%;background:#f00}html.turned{background:#00f}</style>
+<script>onmousedown = () => document.documentElement.classList.toggle('turned')</script>`],
+  '/animated': ['text/html', `<!doctype html><title>In motion</title><style>body{margin:0;height:100vh;font:20px sans-serif}
+#box{position:absolute;top:80px;width:160px;height:160px;background:#07a}#clock{position:absolute;left:calc(50% - 60px);top:68%;width:120px;height:120px}</style>
+<h1>In motion</h1><p id=count></p><div id=box></div><div id=clock></div>${'<p>Some text, and a <a href="/">link</a>.</p>'.repeat(8)}
+<script>let frames = 0; (function draw(now) { frames += 1; count.textContent = frames;
+box.style.left = Math.round(now / 4) % 1000 + 'px'; clock.style.background = 'hsl(' + frames * 25 % 360 + ' 90% 50%)';
+requestAnimationFrame(draw) })(0)</script>`],
   '/script.js': ['text/javascript', 'document.addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes" })'],
 };
 

@@ -75,5 +75,6 @@ export const goal = {
   both: (p50, p99) => ({ text: `p50 ≤ ${p50}, p99 ≤ ${p99}`, holds: (it) => it.p50 <= p50 && it.p99 <= p99 }),
   atMost: (limit) => ({ text: `ratio ≤ ${limit}`, holds: ({ ratio }) => ratio <= limit }),
   atLeast: (limit) => ({ text: `ratio ≥ ${limit}`, holds: ({ ratio }) => ratio >= limit }),
+  least: (limit) => ({ text: `≥ ${limit}`, holds: ({ p50 }) => p50 >= limit }),
   below: (limit) => ({ text: `< ${limit}`, holds: ({ p50 }) => p50 < limit }),
 };

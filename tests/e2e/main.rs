@@ -20,6 +20,7 @@ mod history;
 mod keys;
 mod life;
 mod listing;
+mod live;
 mod operators;
 mod pool;
 mod queue;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         guard::group(),
         readme::group(),
         relay::group(),
+        live::group(),
         capabilities::group(),
         files::group(),
         life::group(),

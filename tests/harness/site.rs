@@ -114,6 +114,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/hog", get(|| async { Html(pages::HOG) }))
         .route("/blob", get(|| async { Html(pages::BLOB) }))
         .route("/paint", get(|| async { Html(pages::PAINT) }))
+        .route("/turn", get(|| async { Html(pages::TURN) }))
         .route("/dialogs", get(|| async { Html(pages::DIALOGS) }))
         .route("/slow", get(slow))
         .merge(tasks::routes())

@@ -235,6 +235,32 @@ settings! {
         max_sockets: usize = Is("32"), min "1";
     }
 
+    /// Watching sessions, and taking them over.
+    live: Live {
+        /// Viewers of one session at once.
+        max_viewers: usize = Is("32"), min "1";
+        /// Pictures a second of a headless session, at most.
+        frame_rate: u32 = Is("30"), min "1";
+        /// JPEG quality of a headless session's pictures, from 1 to 100.
+        quality: u32 = Is("60"), min "1";
+        /// Time a viewer may take nothing of what is being sent to it.
+        write_timeout: Duration = Is("20s"), min "1s";
+        /// Share links of one session at once.
+        max_shares: usize = Is("100"), min "1";
+    }
+
+    /// Recordings of sessions that ask for one.
+    recording: Recording {
+        /// Pictures a second, at most.
+        rate: u32 = Is("10"), min "1";
+        /// Size of one session's recording.
+        max_size: ByteSize = Is("1GiB"), min "1MiB";
+        /// Time a recording is kept.
+        keep_for: Duration = Is("7d");
+        /// Size of all recordings; the oldest ones go first.
+        keep: ByteSize = Is("20GiB");
+    }
+
     /// The WebDriver forwarder.
     webdriver: WebDriver {
         /// Size of one command or reply.

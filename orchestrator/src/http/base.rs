@@ -9,7 +9,7 @@ use url::Url;
 
 use super::App;
 use crate::error::Error;
-use crate::session::Session;
+use crate::session::{Session, Share};
 
 /// The connection a request came on.
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +81,12 @@ impl Base {
     /// The session's live view.
     pub(super) fn livestream_url(&self, session: &Session) -> String {
         format!("{}/sessions/{}/stream?token={}", self.http(), session.id, session.view_token())
+    }
+
+    /// The session's live view, for who comes by a link.
+    pub(super) fn share_url(&self, session: &Session, share: &Share, token: &str) -> String {
+        let actions = if share.enable_actions { "&enable_actions=true" } else { "" };
+        format!("{}/sessions/{}/stream?token={token}{actions}", self.http(), session.id)
     }
 
     /// The session's WebDriver address. It ends in a slash because some clients (fantoccini) resolve `session` against

@@ -83,7 +83,7 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     let id = HeaderValue::try_from(session.id.as_str());
     let mut response = devtools::connect(app, session, "/devtools", request).await?;
     // From here on the socket holds it.
-    created.confirm().ok_or(Error::Draining)?;
+    create::record(app, &created.confirm().ok_or(Error::Draining)?);
     if let Ok(id) = id {
         response.headers_mut().insert(SESSION, id);
     }

@@ -8,7 +8,6 @@ use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use url::Url;
 
 use super::App;
 use super::auth::Caller;
@@ -22,11 +21,9 @@ use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::look::{self, Viewport};
-use crate::session::{Kind, Options, Session, Status};
+use crate::session::{Kind, Options, Session, Status, page_address};
 use crate::worker::Launch;
 
-/// The longest page address, in bytes: a record must fit into the store.
-const MAX_URL: usize = 16 << 10;
 /// The longest passcode or app name, in bytes.
 const MAX_TEXT: usize = 1024;
 
@@ -44,6 +41,7 @@ struct CreateRequest {
     session_timeout: Option<u64>,
     idle_timeout: Option<u64>,
     keep_alive: Option<bool>,
+    recording: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -108,7 +106,17 @@ async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Bo
     let request: CreateRequest = body::json(headers, body, app.config.server.max_body.bytes()).await?;
     let options = options(request, kind, &app.config)?;
     let created = app.sessions.create(key, options).await?;
-    created.confirm().ok_or(Error::Draining)
+    let session = created.confirm().ok_or(Error::Draining)?;
+    record(app, &session);
+    Ok(session)
+}
+
+/// Starts recording a session that asks for it.
+pub(super) fn record(app: &App, session: &Arc<Session>) {
+    if session.options.recording {
+        let (live, recorded) = (app.live.clone(), Arc::clone(session));
+        app.drain.spawn(async move { live.record(recorded).await });
+    }
 }
 
 /// The options of a session that somebody else's words ask for.
@@ -156,6 +164,7 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
         keep_alive: request.keep_alive.unwrap_or(false),
         one_connection: false,
         screen: None,
+        recording: request.recording.unwrap_or(false),
         service_passcode: short("service_passcode", request.service_passcode)?,
         app_name: short("app_name", request.app_name)?,
     })
@@ -200,15 +209,7 @@ pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Erro
 /// The page to open: only what a client could open by itself, and nothing of the container's own.
 fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
     let Some(text) = url else { return Ok(config.session.default_url.to_string()) };
-    let wrong = |message: &str| Err(Error::field("url", format!("`url` {message}")));
-    if text.len() > MAX_URL {
-        return wrong("is too long");
-    }
-    match Url::parse(&text) {
-        Ok(url) if matches!(url.scheme(), "http" | "https" | "data") || url.as_str() == "about:blank" => Ok(url.into()),
-        Ok(_) => wrong("must be http, https or data, or about:blank"),
-        Err(error) => wrong(&format!("is not a URL: {error}")),
-    }
+    page_address(&text).map_err(|wrong| Error::field("url", format!("`url` {wrong}")))
 }
 
 fn locales(tags: Vec<String>) -> Result<Vec<String>, Error> {

@@ -83,7 +83,7 @@ async fn new_session(
         });
         found.insert(OWN.to_owned(), own);
     }
-    created.confirm().ok_or(Error::Draining)?;
+    create::record(&app, &created.confirm().ok_or(Error::Draining)?);
     Ok(json_reply(status, &reply))
 }
 

@@ -80,9 +80,3 @@ pub(super) async fn end(
     let listing = app.sessions.end(&id, &key).await?;
     Ok(json_reply(StatusCode::OK, &listing))
 }
-
-/// `GET /sessions/<id>/stream`
-pub(super) async fn stream(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
-    app.sessions.live(&id)?;
-    Err(Error::NotBuilt { message: "the live view of sessions is not part of this release yet".to_owned() })
-}

@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use super::frames::Frames;
+use crate::session::Gate;
 
 /// The buffer of a socket that is quiet: ten thousand of those should cost little.
 const MIN_BUFFER: usize = 4 << 10;
@@ -69,9 +70,13 @@ where
         pump
     }
 
-    /// Moves bytes until there is a reason to stop. `stall` bounds one write; `moved` hears of every piece.
-    pub(super) async fn run(&mut self, stall: Duration, moved: impl Fn(usize)) -> Stop {
+    /// Moves bytes until there is a reason to stop. `stall` bounds one write; `moved` hears of every piece; a `gate`
+    /// holds what was read until it opens.
+    pub(super) async fn run(&mut self, stall: Duration, gate: Option<&Gate>, moved: impl Fn(usize)) -> Stop {
         loop {
+            if let Some(gate) = gate {
+                gate.open().await;
+            }
             let piece = self.forward - self.written;
             match timeout(stall, self.flush()).await {
                 Ok(Ok(())) => {}

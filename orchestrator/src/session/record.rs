@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ending, Status};
+use super::{Ending, Share, Status};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::keys::KeyId;
 use crate::look::Viewport;
@@ -47,6 +47,9 @@ pub struct Options {
     /// The size of its window when it is as large as can be, where the client has named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<Viewport>,
+    /// Whether what is to be seen of it is kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recording: bool,
     /// The end user on whose behalf the session was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
@@ -105,6 +108,9 @@ pub struct Record {
     /// Whether it ever had a socket.
     #[serde(default)]
     pub attached: bool,
+    /// The links of its live view.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
     /// Its end, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
@@ -155,6 +161,8 @@ pub struct Listing {
     pub idle_timeout: Option<u64>,
     /// Whether it stays when its client disconnects.
     pub keep_alive: bool,
+    /// Whether it is recorded.
+    pub recording: bool,
     /// The end user it was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
@@ -185,6 +193,7 @@ impl Listing {
             session_timeout: options.session_timeout,
             idle_timeout: options.idle_timeout,
             keep_alive: options.keep_alive,
+            recording: options.recording,
             service_passcode: options.service_passcode.clone(),
             app_name: options.app_name.clone(),
         }

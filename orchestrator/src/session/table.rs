@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
 use super::drivers::DriverIndex;
+use super::gate::Gate;
 use super::record::Ended;
+use super::share::Shares;
 use super::supervise::supervise;
 use super::{Driver, Ending, Listing, Options, Record, Session, SessionQuery, Status};
 use crate::config::Config;
@@ -146,6 +148,7 @@ impl Sessions {
             worker: lease.id().clone(),
             driver_session: None,
             attached: false,
+            shares: Vec::new(),
             ended: None,
         };
         let mut attempt = 1;
@@ -210,6 +213,8 @@ impl Sessions {
         Session {
             token: instance.session_token(id.as_str(), "client"),
             view_token: instance.session_token(id.as_str(), "view"),
+            gate: Gate::new(),
+            shares: Shares::new(record.shares),
             id,
             owner: record.owner,
             options: record.options,

@@ -104,6 +104,7 @@ impl Order {
             launch: self.launch.clone(),
             session_timeout: life.min(config.session.max_timeout).as_secs(),
             idle_timeout: None,
+            recording: false,
             keep_alive: true,
             service_passcode: self.service_passcode.clone(),
             app_name: None,

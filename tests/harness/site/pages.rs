@@ -129,3 +129,17 @@ pub(super) const DIALOGS: &str = r#"<!doctype html><title>Dialogs</title>
 <button id=alert onclick="alert('look')">Alert</button>
 <button id=confirm onclick="document.querySelector('#answer').textContent = confirm('sure?')">Confirm</button>
 <p id=answer></p>"#;
+
+/// One colour, and the other one after a click. What is typed into it is told by its title once Enter is pressed.
+pub(super) const TURN: &str = r#"<!doctype html><title>Turned 0</title>
+<style>html{height:100%;background:#f00}html.turned{background:#00f}input{font:30px serif;margin:20px}</style>
+<input id=typed autofocus><script>
+let turns = 0;
+const typed = document.querySelector('#typed');
+document.onclick = () => {
+  document.documentElement.classList.toggle('turned');
+  document.title = `Turned ${++turns}`;
+  typed.focus();
+};
+typed.onkeydown = (event) => { if (event.key === 'Enter') document.title = `Typed ${typed.value}`; };
+</script>"#;

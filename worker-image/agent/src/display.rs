@@ -14,8 +14,10 @@ use crate::process::Processes;
 
 /// Where X puts its sockets. Only root or we can make it, and the server itself does not.
 const SOCKETS: &str = "/tmp/.X11-unix";
-/// Loopback port of the RFB protocol.
-pub(crate) const RFB_PORT: u16 = 5900;
+/// Where the RFB protocol is spoken: not on a port, which pages could reach. Only our user may open it.
+pub(crate) const RFB_SOCKET: &str = "/tmp/.rfb";
+/// Updates a second to each viewer, at most: more would take processor time from the browser that is looked at.
+const FRAME_RATE: &str = "30";
 /// How long the server may take to come up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -45,8 +47,10 @@ impl Display {
         let mut command = Command::new("Xtigervnc");
         command
             .args(["-geometry", &format!("{}x{}", size.width, size.height)])
-            .args(["-depth", "24", "-SecurityTypes", "None", "-AlwaysShared", "-localhost"])
-            .args(["-rfbport", &RFB_PORT.to_string(), "-nolisten", "tcp", "-noreset"])
+            .args(["-depth", "24", "-SecurityTypes", "None", "-AlwaysShared", "-noreset"])
+            .args(["-rfbport", "-1", "-rfbunixpath", RFB_SOCKET, "-nolisten", "tcp"])
+            // The size is the session's, not a viewer's.
+            .args(["-FrameRate", FRAME_RATE, "-AcceptSetDesktopSize=0"])
             // The server writes its number to this descriptor once it is ready.
             .args(["-displayfd", "1"])
             .stdin(Stdio::null())

@@ -30,7 +30,7 @@ use driver::Driver;
 /// Where Firefox takes WebDriver BiDi clients.
 const BIDI: &str = "/session";
 
-/// Firefox, its driver and, unless headless, its display.
+/// Firefox, its driver and its display.
 pub(crate) struct Firefox {
     worker: Arc<Worker>,
     display: OnceLock<Display>,
@@ -61,10 +61,10 @@ impl Firefox {
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
-        if !claim.headless {
-            let display = Display::start(&self.worker.processes, claim.display).await?;
-            let _ = self.display.set(display);
-        }
+        // Headless too: only on a display can it be watched without taking the client's one BiDi session.
+        let size = browser::window(claim.headless, claim.display);
+        let display = Display::start(&self.worker.processes, size).await?;
+        let _ = self.display.set(display);
         self.worker.files.await_announcements();
         let profile = self.next_profile();
         profile::empty(&profile).map_err(|e| undriveable(&e))?;
@@ -78,7 +78,7 @@ impl Firefox {
             driver: Some(driver_version),
             user_agent: Some(browser.hello.user_agent.clone()),
             headless: claim.headless,
-            args: browser::base_args(claim.headless, claim.display),
+            args: browser::base_args(size),
         };
         let _ = self.driver.set(driver);
         self.install(Arc::new(browser)).await.map_err(|e| undriveable(&e))?;

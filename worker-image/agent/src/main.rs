@@ -13,6 +13,7 @@
 //! | `files`, `archive` | uploads and downloads |
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `cdp` | the agent's own DevTools connection |
+//! | `recording` | the display as a stream of video |
 //! | `process`, `output`, `freeze`, `oom`, `display`, `shim` | the container's processes |
 
 mod agent;
@@ -32,6 +33,7 @@ mod freeze;
 mod oom;
 mod output;
 mod process;
+mod recording;
 mod server;
 mod settings;
 mod shim;

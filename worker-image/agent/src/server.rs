@@ -18,6 +18,7 @@ use crate::agent::Agent;
 use crate::board;
 use crate::body::{Body, collect, empty, json, read_json};
 use crate::error::ApiError;
+use crate::recording;
 use crate::tunnel;
 
 /// Time a client has for sending the head of a request.
@@ -91,6 +92,8 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             }
             worker.shared.upstream.forward(request, to, &path).await
         }
+        ("GET", "recording", "") => recording::stream(&worker.shared.processes, &query),
+        ("GET", "screen", "") => tunnel::screen(request).await,
         ("GET", "bidi", _) => tunnel::open(request, engine.bidi(format!("/{rest}{query}"))?).await,
         ("GET", "files", "") => json(&files.list().await?),
         ("POST", "files", "archive") => json(&files.unpack(request.into_body(), limit).await?),

@@ -1,11 +1,11 @@
-//! Websocket upgrades passed through: heads are rewritten, frames are not looked at.
+//! Upgrades passed through: websockets, whose heads are rewritten and whose frames are not looked at, and the display.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, SEC_WEBSOCKET_EXTENSIONS, UPGRADE};
+use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_EXTENSIONS, UPGRADE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
@@ -13,9 +13,10 @@ use hyper::client::conn::http1;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional_with_sizes, copy_buf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
-use crate::body::Body;
+use crate::body::{Body, empty};
+use crate::display::RFB_SOCKET;
 use crate::engine::Endpoint;
 use crate::error::ApiError;
 use crate::upstream::{address_headers, dial};
@@ -24,6 +25,11 @@ use crate::upstream::{address_headers, dial};
 const UP_BUFFER: usize = 16 << 10;
 /// Bytes held at most on the way to the client: screenshots and pages are not.
 const DOWN_BUFFER: usize = 128 << 10;
+
+/// Bytes held at most of a display's picture: what lies here is older than what is on the screen.
+const SCREEN_BUFFER: usize = 16 << 10;
+/// The name of RFB in an upgrade.
+const RFB: &str = "rfb";
 
 /// Looks at what a client sends. It goes with the tunnel.
 pub(crate) trait Overseer: Send {
@@ -75,7 +81,34 @@ pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Res
     Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
 }
 
+/// Opens the display for one viewer: after the 101 both sides speak RFB, without any framing.
+pub(crate) async fn screen(mut request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
+    if !wants(&request, RFB) {
+        let message = "this path speaks RFB only, after an upgrade";
+        return Err(ApiError::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", message));
+    }
+    let mut display =
+        UnixStream::connect(RFB_SOCKET).await.map_err(|_| ApiError::not_found("this worker has no display"))?;
+    let viewer = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let Ok(viewer) = viewer.await else { return };
+        let Ok((mut viewer, sent)) = bare(viewer) else { return };
+        if display.write_all(&sent).await.is_ok() {
+            let _ = copy_bidirectional_with_sizes(&mut viewer, &mut display, UP_BUFFER, SCREEN_BUFFER).await;
+        }
+    });
+    let mut response = Response::new(empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static(RFB));
+    Ok(response)
+}
+
 fn wants_websocket(request: &Request<Incoming>) -> bool {
+    wants(request, "websocket")
+}
+
+fn wants(request: &Request<Incoming>, protocol: &str) -> bool {
     let names = |name, wanted: &str| {
         request
             .headers()
@@ -84,7 +117,7 @@ fn wants_websocket(request: &Request<Incoming>) -> bool {
             .filter_map(|value| value.to_str().ok())
             .any(|value| value.split(',').any(|token| token.trim().eq_ignore_ascii_case(wanted)))
     };
-    request.method() == Method::GET && names(UPGRADE, "websocket") && names(CONNECTION, "upgrade")
+    request.method() == Method::GET && names(UPGRADE, protocol) && names(CONNECTION, "upgrade")
 }
 
 async fn carry(client: OnUpgrade, browser: OnUpgrade, overseer: Option<Box<dyn Overseer>>) {

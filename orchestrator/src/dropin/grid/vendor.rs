@@ -86,7 +86,7 @@ fn read_grid(wish: &mut Wish, asked: &mut Asked, option: &str, name: &str, value
         "screenResolution" => asked.screen = Some(screen(name.to_owned(), &value)?),
         "timeZone" => wish.warnings.push(no_time_zone(name)),
         "name" => wish.set("app_name", name, text(name, value)?),
-        "recordVideo" if value == true => wish.warnings.push(no_recording(name)),
+        "recordVideo" => wish.set("recording", name, json!(value == true)),
         _ => {}
     }
     Ok(())
@@ -102,9 +102,13 @@ fn read_option(wish: &mut Wish, asked: &mut Asked, option: &str, place: String, 
         "enableVNC" => {
             flag(&place, &value)?;
         }
-        "enableVideo" | "enableLog" => {
+        "enableVideo" => {
+            let wanted = flag(&place, &value)?;
+            wish.set("recording", place, json!(wanted));
+        }
+        "enableLog" => {
             if flag(&place, &value)? {
-                wish.warnings.push(no_recording(&place));
+                wish.warnings.push(no_log(&place));
             }
         }
         "videoName" | "videoScreenSize" | "videoFrameRate" | "videoCodec" | "logName" | "logLevel" | "s3KeyPattern"
@@ -178,8 +182,8 @@ fn text(place: &str, value: Value) -> Result<Value, Error> {
     if value.is_string() { Ok(value) } else { Err(refused(place, "must be a string")) }
 }
 
-fn no_recording(place: &str) -> String {
-    format!("`{place}` has no effect: sessions are not recorded to a file")
+fn no_log(place: &str) -> String {
+    format!("`{place}` has no effect: a session's log is the operator's")
 }
 
 fn no_time_zone(place: &str) -> String {

@@ -44,7 +44,7 @@ pub(super) struct Start<'a> {
     pub(super) args: &'a [String],
     /// Variables of a client's.
     pub(super) environment: &'a [(String, String)],
-    /// The display, unless headless.
+    /// The display.
     pub(super) display: Option<&'a str>,
 }
 
@@ -70,7 +70,7 @@ impl Browser {
         let door = Door::open(how.profile.with_extension("control")).map_err(start)?;
         let mut command = Command::new(PROGRAM);
         command
-            .args(base_args(claim.headless, claim.display))
+            .args(base_args(window(claim.headless, claim.display)))
             .args(["--no-remote", "--marionette", "--remote-debugging-port", &BIDI_PORT.to_string(), "--profile"])
             .arg(how.profile)
             .args(how.args)
@@ -154,12 +154,13 @@ impl Browser {
     }
 }
 
+/// The size of the window: headless, that of a plain Firefox with `--headless`.
+pub(super) fn window(headless: bool, display: Size) -> Size {
+    if headless { Size { width: 1366, height: 768 } } else { display }
+}
+
 /// Switches of every browser that a client could have chosen.
-pub(super) fn base_args(headless: bool, display: Size) -> Vec<String> {
-    if headless {
-        // The window is as large as plain Firefox's.
-        return vec!["--headless".to_owned()];
-    }
+pub(super) fn base_args(display: Size) -> Vec<String> {
     vec![format!("--width={}", display.width), format!("--height={}", display.height)]
 }
 

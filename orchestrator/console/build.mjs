@@ -1,0 +1,21 @@
+// Bundles the pages into dist, which the daemon's build takes in.
+
+import { copyFile, mkdir, rm } from 'node:fs/promises';
+import { build } from 'esbuild';
+
+await rm('dist', { recursive: true, force: true });
+await mkdir('dist');
+await build({
+  entryPoints: { live: 'src/live.ts' },
+  outdir: 'dist',
+  bundle: true,
+  format: 'esm',
+  target: ['chrome100', 'firefox100', 'safari15.4'],
+  minify: true,
+  // Licences of what is bundled stand at the bundle's end.
+  legalComments: 'eof',
+  logLevel: 'warning',
+});
+await build({ entryPoints: { live: 'src/live.css' }, outdir: 'dist', bundle: true, minify: true, logLevel: 'warning' });
+// Last, since its presence means that the rest is there.
+await copyFile('src/live.html', 'dist/live.html');

@@ -1,0 +1,296 @@
+// The page of a live session.
+
+import { Connection, type End } from './connection';
+import { DisplayPicture } from './display';
+import { FramesPicture } from './frames';
+import { Keys } from './keys';
+import type { Picture } from './picture';
+import type { Hello, State, Told } from './protocol';
+
+function find<E extends HTMLElement>(id: string): E {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`the page has no #${id}`);
+  return element as E;
+}
+
+const button = (id: string) => find<HTMLButtonElement>(id);
+const [stage, screen, card, address] = [find('stage'), find('screen'), find('card'), find<HTMLInputElement>('address')];
+const [tabs, clip, clipText] = [find<HTMLSelectElement>('title'), find('clip'), find<HTMLTextAreaElement>('clip-text')];
+const given = document.body.dataset;
+const TOAST = 4000;
+const HURRY = 60_000;
+
+let hello: Hello | undefined;
+let state: State | undefined;
+let picture: Picture | undefined;
+let chosen: string | null = null;
+let endsAt: number | undefined;
+let over = false;
+
+// --- What is shown where there is no picture ----------------------------------------------------------------------------
+
+const HEADINGS: Record<string, string> = {
+  ended: 'The session has ended',
+  unknown: 'No such session',
+  denied: 'No access',
+  unavailable: 'Not reachable',
+  wait: 'Connecting',
+  lost: 'Connection lost',
+};
+
+function showCard(kind: string, text: string): void {
+  card.hidden = false;
+  card.dataset['state'] = kind;
+  find('card-title').textContent = HEADINGS[kind] ?? kind;
+  find('card-text').textContent = text;
+  button('again').hidden = kind !== 'unavailable';
+}
+
+function setStatus(tone: 'good' | 'wait' | 'bad', text: string): void {
+  find('status').dataset['tone'] = tone;
+  find('status-text').textContent = text;
+}
+
+function finish(end: End | { state: string; message: string }): void {
+  over = true;
+  drop();
+  // The last picture stays, and looks like what it is.
+  stage.dataset['lost'] = 'true';
+  find('time').hidden = true;
+  setStatus('bad', end.state === 'ended' ? 'Ended' : end.state === 'unavailable' ? 'Unavailable' : 'No access');
+  showCard(end.state, end.message);
+  for (const id of ['control', 'pause', 'clipboard', 'keyboard', 'full', 'history']) find(id).hidden = true;
+  tabs.hidden = true;
+  find('place').style.visibility = 'hidden';
+  clip.hidden = true;
+  find('who').textContent = '';
+  document.title = `${HEADINGS[end.state] ?? 'Live session'} – Warmpool`;
+}
+
+function drop(): void {
+  picture?.close();
+  picture = undefined;
+}
+
+let toastTimer = 0;
+function toast(text: string): void {
+  const element = find('toast');
+  element.textContent = text;
+  element.hidden = false;
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => (element.hidden = true), TOAST);
+}
+
+// --- The connection -----------------------------------------------------------------------------------------------------
+
+const connection = new Connection(given['token'] ?? '', given['actions'] === 'true', {
+  told,
+  picture: (bytes) => picture?.take(bytes),
+  lost: () => {
+    drop();
+    setStatus('wait', 'Reconnecting');
+    stage.dataset['lost'] = 'true';
+    showCard('wait', 'The connection was lost. Trying again.');
+    find('card-title').textContent = 'Reconnecting';
+  },
+  over: finish,
+});
+
+function told(message: Told): void {
+  switch (message.type) {
+    case 'hello':
+      return begin(message);
+    case 'state':
+      state = message;
+      endsAt = Date.now() + message.time_left;
+      tick();
+      return render();
+    case 'clipboard':
+      return copied(message.text);
+    case 'refused':
+      return toast(message.message);
+    default:
+  }
+}
+
+function begin(message: Hello): void {
+  hello = message;
+  drop();
+  screen.replaceChildren();
+  const shown = () => {
+    stage.dataset['picture'] = 'true';
+    stage.dataset['lost'] = 'false';
+    card.hidden = true;
+  };
+  picture =
+    message.picture === 'display'
+      ? new DisplayPicture(screen, connection, message.tabs, shown, copied)
+      : new FramesPicture(screen, connection, shown);
+  if (chosen) connection.send({ type: 'tab', id: chosen });
+}
+
+// --- Who has the control ------------------------------------------------------------------------------------------------
+
+const mine = () => hello !== undefined && state?.holder === hello.viewer;
+const free = () => state?.holder === null;
+
+function render(): void {
+  if (!state || !hello || over) return;
+  const acting = hello.may_act && mine();
+  stage.dataset['acting'] = String(acting);
+  // Where nobody has the control, the first touch of the picture takes it.
+  if (picture) picture.acting = hello.may_act && (mine() || free());
+  setStatus(state.status === 'running' ? 'good' : 'wait', state.status === 'running' ? 'Live' : 'Not reachable');
+
+  const control = button('control');
+  control.hidden = !hello.may_act;
+  control.textContent = acting ? 'Give back control' : 'Take control';
+  control.classList.toggle('main', !acting);
+  const pause = button('pause');
+  pause.hidden = !acting;
+  pause.setAttribute('aria-pressed', String(state.paused));
+  pause.textContent = state.paused ? 'Resume client' : 'Pause client';
+  button('clipboard').hidden = !acting;
+  button('keyboard').hidden = !acting || !matchMedia('(pointer: coarse)').matches;
+  if (!acting) openClip(false);
+
+  const watching = state.viewers === 1 ? 'Only you are watching' : `${state.viewers} are watching`;
+  const who = mine()
+    ? state.paused ? 'You have control, the client is paused' : 'You have control'
+    : state.holder !== null
+      ? `Viewer ${state.holder} has control`
+      : hello.may_act ? 'Click into the picture to take control' : 'View only';
+  const line = `${watching} · ${who}`;
+  if (find('who').textContent !== line) find('who').textContent = line;
+
+  find('history').hidden = !(hello.may_act && hello.tabs);
+  for (const id of ['back', 'forward', 'reload']) button(id).disabled = !acting;
+  address.readOnly = !acting;
+  renderTabs(state, hello);
+}
+
+function renderTabs({ tabs: open }: State, { picture: kind }: Hello): void {
+  if (chosen && !open.some((tab) => tab.id === chosen)) chosen = null;
+  const current = open.find((tab) => tab.id === chosen) ?? open[0];
+  const title = current ? current.title || 'Untitled' : '';
+  // A display shows the browser's own tabs; only pictures of one tab leave a choice.
+  const choice = kind === 'frames' && open.length > 1;
+  tabs.hidden = !choice;
+  find('one-title').hidden = choice;
+  find('one-title').textContent = title;
+  if (choice) {
+    const options = [new Option('Tab in front', ''), ...open.map((tab) => new Option(tab.title || tab.url || 'Untitled', tab.id))];
+    const same = tabs.options.length === options.length && options.every((option, at) => tabs.options[at]?.text === option.text && tabs.options[at]?.value === option.value);
+    if (!same) tabs.replaceChildren(...options);
+    tabs.value = chosen ?? '';
+    const front = tabs.options[0];
+    if (front) front.text = chosen ? 'Tab in front' : title;
+  }
+  if (document.activeElement !== address || address.readOnly) address.value = current?.url ?? '';
+  address.hidden = open.length === 0;
+  document.title = `${title || 'Live session'} – Warmpool`;
+}
+
+function toggleControl(take: boolean): void {
+  connection.send({ type: 'control', take });
+  if (take) keys.focus();
+}
+
+button('control').addEventListener('click', () => toggleControl(!mine()));
+button('pause').addEventListener('click', () => connection.send({ type: 'pause', on: !state?.paused }));
+for (const to of ['back', 'forward', 'reload'] as const) {
+  button(to).addEventListener('click', () => connection.send({ type: 'go', to }));
+}
+find<HTMLFormElement>('place').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const typed = address.value.trim();
+  if (!typed || address.readOnly) return;
+  const local = /^(localhost|[\d.]+|\[[\da-f:]+\])(:|\/|$)/i.test(typed);
+  const url = /^[a-z][a-z\d+.-]*:(?!\d)/i.test(typed) ? typed : `${local ? 'http' : 'https'}://${typed}`;
+  connection.send({ type: 'open', url });
+  keys.focus();
+});
+tabs.addEventListener('change', () => {
+  chosen = tabs.value || null;
+  connection.send({ type: 'tab', id: chosen });
+  render();
+});
+
+// --- Keys and clipboard -------------------------------------------------------------------------------------------------
+
+const keys = new Keys(find<HTMLTextAreaElement>('keys'), () => picture, () => button('control').focus());
+
+// Before the picture sees it: the daemon heeds what follows only from the one who has the control.
+screen.addEventListener(
+  'pointerdown',
+  (event) => {
+    if (!hello?.may_act) return;
+    if (free()) connection.send({ type: 'control', take: true });
+    else if (!mine()) toast(`Viewer ${state?.holder} has control`);
+    // A touch must not bring up the keyboard; there is a button for that.
+    if (event.pointerType !== 'touch' && (mine() || free())) setTimeout(() => keys.focus());
+  },
+  { capture: true },
+);
+
+function openClip(open: boolean): void {
+  clip.hidden = !open;
+  button('clipboard').setAttribute('aria-expanded', String(open));
+  if (open) clipText.focus();
+}
+
+function copied(text: string): void {
+  if (!text || !mine()) return;
+  clipText.value = text;
+  // Only where this page is served securely; the panel is there for the rest.
+  navigator.clipboard?.writeText(text).then(
+    () => toast('Copied'),
+    () => toast('Copied: see Clipboard'),
+  );
+}
+
+button('clipboard').addEventListener('click', () => openClip(Boolean(clip.hidden)));
+button('clip-close').addEventListener('click', () => openClip(false));
+button('clip-copy').addEventListener('click', () => picture?.copy());
+button('clip-paste').addEventListener('click', () => {
+  picture?.paste(clipText.value);
+  openClip(false);
+  keys.focus();
+});
+clip.addEventListener('keydown', (event) => event.key === 'Escape' && openClip(false));
+button('keyboard').addEventListener('click', () => keys.focus());
+
+// --- The rest -----------------------------------------------------------------------------------------------------------
+
+const full = button('full');
+full.hidden = !document.fullscreenEnabled;
+full.addEventListener('click', () => {
+  if (document.fullscreenElement) void document.exitFullscreen();
+  else void document.documentElement.requestFullscreen();
+});
+document.addEventListener('fullscreenchange', () => {
+  full.textContent = document.fullscreenElement ? 'Leave full screen' : 'Full screen';
+});
+
+function tick(): void {
+  const left = endsAt === undefined ? undefined : Math.max(0, endsAt - Date.now());
+  const pad = (number: number) => String(number).padStart(2, '0');
+  const seconds = Math.ceil((left ?? 0) / 1000);
+  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  find('time-left').textContent = left === undefined ? '–' : h > 0 ? `${h}:${pad(m)}:${pad(s)}` : `${m}:${pad(s)}`;
+  find('time').dataset['tone'] = left !== undefined && left < HURRY ? 'bad' : '';
+}
+
+button('again').addEventListener('click', () => location.reload());
+setInterval(tick, 1000);
+const beginning = given['state'] ?? 'live';
+stage.dataset['picture'] = 'false';
+find('full').hidden = !document.fullscreenEnabled;
+if (beginning === 'live') {
+  showCard('wait', 'The picture is on its way.');
+  connection.connect();
+} else {
+  finish({ state: beginning, message: find('card-text').textContent ?? '' });
+  // The container engine may answer again by itself.
+  if (beginning === 'unavailable') setTimeout(() => location.reload(), 5000);
+}

@@ -1,0 +1,98 @@
+//! The pages that the daemon serves, built into it from `console/dist`.
+
+use axum::extract::Path;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, REFERRER_POLICY};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use rust_embed::RustEmbed;
+
+use crate::error::Error;
+
+/// What `scripts/console` built. Empty in a daemon that was built without it.
+#[derive(RustEmbed)]
+#[folder = "console/dist"]
+#[allow_missing = true]
+struct Files;
+
+/// Nothing from elsewhere, nothing inline, and nobody's forms. Who may frame a page is not said here: to open it at all
+/// takes its secret address, and live views are made to be put into other people's pages.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'";
+
+/// What is served where the pages were not built in.
+const MISSING: &str = "<!doctype html><html lang=en><title>Warmpool</title>\
+                       <p>This daemon was built without its pages: run scripts/console and build it again.\n";
+
+const CONTENT_SECURITY_POLICY: HeaderName = http::header::CONTENT_SECURITY_POLICY;
+
+/// `GET /console/<file>`: a script or a style sheet. They are nobody's secret.
+pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
+    let file = Files::get(&name).filter(|_| !name.ends_with(".html"));
+    let Some(file) = file else {
+        return Err(Error::UnknownPath { method: Method::GET.to_string(), path: "/console/…".to_owned() });
+    };
+    let tag: String = file.metadata.sha256_hash().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    let tag = format!("\"{tag}\"");
+    let known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { file.data.into_response() };
+    let kind = match name.rsplit_once('.').map(|(_, end)| end) {
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "application/octet-stream",
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    // Checked each time: a daemon that was replaced serves other files under the same names.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(tag) = HeaderValue::try_from(tag) {
+        headers.insert(ETAG, tag);
+    }
+    Ok(response)
+}
+
+/// A page, with its placeholders (`{{name}}`) filled in and made harmless.
+pub(super) fn page(status: StatusCode, name: &str, values: &[(&str, &str)]) -> Response {
+    let mut text =
+        Files::get(name).map_or_else(|| MISSING.to_owned(), |file| String::from_utf8_lossy(&file.data).into_owned());
+    for (placeholder, value) in values {
+        text = text.replace(&format!("{{{{{placeholder}}}}}"), &escaped(value));
+    }
+    let mut response = (status, text).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // The address holds a secret.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Text as it may stand in an attribute or between tags.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '{' => safe.push_str("&#123;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_becomes_markup_or_another_placeholder() {
+        assert_eq!(escaped("<\"'&>{{token}}"), "&lt;&quot;&#39;&amp;&gt;&#123;&#123;token}}");
+    }
+}

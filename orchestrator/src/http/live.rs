@@ -1,0 +1,272 @@
+//! `/sessions/<id>/stream`: the live view's page, its websocket, and the links by which others may watch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts as _, Path, RawQuery, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::header::{ACCEPT, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::json;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tracing::Instrument as _;
+use url::form_urlencoded;
+
+use super::App;
+use super::auth::Caller;
+use super::base::Base;
+use super::body;
+use super::console;
+use super::reply::json_reply;
+use crate::error::Error;
+use crate::live::Grant;
+use crate::session::{Session, Share};
+
+/// What the address of a live view may say.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wish {
+    token: String,
+    theme: Option<String>,
+    enable_actions: bool,
+}
+
+impl Wish {
+    fn read(query: Option<&str>) -> Result<Self, Error> {
+        let mut wish = Self::default();
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            match &*name {
+                "token" => wish.token = value.into_owned(),
+                "theme" => match &*value {
+                    "dark" | "light" => wish.theme = Some(value.into_owned()),
+                    "" | "system" => wish.theme = None,
+                    _ => return Err(Error::field("theme", "`theme` must be dark or light")),
+                },
+                "enable_actions" => match &*value {
+                    "true" | "1" => wish.enable_actions = true,
+                    "false" | "0" | "" => wish.enable_actions = false,
+                    _ => return Err(Error::field("enable_actions", "`enable_actions` must be true or false")),
+                },
+                // Pages that show a live view add what they like to its address.
+                _ => {}
+            }
+        }
+        Ok(wish)
+    }
+}
+
+/// `GET /sessions/<id>/stream`: the page.
+pub(super) async fn page(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, Error> {
+    let (mut parts, _) = request.into_parts();
+    let wants_page = parts
+        .headers
+        .get(ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_none_or(|accept| accept.contains("text/html") || !accept.contains("json"));
+    let seen = match Wish::read(query.as_deref()) {
+        Ok(wish) => admit(&app, &id, &wish, &mut parts).await.map(|(session, grant)| (session, grant, wish)),
+        Err(error) => Err(error),
+    };
+    let (session, grant, wish) = match seen {
+        Ok(seen) => seen,
+        Err(error) if !wants_page => return Err(error),
+        Err(error) => {
+            let theme = Wish::read(query.as_deref()).ok().and_then(|wish| wish.theme).unwrap_or_default();
+            let state = match &error {
+                Error::SessionEnded { .. } => "ended",
+                Error::UnknownSession { .. } => "unknown",
+                Error::RuntimeDown => "unavailable",
+                _ => "denied",
+            };
+            let (status, message) = (error.status(), message(&error));
+            let values = [("theme", &*theme), ("session", &id), ("token", ""), ("actions", "false"), ("state", state)];
+            return Ok(console::page(status, "live.html", &[&values[..], &[("message", &message)]].concat()));
+        }
+    };
+    // By the key in its header, a page has no token in its address that its websocket could carry.
+    let token = if wish.token.is_empty() { session.view_token().to_owned() } else { wish.token };
+    let values = [
+        ("theme", wish.theme.as_deref().unwrap_or_default()),
+        ("session", session.id.as_str()),
+        ("token", &token),
+        ("actions", if grant.may_act { "true" } else { "false" }),
+        ("state", "live"),
+        ("message", ""),
+    ];
+    Ok(console::page(StatusCode::OK, "live.html", &values))
+}
+
+/// `GET /sessions/<id>/stream/state`: what a page asks for when its websocket does not open.
+pub(super) async fn state(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, Error> {
+    let (mut parts, _) = request.into_parts();
+    let (session, grant) = admit(&app, &id, &Wish::read(query.as_deref())?, &mut parts).await?;
+    let left = u64::try_from(session.time_left().as_millis()).unwrap_or(u64::MAX);
+    let body = json!({"status": session.status(), "time_left": left, "enable_actions": grant.may_act});
+    Ok(json_reply(StatusCode::OK, &body))
+}
+
+/// `GET /sessions/<id>/stream/socket`: the websocket. `live::message` says what goes over it.
+pub(super) async fn socket(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, Error> {
+    let (mut parts, _) = request.into_parts();
+    let (session, grant) = admit(&app, &id, &Wish::read(query.as_deref())?, &mut parts).await?;
+    let accept = accept(&parts.headers)?;
+    let place = app.live.enter(&session, grant)?;
+    let mut request = Request::from_parts(parts, Body::empty());
+    let upgrade = hyper::upgrade::on(&mut request);
+    let work = async move {
+        match upgrade.await {
+            Ok(connection) => place.watch(TokioIo::new(connection)).await,
+            Err(error) => tracing::debug!(%error, "a viewer left before its websocket was open"),
+        }
+    };
+    app.drain.spawn(work.instrument(tracing::info_span!("live", session = %session.id)));
+    let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    Ok(response)
+}
+
+/// What a websocket handshake is to be answered with.
+fn accept(headers: &HeaderMap) -> Result<HeaderValue, Error> {
+    let upgrade = headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    let version = headers.get(SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13");
+    let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| upgrade && version).ok_or(Error::UpgradeRequired)?;
+    HeaderValue::try_from(derive_accept_key(key.as_bytes())).map_err(Error::internal)
+}
+
+/// Finds the session, and what the caller may do with its picture: by the token of the live view, by that of a link,
+/// or by the key that made the session.
+async fn admit(app: &App, id: &str, wish: &Wish, parts: &mut Parts) -> Result<(Arc<Session>, Grant), Error> {
+    let session = app.sessions.live(id)?;
+    if wish.token.is_empty() {
+        let Caller(key) = Caller::from_request_parts(parts, app).await.map_err(|error| match error {
+            Error::MissingKey => Error::InvalidToken,
+            other => other,
+        })?;
+        if key != session.owner {
+            return Err(Error::UnknownSession { id: id.to_owned() });
+        }
+    } else if session.check_view_token(&wish.token).is_err() {
+        let share = app.sessions.shared_by(&session, &wish.token)?;
+        let may_act = wish.enable_actions && share.enable_actions;
+        return Ok((session, Grant { may_act, share: Some(share) }));
+    }
+    Ok((session, Grant { may_act: wish.enable_actions, share: None }))
+}
+
+/// What a page says where it has no picture to show.
+fn message(error: &Error) -> String {
+    match error {
+        Error::SessionEnded { reason, .. } => format!("This session has ended: {reason}."),
+        Error::UnknownSession { .. } => "There is no such session.".to_owned(),
+        Error::InvalidToken => "This link does not open the session: it is wrong, or has ended.".to_owned(),
+        Error::RuntimeDown => "The session cannot be reached at the moment.".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The body of `POST /sessions/<id>/share`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ShareRequest {
+    enable_actions: Option<bool>,
+    ttl: Option<u64>,
+}
+
+/// `POST /sessions/<id>/share`: a link for somebody else.
+pub(super) async fn share(
+    State(app): State<App>,
+    Caller(key): Caller,
+    base: Base,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Error> {
+    let request: ShareRequest = body::json(&headers, body, app.config.server.max_body.bytes()).await?;
+    let session = owned(&app, &id, &key)?;
+    let left = session.time_left();
+    let ttl = match request.ttl {
+        // A link never outlives its session anyway.
+        None => left,
+        Some(0) => return Err(Error::field("ttl", "`ttl` must be at least 1 second")),
+        Some(seconds) => Duration::from_secs(seconds).min(left),
+    };
+    let share = session.share(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;
+    app.sessions.note(&session).await;
+    Ok(json_reply(StatusCode::OK, &shown(&app, &base, &session, &share)))
+}
+
+/// `GET /sessions/<id>/share`: the links there are.
+pub(super) async fn shares(
+    State(app): State<App>,
+    Caller(key): Caller,
+    base: Base,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let session = owned(&app, &id, &key)?;
+    let shares: Vec<_> = session.shares().iter().map(|share| shown(&app, &base, &session, share)).collect();
+    Ok(json_reply(StatusCode::OK, &json!({"shares": shares})))
+}
+
+/// `DELETE /sessions/<id>/share/<share>`: the link opens nothing any more, and who came by it sees nothing any more.
+pub(super) async fn unshare(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path((id, share)): Path<(String, String)>,
+) -> Result<Response, Error> {
+    let session = owned(&app, &id, &key)?;
+    if session.unshare(&share) {
+        app.sessions.note(&session).await;
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+fn owned(app: &App, id: &str, key: &crate::keys::KeyId) -> Result<Arc<Session>, Error> {
+    app.sessions.find(id, key)?;
+    app.sessions.live(id)
+}
+
+fn shown(app: &App, base: &Base, session: &Session, share: &Share) -> serde_json::Value {
+    json!({
+        "share_id": share.share_id,
+        "url": base.share_url(session, share, &app.sessions.share_token(session, share)),
+        "enable_actions": share.enable_actions,
+        "created_at": share.created_at,
+        "expires_at": share.expires_at,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_what_it_wants_or_what_is_wrong() {
+        let wish = Wish::read(Some("token=T&enable_actions=true&theme=dark&utm=x")).unwrap();
+        assert_eq!(wish, Wish { token: "T".into(), theme: Some("dark".into()), enable_actions: true });
+        assert_eq!(Wish::read(None).unwrap(), Wish::default());
+        for (query, field) in [("theme=pink", "theme"), ("enable_actions=yes", "enable_actions")] {
+            assert_eq!(Wish::read(Some(query)).unwrap_err().named_field(), Some(field));
+        }
+    }
+}

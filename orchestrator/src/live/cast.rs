@@ -1,0 +1,140 @@
+//! Pictures of one tab of a browser without a display: taken while somebody looks, and no faster than the fastest
+//! viewer takes them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::browser::Browser;
+use super::cdp::CdpError;
+
+/// The largest picture, in pixels; larger pages come scaled down.
+const MAX_SIDE: u32 = 1920;
+/// Bytes before the picture itself.
+pub(super) const HEADER: usize = 12;
+
+/// One picture, as viewers get it: its number, then width and height of the page in CSS pixels, then how many of these
+/// the picture lies below the page's top, each in big-endian form (4, 2, 2, 4 bytes), and a JPEG.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    pub(super) message: Bytes,
+}
+
+/// The pictures of one tab, for everybody who looks at it. They stop when the last one lets go of it.
+#[derive(Debug)]
+pub(super) struct Cast {
+    pub(super) frames: watch::Receiver<Option<Frame>>,
+    taken: Arc<Notify>,
+}
+
+/// How pictures are to be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looks {
+    /// Pictures a second, at most.
+    pub(super) rate: u32,
+    /// JPEG quality, 1 to 100.
+    pub(super) quality: u32,
+}
+
+impl Cast {
+    /// Starts taking pictures of `tab`.
+    pub(super) fn start(browser: Arc<Browser>, tab: String, looks: Looks) -> Arc<Self> {
+        let (sender, frames) = watch::channel(None);
+        let taken = Arc::new(Notify::new());
+        let cast = Self { frames, taken: Arc::clone(&taken) };
+        tokio::spawn(async move {
+            if let Err(error) = run(&browser, &tab, looks, &sender, &taken).await {
+                tracing::debug!(%error, "the pictures of a tab ended");
+            }
+            browser.detach(&tab).await;
+        });
+        Arc::new(cast)
+    }
+
+    /// A viewer has sent the newest picture on, and could use another.
+    pub(super) fn taken(&self) {
+        self.taken.notify_one();
+    }
+
+    /// Whether it goes on.
+    pub(super) fn runs(&self) -> bool {
+        self.frames.has_changed().is_ok()
+    }
+}
+
+async fn run(
+    browser: &Browser,
+    tab: &str,
+    looks: Looks,
+    frames: &watch::Sender<Option<Frame>>,
+    taken: &Notify,
+) -> Result<(), CdpError> {
+    let attached = browser.attach(tab).await?;
+    let mut events = browser.listen(&attached);
+    let params = json!({"format": "jpeg", "quality": looks.quality, "maxWidth": MAX_SIDE, "maxHeight": MAX_SIDE});
+    browser.cdp.call(Some(&attached), "Page.startScreencast", params).await?;
+    let pause = Duration::from_secs(1) / looks.rate.max(1);
+    let mut number = 0;
+    loop {
+        let event = tokio::select! {
+            () = frames.closed() => break,
+            () = browser.cdp.closed() => return Err(CdpError::Gone),
+            event = events.recv() => event.ok_or(CdpError::Gone)?,
+        };
+        if event.method != "Page.screencastFrame" {
+            continue;
+        }
+        let next = Instant::now() + pause;
+        number += 1;
+        if let Some(frame) = frame(number, &event.params) {
+            frames.send_replace(Some(frame));
+        }
+        let acknowledge = json!({"sessionId": event.params["sessionId"]});
+        // The browser makes the next picture only then.
+        tokio::select! {
+            () = frames.closed() => break,
+            () = async { taken.notified().await; sleep_until(next).await; } => {}
+        }
+        browser.cdp.tell(&attached, "Page.screencastFrameAck", acknowledge).await?;
+    }
+    browser.cdp.tell(&attached, "Page.stopScreencast", json!({})).await
+}
+
+fn frame(number: u32, params: &Value) -> Option<Frame> {
+    let data = params["data"].as_str()?;
+    let metadata = &params["metadata"];
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels, bounded here")]
+    let pixels = |name: &str| metadata[name].as_f64().unwrap_or_default().clamp(0.0, 65_535.0) as u16;
+    let mut message = BytesMut::with_capacity(HEADER + data.len() / 4 * 3 + 3);
+    message.put_u32(number);
+    message.put_u16(pixels("deviceWidth"));
+    message.put_u16(pixels("deviceHeight"));
+    message.put_u32(u32::from(pixels("offsetTop")));
+    let mut picture = message.split_off(HEADER);
+    picture.resize(picture.capacity(), 0);
+    let length = STANDARD.decode_slice(data, &mut picture).ok()?;
+    picture.truncate(length);
+    message.unsplit(picture);
+    Some(Frame { message: message.freeze() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_carries_its_number_and_the_pages_size() {
+        let params =
+            json!({"data": "/9j/2Q==", "metadata": {"deviceWidth": 780.0, "deviceHeight": 493, "offsetTop": 0}});
+        let frame = frame(7, &params).unwrap();
+        assert_eq!(&frame.message[..HEADER], [0, 0, 0, 7, 3, 12, 1, 237, 0, 0, 0, 0]);
+        assert_eq!(&frame.message[HEADER..], [0xFF, 0xD8, 0xFF, 0xD9]);
+        assert!(super::frame(1, &json!({"data": "no base64!", "metadata": {}})).is_none());
+    }
+}

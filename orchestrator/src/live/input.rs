@@ -1,0 +1,272 @@
+//! A viewer's input on a browser without a display, as DevTools commands.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// The longest text of one message, in bytes.
+const MAX_TEXT: usize = 1 << 20;
+/// The most fingers.
+const MAX_TOUCHES: usize = 10;
+
+/// A button of a pointer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Button {
+    #[default]
+    None,
+    Left,
+    Middle,
+    Right,
+    Back,
+    Forward,
+}
+
+/// Down, moved or up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Phase {
+    Down,
+    Move,
+    Up,
+}
+
+/// One finger on the page.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Touch {
+    id: u32,
+    x: f64,
+    y: f64,
+}
+
+/// One input. Places are CSS pixels of the picture, modifiers the bits that DevTools counts (Alt 1, Control 2, Meta 4,
+/// Shift 8).
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(tag = "input", rename_all = "snake_case")]
+pub(super) enum Input {
+    Mouse {
+        phase: Phase,
+        x: f64,
+        y: f64,
+        #[serde(default)]
+        button: Button,
+        #[serde(default)]
+        buttons: u8,
+        #[serde(default)]
+        clicks: u8,
+        #[serde(default)]
+        modifiers: u8,
+    },
+    Wheel {
+        x: f64,
+        y: f64,
+        dx: f64,
+        dy: f64,
+        #[serde(default)]
+        modifiers: u8,
+    },
+    Touch {
+        phase: Phase,
+        touches: Vec<Touch>,
+        #[serde(default)]
+        modifiers: u8,
+    },
+    Key {
+        down: bool,
+        key: String,
+        code: String,
+        #[serde(default)]
+        key_code: u16,
+        #[serde(default)]
+        text: String,
+        #[serde(default)]
+        repeat: bool,
+        #[serde(default)]
+        location: u8,
+        #[serde(default)]
+        modifiers: u8,
+    },
+    /// Text that no single key made: from an input method, a phone's keyboard or a clipboard.
+    Text { text: String },
+    /// Text that an input method is still at.
+    Compose { text: String },
+}
+
+/// A DevTools command.
+pub(super) type Command = (&'static str, Value);
+
+/// What one viewer holds down.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    keys: BTreeMap<String, (String, u16)>,
+    button: Option<(Button, f64, f64)>,
+}
+
+impl Held {
+    /// The command for an input. `None` for one that makes no sense.
+    pub(super) fn command(&mut self, input: Input) -> Option<Command> {
+        Some(match input {
+            Input::Mouse { phase, x, y, button, buttons, clicks, modifiers } => {
+                if !(sane(x) && sane(y)) {
+                    return None;
+                }
+                let kind = match phase {
+                    Phase::Down => "mousePressed",
+                    Phase::Move => "mouseMoved",
+                    Phase::Up => "mouseReleased",
+                };
+                match phase {
+                    Phase::Down => self.button = Some((button, x, y)),
+                    Phase::Move => {}
+                    Phase::Up => self.button = None,
+                }
+                let params = json!({
+                    "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": clicks,
+                    "modifiers": modifiers,
+                });
+                ("Input.dispatchMouseEvent", params)
+            }
+            Input::Wheel { x, y, dx, dy, modifiers } => {
+                if ![x, y, dx, dy].into_iter().all(sane) {
+                    return None;
+                }
+                let params = json!({
+                    "type": "mouseWheel", "x": x, "y": y, "deltaX": dx, "deltaY": dy, "modifiers": modifiers,
+                });
+                ("Input.dispatchMouseEvent", params)
+            }
+            Input::Touch { phase, touches, modifiers } => {
+                if touches.len() > MAX_TOUCHES || !touches.iter().all(|touch| sane(touch.x) && sane(touch.y)) {
+                    return None;
+                }
+                let kind = match phase {
+                    Phase::Down => "touchStart",
+                    Phase::Move => "touchMove",
+                    Phase::Up => "touchEnd",
+                };
+                let touches = if phase == Phase::Up { Vec::new() } else { touches };
+                ("Input.dispatchTouchEvent", json!({"type": kind, "touchPoints": touches, "modifiers": modifiers}))
+            }
+            Input::Key { down, key, code, key_code, text, repeat, location, modifiers } => {
+                if key.len() > 64 || code.len() > 64 || text.len() > 64 {
+                    return None;
+                }
+                if down {
+                    self.keys.insert(code.clone(), (key.clone(), key_code));
+                } else {
+                    self.keys.remove(&code);
+                }
+                let kind = match (down, text.is_empty()) {
+                    (false, _) => "keyUp",
+                    (true, true) => "rawKeyDown",
+                    (true, false) => "keyDown",
+                };
+                let mut params = json!({
+                    "type": kind, "key": key, "code": code, "windowsVirtualKeyCode": key_code,
+                    "nativeVirtualKeyCode": key_code, "autoRepeat": repeat, "location": location,
+                    "modifiers": modifiers, "isKeypad": location == 3,
+                });
+                if down && !text.is_empty() {
+                    params["text"] = text.as_str().into();
+                    params["unmodifiedText"] = text.into();
+                }
+                if down && let Some(command) = editing(&params) {
+                    params["commands"] = json!([command]);
+                }
+                ("Input.dispatchKeyEvent", params)
+            }
+            Input::Text { text } if text.len() <= MAX_TEXT => ("Input.insertText", json!({"text": text})),
+            Input::Compose { text } if text.len() <= MAX_TEXT => {
+                let end = text.encode_utf16().count();
+                let params = json!({"text": text, "selectionStart": end, "selectionEnd": end});
+                ("Input.imeSetComposition", params)
+            }
+            Input::Text { .. } | Input::Compose { .. } => return None,
+        })
+    }
+
+    /// The commands that let go of everything.
+    pub(super) fn release(&mut self) -> Vec<Command> {
+        let mut commands: Vec<Command> = std::mem::take(&mut self.keys)
+            .into_iter()
+            .map(|(code, (key, key_code))| {
+                let params = json!({"type": "keyUp", "key": key, "code": code, "windowsVirtualKeyCode": key_code});
+                ("Input.dispatchKeyEvent", params)
+            })
+            .collect();
+        if let Some((button, x, y)) = self.button.take() {
+            let params = json!({"type": "mouseReleased", "x": x, "y": y, "button": button, "clickCount": 1});
+            commands.push(("Input.dispatchMouseEvent", params));
+        }
+        commands
+    }
+}
+
+/// Keys alone do not edit in a browser without a window: the shortcut's meaning has to be named.
+fn editing(params: &Value) -> Option<&'static str> {
+    const CONTROL: u64 = 2;
+    const META: u64 = 4;
+    const SHIFT: u64 = 8;
+    let modifiers = params["modifiers"].as_u64()?;
+    if modifiers & (CONTROL | META) == 0 {
+        return None;
+    }
+    let shift = modifiers & SHIFT != 0;
+    match (params["code"].as_str()?, shift) {
+        ("KeyA", false) => Some("selectAll"),
+        ("KeyC", false) => Some("copy"),
+        ("KeyX", false) => Some("cut"),
+        ("KeyZ", false) => Some("undo"),
+        ("KeyZ", true) | ("KeyY", false) => Some("redo"),
+        _ => None,
+    }
+}
+
+/// No page is a million pixels long in a picture, and JSON knows no infinity.
+fn sane(number: f64) -> bool {
+    number.is_finite() && number.abs() < 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(input: Value) -> Input {
+        serde_json::from_value(input).unwrap()
+    }
+
+    #[test]
+    fn what_is_held_is_let_go() {
+        let mut held = Held::default();
+        let down = json!({"input": "mouse", "phase": "down", "x": 1.5, "y": 2, "button": "left", "clicks": 1});
+        let (method, params) = held.command(read(down)).unwrap();
+        assert_eq!((method, &params["type"]), ("Input.dispatchMouseEvent", &json!("mousePressed")));
+        let key = json!({"input": "key", "down": true, "key": "a", "code": "KeyA", "key_code": 65, "text": "a"});
+        let (_, params) = held.command(read(key)).unwrap();
+        assert_eq!((&params["type"], &params["text"]), (&json!("keyDown"), &json!("a")));
+        let released: Vec<_> = held.release().into_iter().map(|(_, params)| params["type"].clone()).collect();
+        assert_eq!(released, ["keyUp", "mouseReleased"]);
+        assert!(held.release().is_empty());
+    }
+
+    #[test]
+    fn shortcuts_carry_their_meaning() {
+        let mut held = Held::default();
+        let key = |modifiers| json!({"input": "key", "down": true, "key": "c", "code": "KeyC", "key_code": 67, "modifiers": modifiers});
+        let (_, params) = held.command(read(key(2))).unwrap();
+        assert_eq!(params["commands"], json!(["copy"]));
+        let (_, params) = held.command(read(key(0))).unwrap();
+        assert!(params.get("commands").is_none());
+    }
+
+    #[test]
+    fn nonsense_makes_no_command() {
+        let mut held = Held::default();
+        let far = json!({"input": "mouse", "phase": "move", "x": 1e9, "y": 0});
+        assert_eq!(held.command(read(far)), None);
+        let hands: Vec<_> = (0..11).map(|id| json!({"id": id, "x": 0, "y": 0})).collect();
+        assert_eq!(held.command(read(json!({"input": "touch", "phase": "down", "touches": hands}))), None);
+        assert!(serde_json::from_value::<Input>(json!({"input": "mouse", "phase": "down"})).is_err());
+    }
+}

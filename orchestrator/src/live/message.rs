@@ -1,0 +1,111 @@
+//! What a viewer and the daemon say to each other, in JSON. Pictures, and on a display the viewer's RFB, are binary
+//! messages beside these.
+
+use serde::{Deserialize, Serialize};
+
+use super::input::Input;
+use crate::engine::{Engine, Mode};
+
+/// How the picture comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Picture {
+    /// The X display, over RFB.
+    Display,
+    /// JPEG pictures of one tab.
+    Frames,
+}
+
+/// One tab.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Tab {
+    /// The browser's own id of it.
+    pub(super) id: String,
+    /// Its title.
+    pub(super) title: String,
+    /// Its address.
+    pub(super) url: String,
+}
+
+/// What every viewer of a session is to know.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct State {
+    /// How many watch.
+    pub(super) viewers: usize,
+    /// Which of them has the control.
+    pub(super) holder: Option<u64>,
+    /// Whether the client's commands are held.
+    pub(super) paused: bool,
+    /// The tabs, the one in front first. Empty where the browser cannot be asked.
+    pub(super) tabs: Vec<Tab>,
+}
+
+/// From the daemon to a viewer.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Told<'a> {
+    /// Once, at first.
+    Hello {
+        /// This viewer's number.
+        viewer: u64,
+        /// Whether it may take the control.
+        may_act: bool,
+        /// How the picture comes.
+        picture: Picture,
+        /// Whether tabs can be named, chosen and driven.
+        tabs: bool,
+        browser_type: Engine,
+        mode: Mode,
+    },
+    /// At each change, and now and then.
+    State {
+        #[serde(flatten)]
+        state: &'a State,
+        /// The session's status.
+        status: &'a str,
+        /// What is left of its time, in milliseconds.
+        time_left: u64,
+    },
+    /// What was copied in the browser.
+    Clipboard { text: &'a str },
+    /// Something that was asked for did not work.
+    Refused { message: &'a str },
+    /// The session ended: nothing follows.
+    Ended { status: &'a str, reason: &'a str, message: &'a str },
+    /// This viewer's link ended: nothing follows.
+    Unshared,
+}
+
+/// From a viewer to the daemon.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Said {
+    /// Take the control, or give it back.
+    Control { take: bool },
+    /// Hold the client's commands, or let them go.
+    Pause { on: bool },
+    /// One more picture is on the viewer's screen.
+    Ack,
+    /// Watch this tab; without one, whichever is in front.
+    Tab { id: Option<String> },
+    /// Back, forward or again.
+    Go { to: Step },
+    /// Open an address.
+    Open { url: String },
+    /// What is selected in the page.
+    Copy,
+    /// Keys, pointer, text.
+    Input(Input),
+}
+
+/// Where to go in a tab's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Step {
+    /// One page back.
+    Back,
+    /// One page forward.
+    Forward,
+    /// The same page again.
+    Reload,
+}

@@ -1,0 +1,245 @@
+//! The files of recordings: a folder for each session, in it the parts of its recording.
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Recording;
+use crate::engine::SessionId;
+
+/// One part of a recording. A session has more than one if the daemon was started anew under it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// The file's name.
+    pub name: String,
+    /// Bytes, so far.
+    pub size: u64,
+    /// When it began, in Unix milliseconds.
+    pub started_at: u64,
+    /// How long it is, in milliseconds, once it is complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<u64>,
+    /// Why it ended before its session: `max_size` or `disk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+    /// Whether nothing will be added to it.
+    pub complete: bool,
+}
+
+/// What is noted beside a part once it is complete.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    duration: u64,
+    stopped: Option<String>,
+}
+
+/// Every recording there is. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Shelf {
+    root: PathBuf,
+    active: Arc<Mutex<HashSet<SessionId>>>,
+}
+
+/// While this lives, a session's folder is being written to.
+pub(super) struct Writing {
+    shelf: Shelf,
+    id: SessionId,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.shelf.active().remove(&self.id);
+    }
+}
+
+impl Shelf {
+    pub(crate) fn new(data_dir: &Path) -> Self {
+        Self { root: data_dir.join("recordings"), active: Arc::default() }
+    }
+
+    /// The parts of a session's recording, the oldest first. Blocks.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn parts(&self, id: &SessionId) -> io::Result<Vec<Part>> {
+        let folder = self.folder(id);
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let writing = self.active().contains(id);
+        let mut parts = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let Some(name) = entry.file_name().to_str().map(str::to_owned).filter(|name| is_part(name)) else {
+                continue;
+            };
+            let note = fs::read(folder.join(format!("{name}.json"))).ok();
+            let note: Option<Note> = note.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            parts.push(Part {
+                size: entry.metadata()?.len(),
+                started_at: name.split('.').next().and_then(|start| start.parse().ok()).unwrap_or_default(),
+                complete: note.is_some() || !writing,
+                duration: note.as_ref().map(|note| note.duration),
+                stopped: note.and_then(|note| note.stopped),
+                name,
+            });
+        }
+        parts.sort_by_key(|part| part.started_at);
+        Ok(parts)
+    }
+
+    /// The file of a part, if there may be one of that name.
+    #[must_use]
+    pub fn file(&self, id: &SessionId, name: &str) -> Option<PathBuf> {
+        is_part(name).then(|| self.folder(id).join(name)).filter(|path| path.is_file())
+    }
+
+    /// Removes a session's recording. Blocks.
+    ///
+    /// # Errors
+    /// When files cannot be removed.
+    pub fn remove(&self, id: &SessionId) -> io::Result<()> {
+        match fs::remove_dir_all(self.folder(id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Marks a session as being recorded; `None` when it is already.
+    pub(super) fn writing(&self, id: &SessionId) -> Option<Writing> {
+        let new = self.active().insert(id.clone());
+        new.then(|| Writing { shelf: self.clone(), id: id.clone() })
+    }
+
+    pub(super) fn size_of(&self, id: &SessionId) -> u64 {
+        self.parts(id).unwrap_or_default().iter().map(|part| part.size).sum()
+    }
+
+    pub(super) fn new_part(&self, id: &SessionId, extension: &str) -> io::Result<PathBuf> {
+        let folder = self.folder(id);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(folder.join(format!("{}.{extension}", now.as_millis())))
+    }
+
+    pub(super) fn complete(&self, part: &Path, duration: Duration, stopped: Option<&str>) -> io::Result<()> {
+        let duration = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let note = Note { duration, stopped: stopped.map(str::to_owned) };
+        let mut name = part.as_os_str().to_owned();
+        name.push(".json");
+        fs::write(name, serde_json::to_vec(&note)?)
+    }
+
+    /// Removes recordings that are older than they may be, and the oldest ones beyond what all may take.
+    pub(crate) async fn forget_old(&self, limits: &Recording) -> io::Result<()> {
+        let (shelf, keep_for, keep) = (self.clone(), limits.keep_for, limits.keep.bytes());
+        let work = move || shelf.forget(keep_for, keep);
+        tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    }
+
+    fn forget(&self, keep_for: Duration, keep: u64) -> io::Result<()> {
+        let entries = match fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut folders = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let Some(id) = entry.file_name().to_str().map(SessionId::from) else { continue };
+            if self.active().contains(&id) {
+                continue;
+            }
+            let changed = entry.metadata()?.modified()?;
+            folders.push((changed, self.size_of(&id), id));
+        }
+        folders.sort_by_key(|(changed, ..)| std::cmp::Reverse(*changed));
+        let mut total = 0u64;
+        for (changed, size, id) in folders {
+            total = total.saturating_add(size);
+            if total > keep || changed.elapsed().unwrap_or_default() > keep_for {
+                self.remove(&id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(&self, id: &SessionId) -> PathBuf {
+        // An id from a path of a request is looked up before it comes here, and still never leads out of the folder.
+        let name: String =
+            id.as_str().chars().filter(|letter| letter.is_ascii_alphanumeric() || "_-".contains(*letter)).collect();
+        self.root.join(name)
+    }
+
+    fn active(&self) -> std::sync::MutexGuard<'_, HashSet<SessionId>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_part(name: &str) -> bool {
+    let Some((start, end)) = name.split_once('.') else { return false };
+    !start.is_empty() && start.bytes().all(|byte| byte.is_ascii_digit()) && matches!(end, "webm" | "mkv")
+}
+
+/// What is left for plain users where `path` lies, in bytes.
+pub(super) fn free_space(path: &Path) -> io::Result<u64> {
+    let disk = nix::sys::statvfs::statvfs(path)?;
+    Ok(disk.blocks_available() as u64 * disk.fragment_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(shelf: &Shelf, id: &str, bytes: usize) -> SessionId {
+        let id = SessionId::from(id);
+        let part = shelf.new_part(&id, "webm").unwrap();
+        fs::write(&part, vec![0; bytes]).unwrap();
+        shelf.complete(&part, Duration::from_secs(3), None).unwrap();
+        id
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_none_that_is_being_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path());
+        let ids = ["ses_a", "ses_b", "ses_c"].map(|id| recorded(&shelf, id, 1000));
+        for (id, age) in ids.iter().zip([30, 20, 10]) {
+            let folder = fs::File::open(shelf.folder(id)).unwrap();
+            folder.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        }
+        let [a, b, c] = &ids;
+        let writing = shelf.writing(a).unwrap();
+        assert!(shelf.writing(a).is_none());
+        shelf.forget(Duration::from_secs(60), 1500).unwrap();
+        assert_eq!([a, b, c].map(|id| shelf.parts(id).unwrap().len()), [1, 0, 1]);
+        drop(writing);
+        shelf.forget(Duration::from_secs(60), 1500).unwrap();
+        assert_eq!([a, c].map(|id| shelf.parts(id).unwrap().len()), [0, 1]);
+        let part = &shelf.parts(c).unwrap()[0];
+        assert!(part.complete && part.duration == Some(3000) && part.size == 1000 && part.started_at > 0);
+        shelf.forget(Duration::ZERO, u64::MAX).unwrap();
+        assert_eq!(shelf.parts(c).unwrap(), []);
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path());
+        let id = recorded(&shelf, "ses_a", 1);
+        let name = shelf.parts(&id).unwrap()[0].name.clone();
+        assert!(shelf.file(&id, &name).is_some());
+        for wrong in ["../ses_a/1.webm", "1.webm/..", ".webm", "1.txt", &format!("{name}.json")] {
+            assert!(shelf.file(&id, wrong).is_none(), "{wrong}");
+        }
+        assert!(shelf.file(&SessionId::from("../../etc"), &name).is_none());
+    }
+}

@@ -1,0 +1,234 @@
+//! Everybody who watches one session: who they are, which of them has the control, and what they are to know.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::browser::Browser;
+use super::cast::{Cast, Looks};
+use super::cdp::CdpError;
+use super::message::State;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::session::{Attachment, Session, Shut};
+
+/// Between two looks at the tabs that nothing asked for: which of them is in front changes without an event.
+const LOOK: Duration = Duration::from_secs(1);
+/// The shortest time between two looks.
+const REST: Duration = Duration::from_millis(100);
+/// Before the browser is asked again after it could not be.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// The viewers of one session. It is made by the first and goes with the last.
+pub(super) struct Room {
+    pub(super) session: Arc<Session>,
+    state: Arc<watch::Sender<State>>,
+    browser: Arc<watch::Sender<Option<Arc<Browser>>>>,
+    casts: Mutex<HashMap<String, Weak<Cast>>>,
+    control: Mutex<Control>,
+    last: AtomicU64,
+    looks: Looks,
+    _end: DropGuard,
+}
+
+/// What goes with the control.
+#[derive(Default)]
+struct Control {
+    /// A person at work counts like a client: the session does not end under his hands for want of one.
+    attachment: Option<Attachment>,
+    pause: Option<Shut>,
+}
+
+impl Room {
+    pub(super) fn new(session: Arc<Session>, looks: Looks) -> Self {
+        let state = Arc::new(watch::Sender::new(State::default()));
+        let browser = Arc::new(watch::Sender::new(None));
+        let end = CancellationToken::new();
+        if session.options.engine == Engine::Chromium {
+            let follow = follow(Arc::clone(&session), Arc::clone(&state), Arc::clone(&browser));
+            let ended = end.clone();
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = follow => {}
+                    () = ended.cancelled() => {}
+                }
+            });
+        }
+        Self {
+            session,
+            state,
+            browser,
+            casts: Mutex::default(),
+            control: Mutex::default(),
+            last: AtomicU64::new(0),
+            looks,
+            _end: end.drop_guard(),
+        }
+    }
+
+    /// What viewers are to know, from now on.
+    pub(super) fn watch(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    /// The browser, where it can be asked.
+    pub(super) fn browser(&self) -> Option<Arc<Browser>> {
+        self.browser.borrow().clone()
+    }
+
+    /// The tab in front.
+    pub(super) fn front(&self) -> Option<String> {
+        self.state.borrow().tabs.first().map(|tab| tab.id.clone())
+    }
+
+    /// Whether there is such a tab.
+    pub(super) fn has(&self, tab: &str) -> bool {
+        self.state.borrow().tabs.iter().any(|known| known.id == tab)
+    }
+
+    /// The pictures of a tab, shared by all who look at it.
+    pub(super) fn cast(&self, tab: &str) -> Option<Arc<Cast>> {
+        let browser = self.browser()?;
+        let mut casts = self.casts.lock().unwrap_or_else(PoisonError::into_inner);
+        casts.retain(|_, cast| cast.strong_count() > 0);
+        if let Some(cast) = casts.get(tab).and_then(Weak::upgrade).filter(|cast| cast.runs()) {
+            return Some(cast);
+        }
+        let cast = Cast::start(browser, tab.to_owned(), self.looks);
+        casts.insert(tab.to_owned(), Arc::downgrade(&cast));
+        Some(cast)
+    }
+
+    /// Whether this viewer has the control now.
+    pub(super) fn is_held_by(&self, viewer: u64) -> bool {
+        self.state.borrow().holder == Some(viewer)
+    }
+
+    /// Gives the control to a viewer, whoever had it before.
+    pub(super) fn take(&self, viewer: u64) {
+        let mut control = self.control();
+        // The client's commands are held for one person, not for the next.
+        control.pause = None;
+        if control.attachment.is_none() {
+            control.attachment = self.session.attach(usize::MAX).ok();
+        }
+        self.change(|state| (state.holder, state.paused) = (Some(viewer), false));
+    }
+
+    /// Takes the control from a viewer, if he has it.
+    pub(super) fn give_back(&self, viewer: u64) {
+        let mut control = self.control();
+        if self.is_held_by(viewer) {
+            *control = Control::default();
+            self.change(|state| (state.holder, state.paused) = (None, false));
+        }
+    }
+
+    /// Holds the client's commands, or lets them go, for the one who has the control.
+    pub(super) fn pause(&self, viewer: u64, on: bool) {
+        let mut control = self.control();
+        if self.is_held_by(viewer) {
+            control.pause = if on { control.pause.take().or_else(|| self.session.gate.shut()) } else { None };
+            let paused = control.pause.is_some();
+            self.change(|state| state.paused = paused);
+        }
+    }
+
+    /// A viewer did something: the session is in use.
+    pub(super) fn touch(&self) {
+        if let Some(attachment) = &self.control().attachment {
+            attachment.touch();
+        }
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        self.state.send_modify(change);
+    }
+}
+
+/// A viewer's place in a room; given up when dropped, and the control with it.
+pub(super) struct Seat {
+    pub(super) room: Arc<Room>,
+    pub(super) viewer: u64,
+}
+
+impl Seat {
+    /// Takes a place.
+    ///
+    /// # Errors
+    /// `SocketLimit` when `limit` watch already.
+    pub(super) fn take(room: Arc<Room>, limit: usize) -> Result<Self, Error> {
+        let entered = room.state.send_if_modified(|state| {
+            let room_left = state.viewers < limit;
+            state.viewers += usize::from(room_left);
+            room_left
+        });
+        if !entered {
+            return Err(Error::SocketLimit { limit });
+        }
+        let viewer = room.last.fetch_add(1, Ordering::Relaxed) + 1;
+        metrics::gauge!("warmpool_live_viewers").increment(1);
+        Ok(Self { room, viewer })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.room.give_back(self.viewer);
+        self.room.change(|state| state.viewers = state.viewers.saturating_sub(1));
+        metrics::gauge!("warmpool_live_viewers").decrement(1);
+    }
+}
+
+/// Keeps an eye on the browser for as long as somebody watches. A browser that a driver started in the place of the
+/// first one is found by connecting again.
+async fn follow(session: Arc<Session>, state: Arc<watch::Sender<State>>, to: Arc<watch::Sender<Option<Arc<Browser>>>>) {
+    loop {
+        match Browser::connect(Arc::clone(&session)).await {
+            Ok(browser) => {
+                let browser = Arc::new(browser);
+                let error = look(&browser, &state, &to).await;
+                tracing::debug!(session = %session.id, %error, "the live view lost the browser");
+            }
+            Err(error) => tracing::debug!(session = %session.id, %error, "the live view cannot ask the browser"),
+        }
+        to.send_replace(None);
+        sleep(RETRY).await;
+    }
+}
+
+async fn look(
+    browser: &Arc<Browser>,
+    state: &watch::Sender<State>,
+    to: &watch::Sender<Option<Arc<Browser>>>,
+) -> CdpError {
+    loop {
+        let tabs = match browser.tabs().await {
+            Ok(tabs) => tabs,
+            Err(error) => return error,
+        };
+        if to.borrow().is_none() {
+            to.send_replace(Some(Arc::clone(browser)));
+        }
+        state.send_if_modified(|state| {
+            let changed = state.tabs != tabs;
+            state.tabs = tabs;
+            changed
+        });
+        sleep(REST).await;
+        tokio::select! {
+            () = browser.cdp.closed() => return CdpError::Gone,
+            () = browser.cdp.targets_changed() => {}
+            () = sleep(LOOK) => {}
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The two ways from a live view into a worker: DevTools, and the display.
+
+use bytes::Bytes;
+use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use crate::session::Session;
+use crate::worker::{AgentError, Upgrade};
+
+/// The longest message a browser may send here: a picture of a large page, in bytes.
+const MAX_MESSAGE: usize = 64 << 20;
+/// What is read from the browser at once.
+const READ_BUFFER: usize = 32 << 10;
+
+/// A DevTools connection of the daemon's own.
+pub(super) async fn devtools(session: &Session) -> Result<WebSocketStream<TcpStream>, AgentError> {
+    let key = HeaderValue::try_from(generate_key()).map_err(|error| AgentError::Nonsense(error.into()))?;
+    let mut headers = HeaderMap::new();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    headers.insert(SEC_WEBSOCKET_KEY, key);
+    let (stream, early) = open(session, "/devtools", headers).await?;
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE))
+        .read_buffer_size(READ_BUFFER);
+    Ok(WebSocketStream::from_partially_read(stream, early.to_vec(), Role::Client, Some(config)).await)
+}
+
+/// A connection to the display that speaks RFB, with the bytes that came at once.
+pub(super) async fn display(session: &Session) -> Result<(TcpStream, Bytes), AgentError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("rfb"));
+    open(session, "/screen", headers).await
+}
+
+async fn open(session: &Session, path: &str, headers: HeaderMap) -> Result<(TcpStream, Bytes), AgentError> {
+    match session.worker.agent.upgrade(path, headers).await? {
+        Upgrade::Switched { stream, early, .. } => Ok((stream, early)),
+        Upgrade::Declined(status) => Err(AgentError::Refused { status, message: refusal(status).to_owned() }),
+    }
+}
+
+fn refusal(status: StatusCode) -> &'static str {
+    if status == StatusCode::NOT_FOUND { "there is no such thing in this worker" } else { "the upgrade was declined" }
+}

@@ -1,0 +1,419 @@
+//! One viewer's websocket: what he is shown, and what becomes of what he does.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+
+use super::cast::{Cast, Frame};
+use super::input::Held;
+use super::message::{Picture, Said, Told};
+use super::rfb::Filter;
+use super::room::{Room, Seat};
+use super::{Grant, upstream};
+use crate::engine::{Engine, Mode};
+use crate::session::Ending;
+
+/// Pictures on their way to a viewer who has not said yet that he has them.
+const IN_FLIGHT: u32 = 2;
+/// What is read from a display at once.
+const DISPLAY_BUFFER: usize = 64 << 10;
+/// Before a picture is looked for again where there was none.
+const RETRY: Duration = Duration::from_millis(300);
+/// Between two signs of life to a viewer.
+const BEAT: Duration = Duration::from_secs(10);
+/// A viewer who gives none for so long is gone.
+const SILENCE: Duration = Duration::from_secs(35);
+/// Things to say beside the picture.
+const NOTES: usize = 8;
+/// How long a key may be on its way through a display. Text overtakes it else: it goes to the page by another way.
+const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
+/// How long saying goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(1);
+/// The Close code for a link that has ended: the policy forbids what was allowed before.
+const UNSHARED: u16 = 1008;
+
+/// One who watches.
+pub(super) struct Viewer {
+    seat: Seat,
+    grant: Grant,
+    picture: Picture,
+    write_timeout: Duration,
+    chosen: watch::Sender<Option<String>>,
+    acknowledged: AtomicU32,
+    acknowledgement: Notify,
+}
+
+/// Why somebody stopped watching.
+enum Goodbye {
+    /// He left, or does not take what is sent.
+    Left,
+    /// His link is no more.
+    Unshared,
+    /// The session is no more.
+    Ended(Ending),
+}
+
+type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
+
+impl Viewer {
+    pub(super) fn new(seat: Seat, grant: Grant, write_timeout: Duration) -> Self {
+        let options = &seat.room.session.options;
+        let frames = options.engine == Engine::Chromium && options.mode == Mode::Headless;
+        Self {
+            seat,
+            grant,
+            picture: if frames { Picture::Frames } else { Picture::Display },
+            write_timeout,
+            chosen: watch::Sender::new(None),
+            acknowledged: AtomicU32::new(0),
+            acknowledgement: Notify::new(),
+        }
+    }
+
+    /// Shows the session until the viewer leaves or may not watch any more.
+    pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(self, socket: WebSocketStream<S>) {
+        let (mut sink, mut stream) = socket.split();
+        let session = &self.room().session;
+        let (notes, to_tell) = mpsc::channel(NOTES);
+        let display = match self.picture {
+            Picture::Frames => None,
+            Picture::Display => match upstream::display(session).await {
+                Ok((connection, early)) => Some((connection.into_split(), early)),
+                Err(error) => {
+                    tracing::warn!(session = %session.id, %error, "a display cannot be shown");
+                    let _ = notes.try_send(refusal("The picture of this browser cannot be shown."));
+                    None
+                }
+            },
+        };
+        let (from_display, to_display) = match display {
+            Some(((read, write), early)) => (Some((read, early)), Some(write)),
+            None => (None, None),
+        };
+        let unshared = async {
+            match &self.grant.share {
+                Some(share) => session.unshared(share).await,
+                None => std::future::pending().await,
+            }
+        };
+        let goodbye = tokio::select! {
+            biased;
+            ending = session.ended() => Goodbye::Ended(ending),
+            () = unshared => Goodbye::Unshared,
+            () = self.hear(&mut stream, to_display, notes) => Goodbye::Left,
+            () = self.tell(&mut sink, from_display, to_tell) => Goodbye::Left,
+        };
+        let (last, code, reason) = match &goodbye {
+            Goodbye::Left => return,
+            Goodbye::Unshared => (json(&Told::Unshared), UNSHARED, "the link has ended".to_owned()),
+            Goodbye::Ended(ending) => {
+                let (status, message) = (ending.status().as_str(), ending.message());
+                let told = json(&Told::Ended { status, reason: ending.code(), message: &message });
+                (told, ending.close_code(), message)
+            }
+        };
+        let close = CloseFrame { code: code.into(), reason: reason.into() };
+        let part = async {
+            sink.send(Message::text(last)).await?;
+            sink.send(Message::Close(Some(close))).await?;
+            // He should see this before the connection is reset under what he still sends.
+            while let Some(Ok(_)) = stream.next().await {}
+            Ok::<_, tokio_tungstenite::tungstenite::Error>(())
+        };
+        let _ = timeout(GOODBYE, part).await;
+    }
+
+    fn room(&self) -> &Room {
+        &self.seat.room
+    }
+
+    fn acts(&self) -> bool {
+        self.grant.may_act && self.room().is_held_by(self.seat.viewer)
+    }
+
+    /// The tab this viewer looks at.
+    fn tab(&self) -> Option<String> {
+        let chosen = self.chosen.borrow().clone();
+        chosen.filter(|tab| self.room().has(tab)).or_else(|| self.room().front())
+    }
+
+    /// Sends pictures and news until the viewer does not take them.
+    async fn tell<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        sink: &mut Sink<S>,
+        mut display: Option<(OwnedReadHalf, Bytes)>,
+        mut notes: mpsc::Receiver<String>,
+    ) {
+        let options = &self.room().session.options;
+        let hello = Told::Hello {
+            viewer: self.seat.viewer,
+            may_act: self.grant.may_act,
+            picture: self.picture,
+            tabs: options.engine == Engine::Chromium,
+            browser_type: options.engine,
+            mode: options.mode,
+        };
+        let bytes = metrics::counter!("warmpool_live_bytes_total");
+        let mut state = self.room().watch();
+        state.mark_changed();
+        let mut chosen = self.chosen.subscribe();
+        let mut beat = interval(BEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut watched: Option<Watched> = None;
+        let mut look_again = Instant::now();
+        let mut sent: u32 = 0;
+        let mut next = text(&hello);
+        loop {
+            bytes.increment(next.len() as u64);
+            if !matches!(timeout(self.write_timeout, sink.send(next)).await, Ok(Ok(()))) {
+                return;
+            }
+            next = loop {
+                if self.picture == Picture::Frames && look_again <= Instant::now() {
+                    self.watch(&mut watched);
+                    look_again = Instant::now() + if watched.is_some() { Duration::ZERO } else { RETRY };
+                }
+                let room_left = sent.saturating_sub(self.acknowledged.load(Ordering::Acquire)) < IN_FLIGHT;
+                tokio::select! {
+                    biased;
+                    _ = state.changed() => break self.state(&state.borrow_and_update().clone()),
+                    Some(note) = notes.recv() => break Message::text(note),
+                    _ = chosen.changed() => {}
+                    () = self.acknowledgement.notified() => {}
+                    frame = picture(&mut watched), if room_left => match frame {
+                        Some(frame) => {
+                            sent = sent.saturating_add(1);
+                            break Message::Binary(frame);
+                        }
+                        None => (watched, look_again) = (None, Instant::now() + RETRY),
+                    },
+                    () = sleep_until(look_again), if watched.is_none() && self.picture == Picture::Frames => {}
+                    piece = read(&mut display) => match piece {
+                        Some(piece) => break Message::Binary(piece),
+                        None => return,
+                    },
+                    _ = beat.tick() => {
+                        state.mark_changed();
+                        break Message::Ping(Bytes::new());
+                    }
+                }
+            };
+        }
+    }
+
+    /// Turns to the tab that is to be watched, if that is another one now.
+    fn watch(&self, watched: &mut Option<Watched>) {
+        let tab = self.tab();
+        let stays = watched.as_ref().is_some_and(|it| Some(&it.tab) == tab.as_ref() && it.cast.runs());
+        if stays {
+            return;
+        }
+        *watched = tab.and_then(|tab| {
+            let cast = self.room().cast(&tab)?;
+            let mut frames = cast.frames.clone();
+            frames.mark_changed();
+            Some(Watched { tab, cast, frames })
+        });
+    }
+
+    fn state(&self, state: &super::message::State) -> Message {
+        let session = &self.room().session;
+        text(&Told::State { state, status: session.status().as_str(), time_left: millis(session.time_left()) })
+    }
+
+    /// Does what the viewer says until he leaves.
+    async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: &mut SplitStream<WebSocketStream<S>>,
+        mut display: Option<OwnedWriteHalf>,
+        notes: mpsc::Sender<String>,
+    ) {
+        let mut filter = Filter::new();
+        let mut held = Held::default();
+        let mut state = self.room().watch();
+        let mut to = BytesMut::new();
+        let mut acted = false;
+        let mut last_key = Instant::now();
+        loop {
+            let message = tokio::select! {
+                biased;
+                _ = state.changed() => {
+                    if std::mem::replace(&mut acted, self.acts()) && !acted {
+                        filter.release(&mut to);
+                        self.release(&mut held).await;
+                        if !pass(&mut display, &mut to).await {
+                            return;
+                        }
+                    }
+                    continue;
+                }
+                message = timeout(SILENCE, stream.next()) => message,
+            };
+            match message {
+                Ok(Some(Ok(Message::Text(said)))) => match serde_json::from_str::<Said>(&said) {
+                    Ok(said) => {
+                        if self.picture == Picture::Display && matches!(said, Said::Input(_)) {
+                            sleep_until(last_key + KEY_ON_ITS_WAY).await;
+                        }
+                        self.heed(said, &mut held, &notes).await;
+                    }
+                    Err(error) => {
+                        let _ = notes.try_send(refusal(&format!("not understood: {error}")));
+                    }
+                },
+                Ok(Some(Ok(Message::Binary(bytes)))) if self.picture == Picture::Display => {
+                    match filter.feed(&bytes, self.acts(), &mut to) {
+                        Ok(true) => {
+                            last_key = Instant::now();
+                            self.room().touch();
+                        }
+                        Ok(false) => {}
+                        Err(error) => {
+                            tracing::debug!(%error, "a viewer does not speak RFB");
+                            return;
+                        }
+                    }
+                    if !pass(&mut display, &mut to).await {
+                        return;
+                    }
+                }
+                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+                _ => return,
+            }
+        }
+    }
+
+    async fn heed(&self, said: Said, held: &mut Held, notes: &mpsc::Sender<String>) {
+        let (room, viewer) = (self.room(), self.seat.viewer);
+        match said {
+            Said::Ack => {
+                // One who says too often that he has them harms himself: what he does not read stays in his socket.
+                self.acknowledged.fetch_add(1, Ordering::AcqRel);
+                self.acknowledgement.notify_one();
+                return;
+            }
+            Said::Tab { id } => {
+                self.chosen.send_replace(id);
+                return;
+            }
+            Said::Control { take: true } if self.grant.may_act => return room.take(viewer),
+            Said::Control { take: false } => {
+                self.release(held).await;
+                return room.give_back(viewer);
+            }
+            Said::Pause { on } if self.acts() => return room.pause(viewer, on),
+            _ if !self.acts() => {
+                if !matches!(said, Said::Input(_)) {
+                    let _ = notes.try_send(refusal("Take the control first."));
+                }
+                return;
+            }
+            _ => {}
+        }
+        room.touch();
+        let (Some(browser), Some(tab)) = (room.browser(), self.tab()) else { return };
+        let done = match said {
+            Said::Input(input) => match held.command(input) {
+                // The keys that follow on a display must not overtake it either.
+                Some(command) if self.picture == Picture::Display => browser.finish_input(&tab, command).await,
+                Some(command) => browser.input(&tab, command).await,
+                None => Ok(()),
+            },
+            Said::Go { to } => browser.go(&tab, to).await,
+            Said::Open { url } => match crate::session::page_address(&url) {
+                Ok(url) => browser.open(&tab, &url).await,
+                Err(wrong) => {
+                    let _ = notes.try_send(refusal(&format!("The address {wrong}.")));
+                    Ok(())
+                }
+            },
+            Said::Copy => match browser.selection(&tab).await {
+                Ok(copied) => {
+                    let _ = notes.try_send(json(&Told::Clipboard { text: &copied }));
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
+            Said::Control { .. } | Said::Pause { .. } | Said::Ack | Said::Tab { .. } => Ok(()),
+        };
+        if let Err(error) = done {
+            tracing::debug!(session = %room.session.id, %error, "an input did not arrive");
+            let _ = notes.try_send(refusal("The browser did not take that."));
+        }
+    }
+
+    /// Lets go of what this viewer holds down in the page.
+    async fn release(&self, held: &mut Held) {
+        let (Some(browser), Some(tab)) = (self.room().browser(), self.tab()) else { return };
+        for command in held.release() {
+            let _ = browser.input(&tab, command).await;
+        }
+    }
+}
+
+/// A tab under a viewer's eyes.
+struct Watched {
+    tab: String,
+    cast: std::sync::Arc<Cast>,
+    frames: watch::Receiver<Option<Frame>>,
+}
+
+/// The newest picture that this viewer has not seen. `None` when there will be no more of them.
+async fn picture(watched: &mut Option<Watched>) -> Option<Bytes> {
+    let Some(watched) = watched else { return std::future::pending().await };
+    loop {
+        watched.frames.changed().await.ok()?;
+        let frame = watched.frames.borrow_and_update().clone();
+        if let Some(frame) = frame {
+            watched.cast.taken();
+            return Some(frame.message);
+        }
+    }
+}
+
+/// The next bytes of the display; empty never, `None` at its end.
+async fn read(display: &mut Option<(OwnedReadHalf, Bytes)>) -> Option<Bytes> {
+    let Some((display, early)) = display else { return std::future::pending().await };
+    if !early.is_empty() {
+        return Some(std::mem::take(early));
+    }
+    let mut piece = BytesMut::with_capacity(DISPLAY_BUFFER);
+    match display.read_buf(&mut piece).await {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(piece.freeze()),
+    }
+}
+
+async fn pass(display: &mut Option<OwnedWriteHalf>, bytes: &mut BytesMut) -> bool {
+    let Some(display) = display else {
+        bytes.clear();
+        return true;
+    };
+    bytes.is_empty() || display.write_all_buf(bytes).await.is_ok()
+}
+
+fn refusal(message: &str) -> String {
+    json(&Told::Refused { message })
+}
+
+fn text(told: &Told<'_>) -> Message {
+    Message::text(json(told))
+}
+
+fn json(told: &Told<'_>) -> String {
+    serde_json::to_string(told).unwrap_or_default()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

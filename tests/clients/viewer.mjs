@@ -1,0 +1,334 @@
+// A person who watches: the live view's page in a browser of this machine, driven by Playwright. FLOW says what he does,
+// STREAM_URL what he looks at, SHOTS a folder for screenshots, if anybody wants to see them.
+
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+import { until } from './session.mjs';
+
+const env = process.env;
+const flows = { look, takeover, control, pause, tabs, states, share, reconnect, play };
+/** The page under test (harness/site/pages.rs) is red or blue, turns when it is clicked, and counts in its title. */
+const RED = 'red';
+const BLUE = 'blue';
+
+function fail(error) {
+  process.stderr.write(`${error.stack ?? error}\n`, () => process.exit(1));
+}
+
+/** Opens a live view; what its page complains of, and whom else it asks, is a failure. */
+async function open(url, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
+  const page = await context.newPage();
+  const own = new URL(url).origin;
+  page.problems = [];
+  page.on('pageerror', (error) => page.problems.push(error.message));
+  page.on('console', (message) => {
+    const refused = /Failed to load resource/.test(message.text());
+    if (message.type() === 'error' && !refused) page.problems.push(message.text());
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(own) && !request.url().startsWith('data:')) page.problems.push(`asked ${request.url()}`);
+  });
+  await page.goto(url);
+  return page;
+}
+
+const acting = (url) => `${url}&enable_actions=true`;
+const shown = (page) => page.waitForSelector('#stage[data-picture=true]', { timeout: 30_000 });
+const text = (page, id) => page.locator(`#${id}`).textContent();
+const says = (page, id, wanted) => until(`#${id} to say ${wanted}`, async () => (await text(page, id))?.includes(wanted));
+
+async function shot(page, name) {
+  if (env.SHOTS) await page.screenshot({ path: join(env.SHOTS, `${name}.png`) });
+}
+
+/** Which of the two colours is in the middle of the picture. */
+function colour(page) {
+  return page.evaluate(() => {
+    const canvas = document.querySelector('#screen canvas');
+    const at = [Math.floor(canvas.width / 2), Math.floor(canvas.height * 0.7), 1, 1];
+    const [red, , blue] = canvas.getContext('2d').getImageData(...at).data;
+    return red > 150 && blue < 100 ? 'red' : blue > 150 && red < 100 ? 'blue' : 'neither';
+  });
+}
+
+const turns = (page, wanted) => until(`the picture to be ${wanted}`, async () => (await colour(page)) === wanted);
+
+/** Clicks into the lower half of the picture, which is the page whatever the browser has above it. */
+async function click(page) {
+  const box = await page.locator('#screen canvas').boundingBox();
+  await page.mouse.click(box.x + box.width / 2, box.y + box.height * 0.8);
+}
+
+/** What one who only looks sends on the bare socket, in every form there is. It must change nothing. */
+async function force(page, url) {
+  const heard = await page.evaluate(async (address) => {
+    const socket = new WebSocket(address);
+    socket.binaryType = 'arraybuffer';
+    const answers = [];
+    socket.onmessage = ({ data }) => answers.push(typeof data === 'string' ? JSON.parse(data).type : 'bytes');
+    await new Promise((opened, failed) => Object.assign(socket, { onopen: opened, onerror: failed }));
+    const say = (message) => socket.send(JSON.stringify(message));
+    say({ type: 'control', take: true });
+    const place = { x: 300, y: 300, button: 'left', buttons: 1, clicks: 1 };
+    for (const phase of ['down', 'up']) say({ type: 'input', input: 'mouse', phase, ...place });
+    say({ type: 'open', url: 'about:blank' });
+    const bytes = (...parts) => socket.send(new Uint8Array(parts.flat()));
+    const hello = [...'RFB 003.008\n'].map((letter) => letter.charCodeAt(0));
+    bytes(hello, 1, 0);
+    // A click at 300, 500, then the key F5.
+    bytes([5, 1, 1, 44, 1, 244], [5, 0, 1, 44, 1, 244], [4, 1, 0, 0, 0, 0, 255, 194], [4, 0, 0, 0, 0, 0, 255, 194]);
+    // The answer to what is not understood comes after everything before it was heeded.
+    say({ type: 'nonsense' });
+    const deadline = performance.now() + 10_000;
+    while (!answers.includes('refused') && socket.readyState === 1 && performance.now() < deadline) {
+      await new Promise((wake) => setTimeout(wake, 20));
+    }
+    socket.close();
+    return answers;
+  }, url);
+  assert.ok(heard.includes('hello'), heard.join());
+}
+
+/** Watches without the right to act: sees the page turn, and turns nothing himself. */
+async function look() {
+  const page = await open(env.STREAM_URL);
+  await shown(page);
+  await says(page, 'status-text', 'Live');
+  await until('a colour', async () => (await colour(page)) !== 'neither');
+  const before = await colour(page);
+  assert.equal(await page.locator('#control').isVisible(), false, 'there is no control to take');
+  await click(page);
+  await page.keyboard.press('F5');
+  const socket = env.STREAM_URL.replace('http', 'ws').replace('/stream?', '/stream/socket?');
+  await force(page, socket);
+  // Somebody who may turns it once: had a click of ours arrived, that would have turned it back.
+  const other = await open(acting(env.STREAM_URL));
+  await shown(other);
+  await click(other);
+  const after = before === RED ? BLUE : RED;
+  await turns(page, after);
+  await turns(other, after);
+  await shot(page, `look-${env.NAME}`);
+  assert.deepEqual([...page.problems, ...other.problems], []);
+  return { who: await text(page, 'who') };
+}
+
+async function takeover() {
+  const page = await open(acting(env.STREAM_URL));
+  await shown(page);
+  await turns(page, RED);
+  await click(page);
+  await turns(page, BLUE);
+  await says(page, 'who', 'You have control');
+  // Letters of this keyboard's layout, and of none.
+  await page.keyboard.type('Zürich 5 € 日本');
+  await page.keyboard.press('Enter');
+  await shot(page, `takeover-${env.NAME}`);
+  if (env.TABS === 'true') {
+    await page.fill('#address', `${env.SITE_URL}/tab/2`);
+    await page.press('#address', 'Enter');
+    await says(page, 'one-title', 'Tab 2');
+    assert.equal(await page.inputValue('#address'), `${env.SITE_URL}/tab/2`);
+    await page.click('#back');
+    await until('the page before', async () => !(await text(page, 'one-title')).includes('Tab 2'));
+    await page.click('#forward');
+    await says(page, 'one-title', 'Tab 2');
+    await page.fill('#address', 'file:///etc/passwd');
+    await page.press('#address', 'Enter');
+    await says(page, 'toast', 'must be http');
+  }
+  await page.click('#control');
+  await says(page, 'who', 'Click into the picture');
+  assert.deepEqual(page.problems, []);
+}
+
+async function control() {
+  const one = await open(acting(env.STREAM_URL));
+  const two = await open(acting(env.STREAM_URL));
+  await Promise.all([shown(one), shown(two)]);
+  await turns(one, RED);
+  await one.click('#control');
+  await says(two, 'who', 'Viewer 1 has control');
+  await click(two);
+  await says(two, 'toast', 'Viewer 1 has control');
+  // The click of the one counts, that of the other did not.
+  await click(one);
+  await turns(two, BLUE);
+  await two.click('#control');
+  await says(one, 'who', 'Viewer 2 has control');
+  await two.close();
+  await says(one, 'who', 'Only you are watching');
+  await says(one, 'who', 'Click into the picture');
+  // It can be used without a mouse: the button is reached by Tab, and F8 leaves the picture again.
+  await one.locator('#control').focus();
+  await one.keyboard.press('Enter');
+  await says(one, 'who', 'You have control');
+  await until('the keys to go to the picture', () => one.evaluate(() => document.activeElement?.id === 'keys'));
+  await one.keyboard.press('F8');
+  assert.equal(await one.evaluate(() => document.activeElement?.id), 'control');
+  assert.deepEqual([...one.problems, ...two.problems], []);
+}
+
+/** The client's command waits while a person drives. */
+async function pause() {
+  const client = await chromium.connectOverCDP(env.WEBSOCKET_URL);
+  const [driven] = client.contexts()[0].pages();
+  const page = await open(acting(env.STREAM_URL));
+  await shown(page);
+  await turns(page, RED);
+  await page.click('#control');
+  await page.click('#pause');
+  await page.waitForSelector('#pause[aria-pressed=true]');
+  const answer = driven.evaluate(() => document.title);
+  await click(page);
+  await turns(page, BLUE);
+  await page.click('#pause');
+  assert.equal(await answer, 'Turned 1', 'the command was held until the person was done');
+  // Who leaves lets go.
+  await page.click('#pause');
+  await page.waitForSelector('#pause[aria-pressed=true]');
+  const held = driven.evaluate(() => document.title);
+  await page.close();
+  assert.equal(await held, 'Turned 1');
+  await client.close();
+}
+
+async function tabs() {
+  const client = await chromium.connectOverCDP(env.WEBSOCKET_URL);
+  const context = client.contexts()[0];
+  const page = await open(env.STREAM_URL);
+  await shown(page);
+  await turns(page, RED);
+  const second = await context.newPage();
+  await second.goto(`${env.SITE_URL}/tab/1`);
+  await second.bringToFront();
+  // The tab in front is followed by itself.
+  await until('the new tab', async () => (await colour(page)) === 'neither');
+  await says(page, 'title', 'Tab 1');
+  const options = await page.locator('#title option').allTextContents();
+  const turned = options.findIndex((title) => title.startsWith('Turned'));
+  await page.selectOption('#title', { index: turned });
+  await turns(page, RED);
+  await shot(page, 'tabs');
+  await context.pages()[0].close();
+  // Its tab is gone: back to the one in front.
+  await until('the other tab', async () => (await colour(page)) === 'neither');
+  assert.deepEqual(page.problems, []);
+  await client.close();
+}
+
+/** Colours, a phone, and what is shown where there is nothing to watch. */
+async function states() {
+  const light = await open(`${env.STREAM_URL}&theme=light`);
+  const dark = await open(`${env.STREAM_URL}&theme=dark`);
+  const system = await open(env.STREAM_URL, { colorScheme: 'dark' });
+  const ground = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.notEqual(await ground(light), await ground(dark));
+  assert.equal(await ground(system), await ground(dark), 'without a theme the system decides');
+  const phone = await open(acting(`${env.STREAM_URL}&theme=dark`), { viewport: { width: 390, height: 760 }, hasTouch: true, isMobile: true });
+  await Promise.all([light, dark, phone].map(shown));
+  const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(wide <= 390, `nothing sticks out on a phone: ${wide}`);
+  const box = await phone.locator('#screen canvas').boundingBox();
+  const before = await colour(phone);
+  await phone.touchscreen.tap(box.x + box.width / 2, box.y + box.height * 0.8);
+  await turns(phone, before === RED ? BLUE : RED);
+  for (const [name, page] of Object.entries({ light, dark, phone })) await shot(page, `states-${name}`);
+
+  const unknown = await open(env.STREAM_URL.replace(/ses_[^/]+/, 'ses_AAAAAAAAAAAAAAAAAAAAAA'));
+  await says(unknown, 'card-title', 'No such session');
+  const denied = await open(env.STREAM_URL.replace(/token=.*/, 'token=wrong'));
+  await says(denied, 'card-title', 'No access');
+  await shot(denied, 'states-denied');
+
+  const reply = await fetch(env.SESSION_URL, { method: 'DELETE', headers: { 'service-secret-key': env.WARMPOOL_SECRET_KEY } });
+  assert.equal(reply.status, 200);
+  for (const page of [light, phone]) {
+    await says(page, 'card-title', 'The session has ended');
+    await says(page, 'card-text', 'nded by request');
+  }
+  await dark.reload();
+  await says(dark, 'card-text', 'ended by request');
+  for (const [name, page] of Object.entries({ light, dark, phone })) await shot(page, `ended-${name}`);
+  assert.deepEqual([...light.problems, ...dark.problems, ...phone.problems, ...unknown.problems], []);
+}
+
+async function share() {
+  const page = await open(env.SHARE_URL);
+  await shown(page);
+  assert.equal(await page.locator('#control').isVisible(), false);
+  // The link's own word counts, and not what its holder adds to it.
+  const more = await open(acting(env.SHARE_URL));
+  await shown(more);
+  assert.equal(await more.locator('#control').isVisible(), false);
+  const reply = await fetch(env.UNSHARE_URL, { method: 'DELETE', headers: { 'service-secret-key': env.WARMPOOL_SECRET_KEY } });
+  assert.equal(reply.status, 204);
+  await says(page, 'card-text', 'This link has ended');
+  await page.reload();
+  await says(page, 'card-title', 'No access');
+}
+
+/** The connection breaks; the page comes back by itself, and so does the picture. */
+async function reconnect() {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.addInitScript(() => {
+    const Native = window.WebSocket;
+    window.sockets = [];
+    window.WebSocket = class extends Native {
+      constructor(...given) {
+        super(...given);
+        window.sockets.push(this);
+      }
+    };
+  });
+  await page.goto(env.STREAM_URL);
+  await shown(page);
+  await page.evaluate(() => window.sockets[0].close());
+  await until('another socket', () => page.evaluate(() => window.sockets.length > 1));
+  await says(page, 'status-text', 'Live');
+  await turns(page, RED);
+  const socket = await page.evaluate(() => window.sockets.length);
+  await page.reload();
+  await shown(page);
+  await turns(page, RED);
+  return { socket };
+}
+
+/** Plays a recording as any page would. */
+async function play() {
+  const page = await browser.newPage();
+  const reply = await fetch(env.VIDEO_URL, { headers: { 'service-secret-key': env.WARMPOOL_SECRET_KEY } });
+  const body = Buffer.from(await reply.arrayBuffer());
+  await page.route('http://player.test/**', (route) =>
+    route.fulfill(route.request().url().endsWith('.webm') ? { body, contentType: 'video/webm' } : { body: '', contentType: 'text/html' }),
+  );
+  await page.goto('http://player.test/');
+  return page.evaluate(async () => {
+    const video = document.createElement('video');
+    const loaded = new Promise((resolve, reject) => {
+      video.onloadeddata = resolve;
+      video.onerror = () => reject(new Error(video.error.message));
+    });
+    video.src = '/a.webm';
+    await loaded;
+    const seeked = new Promise((resolve) => (video.onseeked = resolve));
+    video.currentTime = video.duration / 2;
+    await seeked;
+    return { seconds: video.duration, width: video.videoWidth, height: video.videoHeight };
+  });
+}
+
+const watchdog = setTimeout(() => fail(new Error('the flow took longer than 90 s')), 90_000);
+const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+const browser = await chromium.launch({ executablePath: env.CHROMIUM ?? '/usr/bin/chromium', args }).catch(fail);
+try {
+  const results = (await flows[env.FLOW]()) ?? {};
+  clearTimeout(watchdog);
+  await browser.close();
+  process.stdout.write(`${JSON.stringify(results)}\n`, () => process.exit(0));
+} catch (error) {
+  fail(error);
+}

@@ -1,0 +1,402 @@
+//! The live view: what viewers see, what they may do, and what one of them can do to the others.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures_util::{SinkExt, StreamExt};
+use http::header::{ACCEPT, ORIGIN};
+use http::{HeaderMap, Method};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+use warmpool_tests::programs::{self, Program};
+use warmpool_tests::wire::{self, Socket};
+use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group};
+
+pub(crate) fn group() -> Group {
+    let settings =
+        Settings::new().set("POOL_CHROMIUM_HEADED", "1").set("LIVE_MAX_VIEWERS", "24").set("LIVE_WRITE_TIMEOUT", "3s");
+    group!("live", Some(settings),
+        quick: [a_headless_session_is_seen, a_stranger_sees_nothing],
+        full: [
+            a_headed_session_is_seen,
+            a_person_takes_a_headless_session_over,
+            a_person_takes_a_headed_session_over,
+            one_at_a_time_has_the_control,
+            a_pause_holds_the_client,
+            a_viewer_may_choose_a_tab,
+            pages_say_how_it_stands,
+            a_link_can_be_taken_back,
+            a_page_comes_back_by_itself,
+            a_stalled_viewer_harms_nobody,
+            many_viewers_cost_little,
+            nobody_watching_leaves_nothing_behind,
+            a_recording_outlives_its_session,
+            other_engines_are_seen,
+        ],
+    )
+}
+
+async fn turning(stage: &Stage, daemon: &Daemon, headless: bool) -> Result<Session> {
+    let url = format!("{}/turn", stage.site_for(daemon).await?);
+    daemon.session(json!({"url": url, "headless": headless})).await
+}
+
+/// The viewer's program (tests/clients/viewer.mjs) on this session.
+async fn viewer(stage: &Stage, session: &Session, flow: &str) -> Result<Program> {
+    let daemon = stage.daemon()?;
+    let program = Program::node(&programs::clients(), "viewer.mjs").await?.of(daemon);
+    let program = match std::env::var("SHOTS") {
+        Ok(folder) => program.env("SHOTS", folder),
+        Err(_) => program,
+    };
+    Ok(program
+        .env("FLOW", flow)
+        .env("STREAM_URL", session.url("livestream_url")?)
+        .env("WEBSOCKET_URL", session.websocket_url()?)
+        .env("SESSION_URL", format!("{}/sessions/{}", daemon.url(), session.id))
+        .env("SITE_URL", stage.site_for(daemon).await?))
+}
+
+/// A viewer's bare websocket.
+async fn socket(session: &Session, query: &str) -> Result<Socket> {
+    wire::websocket(&address(session, query)?, &HeaderMap::new(), None).await
+}
+
+fn address(session: &Session, query: &str) -> Result<String> {
+    let url = session.url("livestream_url")?.replacen("http", "ws", 1);
+    Ok(format!("{}{query}", url.replacen("/stream?", "/stream/socket?", 1)))
+}
+
+async fn say(socket: &mut Socket, message: Value) -> Result<()> {
+    Ok(socket.send(Message::text(message.to_string())).await?)
+}
+
+/// The next message of this type; pictures are taken and said to be on the screen.
+async fn told(socket: &mut Socket, kind: &str) -> Result<Value> {
+    let wait = async {
+        loop {
+            match socket.next().await.context("the socket ended")?? {
+                Message::Text(text) => {
+                    let message: Value = serde_json::from_str(&text)?;
+                    if message["type"] == kind {
+                        return Ok(message);
+                    }
+                }
+                // The other side may have closed already: what it said before that is still to be read.
+                Message::Binary(_) => drop(say(socket, json!({"type": "ack"})).await),
+                Message::Close(frame) => bail!("closed: {frame:?}"),
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait).await.with_context(|| format!("no {kind}"))?
+}
+
+/// The next picture, said to be on the screen.
+async fn picture(socket: &mut Socket) -> Result<usize> {
+    let wait = async {
+        loop {
+            if let Message::Binary(bytes) = socket.next().await.context("the socket ended")?? {
+                say(socket, json!({"type": "ack"})).await?;
+                return Ok(bytes.len());
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait).await.context("no picture")?
+}
+
+async fn is_seen(stage: &Stage, headless: bool) -> Result<()> {
+    let session = turning(stage, stage.daemon()?, headless).await?;
+    let name = if headless { "headless" } else { "headed" };
+    let seen = viewer(stage, &session, "look").await?.env("NAME", name).results().await?;
+    ensure!(seen["who"].as_str().is_some_and(|who| who.contains("2 are watching")), "{seen}");
+    // One click arrived: the one of the viewer who may.
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    ensure!(cdp.evaluate(&page, "document.title").await? == "Turned 1");
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_headless_session_is_seen(stage: Stage) -> Result<()> {
+    is_seen(&stage, true).await
+}
+
+async fn a_headed_session_is_seen(stage: Stage) -> Result<()> {
+    is_seen(&stage, false).await
+}
+
+/// Without displays for their headless sessions too, there would be nothing to see of these engines.
+async fn other_engines_are_seen(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let url = format!("{}/turn", stage.site_for(daemon).await?);
+    for (engine, headless) in [("firefox", false), ("firefox", true), ("webkit", false), ("webkit", true)] {
+        let body = json!({"url": url, "headless": headless, "browser_type": engine});
+        let session = daemon.session(body).await.context(engine)?;
+        let name = format!("{engine}-{headless}");
+        let seen = viewer(&stage, &session, "look").await?.env("NAME", name).results().await.context(engine)?;
+        ensure!(seen["who"].as_str().is_some_and(|who| who.contains("2 are watching")), "{seen}");
+        session.delete().await?.ok()?;
+    }
+    Ok(())
+}
+
+async fn is_taken_over(stage: &Stage, headless: bool) -> Result<()> {
+    let session = turning(stage, stage.daemon()?, headless).await?;
+    let name = if headless { "headless" } else { "headed" };
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    let note = "document.querySelector('#typed').addEventListener('keydown', (event) => { \
+                if (event.key === 'Enter') localStorage.typed = event.target.value; })";
+    eventually!("the page is loaded", 20, cdp.evaluate(&page, "!!document.querySelector('#typed')").await? == true)?;
+    cdp.evaluate(&page, note).await?;
+    let flow = viewer(stage, &session, "takeover").await?.env("NAME", name).env("TABS", "true");
+    flow.results().await?;
+    let typed = eventually!("the text is there", 10, {
+        let typed = cdp.evaluate(&page, "localStorage.typed ?? null").await?;
+        typed.as_str().map(str::to_owned)
+    })?;
+    ensure!(typed == "Zürich 5 € 日本", "{typed}");
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_person_takes_a_headless_session_over(stage: Stage) -> Result<()> {
+    is_taken_over(&stage, true).await
+}
+
+async fn a_person_takes_a_headed_session_over(stage: Stage) -> Result<()> {
+    is_taken_over(&stage, false).await
+}
+
+async fn flow(stage: &Stage, name: &str, headless: bool) -> Result<Session> {
+    let session = turning(stage, stage.daemon()?, headless).await?;
+    viewer(stage, &session, name).await?.results().await?;
+    Ok(session)
+}
+
+async fn one_at_a_time_has_the_control(stage: Stage) -> Result<()> {
+    flow(&stage, "control", false).await?.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_pause_holds_the_client(stage: Stage) -> Result<()> {
+    flow(&stage, "pause", true).await.map(drop)
+}
+
+async fn a_viewer_may_choose_a_tab(stage: Stage) -> Result<()> {
+    flow(&stage, "tabs", true).await.map(drop)
+}
+
+async fn pages_say_how_it_stands(stage: Stage) -> Result<()> {
+    flow(&stage, "states", true).await.map(drop)
+}
+
+async fn a_page_comes_back_by_itself(stage: Stage) -> Result<()> {
+    for headless in [true, false] {
+        flow(&stage, "reconnect", headless).await?.delete().await?.ok()?;
+    }
+    Ok(())
+}
+
+async fn a_link_can_be_taken_back(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = turning(&stage, daemon, true).await?;
+    let path = format!("/sessions/{}/share", session.id);
+    ensure!(daemon.api().post(&path, &json!({"ttl": 0})).await?.fault(400)?.field == "ttl");
+    ensure!(daemon.api().post(&path, &json!({"for": "me"})).await?.fault(400)?.field == "for");
+    daemon.api().without_key().post(&path, &json!({})).await?.fault(401)?;
+    let share = daemon.api().post(&path, &json!({"ttl": 120})).await?.ok()?;
+    let listed = daemon.api().get(&path).await?.ok()?;
+    ensure!(listed["shares"][0] == share && share["enable_actions"] == false, "{listed}");
+    let (id, url) = (share["share_id"].as_str().context("share_id")?, share["url"].as_str().context("url")?);
+    let unshare = format!("{}{path}/{id}", daemon.url());
+    viewer(&stage, &session, "share").await?.env("SHARE_URL", url).env("UNSHARE_URL", unshare).results().await?;
+    ensure!(daemon.api().get(&path).await?.ok()?["shares"] == json!([]));
+    // One that runs out by itself.
+    let short = daemon.api().post(&path, &json!({"ttl": 1, "enable_actions": true})).await?.ok()?;
+    let url =
+        short["url"].as_str().context("url")?.replacen("http", "ws", 1).replacen("/stream?", "/stream/socket?", 1);
+    let mut socket = wire::websocket(&url, &HeaderMap::new(), None).await?;
+    ensure!(told(&mut socket, "hello").await?["may_act"] == true);
+    told(&mut socket, "unshared").await?;
+    ensure!(wire::refusal(&url, &HeaderMap::new()).await? == 401);
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_stranger_sees_nothing(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = turning(&stage, daemon, true).await?;
+    let url = address(&session, "")?;
+    let foreign = HeaderMap::from_iter([(ORIGIN, "https://evil.example".parse()?)]);
+    ensure!(wire::refusal(&url, &foreign).await? == 403, "another site's page");
+    let (path, _) = url.split_once("token=").context("token")?;
+    let client = session.websocket_url()?.split_once("token=").context("token")?.1.to_owned();
+    for token in ["", "x", "shr_AAAAAAAAAAAA.AAAA", &client] {
+        ensure!(wire::refusal(&format!("{path}token={token}"), &HeaderMap::new()).await? == 401, "{token}");
+    }
+    let json = HeaderMap::from_iter([(ACCEPT, "application/json".parse()?)]);
+    let get = async |path: String| daemon.api().without_key().send(Method::GET, &path, json.clone(), "".into()).await;
+    let stream = format!("/sessions/{}/stream", session.id);
+    get(stream.clone()).await?.fault(401)?;
+    let token = session.url("livestream_url")?.split_once('?').context("query")?.1.to_owned();
+    ensure!(get(format!("{stream}?{token}&theme=pink")).await?.fault(400)?.field == "theme");
+    ensure!(get(format!("{stream}?{token}&enable_actions=maybe")).await?.fault(400)?.field == "enable_actions");
+    // The view's token opens the view and nothing else.
+    let devtools = session.websocket_url()?.split_once("token=").context("token")?.0.to_owned();
+    ensure!(wire::refusal(&format!("{devtools}{token}"), &HeaderMap::new()).await? == 401);
+    // With the key in its header the page needs no token in its address.
+    let page = daemon.api().get(&stream).await?;
+    ensure!(page.status == 200 && page.header("content-security-policy").is_some(), "{page}");
+    ensure!(page.header("cache-control") == Some("no-store") && page.header("referrer-policy") == Some("no-referrer"));
+    let other = daemon.api().with_key(crate::keys::create(daemon, "live").await?);
+    ensure!(other.get(&stream).await?.status == 404);
+    session.delete().await?.ok()?;
+    ensure!(get(format!("{stream}?{token}")).await?.fault(404)?.code == "session_ended");
+    Ok(())
+}
+
+async fn a_stalled_viewer_harms_nobody(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let url = format!("{}/animation", stage.site_for(daemon).await?);
+    for headless in [true, false] {
+        let session = daemon.session(json!({"url": url, "headless": headless})).await?;
+        let mut stalled = socket(&session, "").await?;
+        told(&mut stalled, "hello").await?;
+        let mut flood = 0;
+        let mut lively = socket(&session, "&enable_actions=true").await?;
+        told(&mut lively, "hello").await?;
+        if headless {
+            // It says that it takes every picture, and reads none.
+            for _ in 0..50_000 {
+                say(&mut stalled, json!({"type": "ack"})).await?;
+            }
+            let before = daemon.resident()?;
+            for _ in 0..60 {
+                flood += picture(&mut lively).await?;
+            }
+            ensure!(daemon.resident()? < before + (16 << 20), "pictures wait nowhere: {before}");
+        } else {
+            stalled.send(Message::binary(&b"RFB 003.008\n\x01\x01"[..])).await?;
+            // Asks for the whole picture again and again, and reads none.
+            let before = daemon.resident()?;
+            let ask = [3u8, 0, 0, 0, 0, 0, 5, 0, 3, 0x20].repeat(500);
+            let _ = tokio::time::timeout(Duration::from_secs(2), stalled.send(Message::binary(ask))).await;
+            lively.send(Message::binary(&b"RFB 003.008\n\x01\x01"[..])).await?;
+            for _ in 0..60 {
+                lively.send(Message::binary(&[3u8, 0, 0, 0, 0, 0, 5, 0, 3, 0x20][..])).await?;
+                flood += picture(&mut lively).await?;
+            }
+            ensure!(daemon.resident()? < before + (16 << 20), "pictures wait nowhere: {before}");
+        }
+        ensure!(flood > 0);
+        let mut cdp = session.cdp().await?;
+        let page = cdp.first_page().await?;
+        let drawn = cdp.evaluate(&page, "window.frames_drawn").await?.as_u64().context("frames")?;
+        eventually!("the page goes on", 10, cdp.evaluate(&page, "window.frames_drawn").await?.as_u64() > Some(drawn))?;
+        session.delete().await?.ok()?;
+    }
+    Ok(())
+}
+
+async fn many_viewers_cost_little(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let url = format!("{}/animation", stage.site_for(daemon).await?);
+    let session = daemon.session(json!({"url": url})).await?;
+    let mut first = socket(&session, "").await?;
+    for _ in 0..10 {
+        picture(&mut first).await?;
+    }
+    let before = daemon.resident()?;
+    let mut viewers = vec![first];
+    for _ in 0..19 {
+        viewers.push(socket(&session, "").await?);
+    }
+    for _ in 0..10 {
+        for viewer in &mut viewers {
+            picture(viewer).await?;
+        }
+    }
+    let after = daemon.resident()?;
+    ensure!(after < before + (8 << 20), "20 viewers: {before} -> {after}");
+    let state = told(&mut viewers[0], "state").await?;
+    ensure!(state["viewers"].as_u64().is_some_and(|count| count <= 20), "{state}");
+    for _ in 0..4 {
+        viewers.push(socket(&session, "").await?);
+    }
+    ensure!(wire::refusal(&address(&session, "")?, &HeaderMap::new()).await? == 429);
+    session.delete().await?.ok()?;
+    for viewer in &mut viewers {
+        ensure!(told(viewer, "ended").await?["reason"] == "deleted");
+    }
+    Ok(())
+}
+
+/// When the last one has left, the client's browser is as if nobody had ever looked.
+async fn nobody_watching_leaves_nothing_behind(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = turning(&stage, daemon, true).await?;
+    let mut cdp = session.cdp().await?;
+    let attached = async |cdp: &mut warmpool_tests::Cdp| -> Result<bool> {
+        let targets = cdp.call("Target.getTargets", json!({})).await?;
+        let pages = targets["targetInfos"].as_array().context("targetInfos")?;
+        Ok(pages.iter().any(|target| target["type"] == "page" && target["attached"] == true))
+    };
+    eventually!("the first page is loaded, and let go of", 10, !attached(&mut cdp).await?)?;
+    let mut viewer = socket(&session, "").await?;
+    picture(&mut viewer).await?;
+    ensure!(attached(&mut cdp).await?, "who looks, is");
+    ensure!(daemon.metrics().await?.sum("warmpool_live_viewers", &[]) == Some(1.0));
+    viewer.close(None).await?;
+    eventually!("the view has let go", 10, !attached(&mut cdp).await?)?;
+    eventually!("nobody watches", 10, daemon.metrics().await?.sum("warmpool_live_viewers", &[]) == Some(0.0))?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_recording_outlives_its_session(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let url = format!("{}/animation", stage.site_for(daemon).await?);
+    for (headless, kind) in [(false, "video/webm"), (true, "video/x-matroska")] {
+        let session = daemon.session(json!({"url": url, "headless": headless, "recording": true})).await?;
+        let path = format!("/sessions/{}/recording", session.id);
+        eventually!("some of it is on disk", 20, {
+            let listed = daemon.api().get(&path).await?.ok()?;
+            listed["parts"][0]["size"].as_u64() > Some(20_000)
+        })?;
+        ensure!(daemon.api().delete(&path).await?.status == 409, "it is still being made");
+        session.delete().await?.ok()?;
+        let part = eventually!("it is complete", 10, {
+            let listed = daemon.api().get(&path).await?.ok()?;
+            (listed["parts"][0]["complete"] == true && listed["parts"][0]["duration"].as_u64() > Some(0))
+                .then(|| listed["parts"][0].clone())
+        })?;
+        let file = format!("{path}/{}", part["name"].as_str().context("name")?);
+        let whole = daemon.api().get(&file).await?;
+        ensure!(whole.status == 200 && whole.header("content-type") == Some(kind), "{:?}", whole.headers);
+        ensure!(whole.body.len() as u64 == part["size"] && whole.body.starts_with(&[0x1A, 0x45, 0xDF, 0xA3]));
+        let range = HeaderMap::from_iter([(http::header::RANGE, "bytes=4-7".parse()?)]);
+        let piece = daemon.api().send(Method::GET, &file, range, "".into()).await?;
+        ensure!(piece.status == 206 && piece.body == whole.body[4..8]);
+        let other = daemon.api().with_key(crate::keys::create(daemon, "recording").await?);
+        other.get(&path).await?.fault(404)?;
+        other.get(&file).await?.fault(404)?;
+        daemon.api().get(&format!("{path}/..%2Finstance.json")).await?.fault(404)?;
+        if !headless {
+            // A browser can play it: its length, its size, and a place in the middle of it.
+            let program = Program::node(&programs::clients(), "viewer.mjs").await?.of(daemon);
+            let played =
+                program.env("FLOW", "play").env("VIDEO_URL", format!("{}{file}", daemon.url())).results().await?;
+            ensure!(played["width"] == 1280 && played["height"] == 800, "{played}");
+            ensure!(played["seconds"].as_f64() > Some(0.1), "{played}");
+        }
+        ensure!(daemon.api().delete(&path).await?.status == 204);
+        ensure!(daemon.api().get(&path).await?.ok()?["parts"] == json!([]));
+    }
+    let session = daemon.session(json!({"url": url})).await?;
+    session.delete().await?.ok()?;
+    let listed = daemon.api().get(&format!("/sessions/{}/recording", session.id)).await?.ok()?;
+    ensure!(listed == json!({"recording": false, "parts": []}), "off unless asked for: {listed}");
+    Ok(())
+}
