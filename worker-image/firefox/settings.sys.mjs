@@ -12,6 +12,8 @@ const LANGUAGES = "intl.accept_languages";
 
 /** How often a window is measured again while it takes its size. */
 const LOOK = 10;
+/** Pixels that a window may have around its page on one axis. */
+const FRAME = 300;
 /** How long it may take, in milliseconds. */
 const PATIENCE = 3000;
 
@@ -49,7 +51,10 @@ function setLocale(locale) {
   Services.ppmm.loadProcessScript(script, true);
 }
 
-/** Gives later windows and tabs, popups among them, the size too. */
+/**
+ * Gives later windows and tabs, popups among them, the size too. A popup has the size that its opener named until it has
+ * been set up, and a script that runs at once may still see that one.
+ */
 export function watchWindows() {
   for (const topic of ["browser-window-before-show", "browser-delayed-startup-finished"]) {
     Services.obs.addObserver(window => void fit(window), topic);
@@ -79,7 +84,8 @@ async function fit(window) {
       sized.set(window, [window.outerWidth, window.outerHeight]);
       return true;
     }
-    window.resizeBy(dx, dy);
+    // While the layout lags behind the window, what lies around a page seems to be larger than it ever is.
+    if (window.outerWidth - clientWidth <= FRAME && window.outerHeight - clientHeight <= FRAME) window.resizeBy(dx, dy);
     await new Promise(resolve => window.setTimeout(resolve, LOOK));
   }
   return window.closed;
