@@ -179,7 +179,8 @@ async fn report(stage: &Stage, name: &str) -> Result<Value> {
     eventually!(format!("the page {name} reports"), 30, stage.site().report(name))
 }
 
-/// What a page reported agrees with [`wanted`]; in a popup but for its size, which it may have asked too early.
+/// What a page reported agrees with [`wanted`]; in a popup but for its size: a script that runs at once may still see the
+/// one that the opener named.
 fn check(report: &Value, is_popup: bool) -> Result<()> {
     for place in ["top", "frame", "worker"] {
         let seen = &report[place];

@@ -51,16 +51,22 @@ function setLocale(locale) {
   Services.ppmm.loadProcessScript(script, true);
 }
 
-/**
- * Gives later windows and tabs, popups among them, the size too. A popup has the size that its opener named until it has
- * been set up, and a script that runs at once may still see that one.
- */
+/** Gives later windows and tabs, popups among them, the size too. */
 export function watchWindows() {
-  for (const topic of ["browser-window-before-show", "browser-delayed-startup-finished"]) {
-    Services.obs.addObserver(window => void fit(window), topic);
-  }
+  Services.obs.addObserver(window => void settle(window), "browser-window-before-show");
   Services.obs.addObserver(coverScreen, "browsing-context-attached");
 }
+
+/** Keeps a new window at its size until it is set up: what its opener wants of it comes in between. */
+async function settle(window) {
+  while (viewport && !window.closed) {
+    if (window.document.readyState === "complete") await fit(window);
+    if (window.gBrowserInit?.delayedStartupFinished) return;
+    await pause(window);
+  }
+}
+
+const pause = window => new Promise(resolve => window.setTimeout(resolve, LOOK));
 
 /** Makes the screen that a page sees as large as the page. */
 function coverScreen(context) {
@@ -86,7 +92,7 @@ async function fit(window) {
     }
     // While the layout lags behind the window, what lies around a page seems to be larger than it ever is.
     if (window.outerWidth - clientWidth <= FRAME && window.outerHeight - clientHeight <= FRAME) window.resizeBy(dx, dy);
-    await new Promise(resolve => window.setTimeout(resolve, LOOK));
+    await pause(window);
   }
   return window.closed;
 }
