@@ -9,6 +9,7 @@ mod capabilities;
 mod clients;
 mod create;
 mod examples;
+mod extracts;
 mod faults;
 mod files;
 mod fleet;
@@ -23,6 +24,8 @@ mod readme;
 mod recordings;
 mod relay;
 mod settings;
+mod steps;
+mod task_faults;
 mod tasks_kept;
 
 use std::process::ExitCode;
@@ -45,6 +48,9 @@ fn main() -> ExitCode {
         clients::group(),
         examples::group(),
         recordings::group(),
+        steps::group(),
+        extracts::group(),
+        task_faults::group(),
         history::group(),
         tasks_kept::group(),
         fleet::group(),
