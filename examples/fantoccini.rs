@@ -1,5 +1,5 @@
 //! fantoccini on a warm browser: `cargo run -p warmpool-tests --example fantoccini [page]`.
-//! Needs `WARMPOOL_URL` and `WARMPOOL_SECRET_KEY` in the environment.
+//! Needs `WARMPOOL_URL` and `WARMPOOL_SECRET_KEY` in the environment; `BROWSER_TYPE` may be chromium, firefox or webkit.
 
 use std::env;
 
@@ -12,17 +12,19 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let page_url = env::args().nth(1).unwrap_or_else(|| "https://example.com/".to_owned());
 
+    let browser_type = env::var("BROWSER_TYPE").unwrap_or_else(|_| "chromium".to_owned());
+
     // Take a session: a browser that nobody has used before, with its driver attached.
     let request = Request::post(format!("{}/sessions/webdriver/create", env::var("WARMPOOL_URL")?))
         .header("content-type", "application/json")
         .header("service-secret-key", env::var("WARMPOOL_SECRET_KEY")?)
-        .body(Full::<Bytes>::from(r#"{"headless":true}"#))?;
+        .body(Full::<Bytes>::from(json!({"browser_type": browser_type, "headless": true}).to_string()))?;
     let reply = Client::builder(TokioExecutor::new()).build_http().request(request).await?;
     let created = reply.status().is_success();
     let body = reply.into_body().collect().await?.to_bytes();

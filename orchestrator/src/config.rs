@@ -9,6 +9,7 @@ mod file;
 mod flags;
 mod host;
 mod layers;
+mod presets;
 mod sample;
 mod table;
 #[cfg(test)]
@@ -22,9 +23,12 @@ pub use fault::{ConfigErrors, EXIT_USAGE, Fault, Source};
 pub use flags::{Flags, QuietFlags};
 pub use host::Host;
 use layers::Layers;
+pub use presets::{PoolPreset, Presets};
 pub use sample::sample;
 pub use table::{Docker, Drain, Log, Pool, Relay, Sections, Server, Session, Store, Tasks, WebDriver, Worker};
 pub use units::{ByteSize, DockerHost, LogFormat};
+
+use crate::engine::Engine;
 
 /// The checked configuration. Its sections are fields: `config.server.listen`.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,6 +125,33 @@ impl Config {
     pub fn trusts_proxy(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.server.trusted_proxies.iter().any(|network| network.contains(&peer))
+    }
+
+    /// Whether sessions of this engine are to be had for certain: Chromium's, since a client who names no engine gets
+    /// it, and those of any engine whose warm workers or presets the operator asked for. Defaults alone do not count.
+    pub fn needs_engine(&self, engine: Engine) -> bool {
+        let (pool, named) =
+            (&self.pool, |name: &str| !matches!(self.source(name), Some(Source::Default | Source::Found(_))));
+        let headed_and_headless = match engine {
+            Engine::Chromium => return true,
+            Engine::Firefox => {
+                [("pool.firefox_headed", pool.firefox_headed), ("pool.firefox_headless", pool.firefox_headless)]
+            }
+            Engine::Webkit => {
+                [("pool.webkit_headed", pool.webkit_headed), ("pool.webkit_headless", pool.webkit_headless)]
+            }
+        };
+        headed_and_headless.into_iter().any(|(name, target)| target > 0 && named(name))
+            || pool.presets.0.iter().any(|preset| preset.engine == engine)
+    }
+
+    /// The image that workers of this engine are made from.
+    pub fn image(&self, engine: Engine) -> &str {
+        match engine {
+            Engine::Chromium => &self.worker.chromium_image,
+            Engine::Firefox => &self.worker.firefox_image,
+            Engine::Webkit => &self.worker.webkit_image,
+        }
     }
 
     /// What is allowed but deserves a line in the log at start.

@@ -131,6 +131,8 @@ pub async fn run(
         drain: drain.clone(),
         metrics,
         recovery: opened.recovery.map(Arc::new),
+        started: std::time::SystemTime::now(),
+        protocol: Arc::default(),
     };
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
     drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), drain.clone()));

@@ -9,7 +9,7 @@ mod port;
 use std::io::{self, Write};
 
 pub use check::check;
-pub use facts::{Directory, DockerFacts, Facts, HostFacts, Needs, Socket};
+pub use facts::{Directory, DockerFacts, Facts, HostFacts, ImageFact, Needs, Socket};
 pub use port::Port;
 use serde::Serialize;
 

@@ -104,18 +104,55 @@ impl FromStr for Mode {
     }
 }
 
-/// What one shelf of the pool holds: workers of one engine in one mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// Names the settings with which workers of a preset wait, by a hash of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PresetId(u64);
+
+impl PresetId {
+    /// The id with this hash.
+    #[must_use]
+    pub const fn new(hash: u64) -> Self {
+        Self(hash)
+    }
+}
+
+impl fmt::Display for PresetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for PresetId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        u64::from_str_radix(text, 16).map(Self).map_err(|_| ())
+    }
+}
+
+/// What one shelf of the pool holds: workers of one engine in one mode, with one look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolKey {
     /// The engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
+    /// The preset whose settings its workers wait with; none for the browser's own look.
+    pub preset: Option<PresetId>,
+}
+
+impl PoolKey {
+    /// The shelf of browsers with their own look.
+    #[must_use]
+    pub const fn plain(engine: Engine, mode: Mode) -> Self {
+        Self { engine, mode, preset: None }
+    }
 }
 
 impl fmt::Display for PoolKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.engine.as_str(), self.mode.as_str())
+        write!(f, "{}/{}", self.engine.as_str(), self.mode.as_str())?;
+        self.preset.map_or(Ok(()), |preset| write!(f, "/{preset}"))
     }
 }
 
@@ -214,6 +251,7 @@ mod tests {
         }
         assert_eq!("opera".parse::<Engine>(), Err(()));
         assert_eq!("headless".parse(), Ok(Mode::Headless));
+        assert_eq!(PresetId::new(7).to_string().parse(), Ok(PresetId::new(7)));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use fantoccini::error::ErrorStatus;
 use http::StatusCode;
 
+use crate::engine::Engine;
 use crate::store::StoreError;
 
 /// Whose fault an error is: decides how it is logged.
@@ -193,6 +194,22 @@ pub enum Error {
         /// How long the request waited.
         waited: Duration,
     },
+    /// The image of that engine is not on this host.
+    #[error("{engine} is not installed here: `./scripts/images --engine {engine}` makes its image, `{image}`")]
+    NoEngine {
+        /// The engine that was asked for.
+        engine: Engine,
+        /// Its image.
+        image: String,
+    },
+    /// Workers of this kind fail to start, again and again.
+    #[error("no browser of {shelf} starts here: {reason}")]
+    NoStart {
+        /// The engine and mode.
+        shelf: String,
+        /// Why the last one did not.
+        reason: String,
+    },
     /// The daemon is going down.
     #[error("the service is shutting down and takes no new work")]
     Draining,
@@ -202,6 +219,9 @@ pub enum Error {
     /// The disk is nearly full.
     #[error("the disk is nearly full, so nothing new can be recorded: free space under the data directory")]
     DiskNearlyFull,
+    /// The session's own files fill its directory.
+    #[error("the session has no room left for this file: delete others first, or raise `worker.tmp`")]
+    NoSpace,
     /// The session's worker, browser or driver failed.
     #[error("{message}")]
     Worker {
@@ -280,9 +300,12 @@ impl Error {
             Self::KeyLimit { .. } => "key_limit",
             Self::SocketLimit { .. } => "socket_limit",
             Self::NoWorker { .. } => "no_worker",
+            Self::NoEngine { .. } => "engine_not_installed",
+            Self::NoStart { .. } => "browser_not_starting",
             Self::Draining => "draining",
             Self::RuntimeDown => "runtime_down",
             Self::DiskNearlyFull => "disk_nearly_full",
+            Self::NoSpace => "no_space",
             Self::Worker { .. } => "worker_failed",
             Self::WorkerTimeout { .. } => "worker_timeout",
             Self::NotBuilt { .. } => "not_built",
@@ -317,8 +340,12 @@ impl Error {
             Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
                 StatusCode::TOO_MANY_REQUESTS
             }
-            Self::NoWorker { .. } | Self::Draining | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
-            Self::DiskNearlyFull => StatusCode::INSUFFICIENT_STORAGE,
+            Self::NoWorker { .. }
+            | Self::NoEngine { .. }
+            | Self::NoStart { .. }
+            | Self::Draining
+            | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::DiskNearlyFull | Self::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             Self::Worker { .. } => StatusCode::BAD_GATEWAY,
             Self::WorkerTimeout { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::NotBuilt { .. } => StatusCode::NOT_IMPLEMENTED,
@@ -336,11 +363,20 @@ impl Error {
             | Self::NotSupported { .. }
             | Self::BodyTooLarge { .. }
             | Self::MediaType => ErrorStatus::InvalidArgument,
-            Self::Capability { .. } | Self::Conflict { .. } => ErrorStatus::SessionNotCreated,
+            Self::Capability { .. }
+            | Self::Conflict { .. }
+            | Self::QueueFull { .. }
+            | Self::KeyLimit { .. }
+            | Self::NoWorker { .. }
+            | Self::NoEngine { .. }
+            | Self::NoStart { .. }
+            | Self::Draining
+            | Self::RuntimeDown
+            | Self::DiskNearlyFull => ErrorStatus::SessionNotCreated,
             Self::InvalidToken | Self::UnknownSession { .. } | Self::SessionEnded { .. } => {
                 ErrorStatus::InvalidSessionId
             }
-            Self::UnknownPath { .. } => ErrorStatus::UnknownPath,
+            Self::UnknownPath { .. } => ErrorStatus::UnknownCommand,
             Self::MethodNotAllowed { .. } => ErrorStatus::UnknownMethod,
             Self::WorkerTimeout { .. } => ErrorStatus::Timeout,
             Self::MissingKey
@@ -354,13 +390,8 @@ impl Error {
             | Self::UnknownTarget
             | Self::UnknownFile { .. }
             | Self::UpgradeRequired
-            | Self::QueueFull { .. }
-            | Self::KeyLimit { .. }
             | Self::SocketLimit { .. }
-            | Self::NoWorker { .. }
-            | Self::Draining
-            | Self::RuntimeDown
-            | Self::DiskNearlyFull
+            | Self::NoSpace
             | Self::Worker { .. }
             | Self::NotBuilt { .. }
             | Self::Internal { .. } => ErrorStatus::UnknownError,
@@ -371,7 +402,7 @@ impl Error {
     #[must_use]
     pub const fn blame(&self) -> Blame {
         match self {
-            Self::Worker { .. } | Self::WorkerTimeout { .. } => Blame::Worker,
+            Self::Worker { .. } | Self::WorkerTimeout { .. } | Self::NoStart { .. } => Blame::Worker,
             Self::RuntimeDown | Self::DiskNearlyFull | Self::NotBuilt { .. } | Self::Internal { .. } => Blame::Daemon,
             _ => Blame::Client,
         }
@@ -385,6 +416,7 @@ impl Error {
                 Some(field)
             }
             Self::Capability { capability, .. } => Some(capability),
+            Self::NoEngine { .. } => Some("browser_type"),
             _ => None,
         }
     }
@@ -396,7 +428,7 @@ impl Error {
             Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
                 Some(Duration::from_secs(5))
             }
-            Self::NoWorker { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
+            Self::NoWorker { .. } | Self::NoStart { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,
         }

@@ -3,16 +3,22 @@
 //! `server` accepts connections; `guard` refuses what a foreign web page or name could send, and gives each request its
 //! id; `auth` finds the caller's key; `body` reads JSON; `base` builds the URLs in replies; `reply` turns errors into
 //! responses.
+//!
+//! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask.
 
 mod auth;
 mod base;
 mod body;
+mod browserless;
 mod create;
 mod devtools;
 mod export;
 mod files;
 mod follow;
+mod grid;
 mod guard;
+mod inspect;
+mod json;
 mod operate;
 mod query;
 mod reply;
@@ -23,21 +29,26 @@ mod tasks;
 mod webdriver;
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::{any, delete, get, post};
 use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::Value;
+use tokio::sync::OnceCell;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::config::Config;
 use crate::drain::Drain;
+use crate::engine::Engine;
 use crate::keys::Keys;
 use crate::pool::Pool;
 use crate::session::Sessions;
 use crate::store::{Recovery, Store};
 use crate::task::Tasks;
+use crate::worker::Snapshot;
 
 pub use server::{Listener, serve};
 
@@ -62,6 +73,25 @@ pub struct App {
     pub metrics: PrometheusHandle,
     /// What had to be mended when the store was opened.
     pub recovery: Option<Arc<Recovery>>,
+    /// When the daemon started.
+    pub started: SystemTime,
+    /// The browser's own description of DevTools, once somebody has asked for it.
+    pub protocol: Arc<OnceCell<Arc<Value>>>,
+}
+
+impl App {
+    /// What a browser of this engine says of itself, if one is at hand.
+    fn known_snapshot(&self, engine: Engine) -> Option<Snapshot> {
+        self.pool.warm_snapshot(engine).or_else(|| {
+            let live = self.sessions.all_live();
+            let session = live.iter().find(|session| session.options.engine == engine)?;
+            Some(session.worker.snapshot.borrow().clone())
+        })
+    }
+
+    fn known_version(&self, engine: Engine) -> Option<String> {
+        self.known_snapshot(engine)?.version().map(str::to_owned)
+    }
 }
 
 /// Every route there is.
@@ -88,6 +118,8 @@ pub fn router(app: App) -> Router {
         .route("/sessions/{id}/webdriver/{token}/session/{driver}", any(webdriver::session))
         .route("/sessions/{id}/webdriver/{token}/session/{driver}/se/file", post(webdriver::upload))
         .route("/sessions/{id}/webdriver/{token}/session/{driver}/file", post(webdriver::upload))
+        .route("/sessions/{id}/webdriver/{token}/session/{driver}/se/cdp", get(webdriver::socket))
+        .route("/sessions/{id}/webdriver/{token}/session/{driver}/se/files", any(webdriver::downloads))
         .route("/sessions/{id}/webdriver/{token}/session/{driver}/{*command}", any(webdriver::command))
         .route("/sessions/{id}/webdriver/{token}/{*rest}", any(webdriver::unknown))
         .route("/lam/run", post(submit::run))
@@ -99,6 +131,9 @@ pub fn router(app: App) -> Router {
         .route("/lam/tasks/{id}/items", get(tasks::items))
         .route("/lam/tasks/{id}/artifacts", get(tasks::artifacts))
         .route("/lam/tasks/{id}/artifacts/{name}", get(tasks::artifact))
+        .merge(grid::routes())
+        .merge(browserless::routes())
+        .merge(json::routes())
         .fallback(reply::unknown_path)
         .method_not_allowed_fallback(reply::method_not_allowed)
         // Each route that reads a body has a limit of its own.

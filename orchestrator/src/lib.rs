@@ -7,6 +7,7 @@
 //! |---------------|---------------|
 //! | [`config`]    | file, environment and flags become one checked configuration |
 //! | [`engine`]    | the engines, and the identifiers that everything else passes around |
+//! | [`look`]      | how a browser looks to pages, and what of it can be true |
 //! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
 //! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
 //! | [`telemetry`] | the log and the metrics |
@@ -17,6 +18,7 @@
 //! | [`worker`]    | one container with its agent, from the daemon's side |
 //! | [`pool`]      | which workers there are, who has them, and who waits |
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
+//! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
 //! | [`task`]      | runs, extracts and fleets: accepted, carried out in sessions, kept in a history |
@@ -27,7 +29,7 @@
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver, task} -> session -> pool -> {runtime, worker}`. `config`, `engine`,
-//! `error`, `drain` and `store` may be used by all.
+//! `look`, `error`, `drain` and `store` may be used by all.
 //!
 //! # The paths
 //!
@@ -52,11 +54,13 @@ pub mod config;
 pub mod control;
 pub mod doctor;
 pub mod drain;
+pub mod dropin;
 pub mod engine;
 pub mod error;
 pub mod http;
 pub mod instance;
 pub mod keys;
+pub mod look;
 pub mod pool;
 pub mod relay;
 pub mod runtime;

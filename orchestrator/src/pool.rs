@@ -1,11 +1,13 @@
 //! The pool: which workers there are, who has them, and who waits.
 //!
 //! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
-//! `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is
+//! `images` knows which engines can be served; `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is
 //! never given to a second owner.
 
 mod adopt;
 mod boot;
+mod images;
+mod known;
 mod plan;
 mod state;
 
@@ -17,18 +19,20 @@ use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::config::Config;
+use crate::config::{Config, PoolPreset};
 use crate::drain::{Drain, Phase};
 use crate::engine::{Engine, Mode, PoolKey, WorkerId};
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::KeyId;
+use crate::look::Look;
 use crate::runtime::Docker;
 use crate::worker::{Health, Worker};
 
+use known::Rejections;
 pub use plan::Shelf;
 use plan::{Action, View, plan};
-use state::{State, Waiter};
+use state::{State, Target, Waiter};
 
 /// How often the container runtime is asked whether it lives.
 const PING_EVERY: Duration = Duration::from_secs(2);
@@ -46,6 +50,7 @@ struct Inner {
     drain: Drain,
     state: Mutex<State>,
     changed: Notify,
+    rejections: Rejections,
 }
 
 /// One shelf, as `/status` and the metrics show it.
@@ -55,6 +60,11 @@ pub struct ShelfStatus {
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
+    /// The preset whose settings its workers wait with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+    /// Whether the engine's image is on this host.
+    pub installed: bool,
     /// What it holds, and what is wanted of it.
     #[serde(flatten)]
     pub counts: Shelf,
@@ -68,17 +78,28 @@ impl Pool {
     #[must_use]
     pub fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Docker, drain: Drain) -> Self {
         let state = State::new(targets(&config));
-        let inner = Inner { config, instance, runtime, drain, state: Mutex::new(state), changed: Notify::new() };
+        let inner = Inner {
+            config,
+            instance,
+            runtime,
+            drain,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            rejections: Rejections::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Gives a warm worker, or waits for one in a queue that is first come, first served.
+    /// Gives a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
+    /// this look its workers come first: they have it already. Any other worker is given as it is.
     ///
     /// Dropping the future leaves the queue.
     ///
     /// # Errors
-    /// `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `RuntimeDown`, `Draining`.
-    pub async fn lease(&self, key: PoolKey, owner: &KeyId) -> Result<Lease, Error> {
+    /// `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`, `Draining`.
+    pub async fn lease(&self, plain: PoolKey, look: &Look, owner: &KeyId) -> Result<Lease, Error> {
+        let key = self.shelf_for(plain, look);
+        self.check_image(key).await?;
         let limits = &self.inner.config.session;
         let (receiver, _place) = {
             let mut state = self.lock();
@@ -102,7 +123,11 @@ impl Pool {
             if !state.runtime_up {
                 return Err(Error::RuntimeDown);
             }
+            if let Some(reason) = state.hopeless(key, Instant::now()) {
+                return Err(Error::NoStart { shelf: key.to_string(), reason });
+            }
             if state.waiters.len() >= limits.queue_length {
+                self.inner.rejections.add();
                 return Err(Error::QueueFull { sessions, waiting: state.waiters.len() });
             }
             let (sender, receiver) = oneshot::channel();
@@ -111,10 +136,24 @@ impl Pool {
         };
         self.settle();
         match timeout(limits.queue_wait, receiver).await {
-            Ok(Ok(lease)) => Ok(lease),
+            Ok(Ok(served)) => served,
             Ok(Err(_)) => Err(Error::Draining),
             Err(_) => Err(Error::NoWorker { waited: limits.queue_wait }),
         }
+    }
+
+    /// The shelf to take a worker of this look from.
+    fn shelf_for(&self, plain: PoolKey, look: &Look) -> PoolKey {
+        if look.is_plain() {
+            return plain;
+        }
+        let preset = PoolKey { preset: Some(look.id()), ..plain };
+        if !self.has_shelf(preset) {
+            return plain;
+        }
+        let state = self.lock();
+        // A plain worker that is ready serves at once; where neither is, the one to wait for is made as it is wanted.
+        if state.serves_now(plain) && !state.serves_now(preset) { plain } else { preset }
     }
 
     /// How many callers wait.
@@ -131,6 +170,8 @@ impl Pool {
         let status = |(key, shelf): (PoolKey, Shelf)| ShelfStatus {
             engine: key.engine,
             mode: key.mode,
+            preset: key.preset.map(|id| self.preset(key).map_or_else(|| id.to_string(), |preset| preset.name.clone())),
+            installed: !state.absent.contains(&key.engine),
             counts: shelf,
             last_error: state.last_error(key),
         };
@@ -141,11 +182,7 @@ impl Pool {
     #[must_use]
     pub fn is_warm(&self) -> bool {
         let state = self.lock();
-        state.runtime_up
-            && state
-                .shelves(usize::MAX, Instant::now())
-                .values()
-                .all(|shelf| shelf.ready + shelf.leased >= shelf.target)
+        state.runtime_up && state.is_warm(Instant::now())
     }
 
     /// Whether the container runtime answers.
@@ -179,6 +216,7 @@ impl Pool {
             }
             if Instant::now() >= reconcile_at {
                 reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
+                self.look_for_images().await;
                 self.reconcile().await;
             }
         }
@@ -206,6 +244,7 @@ impl Pool {
                 tracing::warn!(%error, "the workers' network");
             }
             self.lock().forget_failures();
+            self.look_for_images().await;
             self.reconcile().await;
             self.inner.changed.notify_one();
         } else if was_up && !up {
@@ -241,6 +280,16 @@ impl Pool {
         self.inner.changed.notify_one();
     }
 
+    /// The preset of a shelf, where it is one's.
+    fn preset(&self, key: PoolKey) -> Option<&PoolPreset> {
+        self.inner.config.pool.presets.0.iter().find(|preset| preset.key() == key)
+    }
+
+    /// Whether workers of this key are for anybody: any plain one is, and those of a preset that is still configured.
+    fn has_shelf(&self, key: PoolKey) -> bool {
+        key.preset.is_none() || self.preset(key).is_some()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // The table is changed in steps that do not panic half-way.
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -268,7 +317,7 @@ impl Pool {
         }
         // Outside the lock: a receiver that is gone drops the lease, and that takes the lock.
         for (waiter, worker) in handed {
-            let _ = waiter.sender.send(Lease { pool: self.clone(), worker, used: false });
+            let _ = waiter.sender.send(Ok(Lease { pool: self.clone(), worker, used: false }));
         }
         self.inner.changed.notify_one();
     }
@@ -284,17 +333,21 @@ impl Pool {
     }
 }
 
-fn targets(config: &Config) -> BTreeMap<PoolKey, usize> {
+fn targets(config: &Config) -> BTreeMap<PoolKey, Target> {
     let pool = &config.pool;
-    let target = |engine, mode, target| (PoolKey { engine, mode }, target);
-    BTreeMap::from([
+    let target =
+        |engine, mode, count| (PoolKey::plain(engine, mode), Target { count, optional: !config.needs_engine(engine) });
+    let shelves = [
         target(Engine::Chromium, Mode::Headed, pool.chromium_headed),
         target(Engine::Chromium, Mode::Headless, pool.chromium_headless),
         target(Engine::Firefox, Mode::Headed, pool.firefox_headed),
         target(Engine::Firefox, Mode::Headless, pool.firefox_headless),
         target(Engine::Webkit, Mode::Headed, pool.webkit_headed),
         target(Engine::Webkit, Mode::Headless, pool.webkit_headless),
-    ])
+    ];
+    let presets = pool.presets.0.iter();
+    let presets = presets.map(|preset| (preset.key(), Target { count: preset.target, optional: false }));
+    shelves.into_iter().chain(presets).collect()
 }
 
 /// A worker that somebody owns. Dropping it destroys the worker, unless it was never used.

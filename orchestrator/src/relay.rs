@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::session::{Attachment, Ending, Session};
+use crate::session::{Attachment, Ending, Kind, Session};
 use crate::worker::Upgrade;
 use frames::{Frames, Sender};
 use pump::{Pump, Stop};
@@ -100,7 +100,11 @@ fn hangs_up_when_done(request: &HeaderMap) -> bool {
     agent.is_some_and(|agent| agent.starts_with("Playwright/"))
 }
 
-fn check_handshake(request: &HeaderMap) -> Result<(), Error> {
+/// Fails for a request that is no websocket handshake.
+///
+/// # Errors
+/// `UpgradeRequired`.
+pub fn check_handshake(request: &HeaderMap) -> Result<(), Error> {
     let has = |name: http::HeaderName, token: &str| {
         request
             .get_all(name)
@@ -225,7 +229,9 @@ impl Relay {
         }
         let _ = timeout(CLOSE_GRACE, down.writer.shutdown()).await;
         let _ = up.writer.shutdown().await;
-        if matches!(outcome, Outcome::ClientLeft { clean: true }) && self.client_hangs_up_when_done {
+        // A WebDriver session lives by its driver, whoever looks on beside it.
+        let by_socket = self.session.options.kind == Kind::DevTools;
+        if matches!(outcome, Outcome::ClientLeft { clean: true }) && self.client_hangs_up_when_done && by_socket {
             self.session.client_finished();
         }
     }

@@ -20,6 +20,9 @@ pub const LABEL_ENGINE: &str = "warmpool.engine";
 /// Label: headed or headless.
 pub const LABEL_MODE: &str = "warmpool.mode";
 
+/// Label: the preset whose settings the worker waits with.
+pub const LABEL_PRESET: &str = "warmpool.preset";
+
 /// What a call to the container runtime can fail with.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {

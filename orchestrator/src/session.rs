@@ -1,10 +1,11 @@
 //! Sessions: one client's use of one worker, from its creation to its one end.
 //!
 //! `table` creates, finds and lists them; `supervise` ends them; `record` is their form in the store and in lists;
-//! `ending` says why they end; `activity` counts who uses them; `recover` finds them again after a restart; `retention`
+//! `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover` finds them again after a restart; `retention`
 //! forgets the oldest.
 
 mod activity;
+mod drivers;
 mod ending;
 mod record;
 mod recover;
@@ -221,7 +222,7 @@ pub struct DriverOpening {
 
 impl DriverOpening {
     /// The driver made the session `id`.
-    pub fn opened(self, id: String) {
+    fn opened(self, id: String) {
         *self.session.driver.lock().unwrap_or_else(PoisonError::into_inner) = Driver::Open(id);
     }
 }

@@ -5,11 +5,12 @@
 //! `steps` and `extract` act, by the hand that is `page` and with the `patience` that pages need. A `fault` becomes a
 //! failure there.
 //!
-//! What is around it: `order` is what a client asks for; `table` accepts, finds, lists and ends tasks; `live` is one that
+//! What is around it: `order` is what a client asks for; `accept` takes it, `table` finds, lists and ends tasks; `live` is one that
 //! has not ended; `perform` carries one piece of work out in a session, `fleet` many; `keep` and `files` put tasks on the
 //! disk, `seal` their secrets; `record` and `view` are their form there and for clients; `query` asks `history`, the index;
 //! `recover` goes on after a restart; `retention` forgets the oldest.
 
+mod accept;
 pub mod browser;
 pub mod execute;
 mod extract;
@@ -41,11 +42,12 @@ mod template;
 mod view;
 pub mod work;
 
+pub use accept::Extras;
 pub use id::{NoTaskId, TaskId};
 pub use live::{Event, Live};
 pub use order::{FleetRules, Order};
 pub use query::{SortKey, TaskQuery};
 pub use record::{ArtifactNote, Fault, Item, ItemCounts, Kind, Output, Record, Status};
 pub use seal::MAX_SECRETS;
-pub use table::{Accepted, Extras, Tasks};
+pub use table::{Accepted, Tasks};
 pub use view::{artifacts as artifacts_view, item as item_view, record as record_view};

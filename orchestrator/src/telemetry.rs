@@ -56,8 +56,8 @@ pub fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
         .set_buckets_for_metric(metric("warmpool_session_seconds"), &lives)?
         .set_buckets_for_metric(metric("warmpool_task_seconds"), &lives)?
         .install_recorder()?;
-    describe_gauge!("warmpool_workers", "Workers by engine, mode and state");
-    describe_gauge!("warmpool_workers_target", "Warm workers wanted, by engine and mode");
+    describe_gauge!("warmpool_workers", "Workers by engine, mode, preset and state");
+    describe_gauge!("warmpool_workers_target", "Warm workers wanted, by engine, mode and preset");
     describe_gauge!("warmpool_sessions_live", "Sessions that have a worker");
     describe_gauge!("warmpool_queue_length", "Callers that wait for a worker");
     describe_counter!("warmpool_sessions_ended_total", "Sessions that ended, by engine, status and reason");
@@ -91,15 +91,18 @@ pub async fn upkeep(handle: PrometheusHandle) {
 pub fn gauge_pool(shelves: &[ShelfStatus], sessions: usize, waiting: usize) {
     for shelf in shelves {
         let (engine, mode) = (shelf.engine.as_str(), shelf.mode.as_str());
+        let preset = shelf.preset.clone().unwrap_or_default();
         for (state, count) in [
             ("starting", shelf.counts.starting),
             ("ready", shelf.counts.ready),
             ("leased", shelf.counts.leased),
             ("removing", shelf.counts.removing),
         ] {
-            gauge!("warmpool_workers", "engine" => engine, "mode" => mode, "state" => state).set(count as f64);
+            gauge!("warmpool_workers", "engine" => engine, "mode" => mode, "preset" => preset.clone(), "state" => state)
+                .set(count as f64);
         }
-        gauge!("warmpool_workers_target", "engine" => engine, "mode" => mode).set(shelf.counts.target as f64);
+        gauge!("warmpool_workers_target", "engine" => engine, "mode" => mode, "preset" => preset)
+            .set(shelf.counts.target as f64);
     }
     gauge!("warmpool_sessions_live").set(sessions as f64);
     gauge!("warmpool_queue_length").set(waiting as f64);

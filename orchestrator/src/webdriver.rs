@@ -4,6 +4,8 @@
 //! can be what it asks, and its URLs are rewritten in the reply. Quitting ends the Warmpool session.
 
 mod capabilities;
+mod downloads;
+mod window;
 
 use std::sync::Arc;
 
@@ -18,9 +20,14 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::config::Config;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{Driver, Ending, Session, Sessions};
 use crate::worker::{AgentError, Body};
+
+pub use capabilities::candidates;
+pub use downloads::{download, downloads, remove_downloads};
+pub use window::fill_screen;
 
 /// How long to wait for the news of why a worker does not answer.
 const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
@@ -28,7 +35,8 @@ const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
 /// The URLs that a new session's reply tells the client.
 #[derive(Debug, Clone)]
 pub struct Links {
-    /// The session's DevTools websocket.
+    /// The session's WebDriver address as a websocket, up to the driver's own part: DevTools is at its `se/cdp`, by
+    /// which Selenium for Node knows it.
     pub devtools: String,
     /// The session's BiDi websocket, up to the driver's own session id.
     pub bidi: String,
@@ -67,14 +75,28 @@ pub async fn new_session(
         return Err(Error::worker("the driver's answer has no session id", "no value.sessionId"));
     };
     if let Some(found) = answer["value"]["capabilities"].as_object_mut() {
-        found.insert("se:cdp".to_owned(), json!(links.devtools));
+        // Clients take this for the address of Chromium's protocol.
+        if session.options.engine == Engine::Chromium {
+            found.insert("se:cdp".to_owned(), json!(format!("{}/session/{id}/se/cdp", links.devtools)));
+            // Selenium for Python connects only when it knows the protocol's version too.
+            if let Some(version) = found.get("browserVersion").cloned() {
+                found.insert("se:cdpVersion".to_owned(), version);
+            }
+        }
         if found.get("webSocketUrl").is_some_and(Value::is_string) {
             found.insert("webSocketUrl".to_owned(), json!(format!("{}/{id}", links.bidi)));
         }
     }
-    opening.opened(id);
-    sessions.note(session).await;
+    sessions.driver_opened(session, opening, id).await;
     Ok((reply.status, Bytes::from(answer.to_string())))
+}
+
+/// Refuses what no session of this engine could fulfil, before a worker is spent on it.
+///
+/// # Errors
+/// `Capability`, `InvalidBody`.
+pub fn check_capabilities(body: &Value, engine: Engine) -> Result<(), Error> {
+    capabilities::plan(body, engine, &[]).map(drop)
 }
 
 /// `DELETE /session/<id>`: the client is done. The worker goes, so the driver needs no telling.
@@ -101,6 +123,11 @@ pub async fn forward(
 ) -> Result<Response<Incoming>, Error> {
     check_id(session, id)?;
     let busy = session.busy();
+    let mut path = path.to_owned();
+    if let Some((other, ours)) = window::stand_in(session, id, request.method(), &path) {
+        path = other;
+        request = ours;
+    }
     strip_hop_by_hop(request.headers_mut());
     let limit = config.webdriver.command_timeout;
     let sent = timeout(limit, session.worker.agent.send(&format!("/webdriver{path}"), request)).await;

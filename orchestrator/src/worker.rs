@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use tokio::sync::watch as channel;
 
-pub(crate) use agent::full;
 pub use agent::{Agent, AgentError, Body, DriverReply, Upgrade};
-pub use protocol::{Claim, DriverMode, Launch, Phase, Snapshot, Viewport};
+pub(crate) use agent::{file_path, full};
+pub use protocol::{Claim, DISPLAY, DriverMode, Launch, Phase, Snapshot};
 pub use watch::watch;
 
 use crate::engine::{PoolKey, WorkerId};
@@ -73,6 +73,8 @@ impl fmt::Display for Loss {
         }
     }
 }
+
+impl std::error::Error for Loss {}
 
 impl Loss {
     /// The short name in metrics and records.

@@ -1,14 +1,17 @@
 // The daemon under test: a process of its own with data of its own, gone without a trace afterwards.
 
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
 import { Api } from './api.mjs';
 import { containers, removeContainer } from './docker.mjs';
 import { pause, until } from './stats.mjs';
+
+const run = promisify(execFile);
 
 /** What differs from a daemon as it comes: a free port, a blank first page (there may be no internet), and a
  * log that says which worker a session got. */
@@ -27,12 +30,14 @@ const LOG = process.env.BENCH_LOG ?? join(tmpdir(), 'warmpool-bench.log');
 export class Daemon {
   #workers = new Map();
 
-  /** Starts `binary` and waits until its pool is full. `settings` are WARMPOOL_* without the prefix. */
-  static async start(binary, settings) {
+  /** Starts `binary` and waits until its pool is full. `settings` are WARMPOOL_* without the prefix; `data` is kept. */
+  static async start(binary, settings, data) {
     const daemon = new Daemon();
-    daemon.data = await mkdtemp(join(tmpdir(), 'warmpool-bench-'));
-    const env = environment({ ...SETTINGS, ...settings, STORE_DATA_DIR: daemon.data });
-    daemon.process = spawn(binary, ['serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    daemon.keeps = data !== undefined;
+    daemon.data = data ?? (await mkdtemp(join(tmpdir(), 'warmpool-bench-')));
+    daemon.binary = binary;
+    daemon.env = environment({ ...SETTINGS, ...settings, STORE_DATA_DIR: daemon.data });
+    daemon.process = spawn(binary, ['serve'], { env: daemon.env, stdio: ['ignore', 'pipe', 'pipe'] });
     daemon.process.stderr.pipe(createWriteStream(LOG, { flags: 'a' }));
     createInterface({ input: daemon.process.stderr }).on('line', (line) => daemon.#hear(line));
     daemon.ended = new Promise((resolve) => daemon.process.once('exit', resolve));
@@ -66,6 +71,12 @@ export class Daemon {
     });
     // The last worker is frozen a moment after it is ready, and the engine tidies up behind a removed one.
     await pause(400);
+  }
+
+  /** Runs another command of the daemon's program on the same data; answers what it printed. */
+  async command(args) {
+    const { stdout } = await run(this.binary, args, { env: this.env, maxBuffer: 1 << 26 });
+    return stdout;
   }
 
   create(body, kind = '') {
@@ -116,7 +127,7 @@ export class Daemon {
     await this.ended;
     clearTimeout(slow);
     if (this.instance) for (const { id } of await this.containers()) await removeContainer(id);
-    await rm(this.data, { recursive: true, force: true });
+    if (!this.keeps) await rm(this.data, { recursive: true, force: true });
   }
 }
 

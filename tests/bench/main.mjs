@@ -10,21 +10,27 @@ import { warmpool } from './contenders/warmpool.mjs';
 import { Daemon } from './daemon.mjs';
 import { gateway } from './docker.mjs';
 import { readOptions } from './options.mjs';
+import { engines } from './rows/engines.mjs';
+import { history } from './rows/history.mjs';
 import { hundred } from './rows/hundred.mjs';
 import { idle } from './rows/idle.mjs';
 import { relay } from './rows/relay.mjs';
 import { sessions } from './rows/sessions.mjs';
 import { size } from './rows/size.mjs';
 import { sockets } from './rows/sockets.mjs';
+import { tasks } from './rows/tasks.mjs';
 import { throughput } from './rows/throughput.mjs';
 import { webdriver } from './rows/webdriver.mjs';
 import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
-const RUN = { size, idle, sessions, relay, webdriver, sockets, throughput, hundred };
-const ALONE = ['size', 'hundred'];
+const RUN = { size, idle, sessions, relay, webdriver, engines, sockets, throughput, tasks, history, hundred };
+const ALONE = ['size', 'engines', 'history', 'hundred'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
-const POOL = { POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 };
+const POOL = {
+  ...{ POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 },
+  ...{ POOL_FIREFOX_HEADED: 0, POOL_WEBKIT_HEADED: 0 },
+};
 
 const image = process.env.BENCH_IMAGE ?? 'warmpool/chromium:latest';
 const binary = process.env.BENCH_DAEMON;
@@ -73,14 +79,14 @@ async function measure(options) {
       site = await serveSite(await gateway(network));
       contenders = await findContenders(daemon, site.url, options.peers);
       const peer = contenders.find(({ name }) => name === 'browserless');
-      for (const row of shared) await run(row, { daemon, contenders, peer });
+      for (const row of shared) await run(row, { daemon, contenders, peer, site: site.url });
     } finally {
       for (const contender of contenders) await contender.stop();
       site?.close();
       await daemon.stop();
     }
   }
-  if (options.rows.includes('hundred')) await run('hundred');
+  for (const row of ['engines', 'history', 'hundred']) if (options.rows.includes(row)) await run(row);
 }
 
 let options;

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { Builder, By, logging, until as expect } from 'selenium-webdriver';
 import chrome from 'selenium-webdriver/chrome.js';
+import firefox from 'selenium-webdriver/firefox.js';
 import { Session, UPLOAD, UPLOAD_NAME, checkPdf, checkPng, run, sha256, until } from './session.mjs';
 
 await run(async (settings) => {
@@ -12,14 +13,7 @@ await run(async (settings) => {
     headless: settings.headless,
     session_timeout: 300,
   });
-  const prefs = new logging.Preferences();
-  prefs.setLevel(logging.Type.BROWSER, logging.Level.ALL);
-  const driver = await new Builder()
-    .usingServer(session.connect_url)
-    .forBrowser('chrome')
-    .setChromeOptions(new chrome.Options().setAcceptInsecureCerts(true))
-    .setLoggingPrefs(prefs)
-    .build();
+  const driver = await build(settings, session);
   const results = { session_id: session.session_id, connect_url: session.connect_url };
 
   await driver.wait(expect.titleIs('Test site'), 15_000);
@@ -30,13 +24,31 @@ await run(async (settings) => {
   results.download = await download(session, driver, site);
   await driver.get(`${site}/paint`);
   results.png = checkPng(Buffer.from(await driver.takeScreenshot(), 'base64'));
-  results.pdf = checkPdf(Buffer.from(await driver.printPage(), 'base64'));
+  // WebKit's driver has neither printing nor a log.
+  if (settings.browser !== 'webkit') results.pdf = checkPdf(Buffer.from(await driver.printPage(), 'base64'));
   await cookies(driver, site);
-  results.console = await consoleLog(driver, site);
+  const consoles = { chromium: consoleLog, firefox: consoleEvents };
+  results.console = await consoles[settings.browser]?.(driver, site);
 
   await driver.quit();
   return results;
 });
+
+function build(settings, session) {
+  const builder = new Builder().usingServer(session.connect_url);
+  if (settings.browser === 'firefox') {
+    // With BiDi a browser answers dialogs itself, unless told to leave them to the client.
+    const options = new firefox.Options().setAcceptInsecureCerts(true).enableBidi().setAlertBehavior('ignore');
+    return builder.forBrowser('firefox').setFirefoxOptions(options).build();
+  }
+  if (settings.browser === 'webkit') {
+    return builder.withCapabilities({ browserName: 'webkit', acceptInsecureCerts: true }).build();
+  }
+  const prefs = new logging.Preferences();
+  prefs.setLevel(logging.Type.BROWSER, logging.Level.ALL);
+  const options = new chrome.Options().setAcceptInsecureCerts(true);
+  return builder.forBrowser('chrome').setChromeOptions(options).setLoggingPrefs(prefs).build();
+}
 
 function text(driver, selector) {
   return driver.findElement(By.css(selector)).getText();
@@ -133,6 +145,19 @@ async function consoleLog(driver, site) {
   });
   for (const part of ['"plain"', '"careful"', '"broken"']) {
     assert.ok(seen.some((line) => line.includes(part)), `${part} is in the log: ${seen.join('\n')}`);
+  }
+  return seen.length;
+}
+
+/** The same over WebDriver BiDi, where a driver has no log to ask for. */
+async function consoleEvents(driver, site) {
+  const seen = [];
+  await driver.script().addConsoleMessageHandler((entry) => seen.push(entry.text));
+  await driver.script().addJavaScriptErrorHandler((entry) => seen.push(entry.text));
+  await driver.get(`${site}/console`);
+  await until('the console', () => seen.some((line) => line.includes('thrown on purpose')));
+  for (const part of ['plain', 'careful', 'broken']) {
+    assert.ok(seen.some((line) => line.includes(part)), `${part} is told: ${seen.join('\n')}`);
   }
   return seen.length;
 }

@@ -22,6 +22,7 @@ export function settings() {
     site: env.SITE_URL.replace(/\/$/, ''),
     end: env.END ?? 'close',
     headless: env.HEADLESS === 'true',
+    browser: env.BROWSER_TYPE ?? 'chromium',
     // 'full' runs every step, 'attach' only reads the first tab of a session that exists already.
     flow: env.FLOW ?? 'full',
   };
@@ -40,7 +41,7 @@ export class Session {
     const reply = await fetch(`${settings.base}/sessions/${kind}create`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'service-secret-key': settings.key },
-      body: JSON.stringify(body),
+      body: JSON.stringify({ browser_type: settings.browser, ...body }),
     });
     const text = await reply.text();
     assert.equal(reply.status, 200, `create answered ${reply.status}: ${text}`);

@@ -1,6 +1,6 @@
 //! Requests that are wrong: each gets a clear answer, and none costs a browser.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
@@ -36,10 +36,24 @@ async fn wrong_fields_are_named(stage: Stage) -> Result<()> {
         (json!({"settings": {"locales": "de-DE"}}), "settings.locales"),
         (json!({"settings": {"locales": ["de-DE", 4]}}), "settings.locales"),
         (json!({"settings": {"locales": ["not a locale"]}}), "settings.locales"),
+        (json!({"settings": {"locales": ["en-US", "de_DE"]}}), "settings.locales[1]"),
+        (json!({"settings": {"locales": ["de\r\nX-Evil: 1"]}}), "settings.locales[0]"),
+        (json!({"settings": {"locales": ["de;q=0.1,fr"]}}), "settings.locales[0]"),
+        (json!({"settings": {"locales": ["x-klingon"]}}), "settings.locales[0]"),
+        (json!({"settings": {"locales": vec!["en"; 17]}}), "settings.locales"),
         (json!({"settings": {"user_agent": "two\nlines"}}), "settings.user_agent"),
+        (json!({"settings": {"user_agent": "a\r\nX-Evil: 1"}}), "settings.user_agent"),
+        (json!({"settings": {"user_agent": "a\u{0}b"}}), "settings.user_agent"),
+        (json!({"settings": {"user_agent": "spätzle/1"}}), "settings.user_agent"),
+        (json!({"settings": {"user_agent": " padded "}}), "settings.user_agent"),
+        (json!({"settings": {"user_agent": ""}}), "settings.user_agent"),
         (json!({"settings": {"viewport": {"width": 800}}}), "settings.viewport"),
         (json!({"settings": {"viewport": {"width": "wide", "height": 600}}}), "settings.viewport.width"),
         (json!({"settings": {"viewport": {"width": 800, "height": 0}}}), "settings.viewport.height"),
+        (json!({"settings": {"viewport": {"width": -1, "height": 600}}}), "settings.viewport.width"),
+        (json!({"settings": {"viewport": {"width": 800.5, "height": 600}}}), "settings.viewport.width"),
+        (json!({"settings": {"viewport": {"width": 8193, "height": 600}}}), "settings.viewport.width"),
+        (json!({"settings": {"viewport": {"width": 800, "height": 4_294_967_296_u64}}}), "settings.viewport.height"),
         (json!({"settings": {"viewport": {"width": 800, "height": 600, "depth": 1}}}), "settings.viewport.depth"),
         (json!({"advanced": 1}), "advanced"),
         (json!({"advanced": {"block_everything": true}}), "advanced.block_everything"),
@@ -58,8 +72,13 @@ async fn wrong_fields_are_named(stage: Stage) -> Result<()> {
     ];
     for (path, own) in [("/sessions/create", plain), ("/sessions/webdriver/create", driver)] {
         for (body, field) in both.iter().chain(&own) {
-            let fault = api.post(path, body).await?.fault(400)?;
-            ensure!(fault.field.starts_with(field), "{path} {body}: {fault:?}");
+            // The engine changes nothing about it, installed or not.
+            for engine in ["chromium", "firefox", "webkit"] {
+                let mut body = body.clone();
+                body.as_object_mut().context("an object")?.entry("browser_type").or_insert(engine.into());
+                let fault = api.post(path, &body).await?.fault(400)?;
+                ensure!(fault.field.starts_with(field), "{path} {body}: {fault:?}");
+            }
         }
     }
     Ok(())

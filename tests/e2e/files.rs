@@ -2,15 +2,25 @@
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::{HeaderMap, Method};
-use serde_json::json;
-use warmpool_tests::{Group, Settings, Stage, eventually, group, site};
+use serde_json::{Value, json};
+use warmpool_tests::{Cdp, Group, Settings, Stage, eventually, group, site, wire};
 
 pub(crate) fn group() -> Group {
-    let settings = Settings::new().set("WORKER_FILE_LIMIT", "1MiB");
+    let settings = Settings::new().set("WORKER_FILE_LIMIT", "1MiB").set("WORKER_TMP", "128MiB");
     group!("files", Some(settings),
         quick: [go_in_and_out],
-        full: [downloads_are_listed_and_fetched, unsafe_names_are_refused, a_long_file_is_413],
+        full: [
+            downloads_are_listed_and_fetched,
+            unsafe_names_are_refused,
+            a_long_file_is_413,
+            lengths_that_lie_cost_nothing,
+            many_at_once_stay_apart,
+            a_full_worker_says_so,
+            foreign_folders_are_found,
+            what_a_client_forbids_is_not_stored,
+        ],
     )
 }
 
@@ -61,7 +71,7 @@ async fn unsafe_names_are_refused(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = daemon.session(json!({})).await?;
     let long = "n".repeat(300);
-    for name in ["..", "%2e%2e", "..%2fetc%2fpasswd", "a%2fb", "%00", "line%0abreak", long.as_str()] {
+    for name in ["..", "%2e%2e", "..%2fetc%2fpasswd", "a%2fb", "%00", "line%0abreak", "a%5cb", "%ff", long.as_str()] {
         let reply = session.put_file(name, "x").await?;
         ensure!(reply.status == 400 || reply.status == 404, "{name}: {reply}");
         ensure!(session.get_file(name).await?.status != 200, "{name}");
@@ -83,6 +93,146 @@ async fn a_long_file_is_413(stage: Stage) -> Result<()> {
     let long = Bytes::from(vec![7; (1 << 20) + 1]);
     daemon.api().send(Method::PUT, &path, HeaderMap::new(), long).await?.fault(413)?;
     ensure!(session.get_file("").await?.ok()? == json!([]), "nothing of it stays");
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn lengths_that_lie_cost_nothing(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({})).await?;
+    let head = |name: &str, length: &str| {
+        format!(
+            "PUT /sessions/{}/files/{name} HTTP/1.1\r\nHost: localhost\r\nservice-secret-key: {}\r\n{length}\r\n",
+            session.id,
+            daemon.key()
+        )
+    };
+    // More is promised than comes.
+    let short = format!("{}\r\n0123456789", head("short.bin", "Content-Length: 1000"));
+    let answer = wire::raw_half_closed(daemon.url(), short.as_bytes(), 4096).await?;
+    ensure!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
+    // More comes than is promised: what is behind the file is no request.
+    let long = format!("{}\r\n0123456789", head("long.bin", "Content-Length: 4"));
+    let answer = wire::raw_half_closed(daemon.url(), long.as_bytes(), 4096).await?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // Chunks without an end to them.
+    let chunk = format!("{:x}\r\n{}\r\n", 2 << 20, "x".repeat(2 << 20));
+    let endless = format!("{}\r\n{chunk}0\r\n\r\n", head("endless.bin", "Transfer-Encoding: chunked"));
+    let answer = wire::raw_half_closed(daemon.url(), endless.as_bytes(), 4096).await?;
+    ensure!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    for length in ["-1", "99999999999999999999", "4, 5", "0x10"] {
+        let wrong = format!("{}\r\nabcd", head("wrong.bin", &format!("Content-Length: {length}")));
+        let answer = wire::raw_half_closed(daemon.url(), wrong.as_bytes(), 4096).await?;
+        ensure!(answer.starts_with("HTTP/1.1 400"), "{length}: {answer}");
+    }
+    let listed = eventually!("only the whole file is there", 10, {
+        let listed = session.get_file("").await?.ok()?;
+        (listed.as_array().map(Vec::len) == Some(1)).then_some(listed)
+    })?;
+    ensure!(listed[0]["name"] == "long.bin" && listed[0]["size"] == 4, "{listed}");
+    ensure!(session.status().await? == "running");
+    session.cdp().await?.call("Browser.getVersion", json!({})).await?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn many_at_once_stay_apart(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({})).await?;
+    let content = |number: u8| vec![number; 200_000];
+    let puts = (0..12_u8).map(|number| {
+        let session = &session;
+        async move {
+            // Half of them under one name: the last one counts, and it is whole.
+            let name =
+                if number % 2 == 0 { "same.bin".to_owned() } else { format!("own {number}.bin").replace(' ', "%20") };
+            session.put_file(&name, content(number)).await?.ok()
+        }
+    });
+    for put in join_all(puts).await {
+        put?;
+    }
+    let same = session.get_file("same.bin").await?.body;
+    ensure!(same.len() == 200_000 && same.iter().all(|byte| *byte == same[0]), "one file, not two mixed");
+    for number in (1..12_u8).step_by(2) {
+        ensure!(session.get_file(&format!("own%20{number}.bin")).await?.body == content(number), "{number}");
+    }
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_full_worker_says_so(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.session(json!({})).await?;
+    let file = vec![1; 1 << 20];
+    let mut full = None;
+    for number in 0..256 {
+        let reply = session.put_file(&format!("{number}.bin"), file.clone()).await?;
+        if reply.status != 200 {
+            full = Some(reply);
+            break;
+        }
+    }
+    let fault = full.context("it never fills")?.fault(507)?;
+    ensure!(fault.message.contains("worker.tmp"), "{fault:?}");
+    ensure!(session.status().await? == "running");
+    let path = format!("/sessions/{}/files/0.bin", session.id);
+    daemon.api().delete(&path).await?.ok()?;
+    session.put_file("again.bin", file[..1000].to_vec()).await?.ok()?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+/// Clicks the link of `/downloads` in a new tab of a context.
+async fn click_download(cdp: &mut Cdp, site: &str, context: Option<&Value>) -> Result<()> {
+    let mut params = json!({"url": format!("{site}/downloads")});
+    if let Some(context) = context {
+        params["browserContextId"] = context.clone();
+    }
+    let target = cdp.call("Target.createTarget", params).await?;
+    let attach = json!({"targetId": target["targetId"], "flatten": true});
+    let page = cdp.call("Target.attachToTarget", attach).await?["sessionId"].as_str().context("sessionId")?.to_owned();
+    eventually!("the page is loaded", 20, {
+        cdp.evaluate(&page, "document.querySelector('#file') !== null").await? == true
+    })?;
+    cdp.evaluate(&page, "document.querySelector('#file').click()").await?;
+    Ok(())
+}
+
+async fn foreign_folders_are_found(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(json!({"url": "about:blank"})).await?;
+    let mut cdp = session.cdp().await?;
+    // As Playwright names them on macOS and on Windows.
+    for folder in ["/var/folders/zz/abc/T/playwright-artifacts-1", "C:\\Users\\me\\Temp\\artifacts"] {
+        let behavior = json!({"behavior": "allowAndName", "downloadPath": folder, "eventsEnabled": true});
+        cdp.call("Browser.setDownloadBehavior", behavior).await?;
+        click_download(&mut cdp, &site, None).await?;
+        eventually!(format!("a download to {folder} is listed"), 20, {
+            let listed = session.get_file("").await?.ok()?;
+            let files = listed.as_array().context("a list")?;
+            files.iter().any(|file| file["name"] == "file.bin" && file["complete"] == true)
+        })?;
+        ensure!(session.get_file("file.bin").await?.body == site::file_bytes(), "{folder}");
+        daemon.api().delete(&format!("/sessions/{}/files/file.bin", session.id)).await?.ok()?;
+    }
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn what_a_client_forbids_is_not_stored(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(json!({"url": "about:blank"})).await?;
+    let mut cdp = session.cdp().await?;
+    // As Playwright does for `acceptDownloads: false`.
+    let context = cdp.call("Target.createBrowserContext", json!({})).await?["browserContextId"].clone();
+    let behavior = json!({"behavior": "deny", "browserContextId": context, "eventsEnabled": true});
+    cdp.call("Browser.setDownloadBehavior", behavior).await?;
+    click_download(&mut cdp, &site, Some(&context)).await?;
+    cdp.event("Browser.downloadProgress", |params| params["state"] == "canceled").await?;
+    ensure!(session.get_file("").await?.ok()? == json!([]), "nothing is stored");
     session.delete().await?.ok()?;
     Ok(())
 }

@@ -8,10 +8,13 @@ mod bad_input;
 mod capabilities;
 mod clients;
 mod create;
+mod dropin;
+mod dropin_input;
 mod examples;
 mod extracts;
 mod faults;
 mod files;
+mod firefox;
 mod fleet;
 mod guard;
 mod history;
@@ -19,6 +22,7 @@ mod keys;
 mod life;
 mod listing;
 mod operators;
+mod pool;
 mod queue;
 mod readme;
 mod recordings;
@@ -27,6 +31,7 @@ mod settings;
 mod steps;
 mod task_faults;
 mod tasks_kept;
+mod webkit;
 
 use std::process::ExitCode;
 
@@ -45,7 +50,10 @@ fn main() -> ExitCode {
         queue::group(),
         keys::group(),
         operators::group(),
+        pool::group(),
         clients::group(),
+        dropin::group(),
+        dropin_input::group(),
         examples::group(),
         recordings::group(),
         steps::group(),
@@ -54,6 +62,8 @@ fn main() -> ExitCode {
         history::group(),
         tasks_kept::group(),
         fleet::group(),
+        firefox::group(),
         faults::group(),
+        webkit::group(),
     ])
 }

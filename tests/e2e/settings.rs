@@ -1,6 +1,10 @@
 //! `settings` are true in every page, context and popup, as the page itself sees them; the client's own word wins.
+//!
+//! One table: engine, mode and endpoint; the places a page can be in; the facts that a page can see. Whatever an engine
+//! cannot do stands in [`LIMITS`], and its create reply must have said so.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use http::Method;
 use serde_json::{Value, json};
 use warmpool_tests::{Cdp, Driver, Group, Session, Settings, Stage, eventually, group};
 
@@ -9,99 +13,340 @@ const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) WarmpoolTest/7.1";
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADED", "1");
     group!("settings", Some(settings),
-        quick: [hold_everywhere_headless],
-        full: [hold_everywhere_headed, hold_under_webdriver, the_clients_own_override_wins, none_leave_no_trace],
+        quick: [hold_in_headless_chromium],
+        full: [
+            hold_in_headed_chromium,
+            hold_in_chromium_under_webdriver,
+            hold_in_headless_firefox,
+            hold_in_headed_firefox,
+            hold_in_firefox_under_webdriver,
+            hold_in_webkit,
+            hold_in_webkit_under_webdriver,
+            each_holds_alone,
+            time_outs_end_every_engine,
+            the_clients_own_override_wins,
+            none_leave_no_trace,
+        ],
     )
 }
 
-fn wanted() -> Value {
-    json!({"locales": ["de-DE", "fr-FR"], "user_agent": AGENT, "viewport": {"width": 1000, "height": 640}})
+/// Where a page can be. Each report tells of the page itself, of a frame in it and of a worker of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The tab that the session opens with `url`.
+    First,
+    /// A tab that the client opens.
+    Tab,
+    /// A window that a page opens.
+    Popup,
+    /// A page in a context of its own, before which no client had a say.
+    Context,
 }
 
-/// What a page reported agrees with [`wanted`].
-fn check(report: &Value, whole_window: bool) -> Result<()> {
-    for place in ["top", "frame", "worker"] {
-        let seen = &report[place];
-        ensure!(seen["userAgent"] == AGENT, "{place}: {seen}");
-        ensure!(seen["languages"] == json!(["de-DE", "fr-FR"]), "{place}: {seen}");
-        ensure!(seen["intl"] == "de-DE", "{place}: {seen}");
+const EVERYWHERE: &[Place] = &[Place::First, Place::Tab, Place::Popup, Place::Context];
+/// WebDriver knows no contexts.
+const OF_DRIVERS: &[Place] = &[Place::First, Place::Tab, Place::Popup];
+/// What a client of WebKit's inspector can have: it opens no pages.
+const OF_INSPECTORS: &[Place] = &[Place::First];
+
+/// A row of the table: a kind of browser, and the places that its clients can reach.
+struct Row {
+    engine: &'static str,
+    headless: bool,
+    webdriver: bool,
+    places: &'static [Place],
+}
+
+/// What an engine cannot do.
+struct Limit {
+    engine: &'static str,
+    /// What it cannot do it for.
+    of: fn(&Wish) -> bool,
+    /// The fact, such as `viewport`, wherever it is seen.
+    fact: &'static str,
+    /// Words of the warning that tells.
+    warning: &'static str,
+}
+
+const LIMITS: &[Limit] = &[Limit {
+    engine: "webkit",
+    of: |wish| wish.locales.is_some_and(|locales| locales.len() > 1),
+    fact: "languages",
+    warning: "navigator.languages",
+}];
+
+/// What is asked for, and so what every page must see.
+#[derive(Clone, Default)]
+struct Wish {
+    locales: Option<&'static [&'static str]>,
+    user_agent: Option<&'static str>,
+    viewport: Option<(u64, u64)>,
+}
+
+const ALL: Wish = Wish { locales: Some(&["de-DE", "fr-FR"]), user_agent: Some(AGENT), viewport: Some((1000, 640)) };
+
+impl Wish {
+    fn settings(&self) -> Value {
+        let viewport = self.viewport.map(|(width, height)| json!({"width": width, "height": height}));
+        json!({"locales": self.locales, "user_agent": self.user_agent, "viewport": viewport})
     }
-    let top = &report["top"];
-    ensure!(top["language"] == "de-DE" && top["number"] == "1.234,5", "{top}");
-    if whole_window {
-        ensure!(top["inner"] == json!({"width": 1000, "height": 640}), "{top}");
-        // Not the outer size: while a viewport is emulated, Chromium itself reports the real window's, or 0 at first.
-        ensure!(top["screen"]["width"].as_u64() >= Some(1000), "the screen holds the page: {top}");
+
+    /// Every fact of one report that is not as wished: its name, and what was seen.
+    fn faults(&self, report: &Value, place: Place) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        let mut expect = |fact: &'static str, seen: &Value, wanted: Value| {
+            if *seen != wanted {
+                faults.push((fact, format!("{fact} is {seen} and should be {wanted}")));
+            }
+        };
+        let top = &report["top"];
+        for part in [top, &report["frame"], &report["worker"]] {
+            if let Some(locales) = self.locales {
+                expect("languages", &part["languages"], json!(locales));
+                expect("language", &part["language"], json!(locales[0]));
+                expect("intl", &part["intl"], json!(locales[0]));
+            }
+            if let Some(agent) = self.user_agent {
+                expect("user_agent", &part["userAgent"], json!(agent));
+            } else {
+                expect("user_agent", &part["userAgent"], top["userAgent"].clone());
+            }
+        }
+        for headers in [&report["headers"], &report["worker"]["headers"]] {
+            expect("user_agent header", &headers["user-agent"], top["userAgent"].clone());
+            if let Some(locales) = self.locales {
+                let sent = headers["accept-language"].as_str().unwrap_or_default();
+                let tags: Vec<&str> = sent.split(',').filter_map(|item| item.trim().split(';').next()).collect();
+                // Engines add the bare language of a region's tag, as in `de-DE,de;q=0.9`.
+                let kept: Vec<&&str> = tags.iter().filter(|tag| locales.contains(tag)).collect();
+                expect("accept-language header", &json!(kept), json!(locales));
+                let foreign =
+                    |tag: &&&str| !locales.iter().any(|locale| locale.split('-').next() == tag.split('-').next());
+                expect("accept-language header", &json!(tags.iter().find(foreign)), Value::Null);
+            }
+        }
+        // A popup has the size that its opener gave it.
+        if let Some((width, height)) = self.viewport.filter(|_| place != Place::Popup) {
+            expect("viewport", &top["inner"], json!({"width": width, "height": height}));
+            expect("pixel ratio", &top["ratio"], json!(1));
+            // Not the outer size: while a viewport is emulated, Chromium reports the real window's, or 0 at first.
+            let holds =
+                top["screen"]["width"].as_u64() >= Some(width) && top["screen"]["height"].as_u64() >= Some(height);
+            expect("screen holds the page", &json!(holds), json!(true));
+        }
+        faults
     }
-    for headers in [&report["headers"], &report["worker"]["headers"]] {
-        ensure!(headers["user-agent"] == AGENT, "{headers}");
-        let language = headers["accept-language"].as_str().context("accept-language")?;
-        ensure!(language.starts_with("de-DE,") && language.contains("fr-FR"), "{language}");
+}
+
+/// Whoever drives the session's browser.
+enum Client {
+    /// DevTools, and WebDriver BiDi, which has the same messages.
+    Socket(Box<Cdp>),
+    Driver(Driver),
+}
+
+impl Client {
+    async fn attach(row: &Row, session: &Session) -> Result<Self> {
+        if row.webdriver {
+            let name = match row.engine {
+                "chromium" => "chrome",
+                "webkit" => "MiniBrowser",
+                other => other,
+            };
+            return Ok(Self::Driver(Driver::start(session.connect_url()?, json!({"browserName": name})).await?));
+        }
+        let mut socket = session.cdp().await?;
+        if row.engine == "firefox" {
+            socket.call("session.new", json!({"capabilities": {}})).await?;
+        }
+        Ok(Self::Socket(Box::new(socket)))
     }
+
+    /// Has a page loaded at a place.
+    async fn open(&mut self, row: &Row, place: Place, url: &str) -> Result<()> {
+        let popup = format!("void window.open('{url}', 'p', 'width=500,height=400')");
+        match (self, row.engine, place) {
+            (_, _, Place::First) => {}
+            (Self::Driver(driver), _, Place::Tab) => {
+                let opened = driver.command(Method::POST, "/window/new", &json!({"type": "tab"})).await?.ok()?;
+                let window = json!({"handle": opened["value"]["handle"]});
+                driver.command(Method::POST, "/window", &window).await?.ok()?;
+                driver.goto(url).await?;
+            }
+            (Self::Driver(driver), _, Place::Popup) => drop(driver.execute(&popup).await?),
+            (Self::Socket(cdp), "chromium", Place::Tab) => drop(cdp.open(url).await?),
+            (Self::Socket(cdp), "chromium", Place::Popup) => {
+                let page = cdp.first_page().await?;
+                cdp.evaluate(&page, &popup).await?;
+            }
+            (Self::Socket(cdp), "chromium", Place::Context) => {
+                let context = cdp.call("Target.createBrowserContext", json!({})).await?;
+                let target = json!({"url": url, "browserContextId": context["browserContextId"]});
+                cdp.call("Target.createTarget", target).await?;
+            }
+            (Self::Socket(bidi), "firefox", Place::Tab) => open_in_firefox(bidi, json!({"type": "tab"}), url).await?,
+            (Self::Socket(bidi), "firefox", Place::Context) => {
+                let context = bidi.call("browser.createUserContext", json!({})).await?;
+                open_in_firefox(bidi, json!({"type": "tab", "userContext": context["userContext"]}), url).await?;
+            }
+            (Self::Socket(bidi), "firefox", Place::Popup) => {
+                let tree = bidi.call("browsingContext.getTree", json!({"maxDepth": 0})).await?;
+                let target = json!({"context": tree["contexts"][0]["context"]});
+                let script =
+                    json!({"expression": popup, "target": target, "awaitPromise": false, "userActivation": true});
+                bidi.call("script.evaluate", script).await?;
+            }
+            (_, engine, place) => bail!("no client of {engine} opens a {place:?}"),
+        }
+        Ok(())
+    }
+}
+
+async fn open_in_firefox(bidi: &mut Cdp, how: Value, url: &str) -> Result<()> {
+    let tab = bidi.call("browsingContext.create", how).await?;
+    bidi.call("browsingContext.navigate", json!({"context": tab["context"], "url": url, "wait": "none"})).await?;
     Ok(())
 }
 
 async fn report(stage: &Stage, name: &str) -> Result<Value> {
-    eventually!(format!("the page {name} reports"), 30, stage.site().report(name))
+    let told = eventually!(format!("the page {name} reports"), 30, stage.site().report(name));
+    let asked = || stage.site().hits(&format!("/probe/{name}")).len();
+    told.with_context(|| format!("the page was asked for {} times", asked()))
 }
 
-/// A page in a context of its own, loading this address.
-async fn open_in_new_context(cdp: &mut Cdp, url: &str) -> Result<()> {
-    let context = cdp.call("Target.createBrowserContext", json!({})).await?;
-    let place = json!({"url": url, "browserContextId": context["browserContextId"]});
-    cdp.call("Target.createTarget", place).await?;
-    Ok(())
-}
-
-async fn hold_everywhere(stage: Stage, headless: bool) -> Result<()> {
+/// Runs one row of the table.
+async fn hold(stage: Stage, row: Row, wish: Wish) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
-    let name = |place: &str| format!("{place}-{headless}");
-    let probe = |place: &str| format!("{site}/probe/{}", name(place));
-    let body = json!({"headless": headless, "settings": wanted(), "url": probe("first")});
-    let session = Session::create(&daemon.api(), &body).await?;
-    check(&report(&stage, &name("first")).await?, true).context("the first tab")?;
+    let kind = if row.webdriver { "webdriver" } else { "socket" };
+    let tag = format!(
+        "{}-{}-{}",
+        wish.locales.map_or("own", |locales| locales[0]),
+        wish.user_agent.is_some(),
+        wish.viewport.map_or(0, |(width, _)| width)
+    );
+    let name = |place: Place| format!("{}-{}-{kind}-{tag}-{place:?}", row.engine, row.headless);
+    let probe = |place: Place| format!("{site}/probe/{}", name(place));
+    let body = json!({
+        "browser_type": row.engine, "headless": row.headless, "settings": wish.settings(), "url": probe(Place::First),
+    });
+    let session = if row.webdriver { daemon.webdriver(body).await? } else { daemon.session(body).await? };
+    ensure!(session.record().await?["headless"] == row.headless);
+    let warnings = session.body["warnings"].to_string();
+    let limits: Vec<&Limit> = LIMITS.iter().filter(|limit| limit.engine == row.engine && (limit.of)(&wish)).collect();
+    for limit in &limits {
+        ensure!(warnings.contains(limit.warning), "{} is not warned of: {warnings}", limit.fact);
+    }
+    ensure!(!limits.is_empty() || warnings == "null", "what is warned of is a limit: {warnings}");
 
-    let mut cdp = session.cdp().await?;
-    let tab = cdp.open(&probe("tab")).await?;
-    check(&report(&stage, &name("tab")).await?, true).context("a new tab")?;
-    cdp.evaluate(&tab, &format!("void window.open('{}', 'p', 'width=500,height=400')", probe("popup"))).await?;
-    check(&report(&stage, &name("popup")).await?, false).context("a popup")?;
-    open_in_new_context(&mut cdp, &probe("context")).await?;
-    check(&report(&stage, &name("context")).await?, true).context("a new context")?;
-
-    // A second client changes nothing, and a first one that left takes nothing with it.
-    cdp.disconnect().await?;
-    let mut again = session.cdp().await?;
-    again.open(&probe("again")).await?;
-    check(&report(&stage, &name("again")).await?, true).context("after another attach")?;
+    // The page that the session opens comes first: a driver's session may change its window.
+    let mut wrong = Vec::new();
+    let mut client = None;
+    for place in row.places {
+        if *place != Place::First {
+            if client.is_none() {
+                client = Some(Client::attach(&row, &session).await?);
+            }
+            let client = client.as_mut().context("a client")?;
+            client.open(&row, *place, &probe(*place)).await.with_context(|| format!("open {place:?}"))?;
+        }
+        let report = report(&stage, &name(*place)).await?;
+        let faults = wish.faults(&report, *place);
+        let faults = faults.into_iter().filter(|(fact, _)| !limits.iter().any(|limit| limit.fact == *fact));
+        wrong.extend(faults.map(|(_, fault)| format!("{place:?}: {fault}")));
+    }
+    ensure!(wrong.is_empty(), "{} {kind}:\n{}", row.engine, wrong.join("\n"));
     session.delete().await?.ok()?;
     Ok(())
 }
 
-async fn hold_everywhere_headless(stage: Stage) -> Result<()> {
-    hold_everywhere(stage, true).await
-}
-
-async fn hold_everywhere_headed(stage: Stage) -> Result<()> {
-    hold_everywhere(stage, false).await
-}
-
-async fn hold_under_webdriver(stage: Stage) -> Result<()> {
+async fn hold_in_headless_chromium(stage: Stage) -> Result<()> {
+    let row = Row { engine: "chromium", headless: true, webdriver: false, places: EVERYWHERE };
+    hold(stage.clone(), row, ALL).await?;
+    // A second client changes nothing, and a first one that left takes nothing with it.
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
-    let session = daemon.webdriver(json!({"settings": wanted()})).await?;
-    let driver = Driver::start(session.connect_url()?, json!({"browserName": "chrome"})).await?;
-    driver.goto(&format!("{site}/probe/driver")).await?;
-    check(&report(&stage, "driver").await?, true)?;
-    driver.quit().await?;
+    let session = daemon.session(json!({"settings": ALL.settings()})).await?;
+    session.cdp().await?.disconnect().await?;
+    let mut again = session.cdp().await?;
+    again.open(&format!("{site}/probe/again")).await?;
+    let faults = ALL.faults(&report(&stage, "again").await?, Place::Tab);
+    ensure!(faults.is_empty(), "after another attach: {faults:?}");
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn hold_in_headed_chromium(stage: Stage) -> Result<()> {
+    let row = Row { engine: "chromium", headless: false, webdriver: false, places: EVERYWHERE };
+    hold(stage, row, ALL).await
+}
+
+async fn hold_in_chromium_under_webdriver(stage: Stage) -> Result<()> {
+    let row = Row { engine: "chromium", headless: true, webdriver: true, places: OF_DRIVERS };
+    hold(stage, row, ALL).await
+}
+
+async fn hold_in_headless_firefox(stage: Stage) -> Result<()> {
+    let row = Row { engine: "firefox", headless: true, webdriver: false, places: EVERYWHERE };
+    hold(stage, row, ALL).await
+}
+
+async fn hold_in_headed_firefox(stage: Stage) -> Result<()> {
+    let row = Row { engine: "firefox", headless: false, webdriver: false, places: EVERYWHERE };
+    hold(stage, row, ALL).await
+}
+
+async fn hold_in_firefox_under_webdriver(stage: Stage) -> Result<()> {
+    let row = Row { engine: "firefox", headless: true, webdriver: true, places: OF_DRIVERS };
+    hold(stage, row, ALL).await
+}
+
+async fn hold_in_webkit(stage: Stage) -> Result<()> {
+    for headless in [true, false] {
+        let row = Row { engine: "webkit", headless, webdriver: false, places: OF_INSPECTORS };
+        hold(stage.clone(), row, ALL).await?;
+    }
+    Ok(())
+}
+
+async fn hold_in_webkit_under_webdriver(stage: Stage) -> Result<()> {
+    let row = Row { engine: "webkit", headless: true, webdriver: true, places: OF_DRIVERS };
+    hold(stage, row, ALL).await
+}
+
+/// Other locales, and each setting without the others, which then stay the browser's own.
+async fn each_holds_alone(stage: Stage) -> Result<()> {
+    for engine in ["chromium", "firefox", "webkit"] {
+        for wish in [
+            Wish { locales: Some(&["pt-BR"]), ..Wish::default() },
+            Wish { locales: Some(&["ja-JP", "zh-Hant-TW", "en-US"]), ..Wish::default() },
+            Wish { user_agent: Some(AGENT), ..Wish::default() },
+            Wish { viewport: Some((640, 900)), ..Wish::default() },
+        ] {
+            let row = Row { engine, headless: true, webdriver: false, places: &[Place::First] };
+            hold(stage.clone(), row, wish).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn time_outs_end_every_engine(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    for engine in ["chromium", "firefox", "webkit"] {
+        for webdriver in [false, true] {
+            let body = json!({"browser_type": engine, "session_timeout": 2});
+            let session = if webdriver { daemon.webdriver(body).await? } else { daemon.session(body).await? };
+            let record = session.becomes("terminated", 30).await?;
+            ensure!(record["reason"] == "session_timeout", "{engine}: {record}");
+        }
+    }
     Ok(())
 }
 
 async fn the_clients_own_override_wins(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
-    let session = daemon.session(json!({"settings": wanted()})).await?;
+    let session = daemon.session(json!({"settings": ALL.settings()})).await?;
     let mut cdp = session.cdp().await?;
     let page = cdp.open("about:blank").await?;
     cdp.call_in(&page, "Network.setUserAgentOverride", json!({"userAgent": "Own/1", "acceptLanguage": "it-IT"}))

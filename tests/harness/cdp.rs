@@ -1,5 +1,8 @@
 //! Just enough of the DevTools protocol: one call at a time, events kept.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 use futures_util::{SinkExt, StreamExt};
 use http::HeaderMap;
@@ -9,10 +12,16 @@ use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 
 use crate::wire::{self, Socket, Trusted};
 
+/// An event that takes longer does not come.
+const EVENT_LIMIT: Duration = Duration::from_secs(20);
+const MOST_EVENTS: usize = 1000;
+
 /// A client of one browser.
 pub struct Cdp {
     socket: Socket,
     last: u64,
+    /// The browser's own events so far that nobody has waited for yet, the oldest first; of too many, the last.
+    events: VecDeque<Value>,
 }
 
 /// How a socket ended: the code and the reason of the Close frame, or nothing if the connection just broke.
@@ -27,7 +36,7 @@ impl Cdp {
     /// Attaches, trusting this certificate for `wss`.
     pub async fn connect_trusting(url: &str, trusted: Option<&Trusted>) -> Result<Self> {
         let socket = wire::websocket(url, &HeaderMap::new(), trusted).await?;
-        Ok(Self { socket, last: 0 })
+        Ok(Self { socket, last: 0, events: VecDeque::new() })
     }
 
     /// One command for the browser; answers its result.
@@ -57,12 +66,40 @@ impl Cdp {
             };
             let reply: Value = serde_json::from_str(&text)?;
             if reply["id"] != id {
+                self.keep(reply);
                 continue;
             }
             if let Some(error) = reply.get("error") {
-                bail!("{method}: {error}");
+                // WebDriver BiDi puts the words beside the code.
+                bail!("{method}: {error} {}", reply["message"].as_str().unwrap_or_default());
             }
             return Ok(reply["result"].clone());
+        }
+    }
+
+    fn keep(&mut self, event: Value) {
+        if event["method"].is_string() {
+            if self.events.len() == MOST_EVENTS {
+                self.events.pop_front();
+            }
+            self.events.push_back(event);
+        }
+    }
+
+    /// Waits for an event whose parameters are right, and answers them.
+    pub async fn event(&mut self, method: &str, right: impl Fn(&Value) -> bool) -> Result<Value> {
+        loop {
+            while let Some(event) = self.events.pop_front() {
+                if event["method"] == method && right(&event["params"]) {
+                    return Ok(event["params"].clone());
+                }
+            }
+            let next = tokio::time::timeout(EVENT_LIMIT, self.socket.next()).await;
+            let message = next.with_context(|| format!("no {method}"))?.context("socket ended")??;
+            if let Message::Text(text) = message {
+                let event = serde_json::from_str(&text)?;
+                self.keep(event);
+            }
         }
     }
 

@@ -41,13 +41,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// A small pool on a free port: one headless worker warm, at most four.
+    /// A small pool on a free port: one headless Chromium warm, at most four workers; other engines start on demand.
     #[must_use]
     pub fn new() -> Self {
         let none = Self { values: BTreeMap::new(), docker: Docker::default(), trusted: None };
         none.set("SERVER_LISTEN", "127.0.0.1:0")
             .set("POOL_CHROMIUM_HEADED", "0")
             .set("POOL_CHROMIUM_HEADLESS", "1")
+            .set("POOL_FIREFOX_HEADED", "0")
+            .set("POOL_WEBKIT_HEADED", "0")
             .set("POOL_MAX_WORKERS", "4")
             .set("SESSION_DEFAULT_URL", "about:blank")
             .set("SESSION_RECONNECT_WINDOW", "5s")
@@ -393,8 +395,14 @@ pub const QUEUE_LENGTH: &str = "warmpool_queue_length";
 /// One shelf of the pool, as `/status` shows it.
 #[derive(Clone, Debug)]
 pub struct Shelf {
+    /// The engine's name.
+    pub engine: String,
     /// `headed` or `headless`.
     pub mode: String,
+    /// The name of its preset, if it is one's.
+    pub preset: Option<String>,
+    /// Whether the engine's image is there.
+    pub installed: bool,
     /// Warm workers wanted.
     pub target: u64,
     /// Warm workers there are.
@@ -413,7 +421,10 @@ impl Shelf {
     fn read(value: &Value) -> Self {
         let count = |name: &str| value[name].as_u64().unwrap_or(u64::MAX);
         Self {
+            engine: value["engine"].as_str().unwrap_or_default().to_owned(),
             mode: value["mode"].as_str().unwrap_or_default().to_owned(),
+            preset: value["preset"].as_str().map(ToOwned::to_owned),
+            installed: value["installed"] == true,
             target: count("target"),
             ready: count("ready"),
             starting: count("starting"),

@@ -79,7 +79,8 @@ impl Docker {
         let listed = self.run(&["top", container, "-eo", "pid,args"]).await?;
         let is_browser = |args: &str| {
             let program = args.split_whitespace().next().unwrap_or_default();
-            program.ends_with("/chromium") && !args.contains("--type=")
+            let is_child = args.contains("--type=") || args.contains("-contentproc");
+            ["/chromium", "/firefox-esr", "warmpool-webkit"].iter().any(|end| program.ends_with(end)) && !is_child
         };
         Ok(listed
             .lines()

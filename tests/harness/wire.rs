@@ -113,6 +113,17 @@ pub async fn refusal(url: &str, headers: &HeaderMap) -> Result<u16> {
     }
 }
 
+/// Like [`raw`], from a client that says at once that no more will come.
+pub async fn raw_half_closed(base: &str, bytes: &[u8], limit: u64) -> Result<String> {
+    let mut stream = connect(&Target::parse(base)?, None).await?;
+    let _ = stream.write_all(bytes).await;
+    let _ = stream.shutdown().await;
+    let mut answer = Vec::new();
+    // A reset instead of an answer is an answer too.
+    let _ = stream.take(limit).read_to_end(&mut answer).await;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
 /// Sends bytes as they are and answers all that comes back until the server closes, or `limit` bytes.
 pub async fn raw(base: &str, bytes: &[u8], limit: u64) -> Result<String> {
     let mut stream = connect(&Target::parse(base)?, None).await?;

@@ -126,8 +126,9 @@ fn pool(config: &Sections, layers: &mut Layers<'_>) {
         ("pool.webkit_headed", pool.webkit_headed),
         ("pool.webkit_headless", pool.webkit_headless),
     ];
-    let warm = shelves.iter().fold(0_usize, |warm, (_, target)| warm.saturating_add(*target));
-    let sound = shelves.iter().all(|(name, _)| layers.sound(&[name])) && layers.sound(&["pool.max_workers"]);
+    let warm = shelves.iter().fold(pool.presets.warm(), |warm, (_, target)| warm.saturating_add(*target));
+    let sound = shelves.iter().all(|(name, _)| layers.sound(&[name]));
+    let sound = sound && layers.sound(&["pool.max_workers", "pool.presets"]);
     if sound && warm > pool.max_workers {
         let what = format!("{warm} workers would be kept warm where at most {} may run", pool.max_workers);
         layers.fault("pool.max_workers", what, format!("raise it to {warm}, or keep fewer warm"));

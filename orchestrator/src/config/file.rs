@@ -112,9 +112,9 @@ fn text_of(value: &DeValue<'_>, shape: Shape) -> Option<String> {
         }
         (Shape::Number, DeValue::Float(number)) => Some(number.as_str().to_owned()),
         (Shape::Switch, DeValue::Boolean(switch)) => Some(switch.to_string()),
-        (Shape::List, DeValue::Array(items)) => {
+        (Shape::List | Shape::Lines, DeValue::Array(items)) => {
             let items: Option<Vec<_>> = items.iter().map(|item| item.get_ref().as_str()).collect();
-            items.map(|items| items.join(","))
+            items.map(|items| items.join(if shape == Shape::List { "," } else { "\n" }))
         }
         _ => None,
     }
@@ -126,7 +126,7 @@ fn wanted(shape: Shape) -> &'static str {
         Shape::Number => "a number",
         Shape::Switch => "true or false, without quotes",
         Shape::Quantity => "a string with a unit, or a whole number",
-        Shape::List => "an array of strings",
+        Shape::List | Shape::Lines => "an array of strings",
     }
 }
 

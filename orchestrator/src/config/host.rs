@@ -1,6 +1,7 @@
 //! Defaults that depend on the host, the environment or another setting.
 
 use super::layers::Layers;
+use super::presets::Presets;
 
 /// What the defaults need to know of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,16 +60,37 @@ pub(super) fn max_workers(layers: &Layers<'_>) -> Found {
 
 const WARM: usize = 2;
 
-pub(super) fn chromium_headed(layers: &Layers<'_>) -> Found {
+/// The places that presets leave.
+fn places(layers: &Layers<'_>) -> usize {
     let most: usize = layers.peek("pool.max_workers").unwrap_or(0);
+    most.saturating_sub(layers.peek_named("pool.presets").map_or(0, |presets: Presets| presets.warm()))
+}
+
+pub(super) fn chromium_headed(layers: &Layers<'_>) -> Found {
+    let most = places(layers);
     let taken = layers.peek_named("pool.chromium_headless").unwrap_or(most / 2);
     number(WARM.min(most.saturating_sub(taken)), "pool.max_workers")
 }
 
 pub(super) fn chromium_headless(layers: &Layers<'_>) -> Found {
-    let most: usize = layers.peek("pool.max_workers").unwrap_or(0);
     let taken = layers.peek("pool.chromium_headed").unwrap_or(0);
-    number(WARM.min(most.saturating_sub(taken)), "pool.max_workers")
+    number(WARM.min(places(layers).saturating_sub(taken)), "pool.max_workers")
+}
+
+/// What a worker of Firefox takes while it waits is twice what one of Chromium takes, so small hosts keep none.
+const ROOMY: u64 = 8_000_000_000;
+/// Places that stay free for sessions and on-demand workers, the two that this default may take included.
+const FREE: usize = 4;
+
+/// One warm worker of an engine that is not the default one, where it takes no place of much use.
+pub(super) fn other_headed(layers: &Layers<'_>) -> Found {
+    let chromium = ["pool.chromium_headed", "pool.chromium_headless"].map(|name| layers.peek(name));
+    // Not the defaults of the others: the one of Firefox and the one of WebKit would each ask for the other.
+    let others = ["pool.firefox_headed", "pool.firefox_headless", "pool.webkit_headed", "pool.webkit_headless"];
+    let others = others.map(|name| layers.peek_named(name));
+    let taken = chromium.into_iter().chain(others).flatten().fold(0, usize::saturating_add);
+    let roomy = layers.host().memory >= ROOMY && places(layers).saturating_sub(taken) >= FREE;
+    number(usize::from(roomy), "the host's memory and pool.max_workers")
 }
 
 pub(super) fn start_concurrency(layers: &Layers<'_>) -> Found {

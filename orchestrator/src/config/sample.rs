@@ -49,7 +49,7 @@ fn literal(setting: &Setting, value: &str) -> String {
     match setting.shape {
         Shape::Number | Shape::Switch => value.to_owned(),
         Shape::Text | Shape::Quantity => quoted(value),
-        Shape::List => format!("[{}]", quoted(value)),
+        Shape::List | Shape::Lines => format!("[{}]", quoted(value)),
     }
 }
 

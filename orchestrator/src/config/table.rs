@@ -11,6 +11,7 @@ use url::Url;
 use super::{
     host,
     layers::Layers,
+    presets::Presets,
     units::{ByteSize, DockerHost, LogFormat},
     value::{Shape, Value},
 };
@@ -182,13 +183,16 @@ settings! {
         /// Headless Chromium workers kept warm.
         chromium_headless: usize = Found(host::chromium_headless, "2, less where max_workers leaves no room", "2");
         /// Headed Firefox workers kept warm; with 0 a worker starts when a client asks for one.
-        firefox_headed: usize = Is("0");
+        firefox_headed: usize = Found(host::other_headed, "1 where the host has 8 GiB and the Chromium workers leave four places", "1");
         /// Headless Firefox workers kept warm.
         firefox_headless: usize = Is("0");
         /// Headed WebKit workers kept warm.
-        webkit_headed: usize = Is("0");
+        webkit_headed: usize = Found(host::other_headed, "1 where the host has 8 GiB and the Chromium workers leave four places", "1");
         /// Headless WebKit workers kept warm.
         webkit_headless: usize = Is("0");
+        /// More workers kept warm, with settings: a client who asks for exactly these gets one without any delay.
+        /// Each is NAME: ENGINE MODE COUNT and the settings, of locales=TAG,TAG viewport=WIDTHxHEIGHT user_agent="TEXT".
+        presets: Presets = Unset("german: firefox headed 1 locales=de-DE,de viewport=1400x900");
         /// Workers started at the same time.
         start_concurrency: usize = Found(host::start_concurrency, "half the host's cores", "2"), min "1";
         /// Time between a hand-out and the start of the next worker, which leaves the new session's first moments alone.
@@ -237,6 +241,10 @@ settings! {
         max_body: ByteSize = Is("256MiB"), min "64KiB";
         /// Time for one command.
         command_timeout: Duration = Is("10m"), min "1s";
+        /// Life of a session made at `/session`, where clients of a grid name no `session_timeout`.
+        grid_timeout: Duration = Is("1h"), min "1s";
+        /// Time without any action after which a session made at `/session` ends, where its client names none.
+        grid_idle_timeout: Duration = Is("5m"), min "1s";
     }
 
     /// Tasks: runs, extracts and fleets, and their history.

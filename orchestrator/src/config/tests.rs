@@ -109,6 +109,8 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("worker.cpus", "-1", "is too little"),
         ("worker.chromium_image", " ", "is empty"),
         ("pool.chromium_headed", "99", "raise it to"),
+        ("pool.presets", "a: firefox headed 99 locales=de", "raise it to"),
+        ("pool.presets", "a: firefox headed 1 locales=de_DE", "\"a\": locales"),
         ("session.default_url", "file:///etc/passwd", "pages are not opened"),
         ("session.default_timeout", "0", "write 1s or more"),
         ("session.idle_timeout", "0s", "write 1s or more"),
@@ -215,17 +217,53 @@ fn defaults_follow_host_environment_and_other_settings() {
         let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
         assert_eq!((config.pool.max_workers, config.pool.start_concurrency), (most, 1));
     }
+    for (memory, given, warm) in [
+        (16_u64, &[][..], (1, 1)),
+        (7, &[], (0, 0)),
+        (16, &[("pool.max_workers", "7")], (0, 0)),
+        (16, &[("pool.max_workers", "8")], (1, 1)),
+        (16, &[("pool.firefox_headed", "0")], (0, 1)),
+        (16, &[("pool.max_workers", "8"), ("pool.firefox_headless", "1")], (0, 0)),
+        (16, &[("pool.max_workers", "8"), ("pool.presets", "a: chromium headed 1 locales=de")], (0, 0)),
+    ] {
+        let flags = given.iter().fold(Flags::default(), |flags, (name, text)| flags.with(name, *text));
+        let host = Host { memory: memory << 30, cores: 2, root: true };
+        let pool = Config::resolve(None, [], &flags, &host).unwrap().sections.pool;
+        assert_eq!((pool.firefox_headed, pool.webkit_headed), warm, "{memory} {given:?}");
+    }
     for (given, warm) in [
         (&[("pool.max_workers", "1")][..], (1, 0)),
         (&[("pool.max_workers", "2")], (1, 1)),
         (&[("pool.max_workers", "3")], (2, 1)),
         (&[("pool.max_workers", "4")], (2, 2)),
         (&[("pool.max_workers", "4"), ("pool.chromium_headed", "4")], (4, 0)),
+        (&[("pool.max_workers", "4"), ("pool.presets", "a: firefox headed 1 locales=de")], (2, 1)),
         (&[("pool.max_workers", "4"), ("pool.chromium_headless", "4")], (0, 4)),
     ] {
         let pool = with(given).unwrap().sections.pool;
         assert_eq!((pool.chromium_headed, pool.chromium_headless), warm, "{given:?}");
     }
+}
+
+#[test]
+fn only_what_somebody_asked_for_is_needed() {
+    for (given, needed) in [
+        (&[][..], [true, false, false]),
+        (&[("pool.firefox_headed", "0")], [true, false, false]),
+        (&[("pool.firefox_headless", "1")], [true, true, false]),
+        (&[("pool.presets", "a: webkit headed 0 locales=de")], [true, false, true]),
+    ] {
+        let config = with(given).unwrap();
+        assert_eq!(Engine::ALL.map(|engine| config.needs_engine(engine)), needed, "{given:?}");
+    }
+}
+
+#[test]
+fn presets_stand_in_the_file_one_an_item() {
+    let text = "a: firefox headed 1 locales=de-DE,de\nb: chromium headless 1 user_agent=\"x; y\"";
+    let file =
+        "[pool]\npresets = ['a: firefox headed 1 locales=de-DE,de', 'b: chromium headless 1 user_agent=\"x; y\"']";
+    assert_eq!(from_file(file).unwrap().pool.presets, with(&[("pool.presets", text)]).unwrap().pool.presets);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use nix::{
 use super::port::Port;
 use crate::{
     config::{ByteSize, Config},
+    engine::Engine,
     tls::Tls,
 };
 
@@ -102,8 +103,21 @@ pub struct DockerFacts {
     pub driver: String,
     /// Names of the container runtimes it knows.
     pub runtimes: Vec<String>,
-    /// The workers' images, and whether it has them.
-    pub images: Vec<(String, bool)>,
+    /// The workers' images.
+    pub images: Vec<ImageFact>,
+}
+
+/// The image of one engine's workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageFact {
+    /// The engine.
+    pub engine: Engine,
+    /// The image's name.
+    pub name: String,
+    /// Whether the container engine has it.
+    pub there: bool,
+    /// Whether the configuration cannot do without.
+    pub needed: bool,
 }
 
 /// What the kernel says. A setting is `None` where the kernel has no such file.

@@ -63,6 +63,16 @@ impl Base {
         format!("{}://{}", if self.secure { "wss" } else { "ws" }, self.host)
     }
 
+    /// A websocket of the service itself.
+    pub(super) fn socket_url(&self, path: &str) -> String {
+        format!("{}{path}", self.ws())
+    }
+
+    /// The websocket of one target of the session.
+    pub(super) fn target_url(&self, session: &Session, target: &str) -> String {
+        format!("{}/sessions/{}/devtools/{target}?token={}", self.ws(), session.id, session.token())
+    }
+
     /// The session's DevTools websocket.
     pub(super) fn websocket_url(&self, session: &Session) -> String {
         format!("{}/sessions/{}/devtools?token={}", self.ws(), session.id, session.token())
@@ -79,6 +89,11 @@ impl Base {
         format!("{}/sessions/{}/webdriver/{}/", self.http(), session.id, session.token())
     }
 
+    /// The session's WebDriver address for websockets.
+    pub(super) fn driver_url(&self, session: &Session) -> String {
+        format!("{}/sessions/{}/webdriver/{}", self.ws(), session.id, session.token())
+    }
+
     /// The session's BiDi websocket, up to the driver's own session id.
     pub(super) fn bidi_url(&self, session: &Session) -> String {
         format!("{}/sessions/{}/bidi/{}", self.ws(), session.id, session.token())
@@ -88,10 +103,21 @@ impl Base {
 /// The path of a WebDriver request without the second slash that appending to a `connect_url` leaves; `None` when there
 /// is nothing to mend.
 pub(super) fn single_slash(path: &str) -> Option<String> {
+    // A grid's address with a slash at its end, and a client that appends `/session` to it.
+    for prefix in ["", "/wd/hub"] {
+        let rest = path.strip_prefix(prefix).filter(|rest| rest.starts_with("//"));
+        if let Some(rest) = rest.map(|rest| rest.trim_start_matches('/')).filter(|rest| is_grid(rest)) {
+            return Some(format!("{prefix}/{rest}"));
+        }
+    }
     let (before, after) = path.split_once("/webdriver/")?;
     let (token, rest) = after.split_once("//")?;
     let mends = !token.is_empty() && !token.contains('/');
     mends.then(|| format!("{before}/webdriver/{token}/{}", rest.trim_start_matches('/')))
+}
+
+fn is_grid(path: &str) -> bool {
+    matches!(path.split('/').next(), Some("session" | "status"))
 }
 
 #[cfg(test)]
@@ -102,7 +128,15 @@ mod tests {
     fn only_the_slash_behind_the_token_is_mended() {
         let mended = single_slash("/sessions/s/webdriver/T//session/1/url");
         assert_eq!(mended.as_deref(), Some("/sessions/s/webdriver/T/session/1/url"));
-        for path in ["/sessions/s/webdriver/T/session/1//x", "/sessions//s/files", "/sessions/s/webdriver//session"] {
+        assert_eq!(single_slash("//session/1/url").as_deref(), Some("/session/1/url"));
+        assert_eq!(single_slash("/wd/hub//session").as_deref(), Some("/wd/hub/session"));
+        for path in [
+            "//evil.example/x",
+            "/session//x",
+            "/sessions/s/webdriver/T/session/1//x",
+            "/sessions//s/files",
+            "/sessions/s/webdriver//session",
+        ] {
             assert_eq!(single_slash(path), None, "{path}");
         }
     }

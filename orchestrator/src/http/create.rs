@@ -14,22 +14,21 @@ use super::App;
 use super::auth::Caller;
 use super::base::Base;
 use super::body::{self, Object};
+use super::inspect;
 use super::reply::json_reply;
 use crate::config::Config;
+use crate::dropin::Wish;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::keys::KeyId;
+use crate::look::{self, Viewport};
 use crate::session::{Kind, Options, Session, Status};
-use crate::worker::{Launch, Viewport};
+use crate::worker::Launch;
 
 /// The longest page address, in bytes: a record must fit into the store.
 const MAX_URL: usize = 16 << 10;
-/// The longest passcode, app name or user agent, in bytes.
+/// The longest passcode or app name, in bytes.
 const MAX_TEXT: usize = 1024;
-/// The most locales.
-const MAX_LOCALES: usize = 16;
-/// The sides of a viewport, in CSS pixels.
-const VIEWPORT: std::ops::RangeInclusive<u32> = 1..=10_000;
 
 /// The body of both endpoints. Every member may be left out or null.
 #[derive(Debug, Default, Deserialize)]
@@ -79,6 +78,9 @@ pub(super) async fn devtools(
         "status": session.status(),
         "protocol": session.options.engine.protocol(),
     });
+    if let Some(headers) = inspect::connect_headers(&session) {
+        reply["connect_headers"] = headers;
+    }
     add_warnings(&mut reply, &session.warnings);
     Ok(json_reply(StatusCode::OK, &reply))
 }
@@ -107,6 +109,17 @@ async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Bo
     let options = options(request, kind, &app.config)?;
     let created = app.sessions.create(key, options).await?;
     created.confirm().ok_or(Error::Draining)
+}
+
+/// The options of a session that somebody else's words ask for.
+pub(super) fn wished(wish: &Wish, kind: Kind, config: &Config) -> Result<Options, Error> {
+    let fields = serde_json::to_vec(wish.fields()).map_err(Error::internal)?;
+    let checked = body::parse::<CreateRequest>(&fields).and_then(|mut request| {
+        // Clients of other services name their sessions, whichever the protocol.
+        let name = request.app_name.take();
+        Ok(Options { app_name: short("app_name", name)?, ..options(request, kind, config)? })
+    });
+    checked.map_err(|error| wish.in_their_words(error))
 }
 
 fn add_warnings(reply: &mut Value, warnings: &[String]) {
@@ -141,6 +154,8 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
         session_timeout,
         idle_timeout: idle_timeout.or_else(|| config.session.idle_timeout.map(|idle| idle.as_secs())),
         keep_alive: request.keep_alive.unwrap_or(false),
+        one_connection: false,
+        screen: None,
         service_passcode: short("service_passcode", request.service_passcode)?,
         app_name: short("app_name", request.app_name)?,
     })
@@ -197,48 +212,26 @@ fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
 }
 
 fn locales(tags: Vec<String>) -> Result<Vec<String>, Error> {
-    if tags.is_empty() || tags.len() > MAX_LOCALES {
-        return Err(Error::field("settings.locales", format!("`settings.locales` must hold 1 to {MAX_LOCALES} tags")));
-    }
-    for (index, tag) in tags.iter().enumerate() {
-        if !is_locale(tag) {
-            let field = format!("settings.locales[{index}]");
-            let message = format!("`{field}` is not a locale tag such as en-US");
-            return Err(Error::InvalidField { field, message });
-        }
-    }
-    Ok(tags)
+    look::locales(&tags).map_err(|(at, what)| {
+        let field = at.map_or("settings.locales".to_owned(), |at| format!("settings.locales[{at}]"));
+        let message = format!("`{field}`: {what}");
+        Error::InvalidField { field, message }
+    })
 }
 
-/// A language of two or three letters, and subtags of two to eight letters or digits (RFC 5646 without the rarities).
-fn is_locale(tag: &str) -> bool {
-    let mut parts = tag.split('-');
-    let language = parts.next().unwrap_or_default();
-    matches!(language.len(), 2 | 3)
-        && language.bytes().all(|byte| byte.is_ascii_alphabetic())
-        && tag.len() <= 35
-        && parts.all(|part| matches!(part.len(), 2..=8) && part.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-}
-
-/// A user agent is a header's value: nothing in it may end the header.
 fn user_agent(text: String) -> Result<String, Error> {
-    let printable = text.bytes().all(|byte| matches!(byte, 0x20..=0x7E));
-    if printable && !text.trim().is_empty() && text.len() <= MAX_TEXT {
-        return Ok(text);
-    }
-    let message = format!("`settings.user_agent` must be 1 to {MAX_TEXT} printable ASCII characters");
-    Err(Error::field("settings.user_agent", message))
+    let field = "settings.user_agent";
+    look::user_agent(&text).map_err(|what| Error::field(field, format!("`{field}` {what}")))?;
+    Ok(text)
 }
 
-fn viewport(viewport: Viewport) -> Result<Viewport, Error> {
-    for (name, side) in [("width", viewport.width), ("height", viewport.height)] {
-        if !VIEWPORT.contains(&side) {
-            let field = format!("settings.viewport.{name}");
-            let message = format!("`{field}` must be from {} to {} pixels", VIEWPORT.start(), VIEWPORT.end());
-            return Err(Error::InvalidField { field, message });
-        }
-    }
-    Ok(viewport)
+fn viewport(size: Viewport) -> Result<Viewport, Error> {
+    look::viewport(size).map_err(|(side, what)| {
+        let field = format!("settings.viewport.{side}");
+        let message = format!("`{field}` {what}");
+        Error::InvalidField { field, message }
+    })?;
+    Ok(size)
 }
 
 pub(super) fn short(field: &str, text: Option<String>) -> Result<Option<String>, Error> {
@@ -286,6 +279,7 @@ mod tests {
             (json!({"settings": {"locales": ["en-US", "x"]}}), "settings.locales[1]"),
             (json!({"settings": {"user_agent": "a\r\nX-Evil: 1"}}), "settings.user_agent"),
             (json!({"settings": {"viewport": {"width": 0, "height": 1}}}), "settings.viewport.width"),
+            (json!({"settings": {"viewport": {"width": 1, "height": 8193}}}), "settings.viewport.height"),
             (json!({"advanced": {"block_ads": true}}), "advanced.block_ads"),
             (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
             (json!({"advanced": {"proxy": {"country": "de"}}}), "advanced.proxy"),

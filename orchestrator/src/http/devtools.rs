@@ -58,7 +58,7 @@ pub(super) async fn bidi(
     connect(&app, session, &format!("/bidi/session/{driver}"), request).await
 }
 
-async fn connect(
+pub(super) async fn connect(
     app: &App,
     session: std::sync::Arc<Session>,
     path: &str,

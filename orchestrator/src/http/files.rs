@@ -5,16 +5,16 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::App;
 use super::auth::Caller;
-use crate::engine::escape;
 use crate::error::Error;
 use crate::session::Session;
 use crate::webdriver::{strip_hop_by_hop, verdict};
+use crate::worker::file_path;
 
 /// `GET /sessions/<id>/files`
 pub(super) async fn list(
@@ -72,21 +72,36 @@ async fn send(
     headers: &HeaderMap,
 ) -> Result<Response, Error> {
     let _busy = session.busy();
-    let path = name.map_or_else(|| "/files".to_owned(), |name| format!("/files/{}", escape(name)));
+    let path = name.map_or_else(|| "/files".to_owned(), file_path);
     let limit = app.config.worker.file_limit;
-    let mut request = http::Request::new(Limited::new(body, limit.as_usize()).boxed_unsync());
+    let fault = Arc::new(OnceLock::new());
+    let told = Arc::clone(&fault);
+    let too_long_now = move || Error::BodyTooLarge { limit: limit.bytes(), setting: "worker.file_limit" };
+    let body = Limited::new(body, limit.as_usize()).map_err(move |error| {
+        let _ = told.set(error.is::<LengthLimitError>());
+        error
+    });
+    let mut request = http::Request::new(body.boxed_unsync());
     *request.method_mut() = method;
     if let Some(length) = headers.get(CONTENT_LENGTH) {
         let too_long =
             length.to_str().ok().and_then(|text| text.parse().ok()).is_some_and(|length: u64| length > limit.bytes());
         if too_long {
-            return Err(Error::BodyTooLarge { limit: limit.bytes(), setting: "worker.file_limit" });
+            return Err(too_long_now());
         }
         request.headers_mut().insert(CONTENT_LENGTH, length.clone());
     }
     let mut response = match session.worker.agent.send(&path, request).await {
         Ok(response) => response,
-        Err(error) => return Err(verdict(session, error).await),
+        // The client's own fault, not the worker's.
+        Err(error) => match fault.get() {
+            Some(true) => return Err(too_long_now()),
+            Some(false) => {
+                let message = "the body broke off before all of it was there: send the file again".to_owned();
+                return Err(Error::InvalidBody { message });
+            }
+            None => return Err(verdict(session, error).await),
+        },
     };
     let status = response.status();
     if status.is_success() {
@@ -106,9 +121,10 @@ async fn send(
     let message = body["error"]["message"].as_str().unwrap_or("the worker refused the file").to_owned();
     Err(match status {
         StatusCode::NOT_FOUND => Error::UnknownFile { name: name.unwrap_or_default().to_owned() },
-        StatusCode::PAYLOAD_TOO_LARGE => Error::BodyTooLarge { limit: limit.bytes(), setting: "worker.file_limit" },
+        StatusCode::PAYLOAD_TOO_LARGE => too_long_now(),
         StatusCode::BAD_REQUEST => Error::field("name", message),
         StatusCode::CONFLICT => Error::Conflict { message },
+        StatusCode::INSUFFICIENT_STORAGE => Error::NoSpace,
         _ => Error::worker("the worker could not serve the file", message),
     })
 }

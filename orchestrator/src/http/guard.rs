@@ -24,7 +24,8 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let header = HeaderValue::try_from(id.as_str());
     let work = async {
         let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure);
-        match check(&app.config, request.headers(), secure) {
+        let checked = check(&app.config, request.headers(), secure).and_then(|()| check_path(request.uri().path()));
+        match checked {
             Ok(()) => next.run(request).await,
             Err(error) => error.into_response(),
         }
@@ -59,6 +60,20 @@ fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error
         }
     }
     Ok(())
+}
+
+/// What is no text can name nothing here.
+fn check_path(path: &str) -> Result<(), Error> {
+    let wrong = || Error::field("path", "`path` must be UTF-8, percent-encoded");
+    let mut bytes = Vec::new();
+    let mut rest = path.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let coded = (byte == b'%').then(|| tail.first_chunk::<2>()).flatten();
+        let coded = coded.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        bytes.push(coded.unwrap_or(byte));
+        rest = if coded.is_some() { &tail[2..] } else { tail };
+    }
+    std::str::from_utf8(&bytes).map(drop).map_err(|_| wrong())
 }
 
 fn host_is_ours(config: &Config, host: &str) -> bool {
@@ -102,6 +117,16 @@ mod tests {
     fn config(env: &[(&str, &str)]) -> Config {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Config::resolve(None, env, &Flags::default(), &Machine { memory: 8 << 30, cores: 2, root: true }).unwrap()
+    }
+
+    #[test]
+    fn a_path_is_text() {
+        for path in ["/", "/sessions/ses_1/files/b%C3%BCro", "/a%2fb", "/100%", "/%zz", "/%2", "/%00"] {
+            assert!(check_path(path).is_ok(), "{path}");
+        }
+        for path in ["/%ff", "/a%C3", "/%C3%28"] {
+            assert!(check_path(path).is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::App;
 use super::auth::Onlooker;
+use super::grid::grid_status;
 use super::reply::json_reply;
 use crate::drain::Phase;
 use crate::error::Error;
@@ -38,7 +39,14 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
     let (queued, running, kept) = app.tasks.counts();
     let config = &app.config;
     let store = app.store.health();
+    let used = app.pool.shelves().iter().map(|shelf| shelf.counts.leased).sum::<usize>();
     let body = json!({
+        // For clients of Selenium Grid, and then of Selenoid.
+        "value": grid_status(&app),
+        "total": config.session.max_sessions,
+        "used": used,
+        "queued": waiting,
+        "pending": used.saturating_sub(sessions),
         "version": env!("CARGO_PKG_VERSION"),
         "phase": app.drain.phase(),
         "runtime": {"reachable": app.pool.runtime_up()},

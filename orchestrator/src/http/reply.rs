@@ -2,7 +2,7 @@
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, UPGRADE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
@@ -78,15 +78,27 @@ impl IntoResponse for W3c {
     fn into_response(self) -> Response {
         log(&self.0);
         let status = self.0.webdriver();
-        w3c(
-            status.http_status(),
+        let mut response = w3c(
+            // The standard has no word for a missing key, and clients look for the status.
+            if self.0.status() == StatusCode::UNAUTHORIZED && !matches!(self.0, Error::InvalidToken) {
+                StatusCode::UNAUTHORIZED
+            } else {
+                status.http_status()
+            },
             &json!({
                 "error": status.description(),
                 "message": self.0.to_string(),
                 "stacktrace": "",
                 "data": {"code": self.0.code(), "request_id": request_id()},
             }),
-        )
+        );
+        if response.status() == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"warmpool\""));
+        }
+        if let Some(after) = self.0.retry_after() {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
+        }
+        response
     }
 }
 

@@ -4,11 +4,12 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::App;
 use super::auth::Caller;
 use super::base::Base;
+use super::inspect;
 use super::query::session_query;
 use super::reply::json_reply;
 use crate::error::Error;
@@ -22,6 +23,8 @@ struct Detail {
     protocol: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     websocket_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connect_headers: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     connect_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,6 +62,7 @@ pub(super) async fn show(
     let detail = Detail {
         protocol: if by_driver { "webdriver" } else { listing.browser_type.protocol() },
         websocket_url: live.as_ref().map(|session| base.websocket_url(session)),
+        connect_headers: live.as_ref().filter(|_| !by_driver).and_then(|session| inspect::connect_headers(session)),
         connect_url: live.as_ref().filter(|_| by_driver).map(|session| base.connect_url(session)),
         livestream_url: live.as_ref().map(|session| base.livestream_url(session)),
         time_left: live.as_ref().map(|session| u64::try_from(session.time_left().as_millis()).unwrap_or(u64::MAX)),

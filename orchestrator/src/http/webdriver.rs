@@ -3,16 +3,19 @@
 use axum::body::Body;
 use axum::extract::{OriginalUri, Path, Request, State};
 use axum::response::Response;
-use http::header::{CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, Method, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::App;
+use super::auth::SECRET_KEY;
 use super::base::Base;
 use super::body;
+use super::devtools;
 use super::reply::{W3c, json_reply, w3c};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{Driver, Session};
 use crate::webdriver::{self as driver, Links};
@@ -24,7 +27,7 @@ fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
 }
 
 /// Types that a web page can send to another site without asking.
-fn refuse_page_types(headers: &HeaderMap) -> Result<(), Error> {
+pub(super) fn refuse_page_types(headers: &HeaderMap) -> Result<(), Error> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match kind.as_str() {
@@ -44,10 +47,14 @@ pub(super) async fn create(
     let session = open(&app, &id, &token)?;
     refuse_page_types(&headers)?;
     let body = body::read(body, app.config.webdriver.max_body.bytes(), "webdriver.max_body").await?;
-    let links = Links { devtools: base.websocket_url(&session), bidi: base.bidi_url(&session) };
+    let links = links(&base, &session);
     let (status, reply) = driver::new_session(&app.sessions, &session, &app.config, &links, &body).await?;
     let reply: Value = serde_json::from_slice(&reply).map_err(Error::internal)?;
     Ok(json_reply(status, &reply))
+}
+
+pub(super) fn links(base: &Base, session: &Session) -> Links {
+    Links { devtools: base.driver_url(session), bidi: base.bidi_url(session) }
 }
 
 /// `GET …/status`
@@ -80,10 +87,84 @@ pub(super) async fn upload(
     body: Body,
 ) -> Result<Response, W3c> {
     let session = open(&app, &id, &token)?;
-    refuse_page_types(&headers)?;
+    take_file(&app, &session, &driver_id, &headers, body).await
+}
+
+pub(super) async fn take_file(
+    app: &App,
+    session: &Arc<Session>,
+    driver_id: &str,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, W3c> {
+    refuse_page_types(headers)?;
     let body = body::read(body, app.config.webdriver.max_body.bytes(), "webdriver.max_body").await?;
-    let path = driver::upload(&session, &driver_id, &body).await?;
+    let path = driver::upload(session, driver_id, &body).await?;
     Ok(w3c(StatusCode::OK, &path))
+}
+
+/// `GET …/session/<driver session>/se/cdp`: DevTools beside WebDriver.
+pub(super) async fn socket(
+    State(app): State<App>,
+    Path((id, token, driver_id)): Path<(String, String, String)>,
+    request: Request,
+) -> Result<Response, Error> {
+    let session = open(&app, &id, &token)?;
+    attach(&app, session, &driver_id, request).await
+}
+
+pub(super) async fn attach(
+    app: &App,
+    session: Arc<Session>,
+    driver_id: &str,
+    request: Request,
+) -> Result<Response, Error> {
+    driver::check_id(&session, driver_id)?;
+    if session.options.engine != Engine::Chromium {
+        return Err(Error::UnknownTarget);
+    }
+    devtools::connect(app, session, "/devtools", request).await
+}
+
+/// `… /session/<driver session>/se/files`: Selenium's managed downloads.
+pub(super) async fn downloads(
+    State(app): State<App>,
+    Path((id, token, driver_id)): Path<(String, String, String)>,
+    request: Request,
+) -> Result<Response, W3c> {
+    let session = open(&app, &id, &token)?;
+    manage_downloads(&app, &session, &driver_id, request).await
+}
+
+/// GET lists the downloads, POST fetches one, DELETE removes all.
+pub(super) async fn manage_downloads(
+    app: &App,
+    session: &Arc<Session>,
+    driver_id: &str,
+    request: Request,
+) -> Result<Response, W3c> {
+    refuse_page_types(request.headers())?;
+    match *request.method() {
+        Method::GET => Ok(w3c(StatusCode::OK, &driver::downloads(session, driver_id).await?)),
+        Method::DELETE => {
+            driver::remove_downloads(session, driver_id).await?;
+            Ok(w3c(StatusCode::OK, &Value::Null))
+        }
+        Method::POST => {
+            let body = body::read(request.into_body(), app.config.server.max_body.bytes(), "server.max_body").await?;
+            let wish: Value = serde_json::from_slice(&body)
+                .map_err(|error| Error::InvalidBody { message: format!("the body is not JSON: {error}") })?;
+            let Some(name) = wish["name"].as_str() else {
+                return Err(Error::field("name", "send the name of a downloaded file in `name`").into());
+            };
+            let contents = driver::download(session, driver_id, name).await?;
+            let mut response = Response::new(Body::from_stream(contents));
+            let json = HeaderValue::from_static("application/json; charset=utf-8");
+            response.headers_mut().insert(CONTENT_TYPE, json);
+            Ok(response)
+        }
+        _ => Err(Error::MethodNotAllowed { method: request.method().to_string() }.into()),
+    }
 }
 
 /// `… /session/<driver session>/<command>`: everything else goes to the driver.
@@ -94,17 +175,31 @@ pub(super) async fn command(
     request: Request,
 ) -> Result<Response, W3c> {
     let session = open(&app, &id, &token)?;
-    refuse_page_types(request.headers())?;
     // As the client wrote it: decoding and encoding again could change what the driver sees.
     let path = uri.path_and_query().map_or("", |path| path.as_str());
     let path = path.split_once(&format!("/{token}/")).map_or("", |(_, rest)| rest);
+    forward(&app, &session, &driver_id, &format!("/{path}"), request).await
+}
+
+/// Sends a command to the driver; `path` is the driver's, as the client wrote it.
+pub(super) async fn forward(
+    app: &App,
+    session: &Arc<Session>,
+    driver_id: &str,
+    path: &str,
+    request: Request,
+) -> Result<Response, W3c> {
+    refuse_page_types(request.headers())?;
     let limit = usize::try_from(app.config.webdriver.max_body.bytes()).unwrap_or(usize::MAX);
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(HOST);
     parts.headers.remove(ORIGIN);
+    // A key of ours is no business of the driver's.
+    parts.headers.remove(AUTHORIZATION);
+    parts.headers.remove(SECRET_KEY);
     let body = Limited::new(body, limit).boxed_unsync();
     let request = http::Request::from_parts(parts, body);
-    let response = driver::forward(&session, &app.config, &driver_id, &format!("/{path}"), request).await?;
+    let response = driver::forward(session, &app.config, driver_id, path, request).await?;
     Ok(response.map(Body::new))
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::boot::image;
 use super::{Lease, Pool};
 use crate::engine::{Engine, WorkerId};
 use crate::keys::KeyId;
@@ -31,8 +30,9 @@ impl Pool {
         runtime.ping().await?;
         runtime.ensure_network().await?;
         let mut current = HashSet::new();
+        self.look_for_images().await;
         for engine in Engine::ALL {
-            current.extend(runtime.image_id(image(&self.inner.config, engine)).await.ok());
+            current.extend(runtime.image_id(self.inner.config.image(engine)).await.ok());
         }
         let owned = runtime.owned().await?;
         let mut leases = HashMap::new();
@@ -48,7 +48,7 @@ impl Pool {
                 let stop = self.lock().add_leased(&worker, owner);
                 self.follow(&worker, reports, stop);
                 leases.insert(worker.id.clone(), (Lease { pool: self.clone(), worker, used: true }, phase));
-            } else if phase == Phase::Warm && current.contains(&container.image) {
+            } else if phase == Phase::Warm && current.contains(&container.image) && self.has_shelf(worker.key) {
                 tracing::info!(worker = %worker.id, "a warm worker was found again");
                 let stop = self.lock().add_ready(Arc::clone(&worker));
                 self.follow(&worker, reports, stop);

@@ -8,27 +8,53 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Pool;
-use super::state::Remover;
-use crate::config::Config;
-use crate::engine::{Engine, Mode, PoolKey, WorkerId};
-use crate::runtime::WorkerSpec;
-use crate::worker::{AGENT_PORT, AgentError, Claim, Reports, Viewport, Worker, watch};
+use super::state::{Failure, Remover};
+use crate::engine::{Mode, PoolKey, WorkerId};
+use crate::runtime::{RuntimeError, WorkerSpec};
+use crate::worker::{AGENT_PORT, AgentError, Claim, DISPLAY, Loss, Reports, Worker, watch};
 
 /// The agent is one small static program: it listens within moments of its container's start.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
 /// Between two tries to reach an agent that is not up yet.
 const CLAIM_RETRY: Duration = Duration::from_millis(10);
-/// The display of a headed worker.
-const DISPLAY: Viewport = Viewport { width: 1280, height: 800 };
 /// The longest pause between two tries to remove a container.
 const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// The image that workers of `engine` are made from.
-pub(super) fn image(config: &Config, engine: Engine) -> &str {
-    match engine {
-        Engine::Chromium => &config.worker.chromium_image,
-        Engine::Firefox => &config.worker.firefox_image,
-        Engine::Webkit => &config.worker.webkit_image,
+/// Why a worker did not become ready.
+#[derive(Debug, thiserror::Error)]
+enum BootError {
+    /// Its container did not start.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The agent does not answer.
+    #[error("the agent in the container does not answer")]
+    Silent,
+    /// The agent refused the claim.
+    #[error("the agent in the container: {0}")]
+    Agent(#[from] AgentError),
+    /// The agent could not make its browser ready.
+    #[error(transparent)]
+    Lost(#[from] Loss),
+    /// It took too long.
+    #[error("not ready within {} s", .0.as_secs())]
+    Slow(Duration),
+    /// The pool has no use for it any more.
+    #[error("not wanted any more")]
+    Unwanted,
+}
+
+impl BootError {
+    /// What a client may know of it. Nothing where trying again in a moment may well help.
+    fn reason(&self) -> Option<String> {
+        match self {
+            Self::Runtime(RuntimeError::Unreachable(_)) | Self::Unwanted => None,
+            Self::Runtime(RuntimeError::NoImage(_)) => Some("there is no image".to_owned()),
+            Self::Runtime(RuntimeError::Refused { action, .. }) => {
+                Some(format!("the container runtime refused to {action}"))
+            }
+            Self::Agent(_) => Some(Self::Silent.to_string()),
+            Self::Silent | Self::Lost(_) | Self::Slow(_) => Some(self.to_string()),
+        }
     }
 }
 
@@ -52,19 +78,24 @@ impl Pool {
             Err(error) => {
                 metrics::counter!("warmpool_worker_boot_failures_total", "engine" => key.engine.as_str()).increment(1);
                 tracing::warn!(worker = %id, shelf = %key, %error, "worker did not start");
-                self.lock().start_failed(key, error);
+                let failure = Failure { error: error.to_string(), reason: error.reason() };
+                self.lock().start_failed(key, failure);
+                if matches!(error, BootError::Runtime(RuntimeError::NoImage(_))) {
+                    self.look_for_image(key.engine).await;
+                }
             }
         }
         // Whoever marked it first, the container is ours to remove: see `Remover::Boot`.
         self.lock().set_removing(&id);
+        self.tell_hopeless(key);
         self.remove(&id).await;
     }
 
-    async fn try_boot(&self, id: &WorkerId, key: PoolKey, stop: &CancellationToken) -> Result<Arc<Worker>, String> {
+    async fn try_boot(&self, id: &WorkerId, key: PoolKey, stop: &CancellationToken) -> Result<Arc<Worker>, BootError> {
         let config = &self.inner.config;
-        let image = image(config, key.engine).to_owned();
+        let image = config.image(key.engine).to_owned();
         let spec = WorkerSpec { worker: id.clone(), key, image };
-        let (_, address) = self.inner.runtime.start(&spec).await.map_err(|error| error.to_string())?;
+        let (_, address) = self.inner.runtime.start(&spec).await?;
         let address = SocketAddr::new(address, AGENT_PORT);
         let secret = self.inner.instance.worker_secret(id.as_str());
         let (worker, reports) = Worker::new(id.clone(), key, address, secret);
@@ -76,10 +107,11 @@ impl Pool {
             orphan_timeout_ms: millis(config.worker.orphan_timeout),
             unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
             file_limit: config.worker.file_limit.bytes(),
+            preset: self.preset(key).map(|preset| preset.look.clone()).unwrap_or_default(),
         };
         // Only from here on may a stop cut in: the container exists, and can be removed.
         tokio::select! {
-            () = stop.cancelled() => Err("not wanted any more".to_owned()),
+            () = stop.cancelled() => Err(BootError::Unwanted),
             result = self.make_ready(&worker, reports, &claim, stop) => result,
         }?;
         Ok(worker)
@@ -92,17 +124,12 @@ impl Pool {
         reports: Reports,
         claim: &Claim,
         stop: &CancellationToken,
-    ) -> Result<(), String> {
+    ) -> Result<(), BootError> {
         let ready_timeout = self.inner.config.worker.ready_timeout;
-        timeout(CLAIM_TIMEOUT, claim_when_up(worker, claim))
-            .await
-            .map_err(|_| "the agent in the container does not answer".to_owned())?
-            .map_err(|error| error.to_string())?;
+        timeout(CLAIM_TIMEOUT, claim_when_up(worker, claim)).await.map_err(|_| BootError::Silent)??;
         self.follow(worker, reports, stop.clone());
-        timeout(ready_timeout, worker.ready())
-            .await
-            .map_err(|_| format!("not ready within {} s", ready_timeout.as_secs()))?
-            .map_err(|loss| loss.to_string())
+        timeout(ready_timeout, worker.ready()).await.map_err(|_| BootError::Slow(ready_timeout))??;
+        Ok(())
     }
 
     /// Watches a worker from now on; `stop` ends that.

@@ -21,7 +21,7 @@ pub struct Shelf {
     pub removing: usize,
     /// Callers that wait for one and may have one.
     pub waiting: usize,
-    /// Whether starts are held back after failures.
+    /// Whether starts are held back: after failures, or because there is no image.
     pub backing_off: bool,
 }
 
@@ -38,6 +38,11 @@ impl Shelf {
     /// How many workers are missing from the target, beside those that waiting callers will take.
     const fn missing(&self) -> usize {
         (self.target + self.waiting).saturating_sub(self.ready + self.starting)
+    }
+
+    /// How many warm workers are beyond the target, as when a caller left before the one it waited for was ready.
+    const fn surplus(&self) -> usize {
+        self.ready.saturating_sub(self.target + self.waiting)
     }
 }
 
@@ -59,7 +64,7 @@ pub(super) struct View {
 pub(super) enum Action {
     /// Start a worker.
     Start(PoolKey),
-    /// Remove a warm worker to make room for one that somebody waits for.
+    /// Remove a warm worker: for want of room for one that somebody waits for, or because it is one too many.
     Evict(PoolKey),
 }
 
@@ -93,6 +98,10 @@ pub(super) fn plan(view: &View) -> Vec<Action> {
         shelf.ready -= 1;
         shelf.removing += 1;
     }
+    // Where nothing can start what is there is kept: it cannot be had again.
+    for (key, shelf) in shelves.iter().filter(|(_, shelf)| view.refill && !shelf.backing_off) {
+        actions.extend(std::iter::repeat_n(Action::Evict(*key), shelf.surplus()));
+    }
     actions
 }
 
@@ -119,8 +128,8 @@ mod tests {
     use super::*;
     use crate::engine::{Engine, Mode};
 
-    const HEADED: PoolKey = PoolKey { engine: Engine::Chromium, mode: Mode::Headed };
-    const HEADLESS: PoolKey = PoolKey { engine: Engine::Chromium, mode: Mode::Headless };
+    const HEADED: PoolKey = PoolKey::plain(Engine::Chromium, Mode::Headed);
+    const HEADLESS: PoolKey = PoolKey::plain(Engine::Chromium, Mode::Headless);
 
     fn view(headed: Shelf, headless: Shelf) -> View {
         View {
@@ -168,6 +177,21 @@ mod tests {
         // Not again while that removal is under way.
         let making_room = Shelf { target: 4, ready: 3, removing: 1, ..Shelf::default() };
         assert_eq!(plan(&view(making_room, waited)), []);
+    }
+
+    #[test]
+    fn a_shelf_without_a_target_starts_what_is_waited_for_and_keeps_nothing() {
+        let empty = Shelf::default();
+        let two_wait = Shelf { waiting: 2, ..empty };
+        let mut view = view(two_wait, empty);
+        view.start_concurrency = 4;
+        assert_eq!(plan(&view), [Action::Start(HEADED), Action::Start(HEADED)]);
+        // One caller left while both were on their way, and they are ready now.
+        view.shelves.insert(HEADED, Shelf { waiting: 1, ready: 2, ..empty });
+        assert_eq!(plan(&view), [Action::Evict(HEADED)]);
+        // Without an image there is no other one to be had.
+        view.shelves.insert(HEADED, Shelf { ready: 2, backing_off: true, ..empty });
+        assert_eq!(plan(&view), []);
     }
 
     #[test]
@@ -242,7 +266,7 @@ mod tests {
             }
             for shelf in view.shelves.values() {
                 prop_assert_eq!(shelf.waiting, 0);
-                prop_assert!(shelf.ready >= shelf.target);
+                prop_assert_eq!(shelf.ready, shelf.target);
             }
             prop_assert_eq!(plan(&view), []);
         }

@@ -1,6 +1,6 @@
 //! The pool's one table. Everything in it happens under one short lock; nothing in it waits.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +10,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::Lease;
 use super::plan::Shelf;
-use crate::engine::{PoolKey, WorkerId};
+use crate::engine::{Engine, PoolKey, WorkerId};
+use crate::error::Error;
 use crate::keys::KeyId;
 use crate::worker::Worker;
 
 /// The first pause after a failed start; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// One failure may be bad luck; after so many in a row those who wait are told.
+const HOPELESS: u32 = 2;
 
 /// Where a worker is on its one way.
 enum Stage {
@@ -52,13 +55,30 @@ pub(super) struct Waiter {
     pub(super) number: u64,
     pub(super) key: PoolKey,
     pub(super) owner: KeyId,
-    pub(super) sender: oneshot::Sender<Lease>,
+    pub(super) sender: oneshot::Sender<Result<Lease, Error>>,
+}
+
+/// How many workers a shelf is to keep warm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) count: usize,
+    /// Nobody asked for it by name: without its image, or when it does not start, the pool does without.
+    pub(super) optional: bool,
+}
+
+/// Why a worker did not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// For the log and the operator.
+    pub(super) error: String,
+    /// For a client, where the failure would be another one's too.
+    pub(super) reason: Option<String>,
 }
 
 struct Backoff {
     failures: u32,
     until: Instant,
-    error: String,
+    failure: Failure,
 }
 
 pub(super) struct State {
@@ -66,19 +86,30 @@ pub(super) struct State {
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) runtime_up: bool,
     pub(super) closed: bool,
-    targets: BTreeMap<PoolKey, usize>,
+    /// Engines whose image is not on this host.
+    pub(super) absent: HashSet<Engine>,
+    targets: BTreeMap<PoolKey, Target>,
     backoffs: HashMap<PoolKey, Backoff>,
     refill_at: Option<Instant>,
     last_number: u64,
 }
 
 impl State {
-    pub(super) fn new(targets: BTreeMap<PoolKey, usize>) -> Self {
+    /// Any ready worker of this engine.
+    pub(super) fn ready(&self, engine: Engine) -> Option<&Arc<Worker>> {
+        self.workers.values().find_map(|entry| match &entry.stage {
+            Stage::Ready(worker) if entry.key.engine == engine => Some(worker),
+            _ => None,
+        })
+    }
+
+    pub(super) fn new(targets: BTreeMap<PoolKey, Target>) -> Self {
         Self {
             workers: HashMap::new(),
             waiters: VecDeque::new(),
             runtime_up: false,
             closed: false,
+            absent: HashSet::new(),
             targets,
             backoffs: HashMap::new(),
             refill_at: None,
@@ -90,7 +121,8 @@ impl State {
     pub(super) fn shelves(&self, callers: usize, now: Instant) -> BTreeMap<PoolKey, Shelf> {
         let mut shelves: BTreeMap<PoolKey, Shelf> = BTreeMap::new();
         for (key, target) in &self.targets {
-            shelves.entry(*key).or_default().target = *target;
+            let without = target.optional && self.absent.contains(&key.engine);
+            shelves.entry(*key).or_default().target = if without { 0 } else { target.count };
         }
         for entry in self.workers.values() {
             let shelf = shelves.entry(entry.key).or_default();
@@ -104,10 +136,20 @@ impl State {
         for waiter in self.waiters.iter().take(callers) {
             shelves.entry(waiter.key).or_default().waiting += 1;
         }
-        for (key, backoff) in &self.backoffs {
-            shelves.entry(*key).or_default().backing_off = backoff.until > now;
+        for (key, shelf) in &mut shelves {
+            let backoff = self.backoffs.get(key).is_some_and(|backoff| backoff.until > now);
+            shelf.backing_off = backoff || self.absent.contains(&key.engine);
         }
         shelves
+    }
+
+    /// Whether every shelf has what it is to keep. One that nobody asked for may fail without keeping the others up.
+    pub(super) fn is_warm(&self, now: Instant) -> bool {
+        let fails =
+            |key| self.backoffs.contains_key(key) && self.targets.get(key).is_some_and(|target| target.optional);
+        self.shelves(usize::MAX, now)
+            .iter()
+            .all(|(key, shelf)| shelf.ready + shelf.leased >= shelf.target || fails(key))
     }
 
     pub(super) fn leased(&self) -> usize {
@@ -118,6 +160,12 @@ impl State {
     pub(super) fn held_by(&self, owner: &KeyId) -> usize {
         let leased = self.workers.values().filter(|entry| matches!(&entry.stage, Stage::Leased(by) if by == owner));
         leased.count() + self.waiters.iter().filter(|waiter| waiter.owner == *owner).count()
+    }
+
+    /// Whether a caller would get a worker at once.
+    pub(super) fn serves_now(&self, key: PoolKey) -> bool {
+        let ready = |entry: &Entry| entry.key == key && matches!(entry.stage, Stage::Ready(_));
+        !self.waits_for(key) && self.workers.values().any(ready)
     }
 
     pub(super) fn waits_for(&self, key: PoolKey) -> bool {
@@ -247,18 +295,37 @@ impl State {
         self.workers.iter().filter(|(_, entry)| unowned(entry)).map(|(id, _)| id.clone()).collect()
     }
 
-    pub(super) fn start_failed(&mut self, key: PoolKey, error: String) {
+    pub(super) fn start_failed(&mut self, key: PoolKey, failure: Failure) {
         let failures = self.backoffs.get(&key).map_or(0, |backoff| backoff.failures) + 1;
         let pause = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
-        self.backoffs.insert(key, Backoff { failures, until: Instant::now() + pause, error });
+        self.backoffs.insert(key, Backoff { failures, until: Instant::now() + pause, failure });
     }
 
     pub(super) fn forget_failures(&mut self) {
         self.backoffs.clear();
     }
 
+    pub(super) fn forget_failures_of(&mut self, engine: Engine) {
+        self.backoffs.retain(|key, _| key.engine != engine);
+    }
+
     pub(super) fn last_error(&self, key: PoolKey) -> Option<String> {
-        self.backoffs.get(&key).map(|backoff| backoff.error.clone())
+        self.backoffs.get(&key).map(|backoff| backoff.failure.error.clone())
+    }
+
+    /// Why waiting for such a worker makes no sense now, if it makes none: the last ones did not start, the next one
+    /// is not tried yet, and none is there or on its way.
+    pub(super) fn hopeless(&self, key: PoolKey, now: Instant) -> Option<String> {
+        let backoff = self.backoffs.get(&key).filter(|backoff| backoff.failures >= HOPELESS && backoff.until > now)?;
+        let coming = |entry: &Entry| entry.key == key && matches!(entry.stage, Stage::Starting | Stage::Ready(_));
+        if self.workers.values().any(coming) { None } else { backoff.failure.reason.clone() }
+    }
+
+    /// Takes out of the queue whoever waits for what the predicate holds of.
+    pub(super) fn dismiss(&mut self, of: impl Fn(PoolKey) -> bool) -> Vec<Waiter> {
+        let (gone, left) = std::mem::take(&mut self.waiters).into_iter().partition(|waiter| of(waiter.key));
+        self.waiters = left;
+        Vec::from(gone)
     }
 
     /// Lets the session that was just handed out have the machine for a moment.
@@ -274,5 +341,67 @@ impl State {
     pub(super) fn next_change(&self, now: Instant) -> Option<Instant> {
         let backoffs = self.backoffs.values().map(|backoff| backoff.until);
         backoffs.chain(self.refill_at).filter(|at| *at > now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Mode;
+
+    const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
+
+    fn state(optional: bool) -> State {
+        State::new(BTreeMap::from([(FIREFOX, Target { count: 1, optional })]))
+    }
+
+    fn fail(state: &mut State, reason: Option<&str>) {
+        let reason = reason.map(ToOwned::to_owned);
+        state.start_failed(FIREFOX, Failure { error: "it broke".to_owned(), reason });
+    }
+
+    #[test]
+    fn an_engine_without_an_image_is_missed_only_where_somebody_asked_for_it() {
+        for optional in [true, false] {
+            let mut state = state(optional);
+            assert!(!state.is_warm(Instant::now()));
+            state.absent.insert(Engine::Firefox);
+            assert_eq!(state.is_warm(Instant::now()), optional);
+            let shelf = state.shelves(usize::MAX, Instant::now())[&FIREFOX];
+            assert!(shelf.backing_off, "nothing can start");
+            assert_eq!(shelf.target, usize::from(!optional));
+        }
+    }
+
+    #[test]
+    fn a_default_that_does_not_start_keeps_nobody_waiting() {
+        for optional in [true, false] {
+            let mut state = state(optional);
+            fail(&mut state, Some("no display"));
+            assert_eq!(state.is_warm(Instant::now()), optional);
+        }
+    }
+
+    #[test]
+    fn waiting_is_hopeless_after_two_failures_and_until_the_next_try() {
+        let mut state = state(true);
+        let now = Instant::now();
+        fail(&mut state, Some("no display"));
+        assert_eq!(state.hopeless(FIREFOX, now), None);
+        fail(&mut state, Some("no display"));
+        assert_eq!(state.hopeless(FIREFOX, now).as_deref(), Some("no display"));
+        assert_eq!(state.hopeless(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
+        let other = PoolKey { preset: Some(crate::engine::PresetId::new(1)), ..FIREFOX };
+        assert_eq!(state.hopeless(other, now), None);
+        state.add_starting(FIREFOX);
+        assert_eq!(state.hopeless(FIREFOX, now), None, "one is on its way");
+    }
+
+    #[test]
+    fn an_engine_that_cannot_be_asked_is_not_the_browsers_fault() {
+        let mut state = state(true);
+        fail(&mut state, None);
+        fail(&mut state, None);
+        assert_eq!(state.hopeless(FIREFOX, Instant::now()), None);
     }
 }

@@ -16,11 +16,12 @@ use bollard::query_parameters::{
 };
 
 use super::{
-    ContainerState, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
+    ContainerState, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER, OwnedContainer, RuntimeError,
+    WorkerSpec,
 };
 use crate::config::Config;
-use crate::doctor::DockerFacts;
-use crate::engine::{PoolKey, WorkerId};
+use crate::doctor::{DockerFacts, ImageFact};
+use crate::engine::{Engine, PoolKey, WorkerId};
 
 /// The system calls a worker may make: Docker's default list and what Chromium's own sandbox needs on top.
 const SECCOMP: &str = include_str!("../../../worker-image/seccomp.json");
@@ -194,6 +195,7 @@ impl Docker {
             let label = |name: &str| labels.get(name).map(String::as_str);
             let engine = label(LABEL_ENGINE).and_then(|text| text.parse().ok());
             let mode = label(LABEL_MODE).and_then(|text| text.parse().ok());
+            let preset = label(LABEL_PRESET).and_then(|text| text.parse().ok());
             let address = container
                 .network_settings
                 .and_then(|settings| settings.networks)
@@ -203,7 +205,7 @@ impl Docker {
             Some(OwnedContainer {
                 container: container.id?,
                 worker: WorkerId::from(label(LABEL_WORKER)?),
-                key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode }),
+                key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset }),
                 running: container
                     .state
                     .is_some_and(|state| matches!(state.to_string().as_str(), "running" | "paused")),
@@ -230,12 +232,15 @@ impl Docker {
     fn body(&self, spec: &WorkerSpec) -> ContainerCreateBody {
         let config = &self.inner.config;
         let worker = &config.worker;
-        let labels = HashMap::from([
+        let mut labels = HashMap::from([
             (LABEL_INSTANCE.to_owned(), self.inner.instance.clone()),
             (LABEL_WORKER.to_owned(), spec.worker.to_string()),
             (LABEL_ENGINE.to_owned(), spec.key.engine.as_str().to_owned()),
             (LABEL_MODE.to_owned(), spec.key.mode.as_str().to_owned()),
         ]);
+        if let Some(preset) = spec.key.preset {
+            labels.insert(LABEL_PRESET.to_owned(), preset.to_string());
+        }
         // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
         let tmpfs = |bytes: u64| format!("rw,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
         let host = HostConfig {
@@ -286,8 +291,12 @@ impl Docker {
         let client = self.client().await?;
         let version = client.version().await.map_err(|error| refused("tell its version", error))?;
         let info = client.info().await.map_err(|error| refused("tell about itself", error))?;
-        let image = self.inner.config.worker.chromium_image.clone();
-        let present = self.image_id(&image).await.is_ok();
+        let mut images = Vec::new();
+        for engine in Engine::ALL {
+            let (name, needed) = (self.inner.config.image(engine), self.inner.config.needs_engine(engine));
+            let there = self.image_id(name).await.is_ok();
+            images.push(ImageFact { engine, name: name.to_owned(), there, needed });
+        }
         let runc = version.components.unwrap_or_default().into_iter().find(|part| part.name == "runc");
         Ok(DockerFacts {
             api_version: version.api_version.unwrap_or_default(),
@@ -301,7 +310,7 @@ impl Docker {
             root_dir: info.docker_root_dir.unwrap_or_default().into(),
             driver: info.driver.unwrap_or_default(),
             runtimes: info.runtimes.unwrap_or_default().into_keys().collect(),
-            images: vec![(image, present)],
+            images,
         })
     }
 }

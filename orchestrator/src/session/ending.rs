@@ -67,6 +67,8 @@ pub enum Ending {
     Disconnected,
     /// The client quit its WebDriver session.
     DriverQuit,
+    /// The driver would not make the one WebDriver session for which it was there.
+    DriverRefused,
     /// `DELETE /sessions/<id>`.
     Deleted,
     /// `session_timeout` is over.
@@ -105,6 +107,7 @@ impl Ending {
         match self {
             Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => Status::Completed,
             Self::DriverQuit
+            | Self::DriverRefused
             | Self::Deleted
             | Self::TimedOut
             | Self::Idle
@@ -124,6 +127,7 @@ impl Ending {
             Self::ClientFinished => "client_finished",
             Self::Disconnected => "disconnected",
             Self::DriverQuit => "driver_quit",
+            Self::DriverRefused => "driver_refused",
             Self::Deleted => "deleted",
             Self::TimedOut => "session_timeout",
             Self::Idle => "idle_timeout",
@@ -145,6 +149,7 @@ impl Ending {
             Self::ClientFinished => "the client finished".to_owned(),
             Self::Disconnected => "the client disconnected and did not come back".to_owned(),
             Self::DriverQuit => "the client quit its driver".to_owned(),
+            Self::DriverRefused => "the driver did not make the session that was asked for".to_owned(),
             Self::Deleted => "ended by request".to_owned(),
             Self::TimedOut => "session_timeout is over".to_owned(),
             Self::Idle => "idle_timeout is over".to_owned(),
@@ -164,6 +169,7 @@ impl Ending {
         match self {
             Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => 1000,
             Self::DriverQuit
+            | Self::DriverRefused
             | Self::Deleted
             | Self::TimedOut
             | Self::Idle

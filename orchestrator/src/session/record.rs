@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Ending, Status};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::keys::KeyId;
+use crate::look::Viewport;
 use crate::worker::Launch;
 
 /// What made a session: one of the two create endpoints, or a task.
@@ -40,6 +41,12 @@ pub struct Options {
     /// Whether a closed socket leaves the session alone until `session_timeout`.
     #[serde(default)]
     pub keep_alive: bool,
+    /// Whether it is one connection, made by it and ended with it.
+    #[serde(default)]
+    pub one_connection: bool,
+    /// The size of its window when it is as large as can be, where the client has named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<Viewport>,
     /// The end user on whose behalf the session was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
@@ -49,10 +56,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// The shelf that a worker for it stands on.
+    /// The shelf of browsers with their own look that a worker for it may stand on.
     #[must_use]
     pub const fn pool_key(&self) -> PoolKey {
-        PoolKey { engine: self.engine, mode: self.mode }
+        PoolKey::plain(self.engine, self.mode)
     }
 
     pub(super) fn idle_timeout(&self) -> Option<Duration> {

@@ -11,6 +11,9 @@ use crate::pool::Lease;
 /// How long sockets have to pass their Close frames on before the worker goes.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
+/// How long a session that is one connection outlives it: the worker may have to say that its browser was closed.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
 /// Watches over `session` until it ends; then tells everybody, writes the record and drops the lease.
 pub(super) async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     let ending = watch(&session, sessions.reconnect_window()).await;
@@ -60,7 +63,9 @@ fn next_deadline(session: &Session, reconnect_window: Duration) -> (Instant, End
     // A WebDriver session lives by its driver; sockets beside it come and go.
     let by_socket = session.options.kind == Kind::DevTools && !session.options.keep_alive;
     if let Some(detached) = session.activity.detached_at().filter(|_| by_socket) {
-        sooner(detached + reconnect_window, Ending::Disconnected);
+        // Who connects to make a session has no URL to come back to.
+        let window = if session.options.one_connection { LAST_WORD } else { reconnect_window };
+        sooner(detached + window, Ending::Disconnected);
     }
     next
 }

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
+use super::drivers::DriverIndex;
 use super::record::Ended;
 use super::supervise::supervise;
 use super::{Driver, Ending, Listing, Options, Record, Session, SessionQuery, Status};
@@ -36,6 +37,7 @@ pub(super) struct Inner {
     pub(super) store: Store,
     pub(super) drain: Drain,
     pub(super) table: Mutex<HashMap<SessionId, Entry>>,
+    pub(super) drivers: DriverIndex,
 }
 
 /// A row of the table.
@@ -72,6 +74,14 @@ pub struct Created {
 }
 
 impl Created {
+    /// The session, which is not the client's yet.
+    ///
+    /// # Errors
+    /// `Draining`, as [`Created::confirm`] would find.
+    pub fn session(&self) -> Result<&Arc<Session>, Error> {
+        self.session.as_ref().ok_or(Error::Draining)
+    }
+
     /// The client is being told: the session is its own now.
     #[must_use]
     pub fn confirm(mut self) -> Option<Arc<Session>> {
@@ -98,7 +108,8 @@ impl Sessions {
     /// An empty table. [`Sessions::load`] fills it from the store.
     #[must_use]
     pub fn new(config: Arc<Config>, instance: Arc<Instance>, pool: Pool, store: Store, drain: Drain) -> Self {
-        let inner = Inner { config, instance, pool, store, drain, table: Mutex::new(HashMap::new()) };
+        let table = Mutex::new(HashMap::new());
+        let inner = Inner { config, instance, pool, store, drain, table, drivers: DriverIndex::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -115,7 +126,7 @@ impl Sessions {
         }
         let begun = Instant::now();
         let key = options.pool_key();
-        let lease = self.inner.pool.lease(key, &owner).await?;
+        let lease = self.inner.pool.lease(key, &options.launch.look(), &owner).await?;
         let sessions = self.clone();
         let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await });
         let created = work.await.map_err(Error::internal)?;
@@ -150,7 +161,9 @@ impl Sessions {
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
                     tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
                     drop(lease);
-                    lease = match self.inner.pool.lease(record.options.pool_key(), &record.owner).await {
+                    let options = &record.options;
+                    let look = options.launch.look();
+                    lease = match self.inner.pool.lease(options.pool_key(), &look, &record.owner).await {
                         Ok(lease) => lease,
                         Err(error) => return Err(self.withdraw(&record, error).await),
                     };
@@ -215,6 +228,7 @@ impl Sessions {
     pub(super) fn admit(&self, session: Session, lease: Lease) -> Arc<Session> {
         let session = Arc::new(session);
         self.lock().insert(session.id.clone(), Entry::Live(Arc::clone(&session)));
+        self.inner.drivers.add(&session);
         tracing::info!(
             session = %session.id,
             worker = %session.worker.id,
@@ -229,6 +243,7 @@ impl Sessions {
     pub(super) async fn close(&self, session: &Session, ending: &Ending) {
         let now = now_ms();
         let mut record = session.record();
+        self.inner.drivers.remove(&record);
         record.ended = Some(Ended::new(ending, now));
         metrics::counter!(
             "warmpool_sessions_ended_total",

@@ -8,12 +8,13 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::accept::values;
 use super::keep::{ITEM_PAGE, put_item, put_record};
 use super::live::{Event, Live, Stop};
 use super::order::{FleetRules, Order};
 use super::perform::{Attempt, Done, Piece, interrupted, stopped};
 use super::record::{Fault, Item, ItemCounts, Output, Status};
-use super::table::{End, Tasks, values};
+use super::table::{End, Tasks};
 use super::view;
 use super::work::Work;
 use crate::drain::Phase;

@@ -107,6 +107,7 @@ impl Order {
             keep_alive: true,
             service_passcode: self.service_passcode.clone(),
             app_name: None,
+            one_connection: false,
         }
     }
 

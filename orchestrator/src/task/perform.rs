@@ -8,12 +8,13 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::accept::values;
 use super::browser::Browser;
 use super::execute::execute;
 use super::live::{Event, Live, Stop};
 use super::order::Order;
 use super::record::{ArtifactNote, Fault, INLINE_OUTPUT, Kind, Output, Status};
-use super::table::{End, Tasks, values};
+use super::table::{End, Tasks};
 use super::work::{FailureCode, Outcome, Progress, Values, Watch, Work};
 use crate::drain::Phase;
 use crate::engine::SessionId;
@@ -297,6 +298,7 @@ const fn is_shortage(error: &Error) -> bool {
         Error::QueueFull { .. }
             | Error::KeyLimit { .. }
             | Error::NoWorker { .. }
+            | Error::NoStart { .. }
             | Error::RuntimeDown
             | Error::Worker { .. }
     )

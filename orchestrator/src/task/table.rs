@@ -1,33 +1,31 @@
-//! The one table of tasks: accepts them, finds and lists them, ends them.
+//! The one table of tasks: finds and lists them, ends them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::files::Files;
 use super::history::History;
 use super::id::{Ids, TaskId};
-use super::keep::{Keep, hex, idempotency_key, put_record};
+use super::keep::Keep;
 use super::live::{Event, Live, Stop};
 use super::order::Order;
 use super::query::TaskQuery;
-use super::record::{ArtifactNote, Fault, Item, ItemCounts, Output, Record, Status};
-use super::seal;
-use super::work::Values;
+use super::record::{ArtifactNote, Fault, Item, Output, Record, Status};
 use crate::config::Config;
-use crate::drain::{Drain, Phase};
+use crate::drain::Drain;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::KeyId;
 use crate::pool::Pool;
 use crate::session::{Sessions, now_ms};
-use crate::store::{Batch, Durability, Store, Table};
+use crate::store::{Durability, Store};
 
 /// So many requests with idempotency keys are looked at side by side.
-const GATES: usize = 16;
+pub(super) const GATES: usize = 16;
 
 /// Every task there is and was. Clones share it.
 #[derive(Clone)]
@@ -52,27 +50,7 @@ pub(super) struct Inner {
     pub(super) leasing: AtomicUsize,
     /// When this process began, in Unix milliseconds.
     pub(super) started_ms: u64,
-    gates: [tokio::sync::Mutex<()>; GATES],
-}
-
-/// What comes with an order and is not kept as it is.
-#[derive(Debug, Default)]
-pub struct Extras {
-    /// What `{{secret.name}}` stands for.
-    pub secrets: Map<String, Value>,
-    /// The client's idempotency key.
-    pub idempotency: Option<String>,
-    /// The whole request as it was sent, to tell whether a key came with the same one.
-    pub request: String,
-    /// The task whose failed items are tried again.
-    pub retry_of: Option<TaskId>,
-}
-
-/// What an idempotency key led to.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Earlier {
-    task: TaskId,
-    fingerprint: String,
+    pub(super) gates: [tokio::sync::Mutex<()>; GATES],
 }
 
 /// An accepted task, or the one that the same request made before.
@@ -112,88 +90,6 @@ impl Tasks {
             gates: std::array::from_fn(|_| tokio::sync::Mutex::new(())),
         };
         Self { inner: Arc::new(inner) }
-    }
-
-    /// Accepts an order: once this returns the task is on the disk, and runs when its turn comes.
-    ///
-    /// # Errors
-    /// `Draining`, `TaskQueueFull`, `KeyReused`, `DiskNearlyFull`, and those of [`Order::parse_work`].
-    pub async fn accept(&self, owner: KeyId, order: Order, extras: Extras) -> Result<Accepted, Error> {
-        if self.inner.drain.phase() >= Phase::Draining {
-            return Err(Error::Draining);
-        }
-        check_values(&order, &extras.secrets)?;
-        let Some(sent) = &extras.idempotency else {
-            return self.admit(owner, order, extras, None).await.map(Accepted::Live);
-        };
-        let key = idempotency_key(&self.inner.instance, &owner, sent);
-        let request = hex(&self.inner.instance.fingerprint(&["request", owner.as_str(), &extras.request]));
-        let gate = key.last().map_or(0, |byte| usize::from(*byte) % GATES);
-        let _alone = self.inner.gates[gate].lock().await;
-        if let Some(value) = self.inner.keep.store.get(Table::TaskKeys, &key).await? {
-            let earlier: Earlier = serde_json::from_slice(&value).map_err(Error::internal)?;
-            if earlier.fingerprint != request {
-                return Err(Error::KeyReused);
-            }
-            return self.find(earlier.task, &owner).await;
-        }
-        self.admit(owner, order, extras, Some((key, request))).await.map(Accepted::Live)
-    }
-
-    async fn admit(
-        &self,
-        owner: KeyId,
-        order: Order,
-        extras: Extras,
-        idempotency: Option<(Vec<u8>, String)>,
-    ) -> Result<Arc<Live>, Error> {
-        let length = self.inner.config.tasks.queue_length;
-        let live = {
-            // Under the lock of the history, so that ids enter it in their order.
-            let mut history = self.history();
-            let mut table = self.live_table();
-            if table.values().filter(|live| live.record().status == Status::Queued).count() >= length {
-                return Err(Error::TaskQueueFull { length });
-            }
-            let mut record = new_record(self.inner.ids.next(now_ms()), owner, &order);
-            record.retry_of = extras.retry_of;
-            record.idempotency = idempotency.as_ref().map(|(key, _)| hex(key));
-            let live = Arc::new(Live::new(record));
-            history.add(&live.owner, &live.record().entry());
-            table.insert(live.id, Arc::clone(&live));
-            live
-        };
-        if let Err(error) = self.write_new(&live, &order, &extras, idempotency).await {
-            let record = live.record();
-            self.history().withdraw(&live.owner, &record.entry());
-            self.live_table().remove(&live.id);
-            live.set_ended();
-            return Err(error);
-        }
-        tracing::info!(task = %live.id, kind = %order.kind, "task accepted");
-        self.launch(Arc::clone(&live));
-        Ok(live)
-    }
-
-    async fn write_new(
-        &self,
-        live: &Live,
-        order: &Order,
-        extras: &Extras,
-        idempotency: Option<(Vec<u8>, String)>,
-    ) -> Result<(), Error> {
-        let mut batch = Batch::new();
-        let parts = Keep::put_order(&mut batch, live.id, order)?;
-        let record = live.change(|record| record.body_parts = parts);
-        put_record(&mut batch, &record)?;
-        if !extras.secrets.is_empty() {
-            let sealed = seal::seal(&self.inner.instance, live.id, &extras.secrets)?;
-            batch.put(Table::TaskSecrets, live.id.store_key(), sealed);
-        }
-        if let Some((key, fingerprint)) = idempotency {
-            batch.put_json(Table::TaskKeys, key, &Earlier { task: live.id, fingerprint })?;
-        }
-        self.inner.keep.commit(batch, Durability::Power).await
     }
 
     /// Finds a task of `owner`.
@@ -360,51 +256,4 @@ impl End {
     pub(super) fn empty(status: Status, fault: Fault) -> Self {
         Self { status, error: Some(fault), output: Output::default(), artifacts: Vec::new() }
     }
-}
-
-fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
-    Record {
-        task_id,
-        owner,
-        kind: order.kind,
-        status: Status::Queued,
-        engine: order.engine,
-        mode: order.mode,
-        inputs: order.inputs.clone(),
-        service_passcode: order.service_passcode.clone(),
-        safe_to_repeat: order.safe_to_repeat,
-        started_ms: None,
-        ended_ms: None,
-        session_id: None,
-        error: None,
-        output: Output::default(),
-        artifacts: Vec::new(),
-        items: order.fleet.as_ref().map(|fleet| ItemCounts::of(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
-        retry_of: None,
-        idempotency: None,
-        body_parts: 0,
-    }
-}
-
-/// What templates stand for, in one item of a fleet or in the whole task.
-pub(super) fn values(order: &Order, item: Option<&Map<String, Value>>, secrets: &Map<String, Value>) -> Values {
-    let mut inputs = order.inputs.clone();
-    inputs.extend(item.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
-    Values { inputs, secrets: secrets.clone() }
-}
-
-/// Checks the work, and that everything it needs is there.
-fn check_values(order: &Order, secrets: &Map<String, Value>) -> Result<(), Error> {
-    let work = order.parse_work()?;
-    let Some(fleet) = &order.fleet else { return work.check_values(&values(order, None, secrets)) };
-    for (index, item) in fleet.items.iter().enumerate() {
-        work.check_values(&values(order, Some(item), secrets)).map_err(|error| match error {
-            Error::InvalidField { field, message } => {
-                let field = field.strip_prefix("inputs").map_or(field.clone(), |rest| format!("inputs[{index}]{rest}"));
-                Error::InvalidField { field, message }
-            }
-            other => other,
-        })?;
-    }
-    Ok(())
 }

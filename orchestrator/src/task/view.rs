@@ -16,8 +16,6 @@ pub fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
         "timestamp": record.task_id.timestamp(),
         "status": record.status,
         "browserType": record.engine,
-        "sessionId": record.session_id,
-        "error": record.error.as_ref().map(fault),
     });
     if let Some(view) = view.as_object_mut() {
         let base = format!("/lam/tasks/{}", record.task_id);
@@ -30,6 +28,8 @@ pub fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
                 view.insert(name.to_owned(), value);
             }
         };
+        more("sessionId", record.session_id.as_ref().map(|session| json!(session)));
+        more("error", record.error.as_ref().map(fault));
         more("startedAt", record.started_ms.map(Value::from));
         more("endedAt", record.ended_ms.map(Value::from));
         more("items", record.items.as_ref().map(|items| json!(items)));
@@ -47,11 +47,15 @@ pub fn item(item: &Item, output: Option<Vec<Value>>) -> Value {
         "attempts": item.attempts,
         "executionTime": item.execution_time,
         "inputs": item.inputs,
-        "sessionId": item.session_id,
-        "error": item.error.as_ref().map(fault),
     });
     if let Some(view) = view.as_object_mut() {
         put_output(view, &item.output, output, "");
+        if let Some(session) = &item.session_id {
+            view.insert("sessionId".to_owned(), json!(session));
+        }
+        if let Some(error) = &item.error {
+            view.insert("error".to_owned(), fault(error));
+        }
         if !item.artifacts.is_empty() {
             let names: Vec<&str> = item.artifacts.iter().map(|note| note.name.as_str()).collect();
             view.insert("artifacts".to_owned(), json!(names));

@@ -67,7 +67,10 @@ fn refused(capability: impl Into<String>, message: &str) -> Fault {
 }
 
 /// The alternatives that the client offers, each merged with what it always wants.
-fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
+///
+/// # Errors
+/// `InvalidBody`.
+pub fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
     let wrong = |message: &str| Error::InvalidBody { message: message.to_owned() };
     let Some(capabilities) = body.get("capabilities") else {
         // The form that clients sent before the W3C standard.
@@ -121,6 +124,10 @@ fn check(caps: &mut Map<String, Value>, engine: Engine, warm_args: &[String]) ->
             return Err(Fault::OtherBrowser(Error::Capability { capability: "browserName".to_owned(), message }));
         }
         Some(_) => return Err(refused("browserName", "must be a string")),
+    }
+    // What some clients say to every browser, and what says nothing of this one.
+    if engine != Engine::Chromium && caps.get("goog:chromeOptions") == Some(&json!({"w3c": true})) {
+        caps.remove("goog:chromeOptions");
     }
     let others = OPTIONS.iter().filter(|(owner, _)| *owner != Some(engine)).flat_map(|(_, names)| names.iter());
     if let Some(other) = others.into_iter().find(|name| caps.get(**name).is_some_and(|value| !value.is_null())) {

@@ -291,6 +291,11 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
+/// The agent's path of a file: its name as one segment.
+pub(crate) fn file_path(name: &str) -> String {
+    format!("/files/{}", crate::engine::escape(name))
+}
+
 /// The lines of the event stream.
 pub(super) struct Events {
     body: Incoming,
@@ -323,5 +328,16 @@ impl Events {
                 Some(Err(_)) | None => return None,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_path;
+
+    #[test]
+    fn a_name_stays_one_segment() {
+        assert_eq!(file_path("a b/../c.txt"), "/files/a%20b%2F..%2Fc.txt");
+        assert_eq!(file_path("é"), "/files/%C3%A9");
     }
 }

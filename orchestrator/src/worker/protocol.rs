@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::look::{Look, Viewport};
+
 /// What the agent is told once, before it starts anything.
 #[derive(Debug, Serialize)]
 pub struct Claim {
@@ -19,17 +21,13 @@ pub struct Claim {
     pub unresponsive_timeout_ms: u64,
     /// The largest file that may be put into the session, in bytes.
     pub file_limit: u64,
+    /// The settings that hold already while the worker waits.
+    #[serde(skip_serializing_if = "Look::is_plain")]
+    pub preset: Look,
 }
 
-/// A size in CSS pixels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Viewport {
-    /// Width.
-    pub width: u32,
-    /// Height.
-    pub height: u32,
-}
+/// The display of a headed worker.
+pub const DISPLAY: Viewport = Viewport { width: 1280, height: 800 };
 
 /// What a session wants of its browser.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +43,14 @@ pub struct Launch {
     /// The size of the page's viewport.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub viewport: Option<Viewport>,
+}
+
+impl Launch {
+    /// How the browser is to look to pages.
+    #[must_use]
+    pub fn look(&self) -> Look {
+        Look { locales: self.locales.clone(), user_agent: self.user_agent.clone(), viewport: self.viewport }
+    }
 }
 
 /// Where the agent is in its life.
@@ -72,9 +78,24 @@ pub struct Snapshot {
     /// The browser's name and version, once it runs.
     #[serde(default)]
     pub browser: Option<String>,
+    /// The user agent that it has by itself.
+    #[serde(default)]
+    pub user_agent: Option<String>,
     /// The warm browser's command-line switches.
     #[serde(default)]
     pub args: Vec<String>,
+}
+
+impl Snapshot {
+    /// The browser's version alone, such as `156.0.7950.2`.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        self.browser
+            .as_ref()?
+            .rsplit(['/', ' '])
+            .next()
+            .filter(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+    }
 }
 
 /// One line of the agent's event stream.

@@ -15,7 +15,10 @@ export async function hundred({ binary, table, progress }) {
     table.note(`a hundred sessions were not tried: ${(freemem() / 1e9).toFixed(1)} of ${(totalmem() / 1e9).toFixed(1)} GB are free`);
     return;
   }
-  const settings = { POOL_CHROMIUM_HEADED: 0, POOL_CHROMIUM_HEADLESS: 2, POOL_MAX_WORKERS: SESSIONS + 8, SESSION_QUEUE_WAIT: '5m' };
+  const settings = {
+    ...{ POOL_CHROMIUM_HEADED: 0, POOL_CHROMIUM_HEADLESS: 2, POOL_FIREFOX_HEADED: 0, POOL_WEBKIT_HEADED: 0 },
+    ...{ POOL_MAX_WORKERS: SESSIONS + 8, SESSION_QUEUE_WAIT: '5m' },
+  };
   const daemon = await Daemon.start(binary, settings);
   const open = [];
   try {

@@ -57,17 +57,18 @@ const top = {
   inner: { width: innerWidth, height: innerHeight },
   outer: { width: outerWidth, height: outerHeight },
   screen: { width: screen.width, height: screen.height },
+  ratio: devicePixelRatio,
 };
 const message = (source) => new Promise((done) => { source.onmessage = (event) => done(event.data); });
 const frame = message(window);
 const element = document.createElement('iframe');
 element.src = '/frame';
 document.body.append(element);
-const worker = new Worker('/worker.js');
+const worker = message(new Worker('/worker.js'));
 const report = {
   top,
   frame: await frame,
-  worker: await message(worker),
+  worker: await worker,
   headers: await (await fetch('/headers')).json(),
 };
 window.report = report;
@@ -83,6 +84,7 @@ document.title = 'Reported';
 pub(super) const FRAME: &str = r#"<!doctype html><title>Frame</title><script>
 parent.postMessage({
   userAgent: navigator.userAgent,
+  language: navigator.language,
   languages: [...navigator.languages],
   intl: Intl.DateTimeFormat().resolvedOptions().locale,
 }, '*');
@@ -92,6 +94,7 @@ pub(super) const WORKER: &str = r#"
 const headers = fetch('/headers').then((reply) => reply.json());
 headers.then((seen) => postMessage({
   userAgent: navigator.userAgent,
+  language: navigator.language,
   languages: [...navigator.languages],
   intl: Intl.DateTimeFormat().resolvedOptions().locale,
   headers: seen,

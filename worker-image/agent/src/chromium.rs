@@ -218,13 +218,11 @@ impl Chromium {
     }
 }
 
-/// A websocket of the browser or the driver; with settings in force somebody reads along.
+/// A websocket of the browser or the driver. What a client says of locales, of holding targets and of downloads
+/// concerns the agent as well.
 fn endpoint(browser: &Browser, address: SocketAddr, path: String) -> Endpoint {
-    let overseer = browser
-        .keeper
-        .has_settings()
-        .then(|| Box::new(Client::new(Arc::clone(&browser.keeper), browser.cdp.clone())) as Box<_>);
-    Endpoint { address, path, overseer }
+    let overseer = Client::new(Arc::clone(&browser.keeper), browser.cdp.clone());
+    Endpoint { address, path, overseer: Some(Box::new(overseer)) }
 }
 
 fn gone(error: CdpError) -> ApiError {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
@@ -25,8 +25,8 @@ use crate::error::ApiError;
 const MAX_NAME: usize = 255;
 /// Bytes over the limit that are still read, so that the sender is there to see the refusal.
 const POLITE: u64 = 16 << 20;
-/// Ending of a download that Chromium has not finished.
-const UNFINISHED: &str = ".crdownload";
+/// Endings of downloads that are not finished: Chromium's, Firefox's and WebKit's.
+const UNFINISHED: [&str; 3] = [".crdownload", ".part", ".wkdownload"];
 
 /// Which way a file came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -76,6 +76,7 @@ struct Announced {
 pub(crate) struct Files {
     root: PathBuf,
     announced: Mutex<HashMap<String, Announced>>,
+    announced_only: AtomicBool,
     parts: AtomicU64,
 }
 
@@ -85,7 +86,7 @@ impl Files {
         for directory in ["uploads", "downloads", "incoming"] {
             std::fs::create_dir_all(root.join(directory))?;
         }
-        Ok(Self { root, announced: Mutex::default(), parts: AtomicU64::new(0) })
+        Ok(Self { root, announced: Mutex::default(), announced_only: AtomicBool::new(false), parts: AtomicU64::new(0) })
     }
 
     /// Where the browser saves what it downloads.
@@ -115,6 +116,18 @@ impl Files {
         self.announced().remove(guid);
     }
 
+    /// From now on a download is complete when the browser has told so, and not before: Firefox keeps its place with an
+    /// empty file of its name.
+    pub(crate) fn await_announcements(&self) {
+        self.announced_only.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether more of a download may come, though its name does not say so.
+    fn is_awaited(&self, path: &Path) -> bool {
+        self.announced_only.load(Ordering::Relaxed)
+            && !self.announced().values().any(|announced| announced.path.as_deref() == Some(path))
+    }
+
     /// Downloads that lie outside the downloads directory, by name.
     fn elsewhere(&self) -> Vec<Announced> {
         let downloads = self.downloads();
@@ -136,7 +149,11 @@ impl Files {
             let mut directory = fs::read_dir(directory).await?;
             while let Some(file) = directory.next_entry().await? {
                 let Ok(name) = file.file_name().into_string() else { continue };
-                entries.extend(entry(name, source, &file.path()).await);
+                let mut found = entry(name, source, &file.path()).await;
+                if let Some(entry) = found.as_mut().filter(|_| source == Source::Download) {
+                    entry.complete &= !self.is_awaited(&file.path());
+                }
+                entries.extend(found);
             }
         }
         for Announced { name, path } in self.elsewhere() {
@@ -263,7 +280,7 @@ async fn entry(name: String, source: Source, path: &Path) -> Option<Entry> {
         size: metadata.len(),
         modified_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
         source,
-        complete: !name.ends_with(UNFINISHED),
+        complete: !UNFINISHED.iter().any(|ending| name.ends_with(ending)),
         name,
     })
 }
@@ -338,5 +355,20 @@ mod tests {
         files.remove("report.pdf").await.unwrap();
         assert!(!far.exists());
         assert!(files.read("report.pdf").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn where_the_browser_announces_its_word_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let files = Files::new(home.path().join("files")).unwrap();
+        files.await_announcements();
+        let path = files.downloads().join("late.zip");
+        std::fs::write(&path, "").unwrap();
+        assert!(!files.list().await.unwrap()[0].complete, "an empty file may be a place that is kept");
+        files.download_began("d", &path.display().to_string());
+        assert!(!files.list().await.unwrap()[0].complete);
+        files.download_completed("d", Some(path));
+        let list = files.list().await.unwrap();
+        assert!(list.len() == 1 && list[0].complete);
     }
 }

@@ -1,65 +1,160 @@
 //! Firefox and its driver, behind [`crate::engine::Engine`].
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+mod bidi;
+mod browser;
+mod control;
+mod driver;
+mod options;
+mod profile;
+mod session;
 
-use http::Response;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use serde_json::{Value, json};
 
 use crate::board::Identity;
-use crate::body::Body;
-use crate::engine::{BootError, Endpoint, NewSession};
+use crate::display::Display;
+use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
+use crate::oom;
 use crate::settings::Settings;
 use crate::worker::Worker;
 
-/// Firefox, its driver and its display.
+use browser::{Browser, Start};
+use control::ControlError;
+use driver::Driver;
+
+/// Where Firefox takes WebDriver BiDi clients.
+const BIDI: &str = "/session";
+
+/// Firefox, its driver and, unless headless, its display.
 pub(crate) struct Firefox {
     worker: Arc<Worker>,
+    display: OnceLock<Display>,
+    driver: OnceLock<Driver>,
+    browser: Mutex<Option<Arc<Browser>>>,
+    /// What the client wants pages to see, for a browser that comes later.
+    settings: Mutex<Settings>,
+    /// Keeps new sessions of the driver apart.
+    sessions: tokio::sync::Mutex<()>,
+    profiles: AtomicU32,
 }
 
 impl Firefox {
     /// Nothing runs yet.
     pub(crate) fn new(worker: Arc<Worker>) -> Self {
-        Self { worker }
+        Self {
+            worker,
+            display: OnceLock::new(),
+            driver: OnceLock::new(),
+            browser: Mutex::default(),
+            settings: Mutex::default(),
+            sessions: tokio::sync::Mutex::default(),
+            profiles: AtomicU32::new(0),
+        }
     }
 
     /// See [`crate::engine::Engine::boot`].
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
-        let _ = &self.worker.claim;
-        Err(BootError::Undriveable("this image has no Firefox".into()))
+        let claim = &self.worker.claim;
+        let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
+        if !claim.headless {
+            let display = Display::start(&self.worker.processes, claim.display).await?;
+            let _ = self.display.set(display);
+        }
+        self.worker.files.await_announcements();
+        let profile = self.next_profile();
+        profile::empty(&profile).map_err(|e| undriveable(&e))?;
+        let display = self.display.get().map(|display| display.name.as_str());
+        let how = Start { profile: &profile, args: &[], environment: &[], display };
+        let (browser, driver) = tokio::try_join!(Browser::start(&self.worker, how), Driver::start(&self.worker))?;
+        browser.warm_up().await?;
+        let driver_version = driver.rehearse(&self.worker).await.map_err(|e| undriveable(&e))?;
+        let identity = Identity {
+            browser: Some(format!("Firefox/{}", browser.hello.version)),
+            driver: Some(driver_version),
+            user_agent: Some(browser.hello.user_agent.clone()),
+            headless: claim.headless,
+            args: browser::base_args(claim.headless, claim.display),
+        };
+        let _ = self.driver.set(driver);
+        self.install(Arc::new(browser)).await.map_err(|e| undriveable(&e))?;
+        Ok(identity)
+    }
+
+    fn next_profile(&self) -> PathBuf {
+        let number = self.profiles.fetch_add(1, Ordering::Relaxed);
+        self.worker.home.join(format!("profile-{number}"))
+    }
+
+    /// Makes a browser the current one, with the client's settings, and watches it.
+    /// Returns what holds only in part.
+    async fn install(&self, browser: Arc<Browser>) -> Result<Vec<String>, ApiError> {
+        *self.browser.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&browser));
+        let board = Arc::clone(&self.worker.board);
+        let kills = oom::kills();
+        let watched = Arc::clone(&browser);
+        tokio::spawn(async move {
+            let exit = watched.process.exited().await;
+            if !watched.is_retired() {
+                board.exited(exit, oom::kills() > kills);
+            }
+        });
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if settings.is_empty() { Ok(Vec::new()) } else { apply(&browser, &settings).await }
+    }
+
+    fn browser(&self) -> Result<Arc<Browser>, ApiError> {
+        let browser = self.browser.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        browser.filter(|browser| browser.process.running()).ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 
     /// See [`crate::engine::Engine::apply`].
-    pub(crate) async fn apply(&self, _settings: Settings) -> Result<Vec<String>, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+    pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
+        let browser = self.browser()?;
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+        apply(&browser, &settings).await
     }
 
     /// See [`crate::engine::Engine::navigate`].
-    pub(crate) async fn navigate(&self, _url: &str) -> Result<(), ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+    pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
+        self.browser()?.control.call("navigate", json!({"url": url})).await.map(drop).map_err(gone)
     }
 
     /// See [`crate::engine::Engine::ping`].
-    pub(crate) async fn ping(&self) {}
+    pub(crate) async fn ping(&self) {
+        if let Ok(browser) = self.browser() {
+            let _ = browser.control.call("ping", Value::Null).await;
+        }
+    }
 
     /// See [`crate::engine::Engine::devtools`].
-    pub(crate) fn devtools(&self, _path: Option<&str>) -> Result<Endpoint, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+    pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
+        let address = self.browser()?.address;
+        match path {
+            None => Ok(Endpoint { address, path: BIDI.to_owned(), overseer: None }),
+            Some(_) => Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets")),
+        }
     }
 
     /// See [`crate::engine::Engine::debugging`].
     pub(crate) fn debugging(&self) -> Result<SocketAddr, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+        Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets"))
     }
 
     /// See [`crate::engine::Engine::driver`].
     pub(crate) fn driver(&self) -> Result<SocketAddr, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+        let driver = self.driver.get().ok_or_else(|| ApiError::upstream("no driver is running"))?;
+        Ok(driver.address)
     }
 
     /// See [`crate::engine::Engine::bidi`].
-    pub(crate) fn bidi(&self, _path: String) -> Result<Endpoint, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+    pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
+        // A driver's session has its websocket in the browser itself.
+        Ok(Endpoint { address: self.browser()?.address, path, overseer: None })
     }
 
     /// See [`crate::engine::Engine::oversees`].
@@ -69,9 +164,15 @@ impl Firefox {
 
     /// See [`crate::engine::Engine::before_command`].
     pub(crate) async fn before_command(&self, _body: &[u8]) {}
+}
 
-    /// See [`crate::engine::Engine::new_session`].
-    pub(crate) async fn new_session(&self, _wanted: NewSession) -> Result<Response<Body>, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
-    }
+async fn apply(browser: &Browser, settings: &Settings) -> Result<Vec<String>, ApiError> {
+    let size = settings.viewport.map(|size| json!({"width": size.width, "height": size.height}));
+    let params = json!({"locales": settings.locales, "userAgent": settings.user_agent, "viewport": size});
+    let warnings = browser.control.call("settings", params).await.map_err(gone)?;
+    serde_json::from_value(warnings).map_err(|e| ApiError::upstream(e.to_string()))
+}
+
+fn gone(error: ControlError) -> ApiError {
+    ApiError::upstream(error.to_string())
 }

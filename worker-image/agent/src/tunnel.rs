@@ -29,6 +29,11 @@ const DOWN_BUFFER: usize = 128 << 10;
 pub(crate) trait Overseer: Send {
     /// Called with bytes that are about to go to the browser; they wait until it is done.
     fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+    /// Whether it has to understand every message, so that none may be compressed.
+    fn needs_plain(&self) -> bool {
+        true
+    }
 }
 
 /// Opens an endpoint with the client's own handshake and, once both sides have switched,
@@ -45,7 +50,7 @@ pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Res
     let client = parts.extensions.remove::<OnUpgrade>();
     parts.uri = path.parse().map_err(|e| ApiError::bad_request(format!("path: {e}")))?;
     address_headers(&mut parts.headers, address);
-    if overseer.is_some() {
+    if overseer.as_ref().is_some_and(|overseer| overseer.needs_plain()) {
         // Who reads along cannot read what is compressed.
         parts.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
     }

@@ -1,77 +1,172 @@
-//! WebKit and its driver, behind [`crate::engine::Engine`].
+//! WebKitGTK and its driver, behind [`crate::engine::Engine`].
+//!
+//! The browser is a shell of our own around the library (`worker-image/webkit`), which takes commands on standard input.
+//! The driver and the agent's own inspector connection are two clients of the one remote inspector that it serves, so one
+//! warm browser is good for both kinds of session.
+
+mod door;
+mod driver;
+mod inspector;
+mod shell;
+mod wire;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use http::Response;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response};
+use http_body_util::Full;
+use serde_json::json;
 
 use crate::board::Identity;
 use crate::body::Body;
+use crate::display::Display;
 use crate::engine::{BootError, Endpoint, NewSession};
 use crate::error::ApiError;
+use crate::oom;
 use crate::settings::Settings;
 use crate::worker::Worker;
+
+use driver::Driver;
+use inspector::Inspector;
+use shell::{Shell, ShellError};
+
+/// Loopback address of the browser's remote inspector.
+const INSPECTOR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9400);
 
 /// WebKit, its driver and its display.
 pub(crate) struct Webkit {
     worker: Arc<Worker>,
+    running: OnceLock<Running>,
+    /// New sessions one after another: the driver has one at a time.
+    sessions: tokio::sync::Mutex<()>,
+}
+
+struct Running {
+    shell: Shell,
+    driver: Driver,
+    /// Where the agent serves the inspector as websockets.
+    door: SocketAddr,
 }
 
 impl Webkit {
     /// Nothing runs yet.
     pub(crate) fn new(worker: Arc<Worker>) -> Self {
-        Self { worker }
+        Self { worker, running: OnceLock::new(), sessions: tokio::sync::Mutex::default() }
     }
 
     /// See [`crate::engine::Engine::boot`].
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
-        let _ = &self.worker.claim;
-        Err(BootError::Undriveable("this image has no WebKit".into()))
+        let claim = &self.worker.claim;
+        // Headless too: WebKitGTK draws to a display or not at all.
+        let display = Display::start(&self.worker.processes, claim.display).await?;
+        let shell = Shell::start(&self.worker, &display)?;
+        let warm = shell.warm_up().await?;
+        let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
+        let inspector = Inspector::connect(INSPECTOR).await.map_err(|e| undriveable(&e))?;
+        let door = door::open(inspector).await.map_err(|e| undriveable(&e))?;
+        let driver = Driver::start(&self.worker, &display).await?;
+        self.watch(&shell);
+        let identity = Identity {
+            browser: Some(format!("WebKitGTK/{}", warm.version)),
+            driver: Some(format!("WebKitWebDriver/{}", warm.version)),
+            user_agent: Some(warm.user_agent),
+            headless: claim.headless,
+            args: Vec::new(),
+        };
+        let _ = self.running.set(Running { shell, driver, door });
+        Ok(identity)
+    }
+
+    /// Tells the board when the browser ends.
+    fn watch(&self, shell: &Shell) {
+        let board = Arc::clone(&self.worker.board);
+        let process = shell.process.clone();
+        let kills = oom::kills();
+        tokio::spawn(async move {
+            let exit = process.exited().await;
+            board.exited(exit, oom::kills() > kills);
+        });
+    }
+
+    fn running(&self) -> Result<&Running, ApiError> {
+        self.running
+            .get()
+            .filter(|running| running.shell.process.running())
+            .ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 
     /// See [`crate::engine::Engine::apply`].
-    pub(crate) async fn apply(&self, _settings: Settings) -> Result<Vec<String>, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+    pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
+        let mut warnings = Vec::new();
+        if settings.locales.len() > 1 {
+            warnings.push(
+                "settings.locales: WebKit sends all of them in Accept-Language and shows pages the first alone in \
+                 navigator.languages"
+                    .to_owned(),
+            );
+        }
+        self.running()?.shell.apply(&settings).await.map_err(failed)?;
+        Ok(warnings)
     }
 
     /// See [`crate::engine::Engine::navigate`].
-    pub(crate) async fn navigate(&self, _url: &str) -> Result<(), ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+    pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
+        self.running()?.shell.open(url).await.map_err(failed)
     }
 
     /// See [`crate::engine::Engine::ping`].
-    pub(crate) async fn ping(&self) {}
+    pub(crate) async fn ping(&self) {
+        if let Ok(running) = self.running() {
+            let _ = running.shell.ping().await;
+        }
+    }
 
     /// See [`crate::engine::Engine::devtools`].
-    pub(crate) fn devtools(&self, _path: Option<&str>) -> Result<Endpoint, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+    pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
+        let path = path.map_or_else(|| "/devtools".to_owned(), |rest| format!("/devtools/{rest}"));
+        Ok(Endpoint { address: self.running()?.door, path, overseer: None })
     }
 
     /// See [`crate::engine::Engine::debugging`].
     pub(crate) fn debugging(&self) -> Result<SocketAddr, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+        Ok(self.running()?.door)
     }
 
     /// See [`crate::engine::Engine::driver`].
     pub(crate) fn driver(&self) -> Result<SocketAddr, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+        Ok(self.running()?.driver.address)
     }
 
     /// See [`crate::engine::Engine::bidi`].
     pub(crate) fn bidi(&self, _path: String) -> Result<Endpoint, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+        Err(ApiError::not_found("WebKitGTK's driver does not speak WebDriver BiDi"))
     }
 
     /// See [`crate::engine::Engine::oversees`].
+    #[expect(clippy::unused_self, reason = "the seam's other engines need it")]
     pub(crate) fn oversees(&self, _path: &str) -> bool {
         false
     }
 
     /// See [`crate::engine::Engine::before_command`].
+    #[expect(clippy::unused_async, reason = "the seam's other engines need it")]
     pub(crate) async fn before_command(&self, _body: &[u8]) {}
 
-    /// See [`crate::engine::Engine::new_session`].
-    pub(crate) async fn new_session(&self, _wanted: NewSession) -> Result<Response<Body>, ApiError> {
-        Err(ApiError::upstream("no browser is running"))
+    /// See [`crate::engine::Engine::new_session`]. Every session has the warm browser: what a client may ask of this
+    /// driver takes effect there.
+    pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
+        let _one_at_a_time = self.sessions.lock().await;
+        let body = json!({"capabilities": wanted.capabilities}).to_string();
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        *request.method_mut() = Method::POST;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.worker.upstream.forward(request, self.driver()?, "/session").await
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form map_err wants")]
+fn failed(error: ShellError) -> ApiError {
+    ApiError::upstream(error.to_string())
 }

@@ -1,7 +1,7 @@
 //! The container engine.
 
 use super::{fail, host::rounded, ok, warn};
-use crate::doctor::{Directory, DockerFacts, Facts, Finding, Needs, Socket};
+use crate::doctor::{Directory, DockerFacts, Facts, Finding, ImageFact, Needs, Socket};
 
 /// The oldest engine API the daemon speaks.
 const OLDEST_API: (u64, u64) = (1, 41);
@@ -130,14 +130,19 @@ pub(super) fn runtime(docker: &DockerFacts, needs: &Needs) -> Option<Finding> {
     })
 }
 
-pub(super) fn worker_image(image: &str, there: bool) -> Finding {
+pub(super) fn worker_image(image: &ImageFact) -> Finding {
     const TITLE: &str = "Worker image";
-    match there {
-        true => ok(TITLE, image),
-        false => fail(
+    let ImageFact { engine, name, there, needed } = image;
+    match (there, needed) {
+        (true, _) => ok(TITLE, name),
+        (false, false) => ok(
             TITLE,
-            format!("the engine has no {image}"),
-            "build it with ./scripts/images, or name another in worker.chromium_image",
+            format!("no {name}, so {engine} sessions are refused; ./scripts/images --engine {engine} makes it"),
+        ),
+        (false, true) => fail(
+            TITLE,
+            format!("the engine has no {name}"),
+            format!("build it with ./scripts/images --engine {engine}, or name another in worker.{engine}_image"),
         ),
     }
 }

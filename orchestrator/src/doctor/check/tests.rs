@@ -3,10 +3,15 @@
 use super::{host::rounded, *};
 use crate::{
     config::ByteSize,
-    doctor::{Directory, DockerFacts, HostFacts, Needs, Port, Socket, healthy},
+    doctor::{Directory, DockerFacts, HostFacts, ImageFact, Needs, Port, Socket, healthy},
+    engine::Engine,
 };
 
-/// A host on which nothing is wrong.
+fn image(engine: Engine, there: bool, needed: bool) -> ImageFact {
+    ImageFact { engine, name: format!("warmpool/{engine}:latest"), there, needed }
+}
+
+/// A host on which nothing is wrong, with two engines of which one is not installed and nobody asks for it.
 fn sound() -> Facts {
     let directory = |path: &str| Directory { path: path.into(), writable: Ok(()), free: Some(100 << 30) };
     Facts {
@@ -34,7 +39,7 @@ fn sound() -> Facts {
             root_dir: "/var/lib/docker".into(),
             driver: "overlay2".to_owned(),
             runtimes: vec!["runc".to_owned()],
-            images: vec![("warmpool/chromium:latest".to_owned(), true)],
+            images: vec![image(Engine::Chromium, true, true), image(Engine::Firefox, false, false)],
         }),
         host: HostFacts {
             user_namespaces: true,
@@ -59,7 +64,7 @@ fn docker(facts: &mut Facts) -> &mut DockerFacts {
 fn a_sound_host_has_no_complaints() {
     let findings = check(&sound());
     assert!(findings.iter().all(|finding| finding.level == Level::Ok && finding.remedy.is_none()), "{findings:?}");
-    assert_eq!(findings.len(), 13);
+    assert_eq!(findings.len(), 14);
 }
 
 #[test]
@@ -96,7 +101,8 @@ fn each_flaw_is_found_alone() {
         (|f| docker(f).runc_version = "1.2.7".to_owned(), Warn, "runc", "known ways out"),
         (|f| docker(f).runc_version = "v1.3.2".to_owned(), Warn, "runc", "known ways out"),
         (|f| f.needs.runtime = Some("runsc".to_owned()), Fail, "Container runtime", "no runtime runsc, only runc"),
-        (|f| docker(f).images[0].1 = false, Fail, "Worker image", "no warmpool/chromium:latest"),
+        (|f| docker(f).images[0].there = false, Fail, "Worker image", "no warmpool/chromium:latest"),
+        (|f| docker(f).images[1].needed = true, Fail, "Worker image", "no warmpool/firefox:latest"),
         (|f| f.docker_root.as_mut().unwrap().free = Some(1 << 30), Warn, "Engine's disk", "only 1GiB free"),
         (|f| f.needs.sandbox = false, Warn, "Browser sandbox", "worker.sandbox is false"),
         (|f| f.host.user_namespaces = false, Fail, "Browser sandbox", "no user namespaces"),

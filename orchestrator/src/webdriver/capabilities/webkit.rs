@@ -1,14 +1,121 @@
 //! `webkitgtk:browserOptions`, and what else a WebKit worker has to look at.
+//!
+//! Everything that can be honoured is honoured by the warm browser: its driver tells it of certificates and proxies when
+//! a session starts.
 
 use serde_json::{Map, Value};
 
 use super::{Fault, refused};
 use crate::worker::DriverMode;
 
+/// The options of this engine.
+const OPTIONS: &str = "webkitgtk:browserOptions";
+/// Arguments that people carry from project to project. The worker has done the right thing already.
+const HABITS: [&str; 3] = ["automation", "headless", "no-sandbox"];
+/// Kinds of proxy that mean none: the container's system has none either.
+const NO_PROXY: [&str; 2] = ["direct", "system"];
+
 /// Checks one alternative for WebKit, takes out what is true already, and says which browser it needs.
 pub(super) fn check(caps: &mut Map<String, Value>, _warm_args: &[String]) -> Result<DriverMode, Fault> {
-    match caps.get("webkitgtk:browserOptions") {
-        None => Ok(DriverMode::Warm),
-        Some(_) => Err(refused("webkitgtk:browserOptions", "is not an option that can be honoured here: leave it out")),
+    match caps.remove("webSocketUrl") {
+        None | Some(Value::Null | Value::Bool(false)) => {}
+        Some(_) => {
+            return Err(refused(
+                "webSocketUrl",
+                "WebKitGTK's driver does not speak WebDriver BiDi: leave it out, or use Chromium or Firefox",
+            ));
+        }
+    }
+    if let Some(proxy) = caps.get("proxy") {
+        match proxy.get("proxyType").and_then(Value::as_str) {
+            Some(kind) if NO_PROXY.contains(&kind) => {
+                caps.remove("proxy");
+            }
+            Some("manual") => {}
+            None if proxy.as_object().is_some_and(Map::is_empty) => {
+                caps.remove("proxy");
+            }
+            _ => return Err(refused("proxy.proxyType", "WebKit takes `manual`, `direct` or `system`")),
+        }
+    }
+    match caps.remove(OPTIONS) {
+        None | Some(Value::Null) => Ok(DriverMode::Warm),
+        Some(Value::Object(options)) => check_options(&options).map(|()| DriverMode::Warm),
+        Some(_) => Err(refused(OPTIONS, "must be an object")),
+    }
+}
+
+fn check_options(options: &Map<String, Value>) -> Result<(), Fault> {
+    for (name, value) in options {
+        let path = || format!("{OPTIONS}.{name}");
+        match (name.as_str(), value) {
+            ("args", Value::Array(args)) => {
+                for arg in args {
+                    let Value::String(arg) = arg else { return Err(refused(path(), "must be an array of strings")) };
+                    if !HABITS.contains(&arg.trim_start_matches('-')) {
+                        return Err(refused(arg, "is no argument of this browser, which runs already: leave it out"));
+                    }
+                }
+            }
+            ("args", _) => return Err(refused(path(), "must be an array of strings")),
+            // What its scroll bars are like already.
+            ("useOverlayScrollbars", Value::Bool(true)) | ("certificates", Value::Null) => {}
+            ("certificates", Value::Array(none)) if none.is_empty() => {}
+            ("useOverlayScrollbars", _) => {
+                return Err(refused(path(), "can only be true: the browser runs already"));
+            }
+            ("certificates", _) => {
+                return Err(refused(path(), "cannot be honoured: use acceptInsecureCerts for hosts under test"));
+            }
+            ("binary", _) => return Err(refused(path(), "is the worker's own: leave it out")),
+            _ => return Err(refused(path(), "is not an option of this browser: leave it out")),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use serde_json::json;
+
+    fn ask(caps: Value) -> Result<Value, String> {
+        let Value::Object(mut caps) = caps else { panic!("an object") };
+        match check(&mut caps, &[]) {
+            Ok(mode) => {
+                assert_eq!(mode, DriverMode::Warm);
+                Ok(Value::Object(caps))
+            }
+            Err(Fault::Refused(Error::Capability { capability, .. })) => Err(capability),
+            Err(_) => panic!("another fault"),
+        }
+    }
+
+    #[test]
+    fn what_is_true_already_is_taken_out_and_the_rest_is_the_drivers() {
+        let wish = json!({
+            "acceptInsecureCerts": true, "webSocketUrl": false, "proxy": {"proxyType": "direct"},
+            OPTIONS: {"args": ["--automation", "--headless"], "useOverlayScrollbars": true, "certificates": []},
+        });
+        assert_eq!(ask(wish), Ok(json!({"acceptInsecureCerts": true})));
+        let manual = json!({"proxy": {"proxyType": "manual", "httpProxy": "p:1"}, "pageLoadStrategy": "eager"});
+        assert_eq!(ask(manual.clone()), Ok(manual));
+    }
+
+    #[test]
+    fn what_cannot_be_honoured_is_refused_by_name() {
+        for (wish, name) in [
+            (json!({"webSocketUrl": true}), "webSocketUrl"),
+            (json!({"proxy": {"proxyType": "pac", "proxyAutoconfigUrl": "http://p"}}), "proxy.proxyType"),
+            (json!({OPTIONS: 1}), OPTIONS),
+            (json!({OPTIONS: {"binary": "/bin/sh"}}), "webkitgtk:browserOptions.binary"),
+            (json!({OPTIONS: {"args": ["--proxy=http://p"]}}), "--proxy=http://p"),
+            (json!({OPTIONS: {"args": "x"}}), "webkitgtk:browserOptions.args"),
+            (json!({OPTIONS: {"certificates": [{"host": "h"}]}}), "webkitgtk:browserOptions.certificates"),
+            (json!({OPTIONS: {"unheardOf": 1}}), "webkitgtk:browserOptions.unheardOf"),
+        ] {
+            assert_eq!(ask(wish.clone()), Err(name.to_owned()), "{wish}");
+        }
     }
 }

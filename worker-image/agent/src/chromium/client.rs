@@ -1,4 +1,4 @@
-//! What the agent has to know of a client's commands while settings are in force.
+//! What the agent has to know of a client's commands.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,6 +16,9 @@ pub(super) const LOCALE: &[u8] = b"setLocaleOverride";
 /// writes it.
 const HOLDS: &[u8] = b"\"waitForDebuggerOnStart\":true";
 
+/// An argument by which a client forbids downloads.
+const DENY: &[u8] = b"\"deny\"";
+
 /// Reads along with one websocket of a client.
 pub(super) struct Client {
     keeper: Arc<Keeper>,
@@ -27,14 +30,25 @@ pub(super) struct Client {
 impl Client {
     /// A client that has just connected.
     pub(super) fn new(keeper: Arc<Keeper>, cdp: Cdp) -> Self {
-        Self { keeper, cdp, scanner: Scanner::new(&[LOCALE, HOLDS]), resumer: None }
+        Self { keeper, cdp, scanner: Scanner::new(&[LOCALE, HOLDS, DENY]), resumer: None }
     }
 }
 
 impl Overseer for Client {
+    /// Without settings only short commands matter, which the libraries that do compress leave as they are.
+    fn needs_plain(&self) -> bool {
+        self.keeper.has_settings()
+    }
+
     fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         let found = self.scanner.scan(bytes);
         Box::pin(async move {
+            if found[2] {
+                self.keeper.downloads_forbidden();
+            }
+            if !self.keeper.has_settings() {
+                return;
+            }
             if found[1] && self.resumer.is_none() {
                 self.resumer = Some(self.keeper.resumer());
             }

@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub(super) struct Keeper {
     busy: watch::Sender<usize>,
     /// Clients that let new targets go themselves.
     resumers: AtomicUsize,
+    /// Whether a client has forbidden downloads, so that it says itself which contexts may have any.
+    forbidden: AtomicBool,
     /// Calls to `yield_locale`, so that only the last one sets ours again.
     yields: watch::Sender<u64>,
 }
@@ -75,6 +77,7 @@ impl Keeper {
             contexts: Mutex::default(),
             busy: watch::Sender::new(0),
             resumers: AtomicUsize::new(0),
+            forbidden: AtomicBool::new(false),
             yields: watch::Sender::new(0),
         })
     }
@@ -118,6 +121,11 @@ impl Keeper {
     pub(super) fn resumer(self: &Arc<Self>) -> Resumer {
         self.resumers.fetch_add(1, Ordering::AcqRel);
         Resumer(Arc::clone(self))
+    }
+
+    /// A client is about to forbid downloads somewhere.
+    pub(super) fn downloads_forbidden(&self) {
+        self.forbidden.store(true, Ordering::Release);
     }
 
     /// Our session with a target, if it has settings.
@@ -218,10 +226,10 @@ impl Keeper {
         });
     }
 
-    /// A context opened by a client reports its downloads only after it was asked to.
+    /// A context opened by a client takes downloads only after it was told to, unless the client wants none.
     fn created(&self, cdp: &Cdp, params: &Value) {
         let Some(context) = params["targetInfo"]["browserContextId"].as_str() else { return };
-        if !lock(&self.contexts).insert(context.to_owned()) {
+        if !lock(&self.contexts).insert(context.to_owned()) || self.forbidden.load(Ordering::Acquire) {
             return;
         }
         let params = json!({

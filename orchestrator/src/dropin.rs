@@ -1,0 +1,107 @@
+//! What clients of other services ask for, in the words of this one.
+//!
+//! `grid` reads the new-session body of Selenium Grid and Selenoid, `browserless` the query of a browserless URL. Both
+//! make a [`Wish`]: the body of a create call, which is then checked as any other. What has no counterpart here is
+//! refused by the name that the client used, or named in a warning. Nothing here waits or touches a worker.
+
+pub mod browserless;
+mod duration;
+pub mod grid;
+mod switches;
+
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+/// The body of a create call, made from somebody else's options.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Wish {
+    fields: Map<String, Value>,
+    /// Our name of a field, and the client's.
+    names: Vec<(&'static str, String)>,
+    /// What is accepted and not honoured.
+    pub warnings: Vec<String>,
+}
+
+impl Wish {
+    /// The body of the create call.
+    #[must_use]
+    pub const fn fields(&self) -> &Map<String, Value> {
+        &self.fields
+    }
+
+    /// Sets the field `ours` (a dotted path of one or two names), which the client calls `theirs`.
+    pub fn set(&mut self, ours: &'static str, theirs: impl Into<String>, value: Value) {
+        match ours.split_once('.') {
+            None => {
+                self.fields.insert(ours.to_owned(), value);
+            }
+            Some((outer, inner)) => {
+                let object = self.fields.entry(outer).or_insert_with(|| Value::Object(Map::new()));
+                if let Value::Object(object) = object {
+                    object.insert(inner.to_owned(), value);
+                }
+            }
+        }
+        self.names.push((ours, theirs.into()));
+    }
+
+    /// Sets a field unless the client has set it.
+    pub fn set_default(&mut self, ours: &'static str, value: Value) {
+        if !self.fields.contains_key(ours) {
+            self.fields.insert(ours.to_owned(), value);
+        }
+    }
+
+    /// An error about one of our fields, under the name that the client knows.
+    #[must_use]
+    pub fn in_their_words(&self, error: Error) -> Error {
+        match error {
+            Error::InvalidField { field, message } => {
+                let named = self.their_name(&field);
+                let message = message.replace(&format!("`{field}`"), &format!("`{named}`"));
+                Error::InvalidField { field: named, message }
+            }
+            Error::NotSupported { field, message } => {
+                let named = self.their_name(&field);
+                let message = message.replace(&format!("`{field}`"), &format!("`{named}`"));
+                Error::NotSupported { field: named, message }
+            }
+            other => other,
+        }
+    }
+
+    fn their_name(&self, field: &str) -> String {
+        let known = self.names.iter().rev().find_map(|(ours, theirs)| {
+            let rest = field.strip_prefix(ours)?;
+            (rest.is_empty() || rest.starts_with(['.', '['])).then_some((theirs, rest))
+        });
+        match known {
+            // A part of the field is a part of the client's option only where that is an object as well.
+            Some((theirs, rest)) if theirs.ends_with("defaultViewport") => format!("{theirs}{rest}"),
+            Some((theirs, _)) => theirs.clone(),
+            None => field.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn faults_are_told_in_the_words_of_the_client() {
+        let mut wish = Wish::default();
+        wish.set("settings.viewport", "selenoid:options.screenResolution", json!({"width": 0, "height": 1}));
+        wish.set("session_timeout", "timeout", json!(0));
+        assert_eq!(wish.fields()["settings"]["viewport"]["height"], 1);
+        let named = |field: &str| {
+            let error = wish.in_their_words(Error::field(field, format!("`{field}` is wrong")));
+            (error.named_field().unwrap_or_default().to_owned(), error.to_string())
+        };
+        assert_eq!(named("session_timeout"), ("timeout".to_owned(), "`timeout` is wrong".to_owned()));
+        assert_eq!(named("settings.viewport.width").0, "selenoid:options.screenResolution");
+        assert_eq!(named("url").0, "url");
+    }
+}

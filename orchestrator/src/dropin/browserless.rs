@@ -1,0 +1,292 @@
+//! The query of a browserless URL: `ws://host/?token=…&timeout=60000&launch={"headless":false}`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use serde_json::{Map, Value, json};
+use url::form_urlencoded;
+
+use super::{Wish, switches};
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// The longest `trackingId`.
+const MAX_TRACKING_ID: usize = 32;
+
+/// What a browserless client asks for, its key left out.
+#[derive(Debug, Default, PartialEq)]
+pub struct Query {
+    /// The key, where the URL has one.
+    pub token: Option<String>,
+    /// The fields of a create call.
+    pub wish: Wish,
+}
+
+/// Reads the query of a URL for a browser of `engine`.
+///
+/// # Errors
+/// `UnknownField`, `InvalidField` or `NotSupported`, each with the parameter's name.
+pub fn read(query: &str, engine: Engine) -> Result<Query, Error> {
+    let mut read = Query::default();
+    let wish = &mut read.wish;
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let name = name.as_ref();
+        match name {
+            "token" => read.token = Some(value.into_owned()),
+            "launch" => launch(wish, &value)?,
+            "timeout" => {
+                let millis: u64 = value.parse().map_err(|_| wrong(name, "must be a whole number of milliseconds"))?;
+                wish.set("session_timeout", name, json!(millis.div_ceil(1000)));
+            }
+            "headless" => headless(wish, name, &json!(value))?,
+            "trackingId" => {
+                let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+                if value.is_empty() || value.len() >= MAX_TRACKING_ID || !value.bytes().all(plain) {
+                    return Err(wrong(name, "must be 1 to 31 letters, digits, `-` or `_`"));
+                }
+                wish.set("app_name", name, json!(value));
+            }
+            "blockAds" => {
+                if flag(name, &value)? {
+                    wish.set("advanced.block_ads", name, json!(true));
+                }
+            }
+            "keep_alive" => {
+                let keep = flag(name, &value)?;
+                wish.set("keep_alive", name, json!(keep));
+            }
+            "idle_timeout" => {
+                let seconds: u64 = value.parse().map_err(|_| wrong(name, "must be a whole number of seconds"))?;
+                wish.set("idle_timeout", name, json!(seconds));
+            }
+            // What the connection's own client does by itself.
+            "slowMo" => {}
+            "stealth" | "ignoreHTTPSErrors" | "acceptInsecureCerts" => {
+                let set = flag(name, &value)?;
+                launch_option(wish, name, name, &json!(set))?;
+            }
+            _ if name.starts_with("--") => {
+                let switch = if value.is_empty() { name.to_owned() } else { format!("{name}={value}") };
+                switches::read(wish, name, &switch)?;
+            }
+            "proxy"
+            | "proxyCountry"
+            | "proxySticky"
+            | "solveCaptchas"
+            | "record"
+            | "replay"
+            | "profile"
+            | "externalProxyServer"
+            | "userDataDir"
+            | "humanlike"
+            | "blockConsentModals" => {
+                return Err(Error::NotSupported {
+                    field: name.to_owned(),
+                    message: format!("`{name}` is not served here: leave it out"),
+                });
+            }
+            _ => {
+                return Err(Error::UnknownField {
+                    field: name.to_owned(),
+                    message: "expected token, timeout, launch, headless, trackingId, blockAds, slowMo, idle_timeout, \
+                              keep_alive, or a browser's switch such as --lang"
+                        .to_owned(),
+                });
+            }
+        }
+    }
+    wish.set_default("headless", json!(true));
+    wish.set_default("url", json!("about:blank"));
+    wish.set_default("browser_type", json!(engine));
+    Ok(read)
+}
+
+fn wrong(name: &str, message: &str) -> Error {
+    Error::field(name, format!("`{name}` {message}"))
+}
+
+fn flag(name: &str, value: &str) -> Result<bool, Error> {
+    match value {
+        "" | "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(wrong(name, "must be true or false")),
+    }
+}
+
+/// `launch`: an object as JSON, or that in base64.
+fn launch(wish: &mut Wish, text: &str) -> Result<(), Error> {
+    let parsed = serde_json::from_str(text).ok().or_else(|| {
+        let engines = [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD];
+        // A plus sign in a query reads as a space.
+        let text = text.trim().replace(' ', "+");
+        let bytes = engines.iter().find_map(|engine| engine.decode(&text).ok())?;
+        serde_json::from_slice(&bytes).ok()
+    });
+    let options: Map<String, Value> = match parsed {
+        Some(Value::Object(options)) => options,
+        _ => return Err(wrong("launch", "must be a JSON object, as it is or in base64")),
+    };
+    for (name, value) in options {
+        launch_option(wish, &name, &format!("launch.{name}"), &value)?;
+    }
+    Ok(())
+}
+
+fn launch_option(wish: &mut Wish, name: &str, place: &str, value: &Value) -> Result<(), Error> {
+    let empty = match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    let unserved =
+        |remedy: &str| Err(Error::NotSupported { field: place.to_owned(), message: format!("`{place}` {remedy}") });
+    match name {
+        "headless" if !value.is_null() => headless(wish, place, value),
+        "args" if !empty => {
+            let Value::Array(args) = value else { return Err(wrong(place, "must be an array of strings")) };
+            for (index, arg) in args.iter().enumerate() {
+                let place = format!("{place}[{index}]");
+                let Value::String(arg) = arg else { return Err(wrong(&place, "must be a string")) };
+                switches::read(wish, &place, arg)?;
+            }
+            Ok(())
+        }
+        "defaultViewport" if !empty => viewport(wish, place, value),
+        // Of the service's own client in browserless, of which there is none here.
+        "slowMo" | "dumpio" | "waitForInitialPage" | "handleSIGINT" | "handleSIGTERM" | "handleSIGHUP"
+        | "protocolTimeout" | "timeout" => Ok(()),
+        "stealth"
+        | "devtools"
+        | "userDataDir"
+        | "executablePath"
+        | "env"
+        | "ignoreDefaultArgs"
+        | "pipe"
+        | "extraPrefsFirefox"
+        | "debuggingPort"
+        | "channel"
+        | "proxy"
+        | "args"
+        | "defaultViewport"
+        | "headless"
+        | "ignoreHTTPSErrors"
+        | "acceptInsecureCerts"
+        | "browser"
+        | "product"
+            if empty =>
+        {
+            Ok(())
+        }
+        "stealth" => unserved("is not served: a browser here does not hide what it is"),
+        "ignoreHTTPSErrors" | "acceptInsecureCerts" => unserved(
+            "cannot be given on the URL: give `acceptInsecureCerts` to your client's connect, or a context's `ignoreHTTPSErrors`",
+        ),
+        "userDataDir" => unserved("is not served: every session has a profile of its own, which goes with it"),
+        _ => unserved("is not an option that a browser which runs already can take: leave it out"),
+    }
+}
+
+/// `true`, `"new"`, `"shell"` and `"true"` want no display; `false` and `"false"` want one.
+fn headless(wish: &mut Wish, place: &str, value: &Value) -> Result<(), Error> {
+    let wanted = match value {
+        Value::Bool(wanted) => *wanted,
+        Value::String(text) if matches!(text.as_str(), "" | "true" | "1" | "new" | "shell" | "old") => true,
+        Value::String(text) if matches!(text.as_str(), "false" | "0") => false,
+        _ => return Err(wrong(place, "must be true, false, \"new\" or \"shell\"")),
+    };
+    wish.set("headless", place, json!(wanted));
+    Ok(())
+}
+
+fn viewport(wish: &mut Wish, place: &str, value: &Value) -> Result<(), Error> {
+    let Value::Object(members) = value else { return Err(wrong(place, "must be an object or null")) };
+    let mut size = Map::new();
+    for (name, value) in members {
+        let place = format!("{place}.{name}");
+        match (name.as_str(), value) {
+            ("width" | "height", _) => {
+                size.insert(name.clone(), value.clone());
+            }
+            ("deviceScaleFactor", Value::Number(number)) if number.as_f64() == Some(1.0) => {}
+            ("isMobile" | "hasTouch" | "isLandscape", Value::Bool(false)) | (_, Value::Null) => {}
+            ("deviceScaleFactor" | "isMobile" | "hasTouch" | "isLandscape", _) => {
+                let message = format!(
+                    "`{place}` cannot be given on the URL: set it in your client, which keeps it for its pages"
+                );
+                return Err(Error::NotSupported { field: place, message });
+            }
+            _ => return Err(Error::UnknownField { field: place, message: "expected width and height".to_owned() }),
+        }
+    }
+    wish.set("settings.viewport", place, Value::Object(size));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(query: &str) -> Value {
+        Value::Object(read(query, Engine::Chromium).unwrap().wish.fields().clone())
+    }
+
+    fn field_of(query: &str) -> String {
+        let error = read(query, Engine::Chromium).unwrap_err();
+        assert_eq!(error.status(), http::StatusCode::BAD_REQUEST, "{query}");
+        error.named_field().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn parameters_become_the_fields_of_a_create_call() {
+        let plain = json!({"headless": true, "url": "about:blank", "browser_type": "chromium"});
+        assert_eq!(fields("token=abc"), plain);
+        assert_eq!(read("token=a%2Bb", Engine::Chromium).unwrap().token.as_deref(), Some("a+b"));
+        let all = fields(
+            "timeout=60001&trackingId=job-7&headless=false&--lang=de-DE,en&slowMo=20&blockAds=false&--no-sandbox",
+        );
+        let wanted = json!({"session_timeout": 61, "app_name": "job-7", "headless": false,
+            "settings": {"locales": ["de-DE", "en"]}, "url": "about:blank", "browser_type": "chromium"});
+        assert_eq!(all, wanted);
+    }
+
+    #[test]
+    fn launch_is_read_as_json_and_as_base64() {
+        let launch = r#"{"headless":false,"args":["--window-size=1024,768","--user-agent=Me/1","--no-sandbox"],"stealth":false}"#;
+        let plain: String = form_urlencoded::byte_serialize(launch.as_bytes()).collect();
+        let coded: String = form_urlencoded::byte_serialize(STANDARD.encode(launch).as_bytes()).collect();
+        for launch in [plain, coded, URL_SAFE_NO_PAD.encode(launch)] {
+            let fields = fields(&format!("launch={launch}"));
+            assert_eq!(fields["headless"], false);
+            let settings = json!({"viewport": {"width": 1024, "height": 768}, "user_agent": "Me/1"});
+            assert_eq!(fields["settings"], settings);
+        }
+        let viewport = r#"launch={"defaultViewport":{"width":300,"height":400,"deviceScaleFactor":1}}"#;
+        assert_eq!(fields(viewport)["settings"]["viewport"], json!({"width": 300, "height": 400}));
+    }
+
+    #[test]
+    fn what_is_unknown_or_not_served_is_refused_by_name() {
+        for (query, field) in [
+            ("colour=red", "colour"),
+            ("stealth", "stealth"),
+            ("stealth=true", "stealth"),
+            ("timeout=soon", "timeout"),
+            ("trackingId=a%20b", "trackingId"),
+            ("trackingId=01234567890123456789012345678901", "trackingId"),
+            ("launch={", "launch"),
+            ("launch=[1]", "launch"),
+            (r#"launch={"args":["--load-extension=/x"]}"#, "launch.args[0]"),
+            (r#"launch={"args":["--window-size=big"]}"#, "launch.args[0]"),
+            (r#"launch={"args":[1]}"#, "launch.args[0]"),
+            (r#"launch={"userDataDir":"/tmp/x"}"#, "launch.userDataDir"),
+            (r#"launch={"headless":7}"#, "launch.headless"),
+            (r#"launch={"defaultViewport":{"isMobile":true}}"#, "launch.defaultViewport.isMobile"),
+            ("--proxy-server=http://x", "--proxy-server"),
+            ("userDataDir=x", "userDataDir"),
+            ("keep_alive=maybe", "keep_alive"),
+        ] {
+            assert_eq!(field_of(query), field, "{query}");
+        }
+    }
+}

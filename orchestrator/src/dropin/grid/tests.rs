@@ -1,0 +1,120 @@
+use super::*;
+
+fn ask(caps: Value) -> Result<NewSession, Error> {
+    read(&json!({"capabilities": {"alwaysMatch": caps}}), |_| Some("156.0.7".to_owned()))
+}
+
+fn refusal(caps: Value) -> String {
+    match ask(caps.clone()) {
+        Err(Error::Capability { capability, .. }) => capability,
+        other => panic!("{caps}: {other:?}"),
+    }
+}
+
+#[test]
+fn names_of_browsers_pick_the_engine() {
+    for (name, engine) in [
+        ("chrome", Engine::Chromium),
+        ("Chromium", Engine::Chromium),
+        ("firefox", Engine::Firefox),
+        ("MiniBrowser", Engine::Webkit),
+        ("safari", Engine::Webkit),
+        ("", Engine::Chromium),
+    ] {
+        assert_eq!(ask(json!({"browserName": name})).unwrap().engine, engine, "{name}");
+    }
+    assert_eq!(ask(json!({})).unwrap().engine, Engine::Chromium);
+    assert_eq!(ask(json!({"moz:firefoxOptions": {"args": []}})).unwrap().engine, Engine::Firefox);
+    assert_eq!(refusal(json!({"browserName": "MicrosoftEdge"})), "browserName");
+}
+
+#[test]
+fn the_first_alternative_that_fits_is_taken() {
+    let body = json!({"capabilities": {
+        "alwaysMatch": {"platformName": "LINUX"},
+        "firstMatch": [{"browserName": "opera"}, {"browserName": "chrome", "browserVersion": "12"}, {"browserName": "firefox"}],
+    }});
+    let known = |engine| (engine == Engine::Chromium).then(|| "156.0.7".to_owned());
+    let session = read(&body, known).unwrap();
+    assert_eq!(session.engine, Engine::Firefox);
+    assert_eq!(session.body, json!({"capabilities": {"alwaysMatch": {"browserName": "firefox"}}}));
+}
+
+#[test]
+fn versions_and_platforms_match_as_on_a_grid() {
+    for version in ["", "stable", "156", "156.0", "156.0.7"] {
+        assert!(ask(json!({"browserName": "chrome", "browserVersion": version})).is_ok(), "{version}");
+    }
+    for version in ["15", "155", "156.0.70"] {
+        assert_eq!(refusal(json!({"browserVersion": version})), "browserVersion");
+    }
+    assert!(ask(json!({"platformName": "any"})).is_ok());
+    assert_eq!(refusal(json!({"platformName": "windows"})), "platformName");
+    assert_eq!(refusal(json!({"platformName": 1})), "platformName");
+}
+
+#[test]
+fn options_of_the_service_become_fields_and_are_taken_out() {
+    let session = ask(json!({
+        "browserName": "chrome",
+        "se:downloadsEnabled": true,
+        "se:buildNumber": "77",
+        "selenoid:options": {
+            "enableVNC": true, "enableVideo": true, "name": "shop", "screenResolution": "1920x1080x24",
+            "sessionTimeout": "1m30s", "timeZone": "Europe/Berlin", "labels": {"a": "b"}, "env": [],
+        },
+        "goog:chromeOptions": {"args": ["--headless=new", "--mute-audio", "--remote-debugging-port=0"]},
+        "warmpool:options": {"session_timeout": 900},
+    }))
+    .unwrap();
+    assert!(session.downloads);
+    let fields = Value::Object(session.wish.fields().clone());
+    let wanted = json!({
+        "app_name": "shop", "idle_timeout": 90, "session_timeout": 900, "headless": true, "browser_type": "chromium",
+        "url": "about:blank",
+    });
+    assert_eq!(session.screen, Some(Viewport { width: 1920, height: 1080 }));
+    assert_eq!(fields, wanted);
+    assert_eq!(session.wish.warnings.len(), 2);
+    let left = json!({"browserName": "chrome", "goog:chromeOptions": {"args": ["--mute-audio"]}});
+    assert_eq!(session.body["capabilities"]["alwaysMatch"], left);
+}
+
+#[test]
+fn options_without_a_prefix_and_old_bodies_are_understood() {
+    let body = json!({"desiredCapabilities": {
+        "browserName": "chrome", "version": "", "platform": "ANY", "javascriptEnabled": true,
+        "enableVNC": false, "screenResolution": "800x600", "sessionTimeout": "2m",
+    }});
+    let session = read(&body, |_| None).unwrap();
+    assert_eq!(session.wish.fields()["idle_timeout"], 120);
+    assert_eq!(session.body["capabilities"]["alwaysMatch"], json!({"browserName": "chrome"}));
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_by_name() {
+    for (caps, name) in [
+        (json!({"selenoid:options": {"env": ["LANG=de"]}}), "selenoid:options.env"),
+        (json!({"selenoid:options": {"hostsEntries": ["a:1.2.3.4"]}}), "selenoid:options.hostsEntries"),
+        (json!({"moon:options": {"dnsServers": ["1.1.1.1"]}}), "moon:options.dnsServers"),
+        (json!({"selenoid:options": {"volumes": ["/:/host"]}}), "selenoid:options.volumes"),
+        (json!({"selenoid:options": {"enableVnc": true}}), "selenoid:options.enableVnc"),
+        (json!({"selenoid:options": {"sessionTimeout": "soon"}}), "selenoid:options.sessionTimeout"),
+        (json!({"selenoid:options": {"sessionTimeout": 60}}), "selenoid:options.sessionTimeout"),
+        (json!({"selenoid:options": {"screenResolution": "wide"}}), "selenoid:options.screenResolution"),
+        (json!({"selenoid:options": {"screenResolution": "0x0x24"}}), "selenoid:options.screenResolution"),
+        (json!({"selenoid:options": {"screenResolution": "1x2x3x4"}}), "selenoid:options.screenResolution"),
+        (json!({"selenoid:options": []}), "selenoid:options"),
+        (json!({"env": ["A=b"]}), "env"),
+        (json!({"sauce:options": {}}), "sauce:options"),
+        (json!({"colour": "red"}), "colour"),
+        (json!({"se:downloadsEnabled": "yes"}), "se:downloadsEnabled"),
+        (
+            json!({"browserName": "chrome", "warmpool:options": {"browser_type": "firefox"}}),
+            "warmpool:options.browser_type",
+        ),
+        (json!({"warmpool:options": 1}), "warmpool:options"),
+    ] {
+        assert_eq!(refusal(caps.clone()), name, "{caps}");
+    }
+}

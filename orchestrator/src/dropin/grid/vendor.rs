@@ -1,0 +1,187 @@
+//! Capabilities with a vendor's prefix: those of Selenium Grid (`se:`), Selenoid and Moon are understood, those of the
+//! browsers are left to the driver, and all others are refused by name.
+
+use serde_json::{Map, Value, json};
+
+use super::{STANDARD, refused};
+use crate::dropin::{Wish, duration};
+use crate::error::Error;
+use crate::look::Viewport;
+
+/// The sides of a screen, in pixels.
+const SCREEN: std::ops::RangeInclusive<u32> = 200..=10_000;
+
+/// The prefixes of what drivers take.
+const DRIVERS: [&str; 8] = ["goog:", "moz:", "ms:", "webkitgtk:", "safari:", "webauthn:", "fedcm:", "bidi:"];
+
+/// Selenoid's options that may stand among the plain capabilities too.
+const BARE: [&str; 22] = [
+    "additionalNetworks",
+    "applicationContainers",
+    "containerHostname",
+    "dnsServers",
+    "enableLog",
+    "enableVNC",
+    "enableVideo",
+    "env",
+    "hostsEntries",
+    "labels",
+    "logName",
+    "name",
+    "s3KeyPattern",
+    "screenResolution",
+    "sessionTimeout",
+    "skin",
+    "timeZone",
+    "videoCodec",
+    "videoFrameRate",
+    "videoName",
+    "videoScreenSize",
+    "volumes",
+];
+
+/// What a vendor's capabilities ask beside the fields of a create call.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// To fetch downloads.
+    pub(super) downloads: bool,
+    /// A window of this size.
+    pub(super) screen: Option<Viewport>,
+}
+
+/// Takes the capabilities that concern the service out of `caps` and into the wish.
+pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<Asked, Error> {
+    let mut asked = Asked::default();
+    for (name, value) in std::mem::take(caps) {
+        if is_of_drivers(&name) {
+            caps.insert(name, value);
+        } else if matches!(name.as_str(), "selenoid:options" | "moon:options") {
+            let Value::Object(options) = value else { return Err(refused(name, "must be an object")) };
+            for (option, value) in options {
+                let place = format!("{name}.{option}");
+                read_option(wish, &mut asked, &option, place, value)?;
+            }
+        } else if let Some(option) = name.strip_prefix("se:") {
+            read_grid(wish, &mut asked, option, &name, value)?;
+        } else if BARE.contains(&name.as_str()) {
+            read_option(wish, &mut asked, &name.clone(), name, value)?;
+        } else if name.contains(':') {
+            return Err(refused(name, "is another vendor's and means nothing here: leave it out"));
+        } else {
+            return Err(refused(name, "is no capability of the W3C standard: leave it out"));
+        }
+    }
+    Ok(asked)
+}
+
+/// Whether a driver takes this capability.
+fn is_of_drivers(name: &str) -> bool {
+    STANDARD.contains(&name) || name == "chromeOptions" || DRIVERS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// One of the grid's own capabilities. Any other that begins with `se:` is a note for its console.
+fn read_grid(wish: &mut Wish, asked: &mut Asked, option: &str, name: &str, value: Value) -> Result<(), Error> {
+    match option {
+        "downloadsEnabled" => asked.downloads = flag(name, &value)?,
+        "screenResolution" => asked.screen = Some(screen(name.to_owned(), &value)?),
+        "timeZone" => wish.warnings.push(no_time_zone(name)),
+        "name" => wish.set("app_name", name, text(name, value)?),
+        "recordVideo" if value == true => wish.warnings.push(no_recording(name)),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// One of Selenoid's or Moon's options; `place` is where the client wrote it.
+fn read_option(wish: &mut Wish, asked: &mut Asked, option: &str, place: String, value: Value) -> Result<(), Error> {
+    if value.is_null() {
+        return Ok(());
+    }
+    match option {
+        // The live view is there always.
+        "enableVNC" => {
+            flag(&place, &value)?;
+        }
+        "enableVideo" | "enableLog" => {
+            if flag(&place, &value)? {
+                wish.warnings.push(no_recording(&place));
+            }
+        }
+        "videoName" | "videoScreenSize" | "videoFrameRate" | "videoCodec" | "logName" | "logLevel" | "s3KeyPattern"
+        | "pattern" | "labels" | "skin" => {}
+        "name" => {
+            let value = text(&place, value)?;
+            wish.set("app_name", place, value);
+        }
+        "screenResolution" => asked.screen = Some(screen(place, &value)?),
+        "sessionTimeout" => {
+            let parsed = value.as_str().and_then(duration::parse);
+            let Some(parsed) = parsed else {
+                return Err(refused(place, "must be a duration such as \"90s\" or \"1m30s\""));
+            };
+            wish.set("idle_timeout", place, json!(duration::seconds(parsed)));
+        }
+        "timeZone" => {
+            text(&place, value)?;
+            wish.warnings.push(no_time_zone(&place));
+        }
+        "env"
+        | "hostsEntries"
+        | "hosts"
+        | "dnsServers"
+        | "additionalNetworks"
+        | "applicationContainers"
+        | "volumes"
+        | "containerHostname"
+        | "mobileDevice"
+        | "additionalFonts"
+        | "context" => {
+            let empty = match &value {
+                Value::Array(list) => list.is_empty(),
+                Value::Object(map) => map.is_empty(),
+                Value::String(text) => text.is_empty(),
+                _ => false,
+            };
+            if !empty {
+                return Err(refused(
+                    place,
+                    "would change the worker's container, which every client gets alike: leave it out",
+                ));
+            }
+        }
+        _ => return Err(refused(place, "is not known: leave it out")),
+    }
+    Ok(())
+}
+
+/// `1920x1080x24`; the colour depth counts for nothing. The window gets this size: the worker's display keeps its own,
+/// and a fixed viewport would not follow when the client resizes its window.
+fn screen(place: String, value: &Value) -> Result<Viewport, Error> {
+    let size = value.as_str().and_then(|text| {
+        let mut parts = text.split('x').map(|part| part.trim().parse::<u32>().ok());
+        let (width, height) = (parts.next()??, parts.next()??);
+        let fits = SCREEN.contains(&width) && SCREEN.contains(&height);
+        (fits && parts.next() != Some(None) && parts.next().is_none()).then_some(Viewport { width, height })
+    });
+    size.ok_or_else(|| {
+        let message =
+            format!("must be a size such as \"1920x1080x24\", from {} to {} pixels", SCREEN.start(), SCREEN.end());
+        refused(place, message)
+    })
+}
+
+fn flag(place: &str, value: &Value) -> Result<bool, Error> {
+    value.as_bool().ok_or_else(|| refused(place, "must be true or false"))
+}
+
+fn text(place: &str, value: Value) -> Result<Value, Error> {
+    if value.is_string() { Ok(value) } else { Err(refused(place, "must be a string")) }
+}
+
+fn no_recording(place: &str) -> String {
+    format!("`{place}` has no effect: sessions are not recorded to a file")
+}
+
+fn no_time_zone(place: &str) -> String {
+    format!("`{place}` has no effect: the browser's time zone is UTC")
+}

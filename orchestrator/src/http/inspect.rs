@@ -1,0 +1,91 @@
+//! What Playwright's `webkit.connectOverCDP` asks for: `GET /json` at the root of the server, whatever the path of the
+//! URL it was given. So the session is known by a header, which the create call names in `connect_headers` and which
+//! that client sends with every request.
+
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::{Value, json};
+
+use super::App;
+use super::base::Base;
+use super::reply::json_reply;
+use crate::engine::Engine;
+use crate::error::{Cause, Error};
+use crate::session::Session;
+use crate::worker::full;
+
+/// No list of pages is longer, in bytes.
+const REPLY_LIMIT: usize = 4 << 20;
+/// How the id of every session starts.
+const SESSION_ID: &str = "ses_";
+
+/// The headers by which a WebKit session's clients name it; nothing for other engines.
+pub(super) fn connect_headers(session: &Session) -> Option<Value> {
+    let value = format!("Bearer {}.{}", session.id, session.token());
+    (session.options.engine == Engine::Webkit).then(|| json!({"Authorization": value}))
+}
+
+/// The session and the token in such a header; `None` in a header that carries something else.
+fn named(headers: &HeaderMap) -> Option<(&str, &str)> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, value) = value.split_once(' ')?;
+    let (id, token) = value.trim().split_once('.')?;
+    (scheme.eq_ignore_ascii_case("bearer") && id.starts_with(SESSION_ID)).then_some((id, token))
+}
+
+/// The pages of the session that the headers name; `None` when they name none.
+pub(super) async fn list(app: &App, base: &Base, headers: &HeaderMap) -> Option<Result<Response, Error>> {
+    let (id, token) = named(headers)?;
+    Some(list_of(app, base, id, token).await)
+}
+
+async fn list_of(app: &App, base: &Base, id: &str, token: &str) -> Result<Response, Error> {
+    let session = app.sessions.live(id)?;
+    session.check_token(token)?;
+    let _busy = session.busy();
+    let failed = |error: Cause| Error::worker("the browser could not be asked for its pages", error);
+    let mut request = http::Request::new(full(Bytes::new()));
+    *request.method_mut() = Method::GET;
+    let answer = session.worker.agent.send("/json/list", request).await.map_err(|error| failed(error.into()))?;
+    let body = Limited::new(answer.into_body(), REPLY_LIMIT).collect().await.map_err(failed)?.to_bytes();
+    let pages: Vec<Value> = serde_json::from_slice(&body).map_err(|error| failed(error.into()))?;
+    let pages: Vec<_> = pages.into_iter().map(|page| with_url(page, &base.websocket_url(&session))).collect();
+    Ok(json_reply(StatusCode::OK, &pages))
+}
+
+/// Gives a page the websocket that leads to it through the relay.
+fn with_url(mut page: Value, websocket_url: &str) -> Value {
+    let id = page["id"].as_str().unwrap_or_default();
+    page["webSocketDebuggerUrl"] = json!(websocket_url.replacen("/devtools?", &format!("/devtools/page/{id}?"), 1));
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn only_a_session_is_named() {
+        let named_by = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
+            named(&headers).map(|(id, token)| (id.to_owned(), token.to_owned()))
+        };
+        assert_eq!(named_by("Bearer ses_1.T"), Some(("ses_1".into(), "T".into())));
+        assert_eq!(named_by("bearer ses_1.T"), Some(("ses_1".into(), "T".into())));
+        for other in ["Bearer wp_key", "Bearer wp.key", "Basic ses_1.T", "Bearer ses_1", ""] {
+            assert_eq!(named_by(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_reached_through_the_relay() {
+        let page = with_url(json!({"id": "1-2", "title": "T"}), "wss://h/sessions/ses_1/devtools?token=K");
+        assert_eq!(page["webSocketDebuggerUrl"], "wss://h/sessions/ses_1/devtools/page/1-2?token=K");
+        assert_eq!(page["title"], "T");
+    }
+}

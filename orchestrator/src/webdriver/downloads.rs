@@ -1,0 +1,225 @@
+//! Managed downloads, as Selenium's clients fetch them from a grid: names, one file as a zip in base64, all removed.
+
+use std::io::{self, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
+
+use super::{check_id, verdict};
+use crate::error::{Cause, Error};
+use crate::session::{Busy, Session};
+use crate::worker::{file_path, full};
+
+/// No list of files is longer, in bytes.
+const LIST_LIMIT: usize = 4 << 20;
+
+/// A file as the agent lists it.
+#[derive(Debug, Deserialize)]
+struct File {
+    name: String,
+    size: u64,
+    modified_ms: u64,
+    source: String,
+    complete: bool,
+}
+
+/// What the browser has downloaded, and all of it: the names, and more for clients that read it.
+///
+/// # Errors
+/// `UnknownSession`, `Worker`.
+pub async fn downloads(session: &Arc<Session>, id: &str) -> Result<Value, Error> {
+    check_id(session, id)?;
+    let _busy = session.busy();
+    let files = list(session).await?;
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    let details: Vec<Value> = files
+        .iter()
+        .map(|file| {
+            json!({"name": file.name, "size": file.size, "creationTime": file.modified_ms,
+                "lastModifiedTime": file.modified_ms})
+        })
+        .collect();
+    Ok(json!({"names": names, "files": details}))
+}
+
+/// Removes all downloads.
+///
+/// # Errors
+/// Those of [`downloads`].
+pub async fn remove_downloads(session: &Arc<Session>, id: &str) -> Result<(), Error> {
+    check_id(session, id)?;
+    let _busy = session.busy();
+    for file in list(session).await? {
+        // One that has gone meanwhile is as good as removed.
+        ask(session, Method::DELETE, &file_path(&file.name)).await?;
+    }
+    Ok(())
+}
+
+/// One download as the JSON reply that Selenium's clients read: a zip of one file, in base64. It is made while it is
+/// read, so that a large file takes no memory.
+///
+/// # Errors
+/// `UnknownFile`, and those of [`downloads`].
+pub async fn download(
+    session: &Arc<Session>,
+    id: &str,
+    name: &str,
+) -> Result<impl Stream<Item = Result<Bytes, Cause>> + Send + use<>, Error> {
+    check_id(session, id)?;
+    let busy = session.busy();
+    let unknown = || Error::UnknownFile { name: name.chars().take(100).collect() };
+    if !list(session).await?.iter().any(|file| file.name == name) {
+        return Err(unknown());
+    }
+    let response = ask(session, Method::GET, &file_path(name)).await?;
+    if response.status() == StatusCode::NOT_FOUND {
+        return Err(unknown());
+    }
+    if !response.status().is_success() {
+        return Err(Error::worker("the worker could not serve the file", response.status().to_string()));
+    }
+    let packer = Packer::new(name).map_err(Error::internal)?;
+    let head = format!("{{\"value\":{{\"filename\":{},\"contents\":\"", json!(name));
+    let reply = Reply { file: response.into_body(), packer: Some(packer), head: Some(head), _busy: busy };
+    Ok(stream::try_unfold(reply, Reply::next))
+}
+
+async fn list(session: &Arc<Session>) -> Result<Vec<File>, Error> {
+    let response = ask(session, Method::GET, "/files").await?;
+    let body = Limited::new(response.into_body(), LIST_LIMIT).collect().await;
+    let body = body.map_err(|error| Error::worker("the list of files broke off", error))?.to_bytes();
+    let files: Vec<File> = serde_json::from_slice(&body)
+        .map_err(|error| Error::worker("the worker's list of files cannot be read", error))?;
+    Ok(files.into_iter().filter(|file| file.complete && file.source == "download").collect())
+}
+
+async fn ask(session: &Arc<Session>, method: Method, path: &str) -> Result<Response<Incoming>, Error> {
+    let mut request = Request::new(full(Bytes::new()));
+    *request.method_mut() = method;
+    match session.worker.agent.send(path, request).await {
+        Ok(response) => Ok(response),
+        Err(error) => Err(verdict(session, error).await),
+    }
+}
+
+/// A reply on its way.
+struct Reply {
+    file: Incoming,
+    /// Gone once the zip is complete.
+    packer: Option<Packer>,
+    head: Option<String>,
+    _busy: Busy,
+}
+
+impl Reply {
+    async fn next(mut self) -> Result<Option<(Bytes, Self)>, Cause> {
+        if let Some(head) = self.head.take() {
+            return Ok(Some((head.into(), self)));
+        }
+        let Some(mut packer) = self.packer.take() else { return Ok(None) };
+        loop {
+            match self.file.frame().await {
+                Some(frame) => {
+                    if let Ok(data) = frame?.into_data() {
+                        packer.write(&data)?;
+                    }
+                    let text = packer.text();
+                    if !text.is_empty() {
+                        self.packer = Some(packer);
+                        return Ok(Some((text.into(), self)));
+                    }
+                }
+                None => {
+                    let tail = packer.finish()?;
+                    return Ok(Some((format!("{tail}\"}}}}").into(), self)));
+                }
+            }
+        }
+    }
+}
+
+/// Bytes that the zip writer has written and nobody has taken yet.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A zip of one file, as base64.
+struct Packer {
+    zip: ZipWriter<StreamWriter<Written>>,
+    written: Written,
+}
+
+impl Packer {
+    fn new(name: &str) -> io::Result<Self> {
+        let written = Written::default();
+        let mut zip = ZipWriter::new_stream(written.clone());
+        // Fast: the way from here to the client is rarely what is slow.
+        let options = SimpleFileOptions::default().compression_level(Some(1));
+        zip.start_file(name, options)?;
+        Ok(Self { zip, written })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.zip.write_all(bytes)
+    }
+
+    /// What can be told so far: base64 goes in threes.
+    fn text(&self) -> String {
+        let mut bytes = self.written.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = bytes.len() / 3 * 3;
+        let text = STANDARD.encode(&bytes[..whole]);
+        bytes.drain(..whole);
+        text
+    }
+
+    fn finish(self) -> io::Result<String> {
+        self.zip.finish()?;
+        let bytes = self.written.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(STANDARD.encode(&*bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    #[test]
+    fn what_is_packed_in_pieces_is_one_zip() {
+        let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+        let mut packer = Packer::new("büro plan.bin").unwrap();
+        let mut text = String::new();
+        for piece in content.chunks(4097) {
+            packer.write(piece).unwrap();
+            text.push_str(&packer.text());
+        }
+        text.push_str(&packer.finish().unwrap());
+        let mut zip = zip::ZipArchive::new(io::Cursor::new(STANDARD.decode(text).unwrap())).unwrap();
+        assert_eq!(zip.len(), 1);
+        let mut file = zip.by_index(0).unwrap();
+        assert_eq!(file.name().unwrap(), "büro plan.bin");
+        let mut found = Vec::new();
+        file.read_to_end(&mut found).unwrap();
+        assert_eq!(found, content);
+    }
+}

@@ -1,0 +1,137 @@
+//! Clients of Selenium Grid, Selenoid and browserless, and Playwright's and Puppeteer's short forms: one URL changes.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use warmpool_tests::programs::{self, Program};
+use warmpool_tests::{Group, Settings, Stage, eventually, group};
+
+pub(crate) fn group() -> Group {
+    let settings = Settings::new().set("POOL_CHROMIUM_HEADED", "1");
+    group!("dropin", Some(settings),
+        quick: [selenium_node_by_url, puppeteer_by_socket, playwright_by_url],
+        full: [
+            selenium_node_below_wd_hub,
+            selenium_node_downloads,
+            selenium_python_by_url,
+            selenium_python_below_wd_hub,
+            playwright_launches_on_the_grid,
+            playwright_launches_below_wd_hub,
+            playwright_by_header,
+            puppeteer_by_url,
+            puppeteer_leaves_nothing,
+            puppeteer_with_launch_options,
+        ],
+    )
+}
+
+async fn node(stage: &Stage, flow: &str) -> Result<Program> {
+    let daemon = stage.daemon()?;
+    let program = Program::node(&programs::clients(), "dropin.mjs").await?;
+    Ok(program.of(daemon).env("SITE_URL", stage.site_for(daemon).await?).env("FLOW", flow))
+}
+
+/// Waits until the session of a flow is over; answers its status and the reason.
+async fn ended(stage: &Stage, results: &Value) -> Result<(String, String)> {
+    let path = format!("/sessions/{}", results["session_id"].as_str().context("session_id")?);
+    let api = stage.daemon()?.api();
+    let record = eventually!(format!("{path} is over"), 20, {
+        let record = api.get(&path).await?.ok()?;
+        (record["ended_at"].is_u64()).then_some(record)
+    })?;
+    let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+    Ok((text("status"), text("reason")))
+}
+
+async fn ends(stage: &Stage, program: Program, status: &str, reason: &str) -> Result<Value> {
+    let results = program.results().await?;
+    let found = ended(stage, &results).await?;
+    ensure!(found == (status.to_owned(), reason.to_owned()), "{found:?}");
+    Ok(results)
+}
+
+async fn selenium_node_by_url(stage: Stage) -> Result<()> {
+    ends(&stage, node(&stage, "selenium").await?, "terminated", "driver_quit").await?;
+    Ok(())
+}
+
+async fn selenium_node_below_wd_hub(stage: Stage) -> Result<()> {
+    let program = node(&stage, "selenium").await?.env("GRID_PATH", "/wd/hub");
+    ends(&stage, program, "terminated", "driver_quit").await?;
+    Ok(())
+}
+
+async fn selenium_node_downloads(stage: Stage) -> Result<()> {
+    ends(&stage, node(&stage, "seleniumDownloads").await?, "terminated", "driver_quit").await?;
+    Ok(())
+}
+
+async fn python(stage: &Stage) -> Result<Program> {
+    let daemon = stage.daemon()?;
+    let program = Program::python(&programs::clients(), "dropin_flow.py").await?;
+    Ok(program.of(daemon).env("SITE_URL", stage.site_for(daemon).await?))
+}
+
+async fn selenium_python_by_url(stage: Stage) -> Result<()> {
+    let results = ends(&stage, python(&stage).await?, "terminated", "driver_quit").await?;
+    let id = results["session_id"].as_str().context("session_id")?;
+    let record = stage.daemon()?.api().get(&format!("/sessions/{id}")).await?.ok()?;
+    ensure!(record["app_name"] == "drop-in" && record["idle_timeout"] == 150, "{record}");
+    Ok(())
+}
+
+async fn selenium_python_below_wd_hub(stage: Stage) -> Result<()> {
+    // With the slash at its end that many write.
+    ends(&stage, python(&stage).await?.env("GRID_PATH", "/wd/hub/"), "terminated", "driver_quit").await?;
+    Ok(())
+}
+
+async fn playwright_grid(stage: &Stage, path: &str) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let headers = serde_json::json!({"service-secret-key": daemon.key()}).to_string();
+    let program = node(stage, "playwrightOnGrid").await?;
+    let program = program.env("SELENIUM_REMOTE_URL", format!("{}{path}", daemon.url()));
+    let results = ends(stage, program.env("SELENIUM_REMOTE_HEADERS", headers), "terminated", "driver_quit").await?;
+    ensure!(results["headless"] == true, "{results}");
+    Ok(())
+}
+
+async fn playwright_launches_on_the_grid(stage: Stage) -> Result<()> {
+    playwright_grid(&stage, "").await
+}
+
+async fn playwright_launches_below_wd_hub(stage: Stage) -> Result<()> {
+    playwright_grid(&stage, "/wd/hub").await
+}
+
+async fn playwright_by_url(stage: Stage) -> Result<()> {
+    let results = node(&stage, "playwrightByUrl").await?.results().await?;
+    ensure!(ended(&stage, &results).await?.0 == "completed");
+    Ok(())
+}
+
+async fn playwright_by_header(stage: Stage) -> Result<()> {
+    let results = node(&stage, "playwrightByHeader").await?.results().await?;
+    ensure!(ended(&stage, &results).await?.0 == "completed");
+    Ok(())
+}
+
+async fn puppeteer_by_socket(stage: Stage) -> Result<()> {
+    ends(&stage, node(&stage, "puppeteerBySocket").await?, "completed", "browser_closed").await?;
+    Ok(())
+}
+
+async fn puppeteer_by_url(stage: Stage) -> Result<()> {
+    ends(&stage, node(&stage, "puppeteerByUrl").await?, "completed", "browser_closed").await?;
+    Ok(())
+}
+
+async fn puppeteer_leaves_nothing(stage: Stage) -> Result<()> {
+    let program = node(&stage, "puppeteerBySocket").await?.env("END", "disconnect");
+    ends(&stage, program, "completed", "disconnected").await?;
+    Ok(())
+}
+
+async fn puppeteer_with_launch_options(stage: Stage) -> Result<()> {
+    ends(&stage, node(&stage, "puppeteerLaunch").await?, "completed", "browser_closed").await?;
+    Ok(())
+}

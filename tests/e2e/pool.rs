@@ -1,0 +1,141 @@
+//! The pool's shelves: engines that are not installed or do not start, workers on demand, presets.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use warmpool_tests::daemon::Shelf;
+use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group};
+
+const NOWHERE: &str = "warmpool-test/not-built:latest";
+
+pub(crate) fn group() -> Group {
+    group!("pool", None,
+        quick: [an_engine_that_is_not_installed_is_refused_at_once],
+        full: [
+            an_engine_that_is_asked_for_and_missing_is_told,
+            a_browser_that_does_not_start_says_why,
+            workers_on_demand_make_room_and_leave_it,
+            a_caller_who_leaves_leaves_no_worker,
+            presets_wait_with_their_settings,
+        ],
+    )
+}
+
+async fn shelf(daemon: &Daemon, engine: &str, mode: &str, preset: Option<&str>) -> Result<Shelf> {
+    let shelves = daemon.shelves().await?;
+    let wanted = |shelf: &&Shelf| shelf.engine == engine && shelf.mode == mode && shelf.preset.as_deref() == preset;
+    shelves.iter().find(wanted).cloned().with_context(|| format!("{engine} {mode} {preset:?}: {shelves:?}"))
+}
+
+async fn an_engine_that_is_not_installed_is_refused_at_once(_: Stage) -> Result<()> {
+    // Longer than a case may take: waiting for a worker would not pass.
+    let settings = Settings::new().set("SESSION_QUEUE_WAIT", "10m").set("WORKER_WEBKIT_IMAGE", NOWHERE);
+    let daemon = Daemon::start(settings).await?;
+    for path in ["/sessions/create", "/sessions/webdriver/create"] {
+        let fault = daemon.api().post(path, &json!({"browser_type": "webkit"})).await?.fault(503)?;
+        ensure!(fault.code == "engine_not_installed" && fault.field == "browser_type", "{fault:?}");
+        ensure!(fault.message.contains("./scripts/images --engine webkit"), "{fault:?}");
+    }
+    ensure!(!shelf(&daemon, "webkit", "headed", None).await?.installed);
+    ensure!(shelf(&daemon, "chromium", "headless", None).await?.installed);
+    ensure!(daemon.cli(&["doctor"]).await?.status.success(), "nobody asked for WebKit");
+    ensure!(!daemon.log_text().contains("did not start"), "it was not tried");
+    daemon.session(json!({})).await?.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn an_engine_that_is_asked_for_and_missing_is_told(_: Stage) -> Result<()> {
+    let settings = Settings::new().set("POOL_WEBKIT_HEADED", "1").set("WORKER_WEBKIT_IMAGE", NOWHERE);
+    let daemon = Daemon::start_cold(settings).await?;
+    eventually!("Chromium is warm", 60, shelf(&daemon, "chromium", "headless", None).await?.ready == 1)?;
+    let ready = daemon.api().get("/readyz").await?;
+    ensure!(ready.status == 503 && ready.text().contains("not warm"), "{ready}");
+    let doctor = daemon.cli(&["doctor"]).await?;
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    ensure!(!doctor.status.success() && said.contains(NOWHERE), "{said}");
+    ensure!(said.contains("./scripts/images --engine webkit"), "{said}");
+    // Sessions of the others are served all the same.
+    daemon.session(json!({})).await?.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_browser_that_does_not_start_says_why(_: Stage) -> Result<()> {
+    // An image with no agent in it.
+    let settings = Settings::new().set("SESSION_QUEUE_WAIT", "10m");
+    let daemon = Daemon::start(settings.set("WORKER_FIREFOX_IMAGE", "warmpool/common:latest")).await?;
+    let fault = daemon.api().post("/sessions/create", &json!({"browser_type": "firefox"})).await?.fault(503)?;
+    ensure!(fault.code == "browser_not_starting" && fault.message.contains("firefox"), "{fault:?}");
+    daemon.session(json!({})).await?.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn workers_on_demand_make_room_and_leave_it(_: Stage) -> Result<()> {
+    let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "2").set("POOL_MAX_WORKERS", "2");
+    let daemon = Daemon::start(settings).await?;
+    let headed = Session::create(&daemon.api(), &json!({"headless": false})).await?;
+    let shelves = daemon.shelves().await?;
+    let containers = daemon.containers().await?;
+    ensure!(containers.len() <= 2, "{containers:?}");
+    ensure!(shelf(&daemon, "chromium", "headed", None).await?.leased == 1, "{shelves:?}");
+    ensure!(shelf(&daemon, "chromium", "headless", None).await?.ready == 1, "{shelves:?}");
+    // One more of the other kind is there, and is not given away for it.
+    let headless = daemon.session(json!({})).await?;
+    headed.delete().await?.ok()?;
+    headless.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn a_caller_who_leaves_leaves_no_worker(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let api = daemon.api();
+    let asked = tokio::spawn(async move { api.post("/sessions/create", &json!({"headless": false})).await });
+    eventually!("its worker starts", 20, shelf(&daemon, "chromium", "headed", None).await?.starting == 1)?;
+    asked.abort();
+    daemon.assert_idle().await
+}
+
+async fn presets_wait_with_their_settings(stage: Stage) -> Result<()> {
+    const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) Preset/1";
+    let presets = format!(
+        "german: chromium headless 1 locales=de-DE,de viewport=900x700 user_agent=\"{AGENT}\"; \
+         never: chromium headed 0 viewport=300x200"
+    );
+    let mut daemon = Daemon::start(Settings::new().set("POOL_PRESETS", presets)).await?;
+    let german = async |daemon: &Daemon| shelf(daemon, "chromium", "headless", Some("german")).await;
+    ensure!(german(&daemon).await?.ready == 1, "{:?}", daemon.shelves().await?);
+    let gauge = [("preset", "german"), ("state", "ready")];
+    ensure!(daemon.metrics().await?.sum("warmpool_workers", &gauge) == Some(1.0));
+
+    // A restart finds both waiting workers again, each on its own shelf.
+    let ids = async |daemon: &Daemon| -> Result<Vec<String>> {
+        let mut ids: Vec<_> = daemon.containers().await?.into_iter().map(|container| container.id).collect();
+        ids.sort();
+        Ok(ids)
+    };
+    let before = ids(&daemon).await?;
+    daemon.kill9().await?;
+    daemon.restart().await?;
+    daemon.warm().await?;
+    ensure!(ids(&daemon).await? == before, "the same containers wait");
+
+    let site = stage.site_for(&daemon).await?;
+    let settings = json!({"locales": ["de-de", "de"], "user_agent": AGENT, "viewport": {"width": 900, "height": 700}});
+    let body = |name: &str, settings: &Value| json!({"settings": settings, "url": format!("{site}/probe/{name}")});
+    let check = async |name: &str| -> Result<()> {
+        let report = eventually!(format!("the page {name} reports"), 30, stage.site().report(name))?;
+        let top = &report["top"];
+        ensure!(top["userAgent"] == AGENT && top["languages"] == json!(["de-DE", "de"]), "{report}");
+        ensure!(top["inner"] == json!({"width": 900, "height": 700}) && top["intl"] == "de-DE", "{report}");
+        Ok(())
+    };
+    let first = daemon.session(body("preset-worker", &settings)).await?;
+    ensure!(german(&daemon).await?.leased == 1, "{:?}", daemon.shelves().await?);
+    check("preset-worker").await?;
+    // Another wish, by one word, is another worker.
+    let mut other = settings.clone();
+    other["locales"] = json!(["de-DE"]);
+    let second = daemon.session(body("other-worker", &other)).await?;
+    ensure!(german(&daemon).await?.leased == 1, "{:?}", daemon.shelves().await?);
+    first.delete().await?.ok()?;
+    second.delete().await?.ok()?;
+    daemon.assert_idle().await
+}

@@ -1,0 +1,169 @@
+//! One running Firefox.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::process::ChildStderr;
+use tokio::time::timeout;
+
+use crate::claim::Size;
+use crate::engine::BootError;
+use crate::output::{Tail, follow};
+use crate::process::Process;
+use crate::worker::Worker;
+
+use super::bidi;
+use super::control::{Control, ControlError, Door, Hello};
+
+/// The program itself.
+const PROGRAM: &str = "/usr/lib/firefox-esr/firefox-esr";
+/// Its name in messages.
+const NAME: &str = "firefox";
+/// Loopback port of WebDriver BiDi.
+const BIDI_PORT: u16 = 9222;
+/// What it prints once that port listens.
+const READY: &str = "WebDriver BiDi listening on";
+/// What its first tab shows.
+const BLANK: &str = "about:blank";
+/// How long it may take, and how long its first page may.
+const PATIENCE: Duration = Duration::from_secs(45);
+/// Variables that take a process's sandbox away, each its own.
+const UNSANDBOXED: [&str; 6] = ["CONTENT", "GMP", "GPU", "RDD", "SOCKET_PROCESS", "UTILITY"];
+
+/// How a browser is started.
+#[derive(Debug)]
+pub(super) struct Start<'a> {
+    /// Its profile, which exists.
+    pub(super) profile: &'a Path,
+    /// Switches beside the agent's own.
+    pub(super) args: &'a [String],
+    /// Variables of a client's.
+    pub(super) environment: &'a [(String, String)],
+    /// The display, unless headless.
+    pub(super) display: Option<&'a str>,
+}
+
+/// A running browser with the agent's own channel to it.
+pub(super) struct Browser {
+    /// Its main process.
+    pub(super) process: Process,
+    /// Its WebDriver BiDi port.
+    pub(super) address: SocketAddr,
+    /// The agent's own channel.
+    pub(super) control: Control,
+    /// What it said of itself.
+    pub(super) hello: Hello,
+    /// Set before the agent ends the browser itself, so that nobody takes that for a crash.
+    retired: AtomicBool,
+}
+
+impl Browser {
+    /// Starts a browser and waits until it takes sessions.
+    pub(super) async fn start(worker: &Arc<Worker>, how: Start<'_>) -> Result<Self, BootError> {
+        let start = |source| BootError::Start { program: NAME, source };
+        let claim = &worker.claim;
+        let door = Door::open(how.profile.with_extension("control")).map_err(start)?;
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(base_args(claim.headless, claim.display))
+            .args(["--no-remote", "--marionette", "--remote-debugging-port", &BIDI_PORT.to_string(), "--profile"])
+            .arg(how.profile)
+            .args(how.args)
+            .arg(BLANK)
+            .envs(how.environment.iter().map(|(name, value)| (name, value)))
+            .envs(how.display.map(|name| ("DISPLAY", name)))
+            .env("WARMPOOL_CONTROL", door.path())
+            .env("WARMPOOL_DOWNLOADS", worker.files.downloads())
+            .env("MOZ_CRASHREPORTER_DISABLE", "1")
+            // There is no desktop to ask.
+            .env("NO_AT_BRIDGE", "1")
+            .env("GSETTINGS_BACKEND", "memory")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        if !claim.sandbox {
+            command.envs(UNSANDBOXED.map(|process| (format!("MOZ_DISABLE_{process}_SANDBOX"), "1")));
+        }
+        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
+        let pipe = child.stderr.take().ok_or_else(|| start(std::io::ErrorKind::BrokenPipe.into()))?;
+        let (ready, tail) = follow(ChildStderr::from_std(pipe).map_err(start)?, READY);
+        let both = async {
+            let ready = async { ready.await.map_err(|_| ControlError::Closed) };
+            tokio::try_join!(door.enter(Arc::clone(worker)), ready).map(|(entered, _)| entered)
+        };
+        let both = async {
+            tokio::select! {
+                both = both => both,
+                _ = process.exited() => Err(ControlError::Closed),
+            }
+        };
+        let (control, hello) = match timeout(PATIENCE, both).await {
+            Ok(Ok(entered)) => entered,
+            Ok(Err(ControlError::Closed)) => {
+                process.kill().await;
+                return Err(BootError::Ended { program: NAME, output: tail.text() });
+            }
+            Ok(Err(error)) => {
+                process.kill().await;
+                return Err(BootError::Undriveable(error.to_string()));
+            }
+            Err(_) => {
+                process.kill().await;
+                return Err(BootError::Slow { program: NAME, output: tail.text() });
+            }
+        };
+        if claim.sandbox && !is_sandboxed(&hello, &tail) {
+            process.kill().await;
+            return Err(BootError::NoSandbox);
+        }
+        let address = SocketAddr::from(([127, 0, 0, 1], BIDI_PORT));
+        Ok(Self { process, address, control, hello, retired: AtomicBool::new(false) })
+    }
+
+    /// Waits until the first page has painted and a session can drive one.
+    pub(super) async fn warm_up(&self) -> Result<(), BootError> {
+        let driven = async {
+            self.painted().await.map_err(|e| e.to_string())?;
+            bidi::rehearse(self.address).await
+        };
+        match timeout(PATIENCE, driven).await {
+            Ok(driven) => driven.map_err(BootError::Undriveable),
+            Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
+        }
+    }
+
+    /// Waits until the first page has painted.
+    pub(super) async fn painted(&self) -> Result<(), ControlError> {
+        self.control.call("painted", json!({})).await.map(drop)
+    }
+
+    /// Ends the browser; nobody is told.
+    pub(super) async fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.process.kill().await;
+    }
+
+    /// Whether the agent ended the browser itself.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+}
+
+/// Switches of every browser that a client could have chosen.
+pub(super) fn base_args(headless: bool, display: Size) -> Vec<String> {
+    if headless {
+        // The window is as large as plain Firefox's.
+        return vec!["--headless".to_owned()];
+    }
+    vec![format!("--width={}", display.width), format!("--height={}", display.height)]
+}
+
+/// Whether pages are held in by the kernel, as far as Firefox knows.
+fn is_sandboxed(hello: &Hello, tail: &Tail) -> bool {
+    hello.sandboxed && !tail.text().contains("CanCreateUserNamespace")
+}

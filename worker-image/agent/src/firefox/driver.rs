@@ -1,0 +1,110 @@
+//! Geckodriver.
+
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tokio::process::ChildStdout;
+use tokio::time::timeout;
+
+use crate::board::Event;
+use crate::body::Body;
+use crate::engine::BootError;
+use crate::error::ApiError;
+use crate::output::follow;
+use crate::worker::Worker;
+
+/// Loopback port of the driver.
+const PORT: u16 = 4445;
+/// Port at which Firefox waits for its driver.
+const MARIONETTE_PORT: u16 = 2828;
+/// What it prints once it listens.
+const READY: &str = "Listening on";
+/// How long it may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Its name in messages.
+const PROGRAM: &str = "geckodriver";
+
+/// A running driver, for whichever browser runs beside it.
+pub(super) struct Driver {
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+}
+
+impl Driver {
+    /// Starts the driver and waits until it listens. Its end is told on the board.
+    pub(super) async fn start(worker: &Worker) -> Result<Self, BootError> {
+        let start = |source| BootError::Start { program: PROGRAM, source };
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["--host", "127.0.0.1", "--port", &PORT.to_string(), "--connect-existing"])
+            .args(["--marionette-port", &MARIONETTE_PORT.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
+        let pipe = child.stdout.take().ok_or_else(|| start(std::io::ErrorKind::BrokenPipe.into()))?;
+        let (ready, tail) = follow(ChildStdout::from_std(pipe).map_err(start)?, READY);
+        match timeout(PATIENCE, ready).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => return Err(BootError::Ended { program: PROGRAM, output: tail.text() }),
+            Err(_) => return Err(BootError::Slow { program: PROGRAM, output: tail.text() }),
+        }
+        let board = Arc::clone(&worker.board);
+        tokio::spawn(async move {
+            let exit = process.exited().await;
+            tracing::warn!(code = exit.code, signal = exit.signal, "the driver has ended");
+            board.note(&Event::DriverExited);
+        });
+        Ok(Self { address: SocketAddr::from(([127, 0, 0, 1], PORT)) })
+    }
+
+    /// Asks for a session and gives back what the driver answers.
+    pub(super) async fn new_session(&self, worker: &Worker, capabilities: Value) -> Result<Response<Body>, ApiError> {
+        let body = json!({"capabilities": capabilities}).to_string();
+        self.ask(worker, Method::POST, "/session", body).await
+    }
+
+    async fn ask(&self, worker: &Worker, method: Method, path: &str, body: String) -> Result<Response<Body>, ApiError> {
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        *request.method_mut() = method;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        worker.upstream.forward(request, self.address, path).await
+    }
+
+    /// Opens a session, drives the first page and ends the session again, as a client will.
+    /// Returns the driver's name and version.
+    pub(super) async fn rehearse(&self, worker: &Worker) -> Result<String, ApiError> {
+        let answer = read(self.new_session(worker, json!({"alwaysMatch": {"webSocketUrl": true}})).await?).await?;
+        let id = answer["value"]["sessionId"].as_str().unwrap_or_default();
+        let version = answer["value"]["capabilities"]["moz:geckodriverVersion"].as_str().unwrap_or_default();
+        let execute = json!({"script": "return 1", "args": []}).to_string();
+        let find = json!({"using": "css selector", "value": "html"}).to_string();
+        for (method, command, body) in [
+            (Method::POST, "/execute/sync", execute),
+            (Method::POST, "/elements", find),
+            (Method::GET, "/screenshot", String::new()),
+            (Method::DELETE, "", String::new()),
+        ] {
+            read(self.ask(worker, method, &format!("/session/{id}{command}"), body).await?).await?;
+        }
+        Ok(format!("geckodriver/{version}"))
+    }
+}
+
+async fn read(response: Response<Body>) -> Result<Value, ApiError> {
+    let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.map_err(|e| failed(&e))?.to_bytes();
+    let value: Value = serde_json::from_slice(&body).map_err(|e| failed(&e))?;
+    if parts.status != StatusCode::OK {
+        return Err(failed(&value["value"]["message"].as_str().unwrap_or("the driver refused a session")));
+    }
+    Ok(value)
+}

@@ -1,0 +1,93 @@
+//! What a client wants of its Firefox: the vendor capability, which the agent fulfils itself.
+
+use serde_json::{Map, Value};
+
+use crate::error::ApiError;
+
+/// The vendor capability of Firefox.
+const NAME: &str = "moz:firefoxOptions";
+
+/// Members of `moz:firefoxOptions` that the daemon lets through.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Options {
+    /// Switches.
+    pub(super) args: Vec<String>,
+    /// Preferences, by name.
+    pub(super) prefs: Map<String, Value>,
+    /// Variables.
+    pub(super) environment: Vec<(String, String)>,
+    /// A zipped profile, in Base64.
+    pub(super) profile: Option<String>,
+}
+
+impl Options {
+    /// Takes the options out of capabilities, which go to a driver that would not heed them: it only
+    /// attaches to a browser that runs.
+    ///
+    /// # Errors
+    /// When an option is not of its type.
+    pub(super) fn take(capabilities: &mut Value) -> Result<Self, ApiError> {
+        let mut taken = capabilities["alwaysMatch"].as_object_mut().and_then(|always| always.remove(NAME));
+        for entry in capabilities["firstMatch"].as_array_mut().into_iter().flatten() {
+            let options = entry.as_object_mut().and_then(|entry| entry.remove(NAME));
+            // The first alternative that matches is the driver's choice, and all that match are Firefox.
+            taken = taken.or(options);
+        }
+        match taken {
+            None | Some(Value::Null) => Ok(Self::default()),
+            Some(Value::Object(options)) => Self::read(options),
+            Some(_) => Err(ApiError::bad_request(format!("{NAME}: an object wanted"))),
+        }
+    }
+
+    fn read(mut options: Map<String, Value>) -> Result<Self, ApiError> {
+        let wrong = |name: &str| ApiError::bad_request(format!("{NAME}.{name}: of the wrong type"));
+        let mut take = |name: &str| options.remove(name).filter(|value| !value.is_null());
+        let args = take("args").map(serde_json::from_value).transpose().map_err(|_| wrong("args"))?;
+        let profile = take("profile").map(serde_json::from_value).transpose().map_err(|_| wrong("profile"))?;
+        let prefs = take("prefs").map(serde_json::from_value).transpose().map_err(|_| wrong("prefs"))?;
+        let environment: Option<Map<String, Value>> =
+            take("env").map(serde_json::from_value).transpose().map_err(|_| wrong("env"))?;
+        let environment = environment.into_iter().flatten().map(|(name, value)| match value {
+            Value::String(value) => Ok((name, value)),
+            _ => Err(wrong("env")),
+        });
+        Ok(Self {
+            args: args.unwrap_or_default(),
+            prefs: prefs.unwrap_or_default(),
+            environment: environment.collect::<Result<_, _>>()?,
+            profile,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_are_taken_from_wherever_they_are() {
+        let mut capabilities = json!({
+            "alwaysMatch": {},
+            "firstMatch": [
+                {"acceptInsecureCerts": true, NAME: {"args": ["-private"], "prefs": {"a": 1}, "env": {"TZ": "UTC"}}},
+                {NAME: {"args": ["-kiosk"]}},
+            ],
+        });
+        let options = Options::take(&mut capabilities).unwrap();
+        assert_eq!(options.args, ["-private"]);
+        assert_eq!(options.prefs["a"], 1);
+        assert_eq!(options.environment, [("TZ".to_owned(), "UTC".to_owned())]);
+        assert_eq!(capabilities, json!({"alwaysMatch": {}, "firstMatch": [{"acceptInsecureCerts": true}, {}]}));
+        assert_eq!(Options::take(&mut capabilities).unwrap(), Options::default());
+        assert_eq!(Options::take(&mut json!(null)).unwrap(), Options::default());
+    }
+
+    #[test]
+    fn what_is_of_the_wrong_type_is_refused() {
+        for wrong in [json!(1), json!({"args": "x"}), json!({"prefs": []}), json!({"env": {"A": 1}})] {
+            assert!(Options::take(&mut json!({"alwaysMatch": {NAME: wrong}})).is_err());
+        }
+    }
+}

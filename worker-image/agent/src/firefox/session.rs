@@ -1,0 +1,80 @@
+//! New WebDriver sessions, with the warm browser or with one started for them.
+//!
+//! The driver only ever attaches. A browser of a client's own is therefore started by the agent as
+//! the warm one was, at the same ports, and the driver does not notice.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::body::{Body, full};
+use crate::engine::{Mode, NewSession};
+use crate::error::ApiError;
+
+use super::browser::{Browser, Start};
+use super::options::Options;
+use super::{Firefox, gone, profile};
+
+impl Firefox {
+    /// See [`crate::engine::Engine::new_session`].
+    pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
+        let _alone = self.sessions.lock().await;
+        let mut capabilities = wanted.capabilities;
+        let options = Options::take(&mut capabilities)?;
+        match wanted.mode {
+            Mode::Warm => {
+                if !options.prefs.is_empty() {
+                    let set = self.browser()?.control.call("prefs", Value::Object(options.prefs)).await;
+                    set.map_err(gone)?;
+                }
+                self.ask_driver(capabilities).await
+            }
+            Mode::Cold => {
+                let answer = match self.replace(options).await {
+                    Ok(()) => self.ask_driver(capabilities).await,
+                    Err(error) => Ok(not_created(&error.to_string())),
+                };
+                // The client may try again, with other wishes.
+                if answer.as_ref().map_or(true, |answer| answer.status() != StatusCode::OK) {
+                    self.replace(Options::default()).await?;
+                }
+                answer
+            }
+        }
+    }
+
+    /// Starts a browser with these options in the place of the one there is.
+    async fn replace(&self, options: Options) -> Result<(), ApiError> {
+        let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
+        let profile = self.next_profile();
+        let Options { args, prefs, environment, profile: archive } = options;
+        let (place, limit) = (profile.clone(), self.worker.claim.file_limit);
+        tokio::task::spawn_blocking(move || profile::make(&place, archive.as_deref(), &prefs, limit))
+            .await
+            .map_err(|e| failed(&e))??;
+        if let Ok(browser) = self.browser() {
+            browser.retire().await;
+        }
+        let display = self.display.get().map(|display| display.name.as_str());
+        let how = Start { profile: &profile, args: &args, environment: &environment, display };
+        let browser = Browser::start(&self.worker, how).await.map_err(|e| failed(&e))?;
+        browser.painted().await.map_err(gone)?;
+        self.install(Arc::new(browser)).await.map(drop)
+    }
+
+    async fn ask_driver(&self, capabilities: Value) -> Result<Response<Body>, ApiError> {
+        let driver = self.driver.get().ok_or_else(|| ApiError::upstream("no driver is running"))?;
+        driver.new_session(&self.worker, capabilities).await
+    }
+}
+
+/// The driver's own form of refusing a session.
+fn not_created(message: &str) -> Response<Body> {
+    let body = json!({"value": {"error": "session not created", "message": message, "stacktrace": ""}});
+    let mut response = Response::new(full(body.to_string()));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

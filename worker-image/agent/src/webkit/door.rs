@@ -1,0 +1,210 @@
+//! The inspector as clients know it: a list of pages over HTTP, and a websocket for each.
+//!
+//! WebKit has such a server too, but a browser that runs it takes no driver.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use http::header::{CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode};
+use tokio_tungstenite::tungstenite::{Bytes, Message};
+
+use crate::body::{Body, empty, json};
+use crate::error::ApiError;
+
+use super::inspector::{Attachment, Inspector, PageId};
+
+/// Largest message of a client, in bytes. The daemon's own limit comes first.
+const MAX_MESSAGE: usize = 256 << 20;
+/// How long a client that said Close may take to hang up.
+const GOODBYE: Duration = Duration::from_secs(2);
+/// Where pages are.
+const PAGES: &str = "/devtools/page/";
+
+/// Listens on the loopback interface until the agent ends.
+pub(super) async fn open(inspector: Inspector) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let _ = stream.set_nodelay(true);
+            let inspector = inspector.clone();
+            tokio::spawn(async move {
+                let service = service_fn(|request| answer(&inspector, address, request));
+                let _ = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .serve_connection(TokioIo::new(stream), service)
+                    .with_upgrades()
+                    .await;
+            });
+        }
+    });
+    Ok(address)
+}
+
+async fn answer(
+    inspector: &Inspector,
+    address: SocketAddr,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    Ok(route(inspector, address, request).await.unwrap_or_else(|error| error.response()))
+}
+
+async fn route(
+    inspector: &Inspector,
+    address: SocketAddr,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, ApiError> {
+    if !is_the_agent(request.headers(), address) {
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "this port is the agent's"));
+    }
+    let path = request.uri().path();
+    if request.method() != Method::GET {
+        return Err(ApiError::not_found("no such path"));
+    }
+    match path {
+        "/json" | "/json/" | "/json/list" | "/json/list/" => json(&list(inspector)),
+        "/devtools" => upgrade(inspector, inspector.first_page(), request).await,
+        _ => {
+            let page = path.strip_prefix(PAGES).and_then(parse_id);
+            upgrade(inspector, page, request).await
+        }
+    }
+}
+
+/// Whether a request is the agent's own: it names this address, and comes from no page.
+fn is_the_agent(headers: &HeaderMap, address: SocketAddr) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    !headers.contains_key(ORIGIN) && host == Some(address.to_string().as_str())
+}
+
+fn list(inspector: &Inspector) -> Value {
+    let page = |page: super::inspector::Page| json!({"id": format_id(page.id), "type": "page", "title": page.title, "url": page.url});
+    inspector.pages().into_iter().map(page).collect()
+}
+
+fn format_id((connection, target): PageId) -> String {
+    format!("{connection}-{target}")
+}
+
+fn parse_id(text: &str) -> Option<PageId> {
+    let (connection, target) = text.split_once('-')?;
+    Some((connection.parse().ok()?, target.parse().ok()?))
+}
+
+async fn upgrade(
+    inspector: &Inspector,
+    page: Option<PageId>,
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, ApiError> {
+    let key = request.headers().get(SEC_WEBSOCKET_KEY).cloned();
+    let key = key.ok_or_else(|| ApiError::bad_request("a websocket handshake is wanted"))?;
+    let gone = || ApiError::not_found("no such page");
+    let attachment = inspector.attach(page.ok_or_else(gone)?).await.ok_or_else(gone)?;
+    let upgraded = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let Ok(stream) = upgraded.await else { return attachment.detach().await };
+        let mut config = WebSocketConfig::default();
+        config.max_message_size = Some(MAX_MESSAGE);
+        config.max_frame_size = Some(MAX_MESSAGE);
+        let socket = WebSocketStream::from_raw_socket(TokioIo::new(stream), Role::Server, Some(config)).await;
+        carry(socket, attachment).await;
+    });
+    let mut response = Response::new(empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
+    let accept = accept.map_err(|e| ApiError::internal(e.to_string()))?;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+    response.headers_mut().insert(SEC_WEBSOCKET_ACCEPT, accept);
+    Ok(response)
+}
+
+/// Passes messages both ways until either side has ended.
+async fn carry<S>(socket: WebSocketStream<S>, mut page: Attachment)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (mut to_client, mut from_client) = socket.split();
+    loop {
+        tokio::select! {
+            said = page.incoming.recv() => match said {
+                Some(message) => if to_client.send(Message::text(message)).await.is_err() { break },
+                // How the browser ended is the daemon's to say.
+                None if page.is_lost() => break,
+                None => {
+                    let reason = CloseFrame { code: CloseCode::Away, reason: "the page is gone or another client took it".into() };
+                    let _ = to_client.send(Message::Close(Some(reason))).await;
+                    break;
+                }
+            },
+            said = from_client.next() => match said {
+                Some(Ok(Message::Text(text))) => page.send(&text).await,
+                Some(Ok(Message::Binary(bytes))) => if let Some(text) = text(&bytes) { page.send(text).await },
+                Some(Ok(Message::Close(_))) => {
+                    // The answer to the Close is written with the next flush.
+                    let _ = to_client.flush().await;
+                    page.detach().await;
+                    if let Ok(socket) = to_client.reunite(from_client) {
+                        let _ = timeout(GOODBYE, read_to_end(socket.into_inner())).await;
+                    }
+                    return;
+                }
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => break,
+            },
+        }
+    }
+    page.detach().await;
+}
+
+/// Whoever said Close first is to hang up first too, or it looks as if the browser had left.
+async fn read_to_end(mut stream: impl AsyncRead + Unpin) {
+    let mut sink = [0; 1024];
+    while let Ok(1..) = stream.read(&mut sink).await {}
+}
+
+fn text(bytes: &Bytes) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_back() {
+        assert_eq!(parse_id(&format_id((3, 17))), Some((3, 17)));
+        for wrong in ["", "1", "1-", "-1", "1-2/3", "a-b"] {
+            assert_eq!(parse_id(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pages_are_kept_out() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 4000));
+        let mut headers = HeaderMap::new();
+        assert!(!is_the_agent(&headers, address));
+        headers.insert(HOST, HeaderValue::from_static("127.0.0.1:4000"));
+        assert!(is_the_agent(&headers, address));
+        headers.insert(ORIGIN, HeaderValue::from_static("null"));
+        assert!(!is_the_agent(&headers, address));
+        headers.remove(ORIGIN);
+        headers.insert(HOST, HeaderValue::from_static("rebound.example:4000"));
+        assert!(!is_the_agent(&headers, address));
+    }
+}

@@ -1,0 +1,268 @@
+//! The agent's connection to the browser's remote inspector: what pages there are, and talking to each of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt, BufReader};
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use crate::upstream::dial;
+
+use super::wire::{self, Incoming, Target};
+
+/// What a page is called among the targets.
+const PAGE: &str = "WebPage";
+/// Messages that may wait on either way. The browser waits for who does not read.
+const MESSAGES: usize = 64;
+/// How long the list of pages may take to come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Which page: the number of its process, and its own within it.
+pub(super) type PageId = (u64, u64);
+
+/// A page that can be inspected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Page {
+    /// Which one.
+    pub(super) id: PageId,
+    /// Its title.
+    pub(super) title: String,
+    /// Its address.
+    pub(super) url: String,
+}
+
+struct Inner {
+    targets: BTreeMap<u64, Vec<Target>>,
+    /// Who inspects which page: with a number, so that a successor is told apart.
+    attached: HashMap<PageId, (u64, mpsc::Sender<String>)>,
+    attachments: u64,
+    /// The browser has ended.
+    lost: bool,
+}
+
+/// A connection that lives as long as the browser. Clones share it.
+#[derive(Clone)]
+pub(super) struct Inspector {
+    outgoing: mpsc::Sender<Vec<u8>>,
+    inner: Arc<Mutex<Inner>>,
+}
+
+/// One page being inspected.
+pub(super) struct Attachment {
+    inspector: Inspector,
+    id: PageId,
+    number: u64,
+    /// What the page says. Ends when the page does, or when somebody else takes over.
+    pub(super) incoming: mpsc::Receiver<String>,
+}
+
+impl Inspector {
+    /// Connects, and waits until the first page is listed.
+    pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
+        let (reader, mut writer) = dial(address).await?.into_split();
+        let (outgoing, mut queue) = mpsc::channel::<Vec<u8>>(MESSAGES);
+        tokio::spawn(async move {
+            while let Some(message) = queue.recv().await {
+                if writer.write_all(&message).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let inner = Inner { targets: BTreeMap::new(), attached: HashMap::new(), attachments: 0, lost: false };
+        let inspector = Self { outgoing, inner: Arc::new(Mutex::new(inner)) };
+        inspector.send(wire::introduction()).await;
+        let (listed, mut has_page) = watch::channel(false);
+        tokio::spawn(inspector.clone().listen(reader, listed));
+        let page = timeout(PATIENCE, has_page.wait_for(|has| *has)).await;
+        match page {
+            Ok(Ok(_)) => Ok(inspector),
+            _ => Err(io::Error::other("the inspector lists no page")),
+        }
+    }
+
+    async fn listen(self, reader: OwnedReadHalf, listed: watch::Sender<bool>) {
+        let mut reader = BufReader::with_capacity(64 << 10, reader);
+        loop {
+            match wire::read(&mut reader).await {
+                Ok(Incoming::Targets { connection, targets }) => {
+                    self.update(connection, targets);
+                    listed.send_replace(self.first_page().is_some());
+                }
+                Ok(Incoming::Message { connection, target, message }) => {
+                    let receiver = self.lock().attached.get(&(connection, target)).map(|(_, sender)| sender.clone());
+                    if let Some(receiver) = receiver {
+                        let _ = receiver.send(message).await;
+                    }
+                }
+                Ok(Incoming::Other) => {}
+                Err(error) => {
+                    tracing::info!(%error, "the inspector's connection has ended");
+                    let mut inner = self.lock();
+                    inner.lost = true;
+                    inner.targets.clear();
+                    inner.attached.clear();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn update(&self, connection: u64, targets: Vec<Target>) {
+        let mut inner = self.lock();
+        inner.attached.retain(|(process, id), _| *process != connection || targets.iter().any(|t| t.id == *id));
+        inner.targets.insert(connection, targets);
+    }
+
+    /// Every page there is, the oldest first.
+    pub(super) fn pages(&self) -> Vec<Page> {
+        let inner = self.lock();
+        let mut pages = Vec::new();
+        for (&connection, targets) in &inner.targets {
+            pages.extend(targets.iter().filter(|target| target.kind == PAGE).map(|target| Page {
+                id: (connection, target.id),
+                title: target.name.clone(),
+                url: target.url.clone(),
+            }));
+        }
+        pages.sort_by_key(|page| page.id);
+        pages
+    }
+
+    /// The oldest page.
+    pub(super) fn first_page(&self) -> Option<PageId> {
+        self.pages().first().map(|page| page.id)
+    }
+
+    /// Begins to inspect a page, in the place of whoever did so before: a page speaks to one at a time, and who comes
+    /// again may come before the end of its old socket is known. `None` when there is no such page.
+    pub(super) async fn attach(&self, id: PageId) -> Option<Attachment> {
+        if !self.pages().iter().any(|page| page.id == id) {
+            return None;
+        }
+        let (sender, incoming) = mpsc::channel(MESSAGES);
+        let (number, before) = {
+            let mut inner = self.lock();
+            inner.attachments += 1;
+            let number = inner.attachments;
+            (number, inner.attached.insert(id, (number, sender)))
+        };
+        if before.is_some() {
+            self.send(wire::detach(id.0, id.1)).await;
+        }
+        self.send(wire::attach(id.0, id.1)).await;
+        Some(Attachment { inspector: self.clone(), id, number, incoming })
+    }
+
+    async fn send(&self, message: Vec<u8>) {
+        // Without the browser there is nobody to tell, and its end is told elsewhere.
+        let _ = self.outgoing.send(message).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attachment {
+    /// Says something to the page.
+    pub(super) async fn send(&self, message: &str) {
+        self.inspector.send(wire::to_target(self.id.0, self.id.1, message)).await;
+    }
+
+    /// Whether the whole browser has ended, and not this page alone.
+    pub(super) fn is_lost(&self) -> bool {
+        self.inspector.lock().lost
+    }
+
+    /// Lets go of the page, unless somebody else has it by now.
+    pub(super) async fn detach(self) {
+        let is_ours = {
+            let mut inner = self.inspector.lock();
+            let is_ours = inner.attached.get(&self.id).is_some_and(|(number, _)| *number == self.number);
+            if is_ours {
+                inner.attached.remove(&self.id);
+            }
+            is_ours
+        };
+        if is_ours {
+            self.inspector.send(wire::detach(self.id.0, self.id.1)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    const LIST: &[u8] = b"SetTargetList\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0WebPage\0\0about:blank\0\0\x1d\x11\x10!";
+    const NO_LIST: &[u8] = b"SetTargetList\0\x01\0\0\0\0\0\0\0";
+
+    async fn say(stream: &mut TcpStream, body: &[u8]) {
+        stream.write_u32(u32::try_from(body.len()).unwrap()).await.unwrap();
+        stream.write_u8(1).await.unwrap();
+        stream.write_all(body).await.unwrap();
+    }
+
+    async fn hear(stream: &mut TcpStream) -> String {
+        let length = stream.read_u32().await.unwrap();
+        let mut body = vec![0; length as usize + 1];
+        stream.read_exact(&mut body).await.unwrap();
+        body[1..].split(|byte| *byte == 0).next().map(|name| String::from_utf8(name.to_vec()).unwrap()).unwrap()
+    }
+
+    async fn pair() -> (Inspector, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (inspector, browser) = tokio::join!(Inspector::connect(address), async {
+            let mut browser = listener.accept().await.unwrap().0;
+            assert_eq!(hear(&mut browser).await, "SetupInspectorClient");
+            say(&mut browser, LIST).await;
+            browser
+        });
+        (inspector.unwrap(), browser)
+    }
+
+    #[tokio::test]
+    async fn a_successor_takes_the_page_over() {
+        let (inspector, mut browser) = pair().await;
+        assert_eq!(inspector.pages()[0].url, "about:blank");
+        let mut first = inspector.attach((1, 1)).await.unwrap();
+        let mut second = inspector.attach((1, 1)).await.unwrap();
+        assert_eq!(first.incoming.recv().await, None);
+        first.detach().await;
+        second.send("{}").await;
+        for name in ["Setup", "FrontendDidClose", "Setup", "SendMessageToBackend"] {
+            assert_eq!(hear(&mut browser).await, name);
+        }
+        say(&mut browser, b"SendMessageToFrontend\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0{\"id\":1}\0").await;
+        assert_eq!(second.incoming.recv().await.as_deref(), Some("{\"id\":1}"));
+        second.detach().await;
+        assert_eq!(hear(&mut browser).await, "FrontendDidClose");
+        assert!(inspector.attach((1, 2)).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_page_or_of_the_browser_ends_the_attachment() {
+        let (inspector, mut browser) = pair().await;
+        let mut page = inspector.attach((1, 1)).await.unwrap();
+        say(&mut browser, NO_LIST).await;
+        assert_eq!(page.incoming.recv().await, None);
+        assert_eq!(inspector.first_page(), None);
+        say(&mut browser, LIST).await;
+        while inspector.first_page().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let mut page = inspector.attach((1, 1)).await.unwrap();
+        assert!(!page.is_lost());
+        drop(browser);
+        assert_eq!(page.incoming.recv().await, None);
+        assert!(page.is_lost());
+    }
+}

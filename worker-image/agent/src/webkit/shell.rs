@@ -1,0 +1,218 @@
+//! The browser: a program of our own around WebKitGTK that takes one command a line and answers each with a line.
+
+use std::fmt::Write as _;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::pipe;
+use tokio::process::ChildStderr;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::display::Display;
+use crate::engine::BootError;
+use crate::output::{Tail, follow};
+use crate::process::Process;
+use crate::settings::Settings;
+use crate::worker::Worker;
+
+use super::INSPECTOR;
+
+/// The program.
+const PROGRAM: &str = "warmpool-webkit";
+/// How long it may take until its first page has painted.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Commands that may wait for their turn.
+const COMMANDS: usize = 16;
+
+/// Why a command was not obeyed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ShellError {
+    /// The browser has ended.
+    #[error("the browser is gone")]
+    Gone,
+    /// The browser said no.
+    #[error("the browser refused: {0}")]
+    Refused(String),
+}
+
+/// What a warm browser tells of itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Warm {
+    /// Version of the library.
+    pub(super) version: String,
+    /// User agent of its pages.
+    pub(super) user_agent: String,
+}
+
+type Answer = oneshot::Sender<Result<String, ShellError>>;
+
+/// A running browser.
+pub(super) struct Shell {
+    /// Its main process.
+    pub(super) process: Process,
+    commands: mpsc::Sender<(String, Answer)>,
+    tail: Tail,
+}
+
+impl Shell {
+    /// Starts the browser on that display.
+    pub(super) fn start(worker: &Worker, display: &Display) -> Result<Self, BootError> {
+        let start = |source| BootError::Start { program: PROGRAM, source };
+        let size = worker.claim.display;
+        let mut command = Command::new(PROGRAM);
+        command
+            .arg("--home")
+            .arg(worker.home.join("webkit"))
+            .arg("--downloads")
+            .arg(worker.files.downloads())
+            .args(["--width", &size.width.to_string(), "--height", &size.height.to_string()])
+            .env("DISPLAY", &display.name)
+            .env("WEBKIT_INSPECTOR_SERVER", INSPECTOR.to_string())
+            // Nothing of a desktop is there to be asked.
+            .envs([("LC_ALL", "C.UTF-8"), ("NO_AT_BRIDGE", "1"), ("GSETTINGS_BACKEND", "memory")])
+            .envs([("GTK_USE_PORTAL", "0"), ("GIO_USE_VFS", "local"), ("GTK_CSD", "0")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
+        let broken = || start(std::io::ErrorKind::BrokenPipe.into());
+        let errors = child.stderr.take().ok_or_else(broken)?;
+        let (_, tail) = follow(ChildStderr::from_std(errors).map_err(start)?, "\0");
+        let input = OwnedFd::from(child.stdin.take().ok_or_else(broken)?);
+        let output = OwnedFd::from(child.stdout.take().ok_or_else(broken)?);
+        let input = pipe::Sender::from_owned_fd(input).map_err(start)?;
+        let output = pipe::Receiver::from_owned_fd(output).map_err(start)?;
+        let (commands, queue) = mpsc::channel(COMMANDS);
+        tokio::spawn(converse(queue, input, output));
+        Ok(Self { process, commands, tail })
+    }
+
+    /// Waits until its first page runs scripts and has painted.
+    pub(super) async fn warm_up(&self) -> Result<Warm, BootError> {
+        let answer = match timeout(PATIENCE, self.ask("do=warm".to_owned())).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(ShellError::Gone)) => {
+                return Err(BootError::Ended { program: PROGRAM, output: self.tail.text() });
+            }
+            Ok(Err(error)) => return Err(BootError::Undriveable(error.to_string())),
+            Err(_) => return Err(BootError::Slow { program: PROGRAM, output: self.tail.text() }),
+        };
+        let (version, user_agent) =
+            answer.split_once(' ').ok_or_else(|| BootError::Undriveable("it told no version".into()))?;
+        Ok(Warm { version: version.to_owned(), user_agent: user_agent.to_owned() })
+    }
+
+    /// Makes settings true for every page there is and every later one.
+    pub(super) async fn apply(&self, settings: &Settings) -> Result<(), ShellError> {
+        self.ask(settings_command(settings)).await.map(drop)
+    }
+
+    /// Sends the first page to an address.
+    pub(super) async fn open(&self, url: &str) -> Result<(), ShellError> {
+        self.ask(command("open", &[("url", url)])).await.map(drop)
+    }
+
+    /// Waits for a sign of life.
+    pub(super) async fn ping(&self) -> Result<(), ShellError> {
+        self.ask("do=ping".to_owned()).await.map(drop)
+    }
+
+    async fn ask(&self, line: String) -> Result<String, ShellError> {
+        let (sender, answer) = oneshot::channel();
+        self.commands.send((line, sender)).await.map_err(|_| ShellError::Gone)?;
+        answer.await.map_err(|_| ShellError::Gone)?
+    }
+}
+
+/// Writes one command after the other and reads what is answered. An asker who left does not disturb the order.
+async fn converse(mut queue: mpsc::Receiver<(String, Answer)>, mut input: pipe::Sender, output: pipe::Receiver) {
+    let mut answers = BufReader::new(output).lines();
+    while let Some((line, answer)) = queue.recv().await {
+        if input.write_all(format!("{line}\n").as_bytes()).await.is_err() {
+            return;
+        }
+        let Ok(Some(said)) = answers.next_line().await else { return };
+        let _ = answer.send(match said.split_once(' ').unwrap_or((&said, "")) {
+            ("ok", rest) => Ok(rest.to_owned()),
+            (_, reason) => Err(ShellError::Refused(reason.to_owned())),
+        });
+    }
+}
+
+fn settings_command(settings: &Settings) -> String {
+    let locales = settings.locales.join(",");
+    let side = |side: fn(crate::claim::Size) -> u32| settings.viewport.map(side).map(|side| side.to_string());
+    let (width, height) = (side(|size| size.width), side(|size| size.height));
+    let members = [
+        ("locales", Some(locales.as_str()).filter(|locales| !locales.is_empty())),
+        ("user_agent", settings.user_agent.as_deref()),
+        ("width", width.as_deref()),
+        ("height", height.as_deref()),
+    ];
+    let members: Vec<_> = members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    command("settings", &members)
+}
+
+/// A command as the query of a URL.
+fn command(verb: &str, members: &[(&str, &str)]) -> String {
+    let mut line = format!("do={verb}");
+    for (name, value) in members {
+        let _ = write!(line, "&{name}=");
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() {
+                line.push(char::from(byte));
+            } else {
+                let _ = write!(line, "%{byte:02X}");
+            }
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Size;
+
+    #[test]
+    fn nothing_a_client_says_ends_a_command() {
+        let url = "https://a.example/?q=1&do=ping#\n é";
+        assert_eq!(
+            command("open", &[("url", url)]),
+            "do=open&url=https%3A%2F%2Fa%2Eexample%2F%3Fq%3D1%26do%3Dping%23%0A%20%C3%A9"
+        );
+    }
+
+    #[test]
+    fn only_settings_that_are_set_are_told() {
+        assert_eq!(settings_command(&Settings::default()), "do=settings");
+        let settings = Settings {
+            locales: vec!["de-CH".into(), "en".into()],
+            user_agent: Some("Me/1".into()),
+            viewport: Some(Size { width: 800, height: 600 }),
+        };
+        let wanted = "do=settings&locales=de%2DCH%2Cen&user_agent=Me%2F1&width=800&height=600";
+        assert_eq!(settings_command(&settings), wanted);
+    }
+
+    #[tokio::test]
+    async fn answers_go_to_who_asked_even_when_an_earlier_one_left() {
+        let (input, commands) = pipe::pipe().unwrap();
+        let (mut said, output) = pipe::pipe().unwrap();
+        let (sender, queue) = mpsc::channel(4);
+        tokio::spawn(converse(queue, input, output));
+        let (first, left) = oneshot::channel();
+        drop(left);
+        let (second, answer) = oneshot::channel();
+        sender.send(("do=warm".into(), first)).await.unwrap();
+        sender.send(("do=ping".into(), second)).await.unwrap();
+        said.write_all(b"ok 2.50 UA\nfailed no page\n").await.unwrap();
+        assert!(matches!(answer.await.unwrap(), Err(ShellError::Refused(reason)) if reason == "no page"));
+        let mut lines = BufReader::new(commands).lines();
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=warm");
+        assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=ping");
+    }
+}

@@ -1,0 +1,95 @@
+// Makes a client's settings true in every page there is and in every later one.
+//
+// Languages and user agent are preferences, which reach all processes, workers and contexts; the locale of `Intl` is one
+// of each process. What a client overrides for pages of its own, over a protocol, comes before all of these. The size of
+// pages is that of their window: each window is made so large that its pages get the size, and a client may resize it as
+// any other.
+
+const WINDOW = "navigator:browser";
+
+const USER_AGENT = "general.useragent.override";
+const LANGUAGES = "intl.accept_languages";
+
+/** How often a window is measured again while it takes its size. */
+const LOOK = 10;
+/** How long it may take, in milliseconds. */
+const PATIENCE = 3000;
+
+/** Inner size of pages that a client asked for, or null. */
+let viewport = null;
+
+/** The script that tells later processes their locale. */
+let script = null;
+
+/** {locales: [tag], userAgent: string|null, viewport: {width, height}|null}; gives sentences of what holds in part. */
+export async function applySettings(settings) {
+  set(USER_AGENT, settings.userAgent);
+  set(LANGUAGES, settings.locales.join(", "));
+  setLocale(settings.locales[0] ?? "");
+  viewport = settings.viewport;
+  const windows = [...Services.wm.getEnumerator(WINDOW)];
+  for (const window of windows) window.gBrowser.browsers.forEach(({ browsingContext }) => coverScreen(browsingContext));
+  const fitted = await Promise.all(windows.map(fit));
+  return fitted.every(Boolean) ? [] : ["a window could not be made as large as its pages should be"];
+}
+
+function set(name, value) {
+  if (value) Services.prefs.setStringPref(name, value);
+  else Services.prefs.clearUserPref(name);
+}
+
+/** What `Intl` uses where a script names no locale, in this and every later process of pages; empty for its own. */
+function setLocale(locale) {
+  if (script) Services.ppmm.removeDelayedProcessScript(script);
+  else if (!locale) return;
+  const lines = `if (Services.appinfo.processType !== Services.appinfo.PROCESS_TYPE_DEFAULT) {
+    Cu.getJSTestingFunctions().setDefaultLocale(${JSON.stringify(locale)});
+  }`;
+  script = `data:application/javascript,${encodeURIComponent(lines)}`;
+  Services.ppmm.loadProcessScript(script, true);
+}
+
+/** Gives later windows and tabs, popups among them, the size too. */
+export function watchWindows() {
+  for (const topic of ["browser-window-before-show", "browser-delayed-startup-finished"]) {
+    Services.obs.addObserver(window => void fit(window), topic);
+  }
+  Services.obs.addObserver(coverScreen, "browsing-context-attached");
+}
+
+/** Makes the screen that a page sees as large as the page. */
+function coverScreen(context) {
+  if (!viewport || context.parent || !context.isContent) return;
+  context.setScreenAreaOverride(viewport.width, viewport.height);
+}
+
+/** For each window that was given its size: how large it became outside. */
+const sized = new WeakMap();
+
+/** Resizes a window so that its pages have the size; says whether they do. */
+async function fit(window) {
+  if (!viewport) return true;
+  const { width, height } = viewport;
+  const deadline = ChromeUtils.now() + PATIENCE;
+  while (!window.closed && ChromeUtils.now() < deadline) {
+    const { clientWidth, clientHeight } = window.gBrowser.tabpanels;
+    const [dx, dy] = [width - clientWidth, height - clientHeight];
+    if (dx === 0 && dy === 0) {
+      if (!sized.has(window)) keepFitting(window);
+      sized.set(window, [window.outerWidth, window.outerHeight]);
+      return true;
+    }
+    window.resizeBy(dx, dy);
+    await new Promise(resolve => window.setTimeout(resolve, LOOK));
+  }
+  return window.closed;
+}
+
+/** Gives room back to pages that tabs or bars take from them, but not in a window that a client has resized. */
+function keepFitting(window) {
+  const observer = new window.ResizeObserver(() => {
+    const [width, height] = sized.get(window) ?? [];
+    if (window.outerWidth === width && window.outerHeight === height) fit(window);
+  });
+  observer.observe(window.gBrowser.tabpanels);
+}

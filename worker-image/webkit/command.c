@@ -1,0 +1,128 @@
+/* Commands: one line each, as the query of a URL; one line in answer, in the same order.
+ *
+ *   do=ping                                         -> ok
+ *   do=warm                                         -> ok <version> <user agent>, once the first page answers and has painted
+ *   do=open&url=U                                   -> ok; the first page goes there
+ *   do=settings[&locales=A,B][&user_agent=U][&width=W&height=H]
+ *                                                   -> ok, once every page sees them
+ * Anything else, and what cannot be done, is answered with "failed" and a reason. */
+#include "shell.h"
+
+#include <gio/gunixinputstream.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void command_answer(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vprintf(format, arguments);
+  va_end(arguments);
+  putchar('\n');
+  fflush(stdout);
+}
+
+static WebKitWebView *first_view(const Shell *shell) { return shell->views ? shell->views->data : NULL; }
+
+static void on_painted(GObject *view, GAsyncResult *result, gpointer data) {
+  (void)data;
+  g_autoptr(GError) error = NULL;
+  cairo_surface_t *surface = webkit_web_view_get_snapshot_finish(WEBKIT_WEB_VIEW(view), result, &error);
+  if (!surface) {
+    command_answer("failed no frame: %s", error->message);
+    return;
+  }
+  cairo_surface_destroy(surface);
+  command_answer("ok %u.%u.%u %s", webkit_get_major_version(), webkit_get_minor_version(), webkit_get_micro_version(),
+                 webkit_settings_get_user_agent(webkit_web_view_get_settings(WEBKIT_WEB_VIEW(view))));
+}
+
+static void on_evaluated(GObject *view, GAsyncResult *result, gpointer data) {
+  (void)data;
+  g_autoptr(GError) error = NULL;
+  g_autoptr(JSCValue) value = webkit_web_view_evaluate_javascript_finish(WEBKIT_WEB_VIEW(view), result, &error);
+  if (!value) {
+    command_answer("failed no script: %s", error->message);
+    return;
+  }
+  webkit_web_view_get_snapshot(WEBKIT_WEB_VIEW(view), WEBKIT_SNAPSHOT_REGION_VISIBLE, WEBKIT_SNAPSHOT_OPTIONS_NONE,
+                               NULL, on_painted, NULL);
+}
+
+static void warm(const Shell *shell) {
+  WebKitWebView *view = first_view(shell);
+  if (!view) {
+    command_answer("failed no page");
+    return;
+  }
+  webkit_web_view_evaluate_javascript(view, "document.readyState", -1, NULL, NULL, NULL, on_evaluated, NULL);
+}
+
+static void open_page(const Shell *shell, GHashTable *arguments) {
+  WebKitWebView *view = first_view(shell);
+  const char *url = g_hash_table_lookup(arguments, "url");
+  if (!view || !url) {
+    command_answer("failed no %s", view ? "url" : "page");
+    return;
+  }
+  webkit_web_view_load_uri(view, url);
+  command_answer("ok");
+}
+
+static void change_settings(Shell *shell, GHashTable *arguments) {
+  const char *locales = g_hash_table_lookup(arguments, "locales");
+  const char *user_agent = g_hash_table_lookup(arguments, "user_agent");
+  const char *width = g_hash_table_lookup(arguments, "width");
+  const char *height = g_hash_table_lookup(arguments, "height");
+  if (locales) {
+    g_auto(GStrv) languages = g_strsplit(locales, ",", -1);
+    webkit_web_context_set_preferred_languages(shell->context, (const char *const *)languages);
+  }
+  if (user_agent) {
+    webkit_settings_set_user_agent(shell->settings, user_agent);
+  }
+  if (width && height) {
+    shell->width = (int)g_ascii_strtoll(width, NULL, 10);
+    shell->height = (int)g_ascii_strtoll(height, NULL, 10);
+    screen_resize(shell->width, shell->height);
+    if (!window_resize_all(shell)) {
+      command_answer("failed a window kept its size");
+      return;
+    }
+  }
+  command_answer("ok");
+}
+
+static void obey(Shell *shell, const char *line) {
+  g_autoptr(GError) error = NULL;
+  g_autoptr(GHashTable) arguments = g_uri_parse_params(line, -1, "&", G_URI_PARAMS_NONE, &error);
+  const char *verb = arguments ? g_hash_table_lookup(arguments, "do") : NULL;
+  if (g_strcmp0(verb, "ping") == 0) {
+    command_answer("ok");
+  } else if (g_strcmp0(verb, "warm") == 0) {
+    warm(shell);
+  } else if (g_strcmp0(verb, "open") == 0) {
+    open_page(shell, arguments);
+  } else if (g_strcmp0(verb, "settings") == 0) {
+    change_settings(shell, arguments);
+  } else {
+    command_answer("failed not a command");
+  }
+}
+
+static void on_line(GObject *stream, GAsyncResult *result, gpointer data) {
+  g_autofree char *line = g_data_input_stream_read_line_finish(G_DATA_INPUT_STREAM(stream), result, NULL, NULL);
+  if (!line) {
+    /* Nobody is there to tell us anything. */
+    gtk_main_quit();
+    return;
+  }
+  obey(data, line);
+  g_data_input_stream_read_line_async(G_DATA_INPUT_STREAM(stream), G_PRIORITY_DEFAULT, NULL, on_line, data);
+}
+
+void command_listen(Shell *shell) {
+  g_autoptr(GInputStream) input = g_unix_input_stream_new(STDIN_FILENO, FALSE);
+  GDataInputStream *lines = g_data_input_stream_new(input);
+  g_data_input_stream_read_line_async(lines, G_PRIORITY_DEFAULT, NULL, on_line, shell);
+}

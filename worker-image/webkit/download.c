@@ -1,0 +1,83 @@
+/* Downloads go to one directory, without a question. */
+#include "shell.h"
+
+#include <glib/gstdio.h>
+
+/* The last component of a name somebody else chose, or another in its place. */
+static char *safe_name(const char *suggested) {
+  g_autofree char *base = g_path_get_basename(suggested && *suggested ? suggested : "download");
+  g_autofree char *name = g_utf8_make_valid(base, -1);
+  if (g_str_equal(name, ".") || g_str_equal(name, "..") || g_str_equal(name, G_DIR_SEPARATOR_S)) {
+    return g_strdup("download");
+  }
+  for (char *at = name; *at; at++) {
+    if (g_ascii_iscntrl(*at)) {
+      *at = '_';
+    }
+  }
+  /* Room for a number and for the ending of an unfinished download, within what file systems take. */
+  while (strlen(name) > 200) {
+    *g_utf8_find_prev_char(name, name + strlen(name)) = '\0';
+  }
+  return g_steal_pointer(&name);
+}
+
+/* What a file is called while it is on its way. WebKit keeps its place with an empty file and writes to another beside
+ * it, of the same ending; under its own name it appears when it is whole. */
+static const char unfinished[] = ".wkdownload";
+
+static char *unfinished_path(const char *path) { return g_strconcat(path, unfinished, NULL); }
+
+static gboolean taken(const char *path) {
+  g_autofree char *part = unfinished_path(path);
+  return g_file_test(path, G_FILE_TEST_EXISTS) || g_file_test(part, G_FILE_TEST_EXISTS);
+}
+
+static gboolean on_decide_destination(WebKitDownload *download, const char *suggested, gpointer data) {
+  const Shell *shell = data;
+  g_autofree char *name = safe_name(suggested);
+  g_autofree char *path = g_build_filename(shell->downloads, name, NULL);
+  const char *dot = strrchr(name, '.');
+  int stem = dot && dot != name ? (int)(dot - name) : (int)strlen(name);
+  for (int number = 1; taken(path); number++) {
+    g_autofree char *numbered = g_strdup_printf("%.*s (%d)%s", stem, name, number, name + stem);
+    g_free(path);
+    path = g_build_filename(shell->downloads, numbered, NULL);
+  }
+  g_autofree char *part = unfinished_path(path);
+  g_autofree char *uri = g_filename_to_uri(part, NULL, NULL);
+  webkit_download_set_destination(download, uri);
+  g_object_set_data_full(G_OBJECT(download), "path", g_steal_pointer(&path), g_free);
+  return TRUE;
+}
+
+static void on_failed(WebKitDownload *download, GError *error, gpointer data) {
+  (void)error, (void)data;
+  const char *path = g_object_get_data(G_OBJECT(download), "path");
+  if (path) {
+    g_autofree char *part = unfinished_path(path);
+    g_remove(part);
+    g_object_set_data(G_OBJECT(download), "path", NULL);
+  }
+}
+
+/* Comes after a failure too. */
+static void on_finished(WebKitDownload *download, gpointer data) {
+  (void)data;
+  const char *path = g_object_get_data(G_OBJECT(download), "path");
+  if (path) {
+    g_autofree char *part = unfinished_path(path);
+    g_rename(part, path);
+  }
+}
+
+static void on_download_started(WebKitWebContext *context, WebKitDownload *download, gpointer data) {
+  (void)context;
+  g_signal_connect(download, "decide-destination", G_CALLBACK(on_decide_destination), data);
+  g_signal_connect(download, "failed", G_CALLBACK(on_failed), NULL);
+  g_signal_connect(download, "finished", G_CALLBACK(on_finished), NULL);
+}
+
+void download_watch(Shell *shell) {
+  g_signal_connect(shell->context, "download-started", G_CALLBACK(on_download_started), shell);
+}

@@ -1,0 +1,197 @@
+/* Windows: one view each, no decoration, so that a page's inner size is the window's size. */
+#include "shell.h"
+
+static void watch(Shell *shell, WebKitWebView *view);
+
+static void closed(GtkWidget *view, gpointer data) {
+  Shell *shell = data;
+  shell->views = g_list_remove(shell->views, view);
+  /* As in other browsers: no window, no browser. */
+  if (!shell->views) {
+    gtk_main_quit();
+  }
+}
+
+static void on_close(WebKitWebView *view, gpointer data) {
+  (void)data;
+  gtk_widget_destroy(gtk_widget_get_toplevel(GTK_WIDGET(view)));
+}
+
+/* A window that a page opened is shown once the size the page asked for is known. */
+static void on_ready_to_show(WebKitWebView *view, gpointer data) {
+  (void)data;
+  GtkWindow *window = GTK_WINDOW(gtk_widget_get_toplevel(GTK_WIDGET(view)));
+  GdkRectangle place;
+  webkit_window_properties_get_geometry(webkit_web_view_get_window_properties(view), &place);
+  if (place.width > 0 && place.height > 0) {
+    gtk_window_resize(window, place.width, place.height);
+    gtk_window_move(window, MAX(place.x, 0), MAX(place.y, 0));
+  }
+  gtk_widget_show_all(GTK_WIDGET(window));
+  gtk_window_present(window);
+}
+
+static GtkWidget *on_create(WebKitWebView *opener, WebKitNavigationAction *action, gpointer data) {
+  (void)action;
+  return GTK_WIDGET(window_open(data, opener));
+}
+
+static gboolean wants_download(WebKitResponsePolicyDecision *decision) {
+  if (!webkit_response_policy_decision_is_mime_type_supported(decision)) {
+    return TRUE;
+  }
+  SoupMessageHeaders *headers =
+      webkit_uri_response_get_http_headers(webkit_response_policy_decision_get_response(decision));
+  g_autofree char *disposition = NULL;
+  GHashTable *parameters = NULL;
+  if (!headers || !soup_message_headers_get_content_disposition(headers, &disposition, &parameters)) {
+    return FALSE;
+  }
+  g_hash_table_unref(parameters);
+  return g_ascii_strcasecmp(disposition, "attachment") == 0;
+}
+
+static gboolean on_decide_policy(WebKitWebView *view, WebKitPolicyDecision *decision, WebKitPolicyDecisionType type,
+                                 gpointer data) {
+  (void)view, (void)data;
+  if (type != WEBKIT_POLICY_DECISION_TYPE_RESPONSE || !wants_download(WEBKIT_RESPONSE_POLICY_DECISION(decision))) {
+    return FALSE;
+  }
+  webkit_policy_decision_download(decision);
+  return TRUE;
+}
+
+/* What would wait for a person at the machine is answered as a person who says no. */
+
+static gboolean on_permission_request(WebKitWebView *view, WebKitPermissionRequest *request, gpointer data) {
+  (void)view, (void)data;
+  webkit_permission_request_deny(request);
+  return TRUE;
+}
+
+static gboolean on_authenticate(WebKitWebView *view, WebKitAuthenticationRequest *request, gpointer data) {
+  (void)view, (void)data;
+  webkit_authentication_request_cancel(request);
+  return TRUE;
+}
+
+static gboolean on_print(WebKitWebView *view, WebKitPrintOperation *operation, gpointer data) {
+  (void)view, (void)operation, (void)data;
+  return TRUE;
+}
+
+/* A WebDriver client answers dialogs, and never gets here. The inspector cannot, and a dialog left open would stop its
+ * page for good. */
+static gboolean on_script_dialog(WebKitWebView *view, WebKitScriptDialog *dialog, gpointer data) {
+  (void)view;
+  const Shell *shell = data;
+  if (shell->driven) {
+    return FALSE;
+  }
+  if (webkit_script_dialog_get_dialog_type(dialog) == WEBKIT_SCRIPT_DIALOG_BEFORE_UNLOAD_CONFIRM) {
+    webkit_script_dialog_confirm_set_confirmed(dialog, TRUE);
+  }
+  return TRUE;
+}
+
+static void on_web_process_terminated(WebKitWebView *view, WebKitWebProcessTerminationReason reason, gpointer data) {
+  (void)view, (void)data;
+  g_printerr("the process of a page has ended: %s\n",
+             reason == WEBKIT_WEB_PROCESS_EXCEEDED_MEMORY_LIMIT ? "out of memory" : "crashed");
+}
+
+static void watch(Shell *shell, WebKitWebView *view) {
+  g_signal_connect(view, "destroy", G_CALLBACK(closed), shell);
+  g_signal_connect(view, "close", G_CALLBACK(on_close), NULL);
+  g_signal_connect(view, "create", G_CALLBACK(on_create), shell);
+  g_signal_connect(view, "ready-to-show", G_CALLBACK(on_ready_to_show), NULL);
+  g_signal_connect(view, "decide-policy", G_CALLBACK(on_decide_policy), NULL);
+  g_signal_connect(view, "permission-request", G_CALLBACK(on_permission_request), NULL);
+  g_signal_connect(view, "authenticate", G_CALLBACK(on_authenticate), NULL);
+  g_signal_connect(view, "print", G_CALLBACK(on_print), NULL);
+  g_signal_connect(view, "script-dialog", G_CALLBACK(on_script_dialog), shell);
+  g_signal_connect(view, "web-process-terminated", G_CALLBACK(on_web_process_terminated), NULL);
+}
+
+/* A new view in a window of its own. One that a page opened stays hidden until it is ready. */
+WebKitWebView *window_open(Shell *shell, WebKitWebView *opener) {
+  WebKitWebView *view;
+  if (opener) {
+    view = g_object_new(WEBKIT_TYPE_WEB_VIEW, "related-view", opener, "settings", shell->settings, NULL);
+  } else {
+    view = g_object_new(WEBKIT_TYPE_WEB_VIEW, "web-context", shell->context, "settings", shell->settings,
+                        "is-controlled-by-automation", TRUE, NULL);
+  }
+  watch(shell, view);
+  shell->views = g_list_append(shell->views, view);
+
+  GtkWindow *window = GTK_WINDOW(gtk_window_new(GTK_WINDOW_TOPLEVEL));
+  gtk_window_set_decorated(window, FALSE);
+  gtk_window_set_default_size(window, shell->width, shell->height);
+  gtk_container_add(GTK_CONTAINER(window), GTK_WIDGET(view));
+  if (!opener) {
+    gtk_widget_show_all(GTK_WIDGET(window));
+    gtk_window_present(window);
+    webkit_web_view_load_uri(view, "about:blank");
+  }
+  return view;
+}
+
+static gboolean fits(const Shell *shell) {
+  for (const GList *at = shell->views; at; at = at->next) {
+    GtkWidget *view = at->data;
+    if (gtk_widget_get_allocated_width(view) != shell->width || gtk_widget_get_allocated_height(view) != shell->height) {
+      return FALSE;
+    }
+  }
+  return TRUE;
+}
+
+static gboolean on_impatient(gpointer impatient) {
+  *(gboolean *)impatient = TRUE;
+  return G_SOURCE_REMOVE;
+}
+
+/* Gives every window the size of a page, and returns when they have it. FALSE when one does not take it. */
+gboolean window_resize_all(Shell *shell) {
+  for (GList *at = shell->views; at; at = at->next) {
+    gtk_window_resize(GTK_WINDOW(gtk_widget_get_toplevel(GTK_WIDGET(at->data))), shell->width, shell->height);
+  }
+  gboolean impatient = FALSE;
+  guint patience = g_timeout_add(2000, on_impatient, &impatient);
+  while (!impatient && !fits(shell)) {
+    gtk_main_iteration();
+  }
+  if (!impatient) {
+    g_source_remove(patience);
+  }
+  return fits(shell);
+}
+
+/* A driver begins with a window of its own: the one that is there. */
+static WebKitWebView *on_create_web_view(WebKitAutomationSession *session, gpointer data) {
+  (void)session;
+  Shell *shell = data;
+  if (!shell->taken && shell->views) {
+    shell->taken = TRUE;
+    return g_list_first(shell->views)->data;
+  }
+  return window_open(shell, NULL);
+}
+
+static void on_automation_started(WebKitWebContext *context, WebKitAutomationSession *session, gpointer data) {
+  (void)context;
+  Shell *shell = data;
+  shell->driven = TRUE;
+  shell->taken = FALSE;
+  WebKitApplicationInfo *info = webkit_application_info_new();
+  webkit_application_info_set_name(info, "WebKitGTK");
+  webkit_application_info_set_version(info, WEBKIT_MAJOR_VERSION, WEBKIT_MINOR_VERSION, WEBKIT_MICRO_VERSION);
+  webkit_automation_session_set_application_info(session, info);
+  webkit_application_info_unref(info);
+  g_signal_connect(session, "create-web-view", G_CALLBACK(on_create_web_view), shell);
+}
+
+void window_watch_automation(Shell *shell) {
+  g_signal_connect(shell->context, "automation-started", G_CALLBACK(on_automation_started), shell);
+}
