@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::task::{artifact, engines, succeeds};
+use warmpool_tests::task::{artifact, engines, fails, succeeds};
 use warmpool_tests::{Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
@@ -49,7 +49,7 @@ async fn pointers_and_keys(stage: Stage) -> Result<()> {
     let steps = [
         click(json!({})),
         json!({"type": "keyDown", "key": "ShiftLeft"}),
-        click(json!({"duration": 30})),
+        click(json!({"duration": 30, "offsetX": 200})),
         json!({"type": "keyUp", "key": "ShiftLeft"}),
         json!({"type": "keyDown", "key": "KeyA"}),
         json!({"type": "keyUp", "key": "KeyA"}),
@@ -74,7 +74,7 @@ async fn pointers_and_keys(stage: Stage) -> Result<()> {
         let log = task["output"][0]["log"].as_str().context("log")?;
         // Hovering and the number of events between are the engines' own; what was done is not.
         let done: Vec<&str> = log.split(' ').filter(|word| *word != "enter" && *word != "key:Shift").collect();
-        let expected = "down0@20,30 down0@20,30+shift key:a key:ArrowDown down2@20,30 menu down0@100,40 down0@100,40 double late far";
+        let expected = "down0@20,30 down0@200,30+shift key:a key:ArrowDown down2@20,30 menu down0@100,40 down0@100,40 double late far";
         ensure!(done.join(" ") == expected, "{log}");
         ensure!(log.contains("enter"), "{log}");
         Ok(())
@@ -192,7 +192,7 @@ async fn what_a_task_leaves_behind(stage: Stage) -> Result<()> {
             ("view.png", 640..=640, 480..=480),
             ("pad.png", 300..=300, 120..=120),
             ("screenshot.png", 640..=640, 480..=480),
-            ("all.png", 600..=640, 3000..=5000),
+            ("all.png", 600..=660, 3000..=5000),
         ] {
             let picture = artifact(&api, &task, name).await?;
             let side = |from: usize| {
@@ -207,6 +207,11 @@ async fn what_a_task_leaves_behind(stage: Stage) -> Result<()> {
     for engine in engines() {
         let mut body = print.clone();
         body["browser_type"] = json!(engine);
+        if engine == "webkit" {
+            // Its driver has no word for it.
+            fails(&api, "/lam/run", &body, "not_supported").await?;
+            continue;
+        }
         let task = succeeds(&api, "/lam/run", &body).await?;
         ensure!(artifact(&api, &task, "sheet.pdf").await?.starts_with(b"%PDF"), "{engine}");
     }
