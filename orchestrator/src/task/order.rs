@@ -108,6 +108,7 @@ impl Order {
             service_passcode: self.service_passcode.clone(),
             app_name: None,
             one_connection: false,
+            screen: None,
         }
     }
 
