@@ -91,7 +91,9 @@ async fn a_page_that_never_ends_is_left(stage: Stage) -> Result<()> {
 async fn a_browser_that_dies_ends_its_task(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let api = daemon.api();
-    let container = daemon.only_container().await?;
+    let containers = daemon.containers().await?;
+    let warm = containers.iter().find(|container| container.labels["warmpool.engine"] == "chromium");
+    let container = warm.context("a warm container")?.id.clone();
     let sleep = json!({"type": "customStep", "name": "lam:sleep", "parameters": {"ms": 600_000}});
     let accepted = api.post("/lam/run", &json!({"steps": [sleep]})).await?.ok()?;
     let id = accepted["taskId"].as_str().context("taskId")?.to_owned();
