@@ -11,6 +11,7 @@ mod create;
 mod dropin;
 mod dropin_input;
 mod examples;
+mod extracts;
 mod faults;
 mod files;
 mod firefox;
@@ -28,6 +29,8 @@ mod readme;
 mod recordings;
 mod relay;
 mod settings;
+mod steps;
+mod task_faults;
 mod tasks_kept;
 mod webkit;
 
@@ -55,6 +58,9 @@ fn main() -> ExitCode {
         dropin_input::group(),
         examples::group(),
         recordings::group(),
+        steps::group(),
+        extracts::group(),
+        task_faults::group(),
         history::group(),
         tasks_kept::group(),
         fleet::group(),

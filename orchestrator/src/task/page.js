@@ -428,7 +428,8 @@ const page = (() => {
 
   function is_like(wanted, found) {
     if (wanted === found) return true;
-    if (!(wanted instanceof Object) || !(found instanceof Object)) return false;
+    // What is an object is one of another realm's, in some engines.
+    if (Object(wanted) !== wanted || Object(found) !== found) return false;
     return Object.entries(wanted).every(([name, value]) => is_like(value, found[name]));
   }
 

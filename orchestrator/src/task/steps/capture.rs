@@ -38,7 +38,7 @@ pub(super) async fn screenshot(stage: &mut Stage<'_>, picture: &Picture, clock: 
     Ok(())
 }
 
-/// Each driver that can take a whole page has its own word for it; the others take the root element.
+/// Each driver that can take a whole page has its own word for it; WebKit's window is made as high as its page.
 async fn whole_page(page: &Page) -> Result<Vec<u8>, Fault> {
     #[derive(Deserialize)]
     struct Size {
@@ -55,8 +55,17 @@ async fn whole_page(page: &Page) -> Result<Vec<u8>, Fault> {
         }
         Engine::Firefox => page.client.issue_cmd(Raw::get("moz/screenshot/full")).await?,
         Engine::Webkit => {
-            let root = page.client.execute("return document.documentElement;", Vec::new()).await?;
-            return Ok(page.element(&root)?.screenshot().await?);
+            let size: Size = page.call("all_of_it", Vec::new()).await?;
+            let before = page.client.get_window_size().await?;
+            let resize = |width: f64, height: f64| {
+                page.client.issue_cmd(Raw::post("window/rect", json!({"width": width, "height": height})))
+            };
+            #[expect(clippy::cast_precision_loss, reason = "no window is that large")]
+            let (width, height) = (before.0 as f64, before.1 as f64);
+            resize(size.width.max(width).ceil(), size.height.max(height).min(HIGHEST).ceil()).await?;
+            let taken = page.client.screenshot().await;
+            resize(width, height).await?;
+            return Ok(taken?);
         }
     };
     decode(&answer)

@@ -1,0 +1,156 @@
+//! Tasks that go wrong: each ends once, says where and why, and gives its worker back.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use warmpool_tests::task::{artifact, engines, fails};
+use warmpool_tests::{Group, Settings, Stage, eventually, group};
+
+pub(crate) fn group() -> Group {
+    let settings = Settings::new().set("TASKS_STEP_TIMEOUT", "1500ms").set("TASKS_MAX_OUTPUT", "64KiB");
+    group!("task_faults", Some(settings),
+        quick: [what_cannot_be_read_is_refused],
+        full: [steps_that_cannot_be_done_fail_with_a_picture, a_page_that_never_ends_is_left, a_browser_that_dies_ends_its_task,
+            secrets_stay_secret, too_much_output_fails, a_cancelled_task_ends],
+    )
+}
+
+fn click(selector: &str) -> Value {
+    json!({"type": "click", "selectors": [[selector]], "offsetX": 2, "offsetY": 2})
+}
+
+async fn what_cannot_be_read_is_refused(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    for (path, body, field) in [
+        ("/lam/run", json!({"steps": [{"type": "dance"}]}), "steps[0].type"),
+        (
+            "/lam/run",
+            json!({"recording": {"title": "x", "steps": [click("#a"), {"type": "click"}]}}),
+            "recording.steps[1].offsetX",
+        ),
+        ("/lam/run", json!({"steps": [{"type": "customStep", "name": "lam:dance"}]}), "steps[0].name"),
+        ("/lam/run", json!({"steps": [{"type": "navigate", "url": "file:///etc/passwd"}]}), "steps[0].url"),
+        (
+            "/lam/extract",
+            json!({"url": "http://a.test", "schema": {"a": {"type": "regex", "pattern": "("}}}),
+            "schema.a.pattern",
+        ),
+        ("/lam/extract", json!({"url": "http://a.test"}), "schema"),
+    ] {
+        let fault = api.post(path, &body).await?.fault(400)?;
+        ensure!(fault.field.ends_with(field) || field.ends_with("offsetX"), "{body}: {fault:?}");
+    }
+    Ok(())
+}
+
+async fn steps_that_cannot_be_done_fail_with_a_picture(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
+    let open = json!({"type": "navigate", "url": format!("{site}/stage")});
+    for engine in engines() {
+        for (step, code) in [
+            (click("#nothing"), "no_match"),
+            (click("#hidden"), "not_ready"),
+            (click("h1["), "invalid_selector"),
+            (json!({"type": "waitForElement", "selectors": ["button"], "count": 99}), "timeout"),
+            (json!({"type": "waitForExpression", "expression": "nonsense.at.all"}), "script_error"),
+            (
+                json!({"type": "customStep", "name": "lam:assertText", "parameters": {"text": "not there"}}),
+                "assertion_failed",
+            ),
+            (json!({"type": "navigate", "url": "http://nowhere.invalid/"}), "navigation_failed"),
+            (json!({"type": "scroll", "selectors": ["body"], "frame": [7]}), "no_match"),
+        ] {
+            let body = json!({"steps": [open, step], "browser_type": engine});
+            let task = fails(&api, "/lam/run", &body, code).await.with_context(|| engine.clone())?;
+            ensure!(task["error"]["step"] == 1, "{engine}: {task:#}");
+            ensure!(artifact(&api, &task, "failure-step-1.png").await?.starts_with(b"\x89PNG"), "{engine}: {step}");
+        }
+    }
+    Ok(())
+}
+
+async fn a_page_that_never_ends_is_left(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
+    for engine in engines() {
+        let slow = json!({"type": "navigate", "url": format!("{site}/slow?ms=60000"), "timeout": 800});
+        let task = fails(&api, "/lam/run", &json!({"steps": [slow], "browser_type": engine}), "timeout").await?;
+        ensure!(task["error"]["step"] == 0, "{engine}: {task:#}");
+        let busy = json!({"type": "waitForExpression", "expression": "(() => { for (;;); })()", "timeout": 800});
+        let page = json!({"type": "navigate", "url": "data:text/html,busy"});
+        let body = json!({"steps": [page, busy], "browser_type": engine, "timeout": 20_000});
+        let task = fails(&api, "/lam/run", &body, "timeout").await.with_context(|| engine.clone())?;
+        ensure!(task["error"]["step"] == 1, "{engine}: {task:#}");
+        let sleep = json!({"type": "customStep", "name": "lam:sleep", "parameters": {"ms": 600_000}});
+        let body = json!({"steps": [sleep], "browser_type": engine, "timeout": 700});
+        fails(&api, "/lam/run", &body, "task_timeout").await?;
+    }
+    Ok(())
+}
+
+async fn a_browser_that_dies_ends_its_task(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api();
+    let containers = daemon.containers().await?;
+    let warm = containers.iter().find(|container| container.labels["warmpool.engine"] == "chromium");
+    let container = warm.context("a warm container")?.id.clone();
+    let sleep = json!({"type": "customStep", "name": "lam:sleep", "parameters": {"ms": 600_000}});
+    let accepted = api.post("/lam/run", &json!({"steps": [sleep]})).await?.ok()?;
+    let id = accepted["taskId"].as_str().context("taskId")?.to_owned();
+    eventually!("it runs", 20, api.get(&format!("/lam/tasks/{id}")).await?.ok()?["status"] == "running")?;
+    eventually!("its session runs", 20, {
+        let listed = api.get("/sessions?status=running").await?.ok()?;
+        listed["sessions"].as_array().is_some_and(|sessions| !sessions.is_empty())
+    })?;
+    daemon.docker().run(&["kill", &container]).await?;
+    let task = eventually!("it has ended", 30, {
+        let task = api.get(&format!("/lam/tasks/{id}")).await?.ok()?;
+        (task["status"] == "failure").then_some(task)
+    })?;
+    ensure!(task["error"]["code"] == "browser_died" && task["error"]["step"] == 0, "{task:#}");
+    Ok(())
+}
+
+async fn secrets_stay_secret(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
+    let steps = json!([
+        {"type": "navigate", "url": format!("{site}/form")},
+        {"type": "change", "selectors": ["#name"], "value": "{{secret.name}}"},
+        {"type": "click", "selectors": ["#send"], "offsetX": 3, "offsetY": 3,
+            "assertedEvents": [{"type": "navigation", "title": "Echo"}]},
+        {"type": "customStep", "name": "lam:extract", "parameters": {"schema": {"echo": "#echo"}}},
+        {"type": "customStep", "name": "lam:screenshot", "parameters": {"name": "of {{secret.name}}"}},
+        {"type": "click", "selectors": ["text/{{secret.name}} is nowhere"], "offsetX": 3, "offsetY": 3},
+    ]);
+    let body = json!({"steps": steps, "secrets": {"name": "Rumpelstilz"}});
+    let task = fails(&api, "/lam/run", &body, "no_match").await?;
+    ensure!(!task.to_string().contains("Rumpelstilz"), "{task:#}");
+    ensure!(task["output"][0]["echo"].as_str().is_some_and(|echo| echo.contains("[secret]")), "{task:#}");
+    Ok(())
+}
+
+async fn too_much_output_fails(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api();
+    let fill = "document.body.innerHTML = '<p>' + 'x'.repeat(200000)";
+    let steps = json!([
+        {"type": "navigate", "url": "data:text/html,<p>"},
+        {"type": "waitForExpression", "expression": fill},
+        {"type": "customStep", "name": "lam:extract", "parameters": {"schema": {"p": "p"}}},
+    ]);
+    let task = fails(&api, "/lam/run", &json!({"steps": steps}), "too_large").await?;
+    ensure!(task["error"]["step"] == 2, "{task:#}");
+    Ok(())
+}
+
+async fn a_cancelled_task_ends(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api();
+    let sleep = json!({"type": "customStep", "name": "lam:sleep", "parameters": {"ms": 600_000}});
+    let accepted = api.post("/lam/run", &json!({"steps": [sleep]})).await?.ok()?;
+    let id = accepted["taskId"].as_str().context("taskId")?.to_owned();
+    eventually!("it runs", 20, api.get(&format!("/lam/tasks/{id}")).await?.ok()?["status"] == "running")?;
+    api.delete(&format!("/lam/tasks/{id}")).await?.ok()?;
+    eventually!("it is cancelled", 20, api.get(&format!("/lam/tasks/{id}")).await?.ok()?["status"] == "cancelled")?;
+    daemon.assert_idle().await
+}
