@@ -287,7 +287,8 @@ impl Viewer {
                         return;
                     }
                 }
-                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+                // Bytes mean something on a display only.
+                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Binary(_)))) => {}
                 _ => return,
             }
         }
