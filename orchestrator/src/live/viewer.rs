@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
@@ -14,7 +14,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-use super::cast::{Cast, Frame};
+use super::feed::{Watched, picture, read};
 use super::input::Held;
 use super::message::{Picture, Said, Told};
 use super::rfb::Filter;
@@ -25,8 +25,6 @@ use crate::session::Ending;
 
 /// Pictures on their way to a viewer who has not said yet that he has them.
 const IN_FLIGHT: u32 = 2;
-/// What is read from a display at once.
-const DISPLAY_BUFFER: usize = 64 << 10;
 /// Before a picture is looked for again where there was none.
 const RETRY: Duration = Duration::from_millis(300);
 /// Between two signs of life to a viewer.
@@ -287,7 +285,8 @@ impl Viewer {
                         return;
                     }
                 }
-                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
+                // Bytes mean something on a display only.
+                Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Binary(_)))) => {}
                 _ => return,
             }
         }
@@ -358,39 +357,6 @@ impl Viewer {
         for command in held.release() {
             let _ = browser.input(&tab, command).await;
         }
-    }
-}
-
-/// A tab under a viewer's eyes.
-struct Watched {
-    tab: String,
-    cast: std::sync::Arc<Cast>,
-    frames: watch::Receiver<Option<Frame>>,
-}
-
-/// The newest picture that this viewer has not seen. `None` when there will be no more of them.
-async fn picture(watched: &mut Option<Watched>) -> Option<Bytes> {
-    let Some(watched) = watched else { return std::future::pending().await };
-    loop {
-        watched.frames.changed().await.ok()?;
-        let frame = watched.frames.borrow_and_update().clone();
-        if let Some(frame) = frame {
-            watched.cast.taken();
-            return Some(frame.message);
-        }
-    }
-}
-
-/// The next bytes of the display; empty never, `None` at its end.
-async fn read(display: &mut Option<(OwnedReadHalf, Bytes)>) -> Option<Bytes> {
-    let Some((display, early)) = display else { return std::future::pending().await };
-    if !early.is_empty() {
-        return Some(std::mem::take(early));
-    }
-    let mut piece = BytesMut::with_capacity(DISPLAY_BUFFER);
-    match display.read_buf(&mut piece).await {
-        Ok(0) | Err(_) => None,
-        Ok(_) => Some(piece.freeze()),
     }
 }
 

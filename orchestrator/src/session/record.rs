@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ending, Share, Status};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
+use crate::error::Error;
 use crate::keys::KeyId;
 use crate::look::Viewport;
 use crate::worker::Launch;
@@ -117,6 +118,19 @@ pub struct Record {
 }
 
 impl Record {
+    /// What a request to it gets, now that it does not live.
+    pub(super) fn past_error(&self) -> Error {
+        match &self.ended {
+            Some(ended) => Error::SessionEnded {
+                id: self.session_id.to_string(),
+                status: ended.status.as_str(),
+                reason: ended.message.clone(),
+            },
+            // Not found again yet: the runtime does not answer.
+            None => Error::RuntimeDown,
+        }
+    }
+
     /// The key in the store: ordered by time, then by id.
     #[must_use]
     pub fn store_key(&self) -> Vec<u8> {

@@ -296,7 +296,7 @@ impl Sessions {
     pub fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
         match self.lock().get(&SessionId::from(id)) {
             Some(Entry::Live(session)) => session.check_open().map(|()| Arc::clone(session)),
-            Some(Entry::Past(record)) => Err(past_error(record)),
+            Some(Entry::Past(record)) => Err(record.past_error()),
             None => Err(Error::UnknownSession { id: id.to_owned() }),
         }
     }
@@ -386,17 +386,5 @@ impl Sessions {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
         self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn past_error(record: &Record) -> Error {
-    match &record.ended {
-        Some(ended) => Error::SessionEnded {
-            id: record.session_id.to_string(),
-            status: ended.status.as_str(),
-            reason: ended.message.clone(),
-        },
-        // Not found again yet: the runtime does not answer.
-        None => Error::RuntimeDown,
     }
 }
