@@ -179,14 +179,17 @@ async fn report(stage: &Stage, name: &str) -> Result<Value> {
     eventually!(format!("the page {name} reports"), 30, stage.site().report(name))
 }
 
-fn check(report: &Value) -> Result<()> {
+/// What a page reported agrees with [`wanted`]; in a popup but for its size: a script that runs at once may still see the
+/// one that the opener named.
+fn check(report: &Value, is_popup: bool) -> Result<()> {
     for place in ["top", "frame", "worker"] {
         let seen = &report[place];
         ensure!(seen["userAgent"] == AGENT, "{place}: {seen}");
         ensure!(seen["languages"] == json!(["de-DE", "fr-FR"]) && seen["intl"] == "de-DE", "{place}: {seen}");
     }
     let (top, size) = (&report["top"], json!({"width": 1000, "height": 640}));
-    ensure!(top["number"] == "1.234,5" && top["inner"] == size && top["screen"] == size, "{top}");
+    ensure!(top["number"] == "1.234,5" && top["screen"] == size, "{top}");
+    ensure!(is_popup || top["inner"] == size, "{top}");
     for headers in [&report["headers"], &report["worker"]["headers"]] {
         ensure!(headers["user-agent"] == AGENT, "{headers}");
         ensure!(headers["accept-language"].as_str().is_some_and(|value| value.starts_with("de-DE,fr-FR")), "{headers}");
@@ -200,7 +203,7 @@ async fn settings_hold_everywhere(stage: Stage) -> Result<()> {
     let probe = |place: &str| format!("{site}/probe/firefox-{place}");
     let told = async |place: &str| {
         let report = report(&stage, &format!("firefox-{place}")).await?;
-        check(&report).with_context(|| place.to_owned())
+        check(&report, place.ends_with("-popup")).with_context(|| place.to_owned())
     };
     let session = daemon.session(firefox(json!({"settings": wanted(), "url": probe("first")}))).await?;
     ensure!(session.body["warnings"].as_array().is_none_or(Vec::is_empty), "{}", session.body);
@@ -290,7 +293,7 @@ async fn options_take_effect(stage: Stage) -> Result<()> {
     });
     let driver = driver_with(&session, options).await?;
     driver.goto(&format!("{site}/probe/firefox-cold")).await?;
-    check(&report(&stage, "firefox-cold").await?)?;
+    check(&report(&stage, "firefox-cold").await?, false)?;
     let zone = driver.execute("return Intl.DateTimeFormat().resolvedOptions().timeZone").await?;
     ensure!(zone == "Asia/Tokyo", "{zone}");
     driver.quit().await?;

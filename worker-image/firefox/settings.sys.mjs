@@ -12,6 +12,8 @@ const LANGUAGES = "intl.accept_languages";
 
 /** How often a window is measured again while it takes its size. */
 const LOOK = 10;
+/** Pixels that a window may have around its page on one axis. */
+const FRAME = 300;
 /** How long it may take, in milliseconds. */
 const PATIENCE = 3000;
 
@@ -51,11 +53,20 @@ function setLocale(locale) {
 
 /** Gives later windows and tabs, popups among them, the size too. */
 export function watchWindows() {
-  for (const topic of ["browser-window-before-show", "browser-delayed-startup-finished"]) {
-    Services.obs.addObserver(window => void fit(window), topic);
-  }
+  Services.obs.addObserver(window => void settle(window), "browser-window-before-show");
   Services.obs.addObserver(coverScreen, "browsing-context-attached");
 }
+
+/** Keeps a new window at its size until it is set up: what its opener wants of it comes in between. */
+async function settle(window) {
+  while (viewport && !window.closed) {
+    if (window.document.readyState === "complete") await fit(window);
+    if (window.gBrowserInit?.delayedStartupFinished) return;
+    await pause(window);
+  }
+}
+
+const pause = window => new Promise(resolve => window.setTimeout(resolve, LOOK));
 
 /** Makes the screen that a page sees as large as the page. */
 function coverScreen(context) {
@@ -79,8 +90,9 @@ async function fit(window) {
       sized.set(window, [window.outerWidth, window.outerHeight]);
       return true;
     }
-    window.resizeBy(dx, dy);
-    await new Promise(resolve => window.setTimeout(resolve, LOOK));
+    // While the layout lags behind the window, what lies around a page seems to be larger than it ever is.
+    if (window.outerWidth - clientWidth <= FRAME && window.outerHeight - clientHeight <= FRAME) window.resizeBy(dx, dy);
+    await pause(window);
   }
   return window.closed;
 }
