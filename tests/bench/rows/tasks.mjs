@@ -10,7 +10,8 @@ const ITEMS = 100;
 const QUICK_ITEMS = 10;
 
 const w3c = async (method, url, body) => {
-  const reply = await fetch(url, { method, body: body && JSON.stringify(body) });
+  const headers = { 'content-type': 'application/json' };
+  const reply = await fetch(url, { method, headers, body: body && JSON.stringify(body) });
   const { value } = await reply.json();
   if (!reply.ok) throw new Error(`${method} ${url}: ${value.error}: ${value.message}`);
   return value;
