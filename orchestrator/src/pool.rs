@@ -8,6 +8,7 @@ mod adopt;
 mod boot;
 mod images;
 mod known;
+mod lease;
 mod plan;
 mod state;
 
@@ -30,6 +31,8 @@ use crate::runtime::Docker;
 use crate::worker::{Health, Worker};
 
 use known::Rejections;
+pub use lease::Lease;
+use lease::Place;
 pub use plan::Shelf;
 use plan::{Action, View, plan};
 use state::{State, Target, Waiter};
@@ -348,47 +351,6 @@ fn targets(config: &Config) -> BTreeMap<PoolKey, Target> {
     let presets = pool.presets.0.iter();
     let presets = presets.map(|preset| (preset.key(), Target { count: preset.target, optional: false }));
     shelves.into_iter().chain(presets).collect()
-}
-
-/// A worker that somebody owns. Dropping it destroys the worker, unless it was never used.
-pub struct Lease {
-    pool: Pool,
-    worker: Arc<Worker>,
-    used: bool,
-}
-
-impl Lease {
-    /// The worker, which counts as used from here on.
-    pub fn use_worker(&mut self) -> &Arc<Worker> {
-        self.used = true;
-        &self.worker
-    }
-
-    /// The worker's id.
-    #[must_use]
-    pub fn id(&self) -> &WorkerId {
-        &self.worker.id
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.pool.give_back(&self.worker, self.used);
-    }
-}
-
-/// A place in the queue, given up when dropped.
-struct Place {
-    pool: Pool,
-    number: u64,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.pool.lock().leave(self.number) {
-            self.pool.inner.changed.notify_one();
-        }
-    }
 }
 
 /// An action with what it needs, decided under the lock and run outside it.

@@ -1,0 +1,148 @@
+//! What each error is to programs: its code, its HTTP status, its W3C name, and whose fault it is.
+
+use fantoccini::error::ErrorStatus;
+use http::StatusCode;
+
+use super::{Blame, Error};
+
+impl Error {
+    /// The code that programs match on.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidBody { .. } => "invalid_body",
+            Self::InvalidField { .. } => "invalid_field",
+            Self::UnknownField { .. } => "unknown_field",
+            Self::NotSupported { .. } => "not_supported",
+            Self::Capability { .. } => "capability_refused",
+            Self::MissingKey => "missing_key",
+            Self::InvalidKey => "invalid_key",
+            Self::InvalidToken => "invalid_token",
+            Self::ForeignHost { .. } => "foreign_host",
+            Self::ForeignOrigin { .. } => "foreign_origin",
+            Self::UnknownPath { .. } => "unknown_path",
+            Self::MethodNotAllowed { .. } => "method_not_allowed",
+            Self::UnknownSession { .. } => "unknown_session",
+            Self::SessionEnded { .. } => "session_ended",
+            Self::UnknownTask { .. } => "unknown_task",
+            Self::UnknownArtifact { .. } => "unknown_artifact",
+            Self::KeyReused => "idempotency_key_reused",
+            Self::TaskQueueFull { .. } => "task_queue_full",
+            Self::UnknownTarget => "unknown_target",
+            Self::UnknownFile { .. } => "unknown_file",
+            Self::UpgradeRequired => "upgrade_required",
+            Self::Conflict { .. } => "conflict",
+            Self::BodyTooLarge { .. } => "body_too_large",
+            Self::MediaType => "unsupported_media_type",
+            Self::QueueFull { .. } => "queue_full",
+            Self::KeyLimit { .. } => "key_limit",
+            Self::SocketLimit { .. } => "socket_limit",
+            Self::NoWorker { .. } => "no_worker",
+            Self::NoEngine { .. } => "engine_not_installed",
+            Self::NoStart { .. } => "browser_not_starting",
+            Self::Draining => "draining",
+            Self::RuntimeDown => "runtime_down",
+            Self::DiskNearlyFull => "disk_nearly_full",
+            Self::NoSpace => "no_space",
+            Self::Worker { .. } => "worker_failed",
+            Self::WorkerTimeout { .. } => "worker_timeout",
+            Self::NotBuilt { .. } => "not_built",
+            Self::Internal { .. } => "internal",
+        }
+    }
+
+    /// The HTTP status of the REST form.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        match self {
+            Self::InvalidBody { .. }
+            | Self::InvalidField { .. }
+            | Self::UnknownField { .. }
+            | Self::NotSupported { .. }
+            | Self::Capability { .. } => StatusCode::BAD_REQUEST,
+            Self::MissingKey | Self::InvalidKey | Self::InvalidToken => StatusCode::UNAUTHORIZED,
+            Self::ForeignHost { .. } | Self::ForeignOrigin { .. } => StatusCode::FORBIDDEN,
+            Self::UnknownPath { .. }
+            | Self::UnknownSession { .. }
+            | Self::SessionEnded { .. }
+            | Self::UnknownTask { .. }
+            | Self::UnknownArtifact { .. }
+            | Self::UnknownTarget
+            | Self::UnknownFile { .. } => StatusCode::NOT_FOUND,
+            Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
+            Self::Conflict { .. } => StatusCode::CONFLICT,
+            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
+            Self::NoWorker { .. }
+            | Self::NoEngine { .. }
+            | Self::NoStart { .. }
+            | Self::Draining
+            | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::DiskNearlyFull | Self::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Worker { .. } => StatusCode::BAD_GATEWAY,
+            Self::WorkerTimeout { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::NotBuilt { .. } => StatusCode::NOT_IMPLEMENTED,
+            Self::Internal { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The W3C error that a WebDriver client sees; it carries a status of its own.
+    #[must_use]
+    pub const fn webdriver(&self) -> ErrorStatus {
+        match self {
+            Self::InvalidBody { .. }
+            | Self::InvalidField { .. }
+            | Self::UnknownField { .. }
+            | Self::NotSupported { .. }
+            | Self::BodyTooLarge { .. }
+            | Self::MediaType => ErrorStatus::InvalidArgument,
+            Self::Capability { .. }
+            | Self::Conflict { .. }
+            | Self::QueueFull { .. }
+            | Self::KeyLimit { .. }
+            | Self::NoWorker { .. }
+            | Self::NoEngine { .. }
+            | Self::NoStart { .. }
+            | Self::Draining
+            | Self::RuntimeDown
+            | Self::DiskNearlyFull => ErrorStatus::SessionNotCreated,
+            Self::InvalidToken | Self::UnknownSession { .. } | Self::SessionEnded { .. } => {
+                ErrorStatus::InvalidSessionId
+            }
+            Self::UnknownPath { .. } => ErrorStatus::UnknownCommand,
+            Self::MethodNotAllowed { .. } => ErrorStatus::UnknownMethod,
+            Self::WorkerTimeout { .. } => ErrorStatus::Timeout,
+            Self::MissingKey
+            | Self::InvalidKey
+            | Self::ForeignHost { .. }
+            | Self::ForeignOrigin { .. }
+            | Self::UnknownTask { .. }
+            | Self::UnknownArtifact { .. }
+            | Self::KeyReused
+            | Self::TaskQueueFull { .. }
+            | Self::UnknownTarget
+            | Self::UnknownFile { .. }
+            | Self::UpgradeRequired
+            | Self::SocketLimit { .. }
+            | Self::NoSpace
+            | Self::Worker { .. }
+            | Self::NotBuilt { .. }
+            | Self::Internal { .. } => ErrorStatus::UnknownError,
+        }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn blame(&self) -> Blame {
+        match self {
+            Self::Worker { .. } | Self::WorkerTimeout { .. } | Self::NoStart { .. } => Blame::Worker,
+            Self::RuntimeDown | Self::DiskNearlyFull | Self::NotBuilt { .. } | Self::Internal { .. } => Blame::Daemon,
+            _ => Blame::Client,
+        }
+    }
+}
