@@ -1,8 +1,8 @@
 //! The pool: which workers there are, who has them, and who waits.
 //!
 //! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
-//! `images` knows which engines can be served; `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is
-//! never given to a second owner.
+//! `images` knows which engines can be served; `adopt` takes over what an earlier process left. A worker goes one way:
+//! starting, ready, leased, removed. It is never given to a second owner.
 
 mod adopt;
 mod boot;

@@ -15,7 +15,6 @@ use crate::error::Error;
 
 /// Fields in fields in fields: enough for people.
 const MAX_DEPTH: usize = 10;
-
 /// No schema has more fields.
 const MAX_FIELDS: usize = 500;
 
