@@ -23,7 +23,7 @@ use crate::error::ApiError;
 
 /// Longest file name, in bytes: what Linux file systems take.
 const MAX_NAME: usize = 255;
-/// Bytes over the limit that are still read, so that the sender is there to see the refusal.
+/// Bytes that are still read when the file cannot be kept, so that the sender is there to see the refusal.
 const POLITE: u64 = 16 << 20;
 /// Endings of downloads that are not finished: Chromium's, Firefox's and WebKit's.
 const UNFINISHED: [&str; 3] = [".crdownload", ".part", ".wkdownload"];
@@ -233,18 +233,24 @@ impl Files {
     ) -> Result<(Part, u64), ApiError> {
         let part = self.part();
         let mut file = fs::File::create(&part.0).await?;
-        let mut size = 0;
-        while let Some(chunk) = chunks.next().await {
+        let (mut size, mut unwanted) = (0, 0);
+        let mut failure = None;
+        while unwanted <= POLITE
+            && let Some(chunk) = chunks.next().await
+        {
             let chunk = chunk?;
             size += chunk.len() as u64;
-            if size <= limit {
-                file.write_all(&chunk).await?;
-            } else if size > limit.saturating_add(POLITE) {
-                break;
+            if size > limit || failure.is_some() {
+                unwanted += chunk.len() as u64;
+            } else {
+                failure = file.write_all(&chunk).await.err();
             }
         }
         if size > limit {
             return Err(ApiError::too_large(limit));
+        }
+        if let Some(error) = failure {
+            return Err(error.into());
         }
         file.flush().await?;
         Ok((part, size))
