@@ -149,6 +149,12 @@ impl Session {
         });
     }
 
+    /// Why it ended, once it has.
+    #[must_use]
+    pub fn ending(&self) -> Option<Ending> {
+        self.ending.borrow().clone()
+    }
+
     /// Waits until it ends, and says why.
     pub async fn ended(&self) -> Ending {
         let mut receiver = self.ending.subscribe();

@@ -61,7 +61,12 @@ impl Entry {
 
     fn listing(&self, now_ms: u64) -> Listing {
         match self {
-            Self::Live(session) => Listing::new(&session.record(), session.status(), now_ms),
+            Self::Live(session) => {
+                let mut record = session.record();
+                // Its end may be known and not yet written: what is said of it is whole all the same.
+                record.ended = session.ending().map(|ending| Ended::new(&ending, now_ms));
+                Listing::new(&record, session.status(), now_ms)
+            }
             Self::Past(record) => {
                 let status = record.ended.as_ref().map_or(Status::Unknown, |ended| ended.status);
                 Listing::new(record, status, now_ms)
