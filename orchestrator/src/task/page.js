@@ -297,9 +297,11 @@ const page = (() => {
   });
 
   const frame_time = () => new Promise((done) => {
+    // By then the page has been told of scrolling, and has moved what it moves for that: a machine at work can take its
+    // time for it, and a click before it would miss.
     requestAnimationFrame(() => done());
     // A window that is not painted has no frames.
-    setTimeout(done, 40);
+    setTimeout(done, document.hidden ? 40 : 1000);
   });
 
   // The first rectangle that has a size: a link over two lines has two.
