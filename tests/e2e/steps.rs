@@ -147,7 +147,7 @@ async fn files_go_in_and_come_out(stage: Stage) -> Result<()> {
         extract(json!({"chosen": "#chosen"})),
         json!({"type": "navigate", "url": "{{input.site}}/downloads"}),
         json!({"type": "click", "selectors": css("#file"), "offsetX": 4, "offsetY": 4}),
-        json!({"type": "customStep", "name": "lam:sleep", "parameters": {"ms": 5000}}),
+        json!({"type": "customStep", "name": "lam:waitForDownload", "parameters": {"name": "file*.bin"}}),
     ];
     let site = stage.site_for(daemon).await?;
     let mut tasks = Vec::new();

@@ -25,7 +25,8 @@ pub(super) use wait::for_element;
 /// How long a step may take: what it says itself, else what its recording says, else the usual.
 pub(super) fn time_for(step: &Step, recording: Option<Duration>, limits: &Limits) -> Duration {
     let usual = match step.action {
-        Action::Navigate { .. } => limits.navigation_timeout,
+        // What comes over the network takes as long as that takes.
+        Action::Navigate { .. } | Action::Custom(Custom::WaitForDownload { .. }) => limits.navigation_timeout,
         // Whether something is there is a question about now.
         Action::Custom(Custom::IfExists { .. }) => return step.timeout.unwrap_or(Duration::from_secs(1)),
         _ => limits.step_timeout,
@@ -80,6 +81,9 @@ async fn act(stage: &mut Stage<'_>, step: &Step, recording: Option<Duration>, cl
                 branch::if_exists(stage, selectors, (then, otherwise), recording, clock).await
             }
             Custom::Upload { selectors, files } => field::upload(stage, selectors, files, clock).await,
+            Custom::WaitForDownload { name } => {
+                capture::for_download(stage.browser, name.as_deref(), clock.deadline).await
+            }
             Custom::Sleep(time) => {
                 tokio::time::sleep(*time).await;
                 Ok(())

@@ -58,6 +58,11 @@ pub(crate) enum Custom {
         /// What.
         files: Vec<File>,
     },
+    /// Waits until the browser has downloaded a file.
+    WaitForDownload {
+        /// Its name, in which `*` stands for anything; any file when there is none.
+        name: Option<String>,
+    },
     /// Waits.
     Sleep(Duration),
 }
@@ -162,6 +167,12 @@ struct SleepWire {
     ms: f64,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DownloadWire {
+    name: Option<String>,
+}
+
 impl Custom {
     /// Reads the custom step at path `at`, which lies within `depth` others.
     pub(super) fn parse(at: &str, value: &Value, depth: usize) -> Result<Self, Error> {
@@ -216,6 +227,10 @@ impl Custom {
                 }
                 Self::Upload { selectors: selectors(&wire.selectors)?, files }
             }
+            "lam:waitForDownload" => {
+                let wire: DownloadWire = read(&at, parameters)?;
+                Self::WaitForDownload { name: wire.name.map(|name| artifact(&join(&at, "name"), name)).transpose()? }
+            }
             "lam:sleep" => {
                 let wire: SleepWire = read(&at, parameters)?;
                 if !(0.0..=MAX_SLEEP).contains(&wire.ms) {
@@ -225,7 +240,7 @@ impl Custom {
             }
             _ => {
                 let message = "is no custom step: lam:extract, lam:screenshot, lam:pdf, lam:assertText, lam:ifExists, \
-                    lam:upload or lam:sleep";
+                    lam:upload, lam:waitForDownload or lam:sleep";
                 return Err(Error::field(field, format!("`{name}` {message}")));
             }
         })
@@ -304,6 +319,8 @@ mod tests {
             ("lam:assertText", json!({"text": "a", "equals": "b"}), "s.parameters"),
             ("lam:assertText", json!({"matches": "("}), "s.parameters.matches"),
             ("lam:screenshot", json!({"name": "../x"}), "s.parameters.name"),
+            ("lam:waitForDownload", json!({"name": "a/*"}), "s.parameters.name"),
+            ("lam:waitForDownload", json!({"file": "a"}), "s.parameters.file"),
             ("lam:screenshot", json!({"fullpage": true}), "s.parameters.fullpage"),
             ("lam:pdf", json!({"scale": 3}), "s.parameters.scale"),
             ("lam:upload", json!({"selectors": "#f", "files": []}), "s.parameters.files"),

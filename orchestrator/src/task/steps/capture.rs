@@ -8,13 +8,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use super::super::browser::Raw;
+use super::super::browser::{Browser, Raw};
 use super::super::fault::Fault;
 use super::super::page::{Need, Page};
 use super::super::patience::Patience;
 use super::super::stage::{Clock, Stage};
 use super::super::step::{Paper, Picture};
 use super::super::work::FailureCode;
+use super::navigate::fits;
 use crate::engine::Engine;
 
 /// How long the picture of a failure may take.
@@ -109,6 +110,25 @@ pub(crate) async fn failure_picture(stage: &mut Stage<'_>) -> Option<usize> {
     let bytes = taken.ok()?.ok()?;
     let name = stage.step.map_or_else(|| "failure".to_owned(), |step| format!("failure-step-{step}"));
     stage.keep(&name, ".png", "image/png", bytes).ok()
+}
+
+/// Waits until a file is there that the browser has downloaded, all of it.
+pub(super) async fn for_download(browser: &Browser, name: Option<&str>, deadline: Instant) -> Result<(), Fault> {
+    let mut patience = Patience::until(deadline);
+    loop {
+        let attempt = async {
+            let entries = browser.downloads().await?;
+            let mut wanted = entries.iter().filter(|entry| fits(name.unwrap_or("*"), &entry.name));
+            if wanted.any(|entry| entry.complete) {
+                return Ok(());
+            }
+            let what = name.map_or_else(|| "nothing".to_owned(), |name| format!("no `{name}`"));
+            Err(Fault::passing(FailureCode::Timeout, format!("{what} was downloaded in time")))
+        };
+        if let Some(result) = patience.attempt(attempt).await {
+            return result;
+        }
+    }
 }
 
 /// Brings what the browser downloaded into the artifacts; what is still coming is waited for.
