@@ -252,7 +252,12 @@ pad.addEventListener('mousedown', (e) => log(`down${e.button}@${e.clientX},${e.c
 pad.addEventListener('dblclick', () => log('double'));
 pad.addEventListener('contextmenu', (e) => { e.preventDefault(); log('menu'); });
 pad.addEventListener('mouseenter', () => log('enter'));
-document.addEventListener('keydown', (e) => { if (e.target === pad || e.target === document.body) log(`key:${e.key}`); });
+document.addEventListener('keydown', (e) => {
+  if (e.target !== pad && e.target !== document.body) return;
+  log(`key:${e.key}`);
+  // How far and how fast an arrow scrolls is the browser's own, and would move the pad under the places written down.
+  if (e.key.startsWith('Arrow')) e.preventDefault();
+});
 document.querySelector('#files').onchange = (e) => {
   document.querySelector('#chosen').textContent = [...e.target.files].map((file) => `${file.name}:${file.size}`).join(' ');
 };
