@@ -30,7 +30,7 @@ pub use downloads::{download, downloads, remove_downloads};
 pub use window::fill_screen;
 
 /// How long to wait for the news of why a worker does not answer.
-const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
+const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The URLs that a new session's reply tells the client.
 #[derive(Debug, Clone)]
