@@ -2,6 +2,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { now, pause } from './stats.mjs';
 
 /** Where the groups of a controller are mounted, and the version. */
 async function mount(controller) {
@@ -33,6 +34,15 @@ export async function cpuSeconds(pid) {
   const { version, at } = await folder(pid, 'cpuacct');
   if (version === 1) return (await number(at, 'cpuacct.usage')) / 1e9;
   return (await stat(at, 'cpu.stat')).usage_usec / 1e6;
+}
+
+/** What the groups of `pids` use of a core over some seconds, in percent. */
+export async function percentOfCore(pids, seconds) {
+  const look = () => Promise.all(pids.map(cpuSeconds));
+  const [from, before] = [now(), await look()];
+  await pause(seconds * 1000);
+  const [after, to] = [await look(), now()];
+  return after.map((used, at) => ((used - before[at]) / ((to - from) / 1000)) * 100);
 }
 
 /** Memory of the group of `pid`, in MB (10^6 bytes): `used` without the file pages that may go at once, and what of it is anonymous. */

@@ -1,9 +1,9 @@
 // What a worker costs while it waits: processor time over a while, and memory after it.
 
 import { startBare } from '../bare.mjs';
-import { cpuSeconds, memory } from '../cgroup.mjs';
+import { memory, percentOfCore } from '../cgroup.mjs';
 import { mainProcess, removeContainer } from '../docker.mjs';
-import { now, pause, summary } from '../stats.mjs';
+import { pause, summary } from '../stats.mjs';
 import { goal } from '../table.mjs';
 
 /** Idle time before anything is measured, in milliseconds. */
@@ -42,12 +42,4 @@ async function both(workers, bare, measure) {
   const pids = (ids) => Promise.all(ids.map(mainProcess));
   const [ours, theirs] = await Promise.all([pids(workers), pids(bare)]);
   return Promise.all([measure(ours), measure(theirs)]);
-}
-
-async function percentOfCore(pids, seconds) {
-  const look = () => Promise.all(pids.map(cpuSeconds));
-  const [from, before] = [now(), await look()];
-  await pause(seconds * 1000);
-  const [after, to] = [await look(), now()];
-  return after.map((used, at) => ((used - before[at]) / ((to - from) / 1000)) * 100);
 }

@@ -3,7 +3,9 @@
 import { chromium as playwright } from 'playwright-core';
 import WebSocket from 'ws';
 import { Cdp } from '../cdp.mjs';
+import { percentOfCore } from '../cgroup.mjs';
 import { chromium } from '../contenders/local.mjs';
+import { mainProcess } from '../docker.mjs';
 import { pause, summary, timed, until } from '../stats.mjs';
 import { goal } from '../table.mjs';
 
@@ -25,6 +27,7 @@ export async function live({ daemon, quick, table, progress }) {
     await browser.close();
   }
   await bystander({ daemon, quick, table });
+  for (const headless of [false, true]) await afterwards({ daemon, headless, quick, table });
   await crowd({ daemon, quick, table });
 }
 
@@ -157,6 +160,30 @@ async function bystander({ daemon, quick, table }) {
     ...{ measure: 'round trip of Runtime.evaluate while somebody watches', unit: 'ms', ...watchedBy },
     ...{ against: { name: 'nobody watches', ...alone }, goal: goal.atMost(1.2) },
   });
+}
+
+/** What is left of a viewer's cost once he has gone: a session that was watched beside one that never was. */
+async function afterwards({ daemon, headless, quick, table }) {
+  const seconds = quick ? 2 : 20;
+  const settings = { viewport: VIEWPORT };
+  const create = () => daemon.create({ headless, url: site(daemon, '/animated'), settings });
+  const sessions = [await create(), await create()];
+  try {
+    await daemon.full();
+    const viewer = await attend(sessions[0]);
+    await pause(1000);
+    viewer.terminate();
+    // Both pages move; whoever still took pictures of one would be seen in its container and in the daemon.
+    await pause(1000);
+    const pids = await Promise.all(sessions.map(async (session) => mainProcess((await daemon.container(session)).id)));
+    const [watched, never] = await percentOfCore(pids, seconds);
+    table.add({
+      ...{ measure: `worker, ${mode(headless)}, page in motion, its viewer gone`, unit: '% of a core', p50: watched },
+      ...{ against: { name: 'never watched', p50: never }, goal: goal.atMost(1.1) },
+    });
+  } finally {
+    for (const session of sessions) await daemon.end(session);
+  }
 }
 
 /** What many viewers of one session cost the daemon. */
