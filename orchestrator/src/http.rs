@@ -42,6 +42,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
 
 use crate::config::Config;
 use crate::drain::Drain;
@@ -120,7 +121,7 @@ pub fn router(app: App) -> Router {
         .route("/sessions/{id}/share/{share}", delete(live::unshare))
         .route("/sessions/{id}/recording", get(recording::list).delete(recording::remove))
         .route("/sessions/{id}/recording/{name}", get(recording::fetch))
-        .route("/console/{file}", get(console::file))
+        .route("/console/{file}", get(console::file).layer(CompressionLayer::new()))
         .route("/sessions/{id}/files", get(files::list))
         .route("/sessions/{id}/files/{name}", get(files::fetch).put(files::put).delete(files::remove))
         .route("/sessions/{id}/devtools", get(devtools::browser))

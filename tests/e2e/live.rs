@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::{SinkExt, StreamExt};
-use http::header::{ACCEPT, ORIGIN};
+use http::header::{ACCEPT, ACCEPT_ENCODING, IF_NONE_MATCH, ORIGIN};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -16,7 +16,7 @@ pub(crate) fn group() -> Group {
     let settings =
         Settings::new().set("POOL_CHROMIUM_HEADED", "1").set("LIVE_MAX_VIEWERS", "24").set("LIVE_WRITE_TIMEOUT", "3s");
     group!("live", Some(settings),
-        quick: [a_headless_session_is_seen, a_stranger_sees_nothing],
+        quick: [a_headless_session_is_seen, a_stranger_sees_nothing, scripts_are_small_and_fetched_once],
         full: [
             a_headed_session_is_seen,
             a_person_takes_a_headless_session_over,
@@ -398,5 +398,18 @@ async fn a_recording_outlives_its_session(stage: Stage) -> Result<()> {
     session.delete().await?.ok()?;
     let listed = daemon.api().get(&format!("/sessions/{}/recording", session.id)).await?.ok()?;
     ensure!(listed == json!({"recording": false, "parts": []}), "off unless asked for: {listed}");
+    Ok(())
+}
+
+async fn scripts_are_small_and_fetched_once(stage: Stage) -> Result<()> {
+    let api = stage.daemon()?.api().without_key();
+    let get = async |headers: HeaderMap| api.send(Method::GET, "/console/live.js", headers, "".into()).await;
+    let plain = get(HeaderMap::new()).await?;
+    ensure!(plain.status == 200 && plain.header("content-encoding").is_none(), "{plain}");
+    let small = get(HeaderMap::from_iter([(ACCEPT_ENCODING, "gzip".parse()?)])).await?;
+    ensure!(small.status == 200 && small.header("content-encoding") == Some("gzip"), "{small}");
+    ensure!(small.body.len() < plain.body.len() / 2, "{} of {} bytes", small.body.len(), plain.body.len());
+    let tag = small.header("etag").context("etag")?;
+    ensure!(get(HeaderMap::from_iter([(IF_NONE_MATCH, tag.parse()?)])).await?.status == 304);
     Ok(())
 }
