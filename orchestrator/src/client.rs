@@ -1,7 +1,7 @@
 //! The command line's tasks: sends them to a daemon over HTTP, like any client, and shows how they go.
 //!
 //! `arguments` is what the command line says; `http` speaks to the daemon; `events` reads its stream of events;
-//! `show` draws a bar on a terminal. What comes of a task is printed as JSON on standard output.
+//! `show` draws a bar, and tables, on a terminal. What comes of a task is printed as JSON on standard output.
 
 mod arguments;
 mod events;
@@ -91,7 +91,12 @@ pub async fn carry_out(ask: Ask) -> Result<Exit, ClientError> {
         Ask::Fleet(order) => submit("/lam/fleet", order, |file| file).await,
         Ask::Tasks(TasksCommand::List { query, service }) => {
             let caller = Caller::new(&service)?;
-            print(&caller.json(Method::GET, &format!("/lam/tasks?{}", query.text()?), None).await?);
+            let list = caller.json(Method::GET, &format!("/lam/tasks?{}", query.text()?), None).await?;
+            if std::io::stdout().is_terminal() && !query.json {
+                write(&show::table(&list))
+            } else {
+                print(&list)
+            }
             Ok(Exit::Success)
         }
         Ask::Tasks(TasksCommand::Show { id, service }) => {
@@ -214,8 +219,10 @@ fn exit_of(task: &Value) -> Exit {
 }
 
 fn print(value: &Value) {
-    let mut out = std::io::stdout().lock();
-    let written = if out.is_terminal() { writeln!(out, "{value:#}") } else { writeln!(out, "{value}") };
+    write(&if std::io::stdout().is_terminal() { format!("{value:#}") } else { value.to_string() });
+}
+
+fn write(text: &str) {
     // Whoever closed the pipe does not want to read.
-    let _ = written;
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -248,6 +248,13 @@ async fn the_command_line_runs_tasks(stage: Stage) -> Result<()> {
     ensure!(code == Some(69), "{code:?} {problem}");
     let (code, listed, _) = run(&["tasks", "list", "--type", "extract", "--limit", "1"]).await?;
     ensure!(code == Some(0) && listed["tasks"][0]["taskId"] == failed["taskId"], "{listed}");
+    let (code, one, _) = run(&["tasks", "list", "--since", "1h", "--task-id", &id(&read)?]).await?;
+    ensure!(
+        code == Some(0) && one["meta"]["totalRecords"] == 1 && one["tasks"][0]["taskId"] == read["taskId"],
+        "{one}"
+    );
+    let (code, none, _) = run(&["tasks", "list", "--until", "1h"]).await?;
+    ensure!(code == Some(0) && none["meta"]["totalRecords"] == 0, "{none}");
     let (code, shown, _) = run(&["tasks", "show", &id(&read)?]).await?;
     ensure!(code == Some(0) && shown == read, "{shown}");
     let stays = file("endless.json", endless(&site))?;

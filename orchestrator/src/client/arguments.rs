@@ -44,7 +44,7 @@ pub struct Order {
     /// Value for {{secret.NAME}}: env:VARIABLE or file:PATH, since anybody may read a command line.
     #[arg(long = "secret", value_name = "NAME=SOURCE")]
     pub secrets: Vec<String>,
-    /// The page to read (extract).
+    /// The page to read, of an extract.
     #[arg(long = "page", value_name = "URL")]
     pub page: Option<String>,
     /// chromium, firefox or webkit.
@@ -123,6 +123,15 @@ pub struct Wish {
     /// Only those of this end user.
     #[arg(long, value_name = "TEXT")]
     pub service_passcode: Option<String>,
+    /// Only this one.
+    #[arg(long, value_name = "ID")]
+    pub task_id: Option<String>,
+    /// Only those begun so long ago at most, such as 2h.
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    pub since: Option<Duration>,
+    /// Only those begun so long ago at least.
+    #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
+    pub until: Option<Duration>,
     /// Page of the list, from 1.
     #[arg(long, default_value_t = 1)]
     pub page: u64,
@@ -135,6 +144,9 @@ pub struct Wish {
     /// Smallest first.
     #[arg(long)]
     pub ascend: bool,
+    /// Print JSON on a terminal, too.
+    #[arg(long)]
+    pub json: bool,
 }
 
 impl Wish {
@@ -144,6 +156,16 @@ impl Wish {
         query.extend_pairs(self.kinds.iter().map(|kind| ("executionType[]", kind)));
         if let Some(passcode) = &self.service_passcode {
             query.append_pair("service_passcode", passcode);
+        }
+        if let Some(id) = &self.task_id {
+            query.append_pair("task_id", id);
+        }
+        let now = crate::session::now_ms();
+        for (name, age) in [("start_time", self.since), ("end_time", self.until)] {
+            if let Some(age) = age {
+                let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+                query.append_pair(name, &now.saturating_sub(age).to_string());
+            }
         }
         query
             .append_pair("page", &self.page.to_string())
