@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequestParts as _, Path, RawQuery, Request, State};
+use axum::extract::{FromRequestParts, Path, RawQuery, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::request::Parts;
@@ -58,25 +58,37 @@ impl Wish {
     }
 }
 
+/// Who asks for a session's picture, let in.
+pub(super) struct Visit {
+    session: Arc<Session>,
+    grant: Grant,
+    wish: Wish,
+}
+
+impl FromRequestParts<App> for Visit {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let Path(id) = Path::<String>::from_request_parts(parts, app).await.map_err(Error::internal)?;
+        let wish = Wish::read(parts.uri.query())?;
+        let (session, grant) = admit(app, &id, &wish, parts).await?;
+        Ok(Self { session, grant, wish })
+    }
+}
+
 /// `GET /sessions/<id>/stream`: the page.
 pub(super) async fn page(
-    State(app): State<App>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
-    request: Request,
+    headers: HeaderMap,
+    visit: Result<Visit, Error>,
 ) -> Result<Response, Error> {
-    let (mut parts, _) = request.into_parts();
-    let wants_page = parts
-        .headers
+    let wants_page = headers
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_none_or(|accept| accept.contains("text/html") || !accept.contains("json"));
-    let seen = match Wish::read(query.as_deref()) {
-        Ok(wish) => admit(&app, &id, &wish, &mut parts).await.map(|(session, grant)| (session, grant, wish)),
-        Err(error) => Err(error),
-    };
-    let (session, grant, wish) = match seen {
-        Ok(seen) => seen,
+    let Visit { session, grant, wish } = match visit {
+        Ok(visit) => visit,
         Err(error) if !wants_page => return Err(error),
         Err(error) => {
             let theme = Wish::read(query.as_deref()).ok().and_then(|wish| wish.theme).unwrap_or_default();
@@ -105,31 +117,20 @@ pub(super) async fn page(
 }
 
 /// `GET /sessions/<id>/stream/state`: what a page asks for when its websocket does not open.
-pub(super) async fn state(
-    State(app): State<App>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    request: Request,
-) -> Result<Response, Error> {
-    let (mut parts, _) = request.into_parts();
-    let (session, grant) = admit(&app, &id, &Wish::read(query.as_deref())?, &mut parts).await?;
+pub(super) async fn state(Visit { session, grant, .. }: Visit) -> Response {
     let left = u64::try_from(session.time_left().as_millis()).unwrap_or(u64::MAX);
     let body = json!({"status": session.status(), "time_left": left, "enable_actions": grant.may_act});
-    Ok(json_reply(StatusCode::OK, &body))
+    json_reply(StatusCode::OK, &body)
 }
 
 /// `GET /sessions/<id>/stream/socket`: the websocket. `live::message` says what goes over it.
 pub(super) async fn socket(
     State(app): State<App>,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    request: Request,
+    Visit { session, grant, .. }: Visit,
+    mut request: Request,
 ) -> Result<Response, Error> {
-    let (mut parts, _) = request.into_parts();
-    let (session, grant) = admit(&app, &id, &Wish::read(query.as_deref())?, &mut parts).await?;
-    let accept = accept(&parts.headers)?;
+    let accept = accept(request.headers())?;
     let place = app.live.enter(&session, grant)?;
-    let mut request = Request::from_parts(parts, Body::empty());
     let upgrade = hyper::upgrade::on(&mut request);
     let work = async move {
         match upgrade.await {
