@@ -124,7 +124,7 @@ pub async fn run(
     drain.spawn(async move { sweeping.sweep().await });
     let live = Live::new(Arc::clone(&config));
     let (shelf, ended) = (live.clone(), drain.clone());
-    drain.spawn(async move { shelf.forget_recordings(ended).await });
+    drain.spawn(async move { shelf.keep_recordings(ended).await });
     let app = App {
         config: Arc::clone(&config),
         keys,

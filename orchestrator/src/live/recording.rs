@@ -102,8 +102,11 @@ impl Live {
         }
     }
 
-    /// Forgets old recordings now and then, until the daemon stops.
-    pub async fn forget_recordings(&self, drain: Drain) {
+    /// Finishes what a killed process was recording, then forgets old recordings now and then, until the daemon stops.
+    pub async fn keep_recordings(&self, drain: Drain) {
+        if let Err(error) = self.shelf.mend().await {
+            tracing::error!(%error, "recordings of an earlier process could not be finished");
+        }
         loop {
             if let Err(error) = self.shelf.forget_old(&self.config.recording).await {
                 tracing::error!(%error, "old recordings could not be removed");

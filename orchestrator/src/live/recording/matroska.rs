@@ -1,6 +1,8 @@
 //! Matroska, and its subset WebM, as far as one track of pictures needs it (RFC 9559). What is written can be played
 //! at any time; `finish` adds what players need to jump about in it.
 
+mod resume;
+
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 

@@ -1,7 +1,7 @@
 //! The files of recordings: a folder for each session, in it the parts of its recording.
 
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use super::matroska::Matroska;
 use crate::config::Recording;
 use crate::engine::SessionId;
 
@@ -35,7 +36,8 @@ pub struct Part {
 /// What is noted beside a part once it is complete.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
-    duration: u64,
+    /// Not known of a file that was damaged.
+    duration: Option<u64>,
     stopped: Option<String>,
 }
 
@@ -44,6 +46,8 @@ struct Note {
 pub struct Shelf {
     root: PathBuf,
     active: Arc<Mutex<HashSet<SessionId>>>,
+    /// When this process began to write, in Unix milliseconds: what is older is not being written any more.
+    began: u64,
 }
 
 /// While this lives, a session's folder is being written to.
@@ -60,7 +64,7 @@ impl Drop for Writing {
 
 impl Shelf {
     pub(crate) fn new(data_dir: &Path) -> Self {
-        Self { root: data_dir.join("recordings"), active: Arc::default() }
+        Self { root: data_dir.join("recordings"), active: Arc::default(), began: now_ms() }
     }
 
     /// The parts of a session's recording, the oldest first. Blocks.
@@ -81,18 +85,20 @@ impl Shelf {
             let Some(name) = entry.file_name().to_str().map(str::to_owned).filter(|name| is_part(name)) else {
                 continue;
             };
-            let note = fs::read(folder.join(format!("{name}.json"))).ok();
-            let note: Option<Note> = note.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let note = noted(&folder.join(&name));
             parts.push(Part {
                 size: entry.metadata()?.len(),
                 started_at: name.split('.').next().and_then(|start| start.parse().ok()).unwrap_or_default(),
                 complete: note.is_some() || !writing,
-                duration: note.as_ref().map(|note| note.duration),
+                duration: note.as_ref().and_then(|note| note.duration),
                 stopped: note.and_then(|note| note.stopped),
                 name,
             });
         }
         parts.sort_by_key(|part| part.started_at);
+        // Only the newest one is still being written.
+        let before = parts.len().saturating_sub(1);
+        parts[..before].iter_mut().for_each(|part| part.complete = true);
         Ok(parts)
     }
 
@@ -126,16 +132,46 @@ impl Shelf {
     pub(super) fn new_part(&self, id: &SessionId, extension: &str) -> io::Result<PathBuf> {
         let folder = self.folder(id);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(folder.join(format!("{}.{extension}", now.as_millis())))
+        Ok(folder.join(format!("{}.{extension}", now_ms())))
     }
 
     pub(super) fn complete(&self, part: &Path, duration: Duration, stopped: Option<&str>) -> io::Result<()> {
         let duration = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let note = Note { duration, stopped: stopped.map(str::to_owned) };
-        let mut name = part.as_os_str().to_owned();
-        name.push(".json");
-        fs::write(name, serde_json::to_vec(&note)?)
+        note(part, &Note { duration: Some(duration), stopped: stopped.map(str::to_owned) })
+    }
+
+    /// Finishes the parts that an earlier process was writing when it was killed.
+    pub(super) async fn mend(&self) -> io::Result<()> {
+        let shelf = self.clone();
+        tokio::task::spawn_blocking(move || shelf.mend_all()).await.map_err(io::Error::other)?
+    }
+
+    fn mend_all(&self) -> io::Result<()> {
+        for id in self.sessions()? {
+            let cut = |part: &Part| part.started_at < self.began && part.duration.is_none();
+            for part in self.parts(&id)?.into_iter().filter(cut) {
+                let path = self.folder(&id).join(&part.name);
+                if noted(&path).is_some() {
+                    continue;
+                }
+                let duration = finish(&path)
+                    .inspect_err(|error| tracing::warn!(session = %id, %error, "a recording is damaged"))
+                    .ok();
+                note(&path, &Note { duration, stopped: None })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sessions that have recordings.
+    fn sessions(&self) -> io::Result<Vec<SessionId>> {
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let id = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().to_str().map(SessionId::from));
+        let ids: io::Result<Vec<_>> = entries.map(id).filter_map(io::Result::transpose).collect();
+        Ok(ids?.into_iter().filter(|id| self.folder(id).is_dir()).collect())
     }
 
     /// Removes recordings that are older than they may be, and the oldest ones beyond what all may take.
@@ -146,19 +182,12 @@ impl Shelf {
     }
 
     fn forget(&self, keep_for: Duration, keep: u64) -> io::Result<()> {
-        let entries = match fs::read_dir(&self.root) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-        };
         let mut folders = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            let Some(id) = entry.file_name().to_str().map(SessionId::from) else { continue };
+        for id in self.sessions()? {
             if self.active().contains(&id) {
                 continue;
             }
-            let changed = entry.metadata()?.modified()?;
+            let changed = fs::metadata(self.folder(&id))?.modified()?;
             folders.push((changed, self.size_of(&id), id));
         }
         folders.sort_by_key(|(changed, ..)| std::cmp::Reverse(*changed));
@@ -184,6 +213,34 @@ impl Shelf {
     }
 }
 
+/// Puts a note beside a part.
+fn note(part: &Path, note: &Note) -> io::Result<()> {
+    fs::write(beside(part), serde_json::to_vec(note)?)
+}
+
+/// The note beside a part.
+fn noted(part: &Path) -> Option<Note> {
+    fs::read(beside(part)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
+}
+
+fn beside(part: &Path) -> PathBuf {
+    let mut name = part.as_os_str().to_owned();
+    name.push(".json");
+    name.into()
+}
+
+/// Writes the end of a part whose writer was killed. Gives its duration in milliseconds.
+fn finish(part: &Path) -> io::Result<u64> {
+    let (video, last_ms) = Matroska::resume(File::options().read(true).write(true).open(part)?)?;
+    video.finish(last_ms)?;
+    Ok(last_ms)
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn is_part(name: &str) -> bool {
     let Some((start, end)) = name.split_once('.') else { return false };
     !start.is_empty() && start.bytes().all(|byte| byte.is_ascii_digit()) && matches!(end, "webm" | "mkv")
@@ -197,6 +254,7 @@ pub(super) fn free_space(path: &Path) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::matroska::Codec;
     use super::*;
 
     fn recorded(shelf: &Shelf, id: &str, bytes: usize) -> SessionId {
@@ -228,6 +286,31 @@ mod tests {
         assert!(part.complete && part.duration == Some(3000) && part.size == 1000 && part.started_at > 0);
         shelf.forget(Duration::ZERO, u64::MAX).unwrap();
         assert_eq!(shelf.parts(c).unwrap(), []);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_finished() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut shelf = Shelf::new(dir.path());
+        let id = SessionId::from("ses_a");
+        let path = shelf.new_part(&id, "webm").unwrap();
+        let mut video = Matroska::begin(File::create(&path).unwrap(), Codec::Vp8, 64, 64).unwrap();
+        video.picture(0, true, &[1; 50]).unwrap();
+        video.picture(1500, false, &[2; 50]).unwrap();
+        drop(video);
+        let damaged = shelf.new_part(&SessionId::from("ses_b"), "mkv").unwrap();
+        fs::write(&damaged, "no video").unwrap();
+        shelf.began = 0;
+        shelf.mend_all().unwrap();
+        assert_eq!(shelf.parts(&id).unwrap()[0].duration, None, "this process may still be writing it");
+        shelf.began = now_ms() + 1;
+        let _writing = shelf.writing(&id).unwrap();
+        assert!(!shelf.parts(&id).unwrap()[0].complete);
+        shelf.mend_all().unwrap();
+        let parts = shelf.parts(&id).unwrap();
+        assert!(parts[0].complete && parts[0].duration == Some(1500), "{parts:?}");
+        let parts = shelf.parts(&SessionId::from("ses_b")).unwrap();
+        assert!(parts[0].complete && parts[0].duration.is_none() && parts[0].size == 8, "{parts:?}");
     }
 
     #[test]
