@@ -54,6 +54,7 @@ pub async fn new_session(
     body: &[u8],
 ) -> Result<(StatusCode, Bytes), Error> {
     let _busy = session.busy();
+    session.admitted().await?;
     let wish: Value = serde_json::from_slice(body)
         .map_err(|error| Error::InvalidBody { message: format!("the body is not JSON: {error}") })?;
     let warm = session.worker.snapshot.borrow().clone();
