@@ -23,12 +23,12 @@ fn server(config: &Sections, layers: &mut Layers<'_>) {
     let server = &config.server;
     if layers.sound(&["server.public_url"])
         && let Some(url) = &server.public_url
-        && let Err(what) = plain_origin(url)
+        && let Err(what) = plain_url(url)
     {
         layers.fault(
             "server.public_url",
             what,
-            "write scheme, host and port only, such as https://browsers.example.com",
+            "write scheme, host, port and at most a path, such as https://browsers.example.com/pool",
         );
     }
     if layers.sound(&["server.tls_cert", "server.tls_key"]) {
@@ -62,18 +62,26 @@ fn server(config: &Sections, layers: &mut Layers<'_>) {
     }
 }
 
-/// A URL of nothing but http or https, host and port.
-fn plain_origin(url: &Url) -> Result<(), String> {
+/// A URL of nothing but http or https, host, port and path.
+fn plain_url(url: &Url) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("{:?} is neither http nor https", url.as_str()));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("carries a user name or password".to_owned());
     }
-    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return Err(format!("{:?} has a path, query or fragment", url.as_str()));
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("{:?} has a query or fragment", url.as_str()));
     }
     Ok(())
+}
+
+/// A URL of nothing but http or https, host and port.
+fn plain_origin(url: &Url) -> Result<(), String> {
+    if url.path() != "/" {
+        return Err(format!("{:?} has a path", url.as_str()));
+    }
+    plain_url(url)
 }
 
 fn docker(config: &Sections, layers: &mut Layers<'_>) {

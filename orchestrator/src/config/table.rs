@@ -104,7 +104,8 @@ settings! {
         /// Address and port to listen on; port 0 takes any free one.
         /// An address other hosts can reach needs a key (`warmpool key create`).
         listen: SocketAddr = Is("127.0.0.1:4444");
-        /// The scheme, host and port that clients see, if a reverse proxy stands in front; URLs in replies start with it.
+        /// The scheme, host, port and path that clients see, if a reverse proxy stands in front; URLs in replies start with it.
+        /// The proxy takes the path away again.
         public_url: Option<Url> = Unset("https://browsers.example.com");
         /// Certificate chain, a PEM file, read again when it changes. With `tls_key` it turns TLS on.
         tls_cert: Option<PathBuf> = Unset("/etc/warmpool/tls/fullchain.pem");

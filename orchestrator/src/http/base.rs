@@ -20,11 +20,13 @@ pub(super) struct Peer {
     pub(super) secure: bool,
 }
 
-/// Scheme, host and port as the client uses them.
+/// Scheme, host, port and what comes before every path, as the client uses them.
 #[derive(Debug, Clone)]
 pub(super) struct Base {
     secure: bool,
     host: String,
+    /// What a proxy in front takes away from paths: empty, or from a slash to before one.
+    prefix: String,
 }
 
 impl FromRequestParts<App> for Base {
@@ -44,7 +46,7 @@ impl FromRequestParts<App> for Base {
         };
         let host = forwarded("x-forwarded-host").or_else(|| header(HOST.as_str()));
         // The guard has let it through, so it is one of our names.
-        Ok(Self { secure, host: host.unwrap_or("localhost").to_owned() })
+        Ok(Self { secure, host: host.unwrap_or("localhost").to_owned(), prefix: String::new() })
     }
 }
 
@@ -52,15 +54,15 @@ impl Base {
     fn of_url(url: &Url) -> Self {
         let host = url.host_str().unwrap_or("localhost");
         let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        Self { secure: url.scheme() == "https", host }
+        Self { secure: url.scheme() == "https", host, prefix: url.path().trim_end_matches('/').to_owned() }
     }
 
     fn http(&self) -> String {
-        format!("{}://{}", if self.secure { "https" } else { "http" }, self.host)
+        format!("{}://{}{}", if self.secure { "https" } else { "http" }, self.host, self.prefix)
     }
 
     fn ws(&self) -> String {
-        format!("{}://{}", if self.secure { "wss" } else { "ws" }, self.host)
+        format!("{}://{}{}", if self.secure { "wss" } else { "ws" }, self.host, self.prefix)
     }
 
     /// A websocket of the service itself.
@@ -129,6 +131,14 @@ fn is_grid(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_of_the_public_address_comes_first() {
+        let base = |url| Base::of_url(&Url::parse(url).unwrap()).socket_url("/x");
+        assert_eq!(base("https://a.example"), "wss://a.example/x");
+        assert_eq!(base("https://a.example:8443/pool/"), "wss://a.example:8443/pool/x");
+        assert_eq!(base("http://a.example/a/b"), "ws://a.example/a/b/x");
+    }
 
     #[test]
     fn only_the_slash_behind_the_token_is_mended() {
