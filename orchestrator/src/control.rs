@@ -15,12 +15,17 @@ use tokio::time::timeout;
 
 use crate::drain::{Drain, Phase};
 use crate::keys::{KeyId, KeyRecord, KeyState, Keys, NewKey};
-use crate::store::Store;
+use crate::live;
+use crate::store::{Folder, Store};
+use crate::task;
 
 /// The longest line, in bytes.
 const LINE_LIMIT: u64 = 1 << 20;
-/// Orders are short; a backup may take its time.
-const ORDER_TIMEOUT: Duration = Duration::from_secs(300);
+/// Orders are short, so sending one takes no longer. Carrying one out may: a backup has as many files as there are.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The folders whose files a backup can hold.
+pub const FOLDERS: [Folder; 2] = [task::FOLDER, live::FOLDER];
 
 /// What an operator may order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,10 +50,13 @@ pub enum Order {
         /// Which, by id or name.
         id: String,
     },
-    /// Write everything the store holds into a file.
+    /// Write everything the store holds, and the files of tasks, into a file.
     Backup {
         /// The file.
         file: PathBuf,
+        /// Whether the recordings of sessions go with it.
+        #[serde(default)]
+        recordings: bool,
     },
 }
 
@@ -69,8 +77,15 @@ pub enum Answer {
     Keys(Vec<KeyRecord>),
     /// The key that was revoked.
     Revoked(KeyRecord),
-    /// How many rows the backup has.
-    BackedUp(u64),
+    /// What the backup has.
+    BackedUp {
+        /// How many rows.
+        rows: u64,
+        /// How many files.
+        files: u64,
+        /// Its size, in bytes.
+        bytes: u64,
+    },
     /// It was refused.
     Refused(String),
 }
@@ -97,8 +112,10 @@ pub async fn carry_out(order: Order, keys: &Keys, store: &Store) -> Answer {
             Ok(id) => keys.revoke(&id).await.map(Answer::Revoked).map_err(|error| error.to_string()),
             Err(error) => Err(error),
         },
-        Order::Backup { file } => {
-            store.dump(&file).await.map(|dumped| Answer::BackedUp(dumped.lines)).map_err(|error| error.to_string())
+        Order::Backup { file, recordings } => {
+            let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER] };
+            let done = store.dump(&file, folders).await.map_err(|error| error.to_string());
+            done.map(|dumped| Answer::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes })
         }
     };
     done.unwrap_or_else(Answer::Refused)
@@ -148,7 +165,7 @@ pub async fn listen(data_dir: &Path, keys: Keys, store: Store, drain: Drain) -> 
             let Ok((stream, _)) = accepted else { continue };
             let (keys, store) = (keys.clone(), store.clone());
             tokio::spawn(async move {
-                if let Ok(Err(error)) = timeout(ORDER_TIMEOUT, serve(stream, &keys, &store)).await {
+                if let Err(error) = serve(stream, &keys, &store).await {
                     tracing::debug!(%error, "an order broke off");
                 }
             });
@@ -161,7 +178,8 @@ pub async fn listen(data_dir: &Path, keys: Keys, store: Store, drain: Drain) -> 
 async fn serve(stream: UnixStream, keys: &Keys, store: &Store) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
-    BufReader::new(reader.take(LINE_LIMIT)).read_line(&mut line).await?;
+    let mut reader = BufReader::new(reader.take(LINE_LIMIT));
+    timeout(ORDER_TIMEOUT, reader.read_line(&mut line)).await??;
     let answer = match serde_json::from_str(&line) {
         Ok(order) => carry_out(order, keys, store).await,
         Err(error) => Answer::Refused(format!("the order cannot be read: {error}")),

@@ -35,7 +35,7 @@ use crate::engine::SessionId;
 use crate::error::Error;
 use crate::session::{Session, Share};
 use cast::Looks;
-pub use recording::{Part, Shelf};
+pub use recording::{FOLDER, Part, Shelf};
 use room::{Room, Seat};
 use viewer::Viewer;
 

@@ -64,14 +64,19 @@ enum Command {
     /// List, show, cancel and retry tasks.
     #[command(subcommand)]
     Tasks(TasksCommand),
-    /// Write everything the daemon remembers into a file.
+    /// Write everything the daemon remembers, and the files of tasks, into a file; works while the daemon runs and
+    /// while it does not.
     Backup {
         /// The file to write.
         file: PathBuf,
+        /// With the recordings of sessions, which may be large.
+        #[arg(long)]
+        recordings: bool,
         #[command(flatten)]
         flags: Box<QuietFlags>,
     },
-    /// Replace what the daemon remembers by a backup; the daemon must not run.
+    /// Replace what the daemon remembers, and the files that the backup holds; the daemon must not run. What was there
+    /// is kept beside it under names with `.replaced-`.
     Restore {
         /// The file to read.
         file: PathBuf,
@@ -154,7 +159,7 @@ fn run(command: Command, config: Arc<Config>) -> anyhow::Result<ExitCode> {
             Command::Serve { .. } => serve(config).await,
             Command::Key { command, .. } => key(command, &config).await,
             Command::Doctor { json, .. } => doctor(json, config).await,
-            Command::Backup { file, .. } => backup(file, &config).await,
+            Command::Backup { file, recordings, .. } => backup(file, recordings, &config).await,
             Command::Restore { file, .. } => restore(&file, &config),
             // These speak to a daemon and need no configuration, see `main`.
             Command::Run(_) | Command::Extract(_) | Command::Fleet(_) | Command::Tasks(_) => Ok(ExitCode::SUCCESS),
@@ -270,7 +275,7 @@ async fn key(command: KeyCommand, config: &Config) -> anyhow::Result<ExitCode> {
         }
         Answer::Revoked(key) => eprintln!("key {} ({}) is revoked; its sessions end", key.id, key.name),
         Answer::Refused(why) => bail!(why),
-        Answer::BackedUp(_) => bail!("the daemon answered something else"),
+        Answer::BackedUp { .. } => bail!("the daemon answered something else"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -307,10 +312,12 @@ async fn doctor(json: bool, config: Arc<Config>) -> anyhow::Result<ExitCode> {
     Ok(if doctor::healthy(&findings) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn backup(file: PathBuf, config: &Config) -> anyhow::Result<ExitCode> {
+async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Result<ExitCode> {
     let file = std::path::absolute(file)?;
-    match order(Order::Backup { file: file.clone() }, config).await? {
-        Answer::BackedUp(rows) => eprintln!("{rows} rows written to {}", file.display()),
+    match order(Order::Backup { file: file.clone(), recordings }, config).await? {
+        Answer::BackedUp { rows, files, bytes } => {
+            eprintln!("{rows} rows and {files} files written to {}, {bytes} bytes", file.display());
+        }
         Answer::Refused(why) => bail!(why),
         _ => bail!("the daemon answered something else"),
     }
@@ -318,7 +325,7 @@ async fn backup(file: PathBuf, config: &Config) -> anyhow::Result<ExitCode> {
 }
 
 fn restore(file: &std::path::Path, config: &Config) -> anyhow::Result<ExitCode> {
-    let restored = warmpool::store::restore(&config.store.data_dir, file)?;
-    eprintln!("{} rows restored from {}", restored.lines, file.display());
+    let restored = warmpool::store::restore(&config.store.data_dir, file, &control::FOLDERS)?;
+    eprintln!("{} rows and {} files restored from {}", restored.lines, restored.files, file.display());
     Ok(ExitCode::SUCCESS)
 }

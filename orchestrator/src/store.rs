@@ -24,7 +24,8 @@
 //! | `backend.rs` | what a place for rows must do; `sled.rs`, `memory.rs`, `fault.rs` do it |
 //! | `record.rs`  | version and checksum of each value |
 //! | `schema.rs`  | the version of the data and its migrations |
-//! | `dump.rs`    | everything as JSON lines, with counts and a hash |
+//! | `dump.rs`    | everything as JSON lines, with counts and a hash; files too |
+//! | `folder.rs`  | folders whose files go with the rows |
 //! | `backup.rs`  | hourly dumps, and restoring one |
 //! | `recover.rs` | opening: deadline, quarantine, restore; with `lock.rs`, `trouble.rs`, `build.rs` |
 
@@ -36,6 +37,7 @@ mod dump;
 mod error;
 #[cfg(test)]
 pub(crate) mod fault;
+mod folder;
 mod health;
 mod lock;
 mod memory;
@@ -60,6 +62,7 @@ pub use backup::{restore, run_backups};
 pub use batch::{Batch, Direction, Durability, KeyRange, MAX_BATCH_OPS, MAX_KEY_BYTES, MAX_VALUE_BYTES, Row, Table};
 pub use dump::{Dumped, Restored};
 pub use error::StoreError;
+pub use folder::Folder;
 pub use health::{FatalHook, StoreHealth, StoreState};
 pub use recover::{Cause, Recovery};
 pub use schema::SCHEMA_VERSION;
@@ -258,13 +261,14 @@ impl Store {
     }
 
     /// Writes everything into a new file, as JSON lines with counts and a hash, while commits go on. The file
-    /// holds the state at one moment between call and return.
+    /// holds the state at one moment between call and return, and the files of `folders` a little later.
     ///
     /// # Errors
-    /// Those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes.
-    pub async fn dump(&self, file: &Path) -> Result<Dumped, StoreError> {
+    /// Those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes;
+    /// [`StoreError::DiskNearlyFull`] where the files would fill the disk.
+    pub async fn dump(&self, file: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
         let _one = self.shared.dumping.lock().await;
-        backup::dump(self, file).await
+        backup::dump(self, file, folders).await
     }
 
     /// Dumps into the store's directory of backups and removes old ones.

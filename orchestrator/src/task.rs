@@ -43,6 +43,7 @@ mod view;
 pub mod work;
 
 pub use accept::Extras;
+pub use files::FOLDER;
 pub use id::{NoTaskId, TaskId};
 pub use live::{Event, Live};
 pub use order::{FleetRules, Order};

@@ -4,6 +4,7 @@
 //! The worker image must be built. A failed case shows the end of its daemon's log; whole logs are in
 //! `target/e2e-logs`.
 
+mod backups;
 mod bad_input;
 mod capabilities;
 mod clients;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         dropin_input::group(),
         examples::group(),
         recordings::group(),
+        backups::group(),
         steps::group(),
         extracts::group(),
         task_faults::group(),

@@ -27,7 +27,7 @@ use crate::engine::{Engine, Mode};
 use crate::session::Session;
 use broken::Broken;
 use matroska::{Codec, Matroska};
-pub use shelf::{Part, Shelf};
+pub use shelf::{FOLDER, Part, Shelf};
 
 /// Pictures that wait for the disk.
 const WAITING: usize = 16;

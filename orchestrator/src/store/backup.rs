@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::Op;
 use super::dump::{Dumped, Restored, Writer};
+use super::folder::{self, Folder};
 use super::health::unix_ms;
 use super::lock::DirLock;
 use super::thread::Request;
@@ -32,9 +33,16 @@ async fn off_thread<T: Send + 'static>(
     }
 }
 
-pub(super) async fn dump(store: &Store, path: &Path) -> Result<Dumped, StoreError> {
+pub(super) async fn dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
+    // A store in memory has no folders beside it.
+    let with_files = store.directory().map(|data| (data.to_owned(), folders.to_vec()));
+    let names = with_files.iter().flat_map(|(_, folders)| folders.iter().map(|folder| folder.name.to_owned())).collect();
     let path = path.to_owned();
-    let mut writer = off_thread(move || Writer::create(&path)).await?;
+    let mut writer = off_thread({
+        let path = path.clone();
+        move || Writer::create(&path, names)
+    })
+    .await?;
     store.call(|reply, _| Request::StartCapture { reply }).await?;
     for table in Table::ALL {
         let mut range = KeyRange::all();
@@ -52,9 +60,13 @@ pub(super) async fn dump(store: &Store, path: &Path) -> Result<Dumped, StoreErro
         }
     }
     let changes = store.call(|reply, _| Request::EndCapture { reply }).await?;
+    let min_free = store.options().min_free_bytes;
     off_thread(move || {
         for Op { table, key, value } in &changes {
             writer.change(*table, key, value.as_deref())?;
+        }
+        if let Some((data, folders)) = with_files {
+            folder::dump(&mut writer, &data, &folders, (&path, min_free))?;
         }
         writer.finish()
     })
@@ -78,7 +90,7 @@ pub(super) async fn backup(store: &Store, dir: &Path) -> Result<Dumped, StoreErr
     let dir = dir.to_owned();
     let within = dir.clone();
     let path = off_thread(move || next_path(&within)).await?;
-    let dumped = dump(store, &path).await?;
+    let dumped = dump(store, &path, &[]).await?;
     let options = store.options().clone();
     off_thread(move || {
         rotate(&dir, options.backup_interval, options.backups_kept);
@@ -167,16 +179,16 @@ pub async fn run_backups(store: Store, stop: CancellationToken) {
     }
 }
 
-/// Replaces the store in `dir`, which no process may be using, by the contents of a dump. What was there is
-/// kept beside it as `db.replaced-<unix ms>`. Blocks.
+/// Replaces the store in `dir`, which no process may be using, by the contents of a dump, and those of `folders`
+/// that the dump holds. What was there is kept beside it as `db.replaced-<unix ms>`, and so on. Blocks.
 ///
 /// # Errors
 /// [`StoreError::Locked`] while a daemon runs, [`StoreError::Backup`] if the file is not whole, and then
 /// nothing has changed; [`StoreError::Io`].
-pub fn restore(dir: &Path, file: &Path) -> Result<Restored, StoreError> {
+pub fn restore(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
     build::create_private_dir(dir)?;
     let _lock = DirLock::take(dir)?;
-    build::replace(dir, file)
+    build::replace(dir, file, folders)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! Building databases: empty, or from a dump. One gets its real name only when it is complete.
 
 use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
-use super::dump::{self, Restored};
+use super::dump::{self, Restored, Target};
+use super::folder::{Folder, Place, Staging};
 use super::health::unix_ms;
 use super::recover::DATABASE;
 use super::schema::{self, SCHEMA_VERSION};
@@ -18,11 +19,14 @@ use super::{StoreError, record};
 /// A database that is being built.
 const UNFINISHED: &str = "db.new";
 
-/// Replaces a sound database by a dump.
-pub(super) fn replace(dir: &Path, file: &Path) -> Result<Restored, StoreError> {
+/// Replaces a sound database, and those of the folders that a dump holds, by the dump.
+pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
     let database = dir.join(DATABASE);
     let unfinished = dir.join(UNFINISHED);
-    let restored = fill(&unfinished, Some(file))?;
+    let mut staging = Staging::new(dir, folders)?;
+    let restored = fill(&unfinished, Some(file), Some(&mut staging))?;
+    // Files first: with the old rows they are merely too many, new rows without them would be wrong.
+    staging.put_in_place()?;
     if database.exists() {
         let replaced = dir.join(format!("{DATABASE}.replaced-{}", unix_ms()));
         fs::rename(&database, replaced).map_err(StoreError::io("rename", &database))?;
@@ -34,11 +38,12 @@ pub(super) fn replace(dir: &Path, file: &Path) -> Result<Restored, StoreError> {
     restored.ok_or_else(|| StoreError::Backup { path: file.to_owned(), reason: "nothing was read".into() })
 }
 
-/// Builds a database from a dump, or an empty one, and gives it its name once it is complete.
+/// Builds a database from the rows of a dump, or an empty one, and gives it its name once it is complete. Files stay as
+/// they are: only the database was damaged.
 pub(super) fn build(dir: &Path, file: Option<&Path>) -> Result<Option<Restored>, StoreError> {
     let database = dir.join(DATABASE);
     let unfinished = dir.join(UNFINISHED);
-    let restored = fill(&unfinished, file)?;
+    let restored = fill(&unfinished, file, None)?;
     if database.exists() {
         // Left by a start that died between the last two steps, and built from the same backups.
         fs::remove_dir_all(&database).map_err(StoreError::io("remove", &database))?;
@@ -48,27 +53,43 @@ pub(super) fn build(dir: &Path, file: Option<&Path>) -> Result<Option<Restored>,
     Ok(restored)
 }
 
-/// A new database at `path` with the content of a dump, durable and closed again.
-fn fill(path: &Path, file: Option<&Path>) -> Result<Option<Restored>, StoreError> {
+/// What a dump fills.
+struct Filling<'s, 'a> {
+    backend: SledBackend,
+    staging: Option<&'s mut Staging<'a>>,
+}
+
+impl Target for Filling<'_, '_> {
+    fn folders(&mut self, names: &[String]) -> Result<(), StoreError> {
+        self.staging.as_mut().map_or(Ok(()), |staging| staging.begin(names))
+    }
+
+    fn rows(&mut self, ops: Vec<Op>) -> Result<(), StoreError> {
+        let seal = |op: Op| Op { value: op.value.map(|value| record::seal(op.table, &op.key, &value)), ..op };
+        let sealed: Vec<Op> = ops.into_iter().map(seal).collect();
+        self.backend.apply(&sealed).map_err(writing)
+    }
+
+    fn file(&mut self, place: &Place, content: &mut dyn Read) -> Result<(), StoreError> {
+        self.staging.as_ref().map_or(Ok(()), |staging| staging.add(place, content))
+    }
+}
+
+/// A new database at `path` with the content of a dump, durable and closed again; its files go to the staging.
+fn fill(
+    path: &Path,
+    file: Option<&Path>,
+    staging: Option<&mut Staging<'_>>,
+) -> Result<Option<Restored>, StoreError> {
     if path.exists() {
         fs::remove_dir_all(path).map_err(StoreError::io("remove", path))?;
     }
     create_private_dir(path)?;
     let mut backend = SledBackend::open(path).map_err(writing)?;
     schema::begin(&mut backend, SCHEMA_VERSION).map_err(writing)?;
-    let restored = match file {
-        Some(file) => {
-            let restored = dump::read(file, |ops| {
-                let sealed: Vec<Op> = ops
-                    .into_iter()
-                    .map(|op| Op { value: op.value.map(|value| record::seal(op.table, &op.key, &value)), ..op })
-                    .collect();
-                backend.apply(&sealed).map_err(writing)
-            })?;
-            Some(restored)
-        }
-        None => None,
-    };
+    let mut filling = Filling { backend, staging };
+    let restored = file.map(|file| dump::read(file, &mut filling)).transpose()?;
+    let Filling { mut backend, .. } = filling;
     backend.flush().map_err(writing)?;
     backend.barrier().and_then(|mut barrier| barrier.wait()).map_err(writing)?;
     Ok(restored)

@@ -1,13 +1,16 @@
-//! Dump files: everything in the store as JSON lines.
+//! Dump files: everything in the store as JSON lines, and the files that belong to it.
 //!
-//! A file is a header line, one line a change, and a trailer with counts and a SHA-256 of all lines before it.
+//! A dump is a header line, one line a change, and a trailer with counts and a SHA-256 of all bytes before it.
 //! A change with a value sets a key, one without deletes it; they apply in order. A dump of a store in use
 //! holds the rows as they were passed by, then every change made meanwhile, which together give the state at
 //! the end.
+//!
+//! A dump with files, which is format 2, names their folders in its header. After the changes each file has a
+//! line with its place and size, which so many bytes of content and a line's end follow.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -18,15 +21,20 @@ use sha2::{Digest, Sha256};
 
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
+use super::folder::Place;
 use super::health::unix_ms;
 use super::{Direction, KeyRange, SCHEMA_VERSION, StoreError, Table, build, record};
 
-/// The version of the file format.
-const FORMAT: u32 = 1;
+/// The format of a dump of rows alone, which every release reads.
+const ROWS: u32 = 1;
+/// The format of a dump with files.
+const ROWS_AND_FILES: u32 = 2;
 /// Rows read at a time.
 const PAGE: usize = 256;
 /// No line of ours is longer: a value, a key and their base64.
 const MAX_LINE_BYTES: u64 = 256 * 1024;
+/// Bytes of a file copied at a time.
+const COPY: usize = 64 * 1024;
 
 /// A dump that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,6 +45,8 @@ pub struct Dumped {
     pub created_ms: u64,
     /// How many changes it holds.
     pub lines: u64,
+    /// How many files it holds.
+    pub files: u64,
     /// Its size, bytes.
     pub bytes: u64,
 }
@@ -50,13 +60,41 @@ pub struct Restored {
     pub created_ms: u64,
     /// How many changes it held.
     pub lines: u64,
+    /// How many files it held.
+    #[serde(default)]
+    pub files: u64,
 }
+
+/// Where the content of a dump goes when it is read back.
+pub(super) trait Target {
+    /// The names of the folders whose files the dump holds; comes first.
+    fn folders(&mut self, _names: &[String]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Changes, in their order.
+    fn rows(&mut self, _ops: Vec<Op>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// A file. What is not read of its content is passed over.
+    fn file(&mut self, _place: &Place, _content: &mut dyn Read) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Takes nothing: for a pass that only checks.
+struct Nowhere;
+
+impl Target for Nowhere {}
 
 #[derive(Serialize, Deserialize)]
 struct Header {
     warmpool_dump: u32,
     schema: u32,
     created_ms: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    folders: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,26 +105,52 @@ struct Line {
     v: Option<String>,
 }
 
+/// Comes before the content of a file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLine {
+    file: String,
+    bytes: u64,
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Trailer {
     lines: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    files: u64,
     sha256: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+/// A file that is removed unless it has been renamed.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 /// Writes a dump beside its final name and renames it at the end.
 pub(super) struct Writer {
     path: PathBuf,
-    unfinished: PathBuf,
+    unfinished: Unfinished,
     out: BufWriter<File>,
     hash: Sha256,
     bytes: u64,
     created_ms: u64,
     lines: BTreeMap<String, u64>,
+    files: u64,
 }
 
 impl Writer {
-    pub(super) fn create(path: &Path) -> Result<Self, StoreError> {
+    /// Begins a dump that will hold the files of these folders.
+    pub(super) fn create(path: &Path, folders: Vec<String>) -> Result<Self, StoreError> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".tmp");
         let unfinished = PathBuf::from(unfinished);
@@ -100,14 +164,16 @@ impl Writer {
         let created_ms = unix_ms();
         let mut writer = Self {
             path: path.to_owned(),
-            unfinished,
+            unfinished: Unfinished(unfinished),
             out: BufWriter::new(file),
             hash: Sha256::new(),
             bytes: 0,
             created_ms,
             lines: BTreeMap::new(),
+            files: 0,
         };
-        writer.line(&Header { warmpool_dump: FORMAT, schema: SCHEMA_VERSION, created_ms })?;
+        let format = if folders.is_empty() { ROWS } else { ROWS_AND_FILES };
+        writer.line(&Header { warmpool_dump: format, schema: SCHEMA_VERSION, created_ms, folders })?;
         Ok(writer)
     }
 
@@ -115,9 +181,13 @@ impl Writer {
         let mut bytes = serde_json::to_vec(line)
             .map_err(|source| StoreError::Io { doing: "write a line of the dump".to_owned(), source: source.into() })?;
         bytes.push(b'\n');
-        self.hash.update(&bytes);
+        self.write(&bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
-        self.out.write_all(&bytes).map_err(StoreError::io("write", &self.unfinished))
+        self.out.write_all(bytes).map_err(StoreError::io("write", &self.unfinished.0))
     }
 
     pub(super) fn change(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
@@ -129,15 +199,42 @@ impl Writer {
         })
     }
 
+    /// Adds the first `bytes` of a file.
+    pub(super) fn file(&mut self, place: &Place, mut content: impl Read, bytes: u64) -> Result<(), StoreError> {
+        self.line(&FileLine { file: place.to_string(), bytes })?;
+        let mut buffer = vec![0; COPY];
+        let mut left = bytes;
+        while left > 0 {
+            let most = usize::try_from(left).map_or(COPY, |left| left.min(COPY));
+            let read = match content.read(&mut buffer[..most]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                read => read,
+            };
+            let read = read.map_err(|source| StoreError::Io { doing: format!("read {place}"), source })?;
+            self.write(&buffer[..read])?;
+            left -= read as u64;
+        }
+        self.write(b"\n")?;
+        self.files += 1;
+        Ok(())
+    }
+
     pub(super) fn finish(mut self) -> Result<Dumped, StoreError> {
-        let trailer = Trailer { lines: self.lines.clone(), sha256: hex(&self.hash.clone().finalize()) };
-        self.line(&trailer)?;
-        let io = |doing, path: &Path| StoreError::io(doing, path);
-        self.out.flush().map_err(io("write", &self.unfinished))?;
-        self.out.get_ref().sync_all().map_err(io("sync", &self.unfinished))?;
-        fs::rename(&self.unfinished, &self.path).map_err(io("rename", &self.unfinished))?;
+        let sha256 = hex(&self.hash.clone().finalize());
+        self.line(&Trailer { lines: self.lines.clone(), files: self.files, sha256 })?;
+        let unfinished = &self.unfinished.0;
+        self.out.flush().map_err(StoreError::io("write", unfinished))?;
+        self.out.get_ref().sync_all().map_err(StoreError::io("sync", unfinished))?;
+        fs::rename(unfinished, &self.path).map_err(StoreError::io("rename", unfinished))?;
         build::sync_parent(&self.path)?;
-        Ok(Dumped { path: self.path, created_ms: self.created_ms, lines: self.lines.values().sum(), bytes: self.bytes })
+        Ok(Dumped {
+            path: self.path,
+            created_ms: self.created_ms,
+            lines: self.lines.values().sum(),
+            files: self.files,
+            bytes: self.bytes,
+        })
     }
 }
 
@@ -151,7 +248,7 @@ pub(super) fn dump_backend(backend: &dyn Backend, path: &Path) -> Result<Dumped,
         doing: "read the database".to_owned(),
         source: std::io::Error::other(error),
     };
-    let mut writer = Writer::create(path)?;
+    let mut writer = Writer::create(path, Vec::new())?;
     for table in Table::ALL {
         let mut range = KeyRange::all();
         loop {
@@ -168,38 +265,32 @@ pub(super) fn dump_backend(backend: &dyn Backend, path: &Path) -> Result<Dumped,
     writer.finish()
 }
 
-/// Checks counts and hash of a dump, then hands its changes on in order.
-pub(super) fn read(
-    path: &Path,
-    mut apply: impl FnMut(Vec<Op>) -> Result<(), StoreError>,
-) -> Result<Restored, StoreError> {
+/// Checks counts and hash of a dump, then hands its content on in order.
+pub(super) fn read(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
     // Two passes, so that nothing of a bad file is ever used and nothing large is held in memory.
-    pass(path, &mut |_| Ok(()))?;
-    pass(path, &mut apply)
+    pass(path, &mut Nowhere)?;
+    pass(path, target)
 }
 
-fn pass(path: &Path, apply: &mut dyn FnMut(Vec<Op>) -> Result<(), StoreError>) -> Result<Restored, StoreError> {
+fn pass(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
     let bad = |reason: String| StoreError::Backup { path: path.to_owned(), reason };
-    let mut input = BufReader::new(File::open(path).map_err(StoreError::io("open", path))?);
-    let mut next_line = || -> Result<Vec<u8>, StoreError> {
-        let mut line = Vec::new();
-        (&mut input).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).map_err(StoreError::io("read", path))?;
-        Ok(line)
-    };
-    let first = next_line()?;
+    let mut input = Input::open(path)?;
+    let first = input.line()?;
     let header: Header = serde_json::from_slice(&first).map_err(|_| bad("it does not begin as a dump does".into()))?;
-    if header.warmpool_dump != FORMAT {
-        return Err(bad(format!("its format {} is unknown", header.warmpool_dump)));
+    if !matches!(header.warmpool_dump, ROWS | ROWS_AND_FILES) {
+        return Err(bad(format!("its format {} is unknown: install the newer release", header.warmpool_dump)));
     }
     if header.schema > SCHEMA_VERSION {
         return Err(StoreError::NewerSchema { found: header.schema, supported: SCHEMA_VERSION });
     }
-    let mut hash = Sha256::new();
-    hash.update(&first);
+    target.folders(&header.folders)?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut files = 0;
     let mut ops = Vec::new();
     loop {
-        let bytes = next_line()?;
+        // The trailer's hash is of what comes before it.
+        let hash = input.hash.clone();
+        let bytes = input.line()?;
         if bytes.last() != Some(&b'\n') {
             return Err(bad("it is cut short".into()));
         }
@@ -207,25 +298,82 @@ fn pass(path: &Path, apply: &mut dyn FnMut(Vec<Op>) -> Result<(), StoreError>) -
             if trailer.sha256 != hex(&hash.finalize()) {
                 return Err(bad("its hash does not match".into()));
             }
-            if trailer.lines != counts {
+            if trailer.lines != counts || trailer.files != files {
                 return Err(bad("its counts do not match".into()));
             }
-            if !next_line()?.is_empty() {
+            if !input.line()?.is_empty() {
                 return Err(bad("something follows its end".into()));
             }
             break;
         }
-        hash.update(&bytes);
-        let number = counts.values().sum::<u64>() + 2;
-        let op = change(&bytes).ok_or_else(|| bad(format!("line {number} cannot be read")))?;
+        let number = counts.values().sum::<u64>() + files + 2;
+        if let Ok(line) = serde_json::from_slice::<FileLine>(&bytes) {
+            let place = Place::parse(&line.file).filter(|place| header.folders.contains(&place.folder));
+            let place = place.ok_or_else(|| bad(format!("entry {number} is a file where none may be")))?;
+            let mut content = Content { input: &mut input, left: line.bytes };
+            target.file(&place, &mut content)?;
+            if !content.pass_over()? || input.line()? != b"\n" {
+                return Err(bad(format!("entry {number}, the file {place}, is not whole")));
+            }
+            files += 1;
+            continue;
+        }
+        let op = change(&bytes).ok_or_else(|| bad(format!("entry {number} cannot be read")))?;
         *counts.entry(op.table.name().to_owned()).or_default() += 1;
         ops.push(op);
         if ops.len() == PAGE {
-            apply(std::mem::take(&mut ops))?;
+            target.rows(std::mem::take(&mut ops))?;
         }
     }
-    apply(ops)?;
-    Ok(Restored { path: path.to_owned(), created_ms: header.created_ms, lines: counts.values().sum() })
+    target.rows(ops)?;
+    Ok(Restored { path: path.to_owned(), created_ms: header.created_ms, lines: counts.values().sum(), files })
+}
+
+/// A dump that is being read, with the hash of what was read of it.
+struct Input<'p> {
+    path: &'p Path,
+    file: BufReader<File>,
+    hash: Sha256,
+}
+
+impl<'p> Input<'p> {
+    fn open(path: &'p Path) -> Result<Self, StoreError> {
+        let file = BufReader::new(File::open(path).map_err(StoreError::io("open", path))?);
+        Ok(Self { path, file, hash: Sha256::new() })
+    }
+
+    /// The next line with its end; nothing after the last.
+    fn line(&mut self) -> Result<Vec<u8>, StoreError> {
+        let mut line = Vec::new();
+        let mut limited = (&mut self.file).take(MAX_LINE_BYTES);
+        limited.read_until(b'\n', &mut line).map_err(StoreError::io("read", self.path))?;
+        self.hash.update(&line);
+        Ok(line)
+    }
+}
+
+/// The content of one file of a dump.
+struct Content<'i, 'p> {
+    input: &'i mut Input<'p>,
+    left: u64,
+}
+
+impl Read for Content<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = (&mut self.input.file).take(self.left).read(buffer)?;
+        self.input.hash.update(&buffer[..read]);
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+impl Content<'_, '_> {
+    /// Reads what is left; whether all of it was there.
+    fn pass_over(mut self) -> Result<bool, StoreError> {
+        let path = self.input.path;
+        io::copy(&mut self, &mut io::sink()).map_err(StoreError::io("read", path))?;
+        Ok(self.left == 0)
+    }
 }
 
 fn change(line: &[u8]) -> Option<Op> {

@@ -4,6 +4,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod failure;
+mod files;
 mod model;
 mod opening;
 

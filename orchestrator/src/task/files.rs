@@ -8,8 +8,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::id::TaskId;
 use crate::error::Error;
+use crate::store::Folder;
 
 /// The folder of all tasks' files, within the data directory.
+pub const FOLDER: Folder = Folder { name: "tasks", has: is_hash };
+
+/// All tasks' files.
 #[derive(Debug, Clone)]
 pub(super) struct Files {
     root: PathBuf,
@@ -17,7 +21,7 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn new(data_dir: &Path) -> Self {
-        Self { root: data_dir.join("tasks") }
+        Self { root: data_dir.join(FOLDER.name) }
     }
 
     fn folder(&self, task: TaskId) -> PathBuf {
@@ -26,8 +30,7 @@ impl Files {
 
     /// Where a file of a task lies. `hash` comes from a record, and is checked all the same.
     pub(super) fn path(&self, task: TaskId, hash: &str) -> Option<PathBuf> {
-        let plain = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-        plain.then(|| self.folder(task).join(hash))
+        is_hash(hash).then(|| self.folder(task).join(hash))
     }
 
     /// Writes a file so that it is whole or not there, also after loss of power; answers its hash.
@@ -79,6 +82,10 @@ impl Files {
         })
         .await
     }
+}
+
+fn is_hash(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn tempfile(folder: &Path, hash: &str) -> io::Result<(PathBuf, fs::File)> {

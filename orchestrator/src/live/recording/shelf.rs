@@ -13,6 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::matroska::Matroska;
 use crate::config::Recording;
 use crate::engine::SessionId;
+use crate::store::Folder;
+
+/// The folder of all recordings, within the data directory.
+pub const FOLDER: Folder = Folder { name: "recordings", has: |name| is_part(name.strip_suffix(".json").unwrap_or(name)) };
 
 /// One part of a recording. A session has more than one if the daemon was started anew under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -64,7 +68,7 @@ impl Drop for Writing {
 
 impl Shelf {
     pub(crate) fn new(data_dir: &Path) -> Self {
-        Self { root: data_dir.join("recordings"), active: Arc::default(), began: now_ms() }
+        Self { root: data_dir.join(FOLDER.name), active: Arc::default(), began: now_ms() }
     }
 
     /// The parts of a session's recording, the oldest first. Blocks.

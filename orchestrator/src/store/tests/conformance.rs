@@ -103,10 +103,10 @@ async fn sizes_are_checked(store: &Store) {
 async fn dumps_hold_everything(store: &Store) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("dump.jsonl");
-    let dumped = store.dump(&file).await.unwrap();
+    let dumped = store.dump(&file, &[]).await.unwrap();
     assert_eq!(dumped.bytes, std::fs::metadata(&file).unwrap().len());
     let data = dir.path().join("data");
-    let restored = restore(&data, &file).unwrap();
+    let restored = restore(&data, &file, &[]).unwrap();
     assert_eq!(restored.lines, dumped.lines);
     let copy = open_sled(&data);
     assert_eq!(contents(&copy).await, contents(store).await);

@@ -74,7 +74,7 @@ async fn compare(steps: Vec<Step>) {
             Step::Backup => {
                 let file = store.backup().await.unwrap().path;
                 store.close().await.unwrap();
-                restore(dir.path(), &file).unwrap();
+                restore(dir.path(), &file, &[]).unwrap();
                 store = open_sled(dir.path());
             }
         }

@@ -49,8 +49,8 @@ async fn it_keeps_what_it_has_and_is_used_by_one_process() {
     let second = Store::open(&data, options());
     assert!(matches!(second, Err(StoreError::Locked { .. })));
     let dump = data.join("dump");
-    store.dump(&dump).await.unwrap();
-    assert!(matches!(restore(&data, &dump), Err(StoreError::Locked { .. })));
+    store.dump(&dump, &[]).await.unwrap();
+    assert!(matches!(restore(&data, &dump, &[]), Err(StoreError::Locked { .. })));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&data), 0o700);
     assert_eq!(mode(&dump), 0o600);
@@ -226,7 +226,7 @@ async fn damaged_dumps_change_nothing() {
     sample(&data).await;
     let store = open_sled(&data);
     let file = dir.path().join("dump");
-    store.dump(&file).await.unwrap();
+    store.dump(&file, &[]).await.unwrap();
     store.close().await.unwrap();
     let good = fs::read(&file).unwrap();
     let mut random = Random::seeded("WARMPOOL_DUMP_SEED");
@@ -240,7 +240,7 @@ async fn damaged_dumps_change_nothing() {
         }
         fs::write(&file, &bad).unwrap();
         assert!(
-            matches!(restore(&data, &file), Err(StoreError::Backup { .. } | StoreError::NewerSchema { .. })),
+            matches!(restore(&data, &file, &[]), Err(StoreError::Backup { .. } | StoreError::NewerSchema { .. })),
             "round {round}, byte {at}"
         );
     }
@@ -248,7 +248,7 @@ async fn damaged_dumps_change_nothing() {
     assert_eq!(has(&store).await, (true, true));
     store.close().await.unwrap();
     fs::write(&file, &good).unwrap();
-    restore(&data, &file).unwrap();
+    restore(&data, &file, &[]).unwrap();
     assert_eq!(has(&open_sled(&data)).await, (true, true));
     let replaced = fs::read_dir(&data)
         .unwrap()
@@ -309,9 +309,9 @@ async fn a_dump_during_commits_is_of_one_moment() {
     });
     for round in 0..5 {
         let file = dir.path().join(format!("dump-{round}"));
-        store.dump(&file).await.unwrap();
+        store.dump(&file, &[]).await.unwrap();
         let copy_dir = dir.path().join(format!("copy-{round}"));
-        restore(&copy_dir, &file).unwrap();
+        restore(&copy_dir, &file, &[]).unwrap();
         let copy = open_sled(&copy_dir);
         let keys = copy.scan(Table::Keys, KeyRange::all(), 9, Direction::Ascending).await.unwrap();
         assert_eq!(keys.len(), 1, "{keys:?}");

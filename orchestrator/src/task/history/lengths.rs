@@ -277,10 +277,15 @@ impl Node {
         match self {
             Self::Leaf(entries) => entries.iter().filter(|entry| wanted.has(**entry)).count() as u64,
             Self::Inner(inner) => {
+                // Without a time range all of them are within: told by the ends, since each look at a row in the middle
+                // of a long list waits for memory.
                 let within = |rows: &Vec<Row>| {
-                    let from = rows.partition_point(|row| *row < wanted.rows.start);
-                    let to = rows.partition_point(|row| *row < wanted.rows.end);
-                    to.saturating_sub(from) as u64
+                    let before = |row: Row| match (rows.first(), rows.last()) {
+                        (Some(first), _) if *first >= row => 0,
+                        (_, Some(last)) if *last < row => rows.len(),
+                        _ => rows.partition_point(|other| *other < row),
+                    };
+                    before(wanted.rows.end).saturating_sub(before(wanted.rows.start)) as u64
                 };
                 inner.rows.iter().zip(wanted.kinds).filter(|(_, kind)| *kind).map(|(rows, _)| within(rows)).sum()
             }
