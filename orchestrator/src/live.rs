@@ -15,6 +15,7 @@ mod browser;
 mod cast;
 mod cdp;
 mod feed;
+mod hands;
 mod input;
 mod message;
 mod recording;
@@ -37,7 +38,7 @@ use crate::session::{Session, Share};
 use cast::Looks;
 pub use recording::{FOLDER, Part, Shelf};
 use room::{Room, Seat};
-use viewer::Viewer;
+use viewer::{Times, Viewer};
 
 /// The longest message of a viewer, in bytes: a clipboard.
 const MAX_MESSAGE: usize = 2 << 20;
@@ -88,7 +89,8 @@ impl Live {
     /// `SocketLimit` when `live.max_viewers` watch it already.
     pub fn enter(&self, session: &Arc<Session>, grant: Grant) -> Result<Place, Error> {
         let seat = Seat::take(self.room(session), self.config.live.max_viewers)?;
-        Ok(Place { viewer: Viewer::new(seat, grant, self.config.live.write_timeout) })
+        let times = Times { write: self.config.live.write_timeout, beat: self.config.live.ping_interval };
+        Ok(Place { viewer: Viewer::new(seat, grant, times) })
     }
 
     fn room(&self, session: &Arc<Session>) -> Arc<Room> {

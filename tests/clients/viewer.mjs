@@ -2,94 +2,12 @@
 // STREAM_URL what he looks at, SHOTS a folder for screenshots, if anybody wants to see them.
 
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { chromium } from 'playwright-core';
+import { BLUE, RED, acting, browser, click, colour, force, open, perform, says, shot, shown, text, turns } from './person.mjs';
 import { until } from './session.mjs';
 
 const env = process.env;
 const flows = { look, takeover, control, pause, tabs, states, share, reconnect, play };
-/** The page under test (harness/site/pages.rs) is red or blue, turns when it is clicked, and counts in its title. */
-const RED = 'red';
-const BLUE = 'blue';
-
-function fail(error) {
-  process.stderr.write(`${error.stack ?? error}\n`, () => process.exit(1));
-}
-
-/** Opens a live view; what its page complains of, and whom else it asks, is a failure. */
-async function open(url, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
-  const page = await context.newPage();
-  const own = new URL(url).origin;
-  page.problems = [];
-  page.on('pageerror', (error) => page.problems.push(error.message));
-  page.on('console', (message) => {
-    const refused = /Failed to load resource/.test(message.text());
-    if (message.type() === 'error' && !refused) page.problems.push(message.text());
-  });
-  page.on('request', (request) => {
-    if (!request.url().startsWith(own) && !request.url().startsWith('data:')) page.problems.push(`asked ${request.url()}`);
-  });
-  await page.goto(url);
-  return page;
-}
-
-const acting = (url) => `${url}&enable_actions=true`;
-const shown = (page) => page.waitForSelector('#stage[data-picture=true]', { timeout: 30_000 });
-const text = (page, id) => page.locator(`#${id}`).textContent();
-const says = (page, id, wanted) => until(`#${id} to say ${wanted}`, async () => (await text(page, id))?.includes(wanted));
-
-async function shot(page, name) {
-  if (env.SHOTS) await page.screenshot({ path: join(env.SHOTS, `${name}.png`) });
-}
-
-/** Which of the two colours is in the middle of the picture. */
-function colour(page) {
-  return page.evaluate(() => {
-    const canvas = document.querySelector('#screen canvas');
-    const at = [Math.floor(canvas.width / 2), Math.floor(canvas.height * 0.7), 1, 1];
-    const [red, , blue] = canvas.getContext('2d').getImageData(...at).data;
-    return red > 150 && blue < 100 ? 'red' : blue > 150 && red < 100 ? 'blue' : 'neither';
-  });
-}
-
-const turns = (page, wanted) => until(`the picture to be ${wanted}`, async () => (await colour(page)) === wanted);
-
-/** Clicks into the lower half of the picture, which is the page whatever the browser has above it. */
-async function click(page) {
-  const box = await page.locator('#screen canvas').boundingBox();
-  await page.mouse.click(box.x + box.width / 2, box.y + box.height * 0.8);
-}
-
-/** What one who only looks sends on the bare socket, in every form there is. It must change nothing. */
-async function force(page, url) {
-  const heard = await page.evaluate(async (address) => {
-    const socket = new WebSocket(address);
-    socket.binaryType = 'arraybuffer';
-    const answers = [];
-    socket.onmessage = ({ data }) => answers.push(typeof data === 'string' ? JSON.parse(data).type : 'bytes');
-    await new Promise((opened, failed) => Object.assign(socket, { onopen: opened, onerror: failed }));
-    const say = (message) => socket.send(JSON.stringify(message));
-    say({ type: 'control', take: true });
-    const place = { x: 300, y: 300, button: 'left', buttons: 1, clicks: 1 };
-    for (const phase of ['down', 'up']) say({ type: 'input', input: 'mouse', phase, ...place });
-    say({ type: 'open', url: 'about:blank' });
-    const bytes = (...parts) => socket.send(new Uint8Array(parts.flat()));
-    const hello = [...'RFB 003.008\n'].map((letter) => letter.charCodeAt(0));
-    bytes(hello, 1, 0);
-    // A click at 300, 500, then the key F5.
-    bytes([5, 1, 1, 44, 1, 244], [5, 0, 1, 44, 1, 244], [4, 1, 0, 0, 0, 0, 255, 194], [4, 0, 0, 0, 0, 0, 255, 194]);
-    // The answer to what is not understood comes after everything before it was heeded.
-    say({ type: 'nonsense' });
-    const deadline = performance.now() + 10_000;
-    while (!answers.includes('refused') && socket.readyState === 1 && performance.now() < deadline) {
-      await new Promise((wake) => setTimeout(wake, 20));
-    }
-    socket.close();
-    return answers;
-  }, url);
-  assert.ok(heard.includes('hello'), heard.join());
-}
 
 /** Watches without the right to act: sees the page turn, and turns nothing himself. */
 async function look() {
@@ -321,14 +239,4 @@ async function play() {
   });
 }
 
-const watchdog = setTimeout(() => fail(new Error('the flow took longer than 90 s')), 90_000);
-const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-const browser = await chromium.launch({ executablePath: env.CHROMIUM ?? '/usr/bin/chromium', args }).catch(fail);
-try {
-  const results = (await flows[env.FLOW]()) ?? {};
-  clearTimeout(watchdog);
-  await browser.close();
-  process.stdout.write(`${JSON.stringify(results)}\n`, () => process.exit(0));
-} catch (error) {
-  fail(error);
-}
+await perform(flows[env.FLOW]);

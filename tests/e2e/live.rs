@@ -31,7 +31,6 @@ pub(crate) fn group() -> Group {
             many_viewers_cost_little,
             nobody_watching_leaves_nothing_behind,
             a_recording_outlives_its_session,
-            other_engines_are_seen,
         ],
     )
 }
@@ -124,21 +123,6 @@ async fn a_headless_session_is_seen(stage: Stage) -> Result<()> {
 
 async fn a_headed_session_is_seen(stage: Stage) -> Result<()> {
     is_seen(&stage, false).await
-}
-
-/// Without displays for their headless sessions too, there would be nothing to see of these engines.
-async fn other_engines_are_seen(stage: Stage) -> Result<()> {
-    let daemon = stage.daemon()?;
-    let url = format!("{}/turn", stage.site_for(daemon).await?);
-    for (engine, headless) in [("firefox", false), ("firefox", true), ("webkit", false), ("webkit", true)] {
-        let body = json!({"url": url, "headless": headless, "browser_type": engine});
-        let session = daemon.session(body).await.context(engine)?;
-        let name = format!("{engine}-{headless}");
-        let seen = viewer(&stage, &session, "look").await?.env("NAME", name).results().await.context(engine)?;
-        ensure!(seen["who"].as_str().is_some_and(|who| who.contains("2 are watching")), "{seen}");
-        session.delete().await?.ok()?;
-    }
-    Ok(())
 }
 
 async fn is_taken_over(stage: &Stage, headless: bool) -> Result<()> {

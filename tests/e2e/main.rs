@@ -23,6 +23,7 @@ mod keys;
 mod life;
 mod listing;
 mod live;
+mod live_hands;
 mod operators;
 mod pool;
 mod queue;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         readme::group(),
         relay::group(),
         live::group(),
+        live_hands::group(),
         capabilities::group(),
         files::group(),
         life::group(),

@@ -108,6 +108,8 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/pixel.png", get(pixel))
         .route("/headers", get(echo_headers))
         .route("/probe/{name}", get(|| async { Html(pages::PROBE) }).post(report))
+        .route("/hands/{name}", get(|| async { Html(pages::HANDS) }).post(report))
+        .route("/reported/{name}", get(reported))
         .route("/frame", get(|| async { Html(pages::FRAME) }))
         .route("/worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::WORKER) }))
         .route("/animation", get(|| async { Html(pages::ANIMATION) }))
@@ -223,6 +225,13 @@ async fn echo_cookies(headers: HeaderMap) -> Html<String> {
 
 async fn echo_headers(headers: HeaderMap) -> impl IntoResponse {
     ([(CACHE_CONTROL, "no-store")], axum::Json(plain(&headers)))
+}
+
+async fn reported(State(seen): State<Arc<Seen>>, Path(name): Path<String>) -> Response {
+    let reports = seen.reports.lock().unwrap_or_else(PoisonError::into_inner);
+    reports
+        .get(&name)
+        .map_or_else(|| StatusCode::NOT_FOUND.into_response(), |report| axum::Json(report).into_response())
 }
 
 async fn report(State(seen): State<Arc<Seen>>, Path(name): Path<String>, axum::Json(value): axum::Json<Value>) {

@@ -15,11 +15,16 @@ export interface Listener {
 
 const FIRST_PAUSE = 400;
 const LONGEST_PAUSE = 5000;
+/** Between two looks whether the daemon has gone silent. */
+const LOOK = 1000;
 
 export class Connection {
   #socket: WebSocket | undefined;
   #pause = FIRST_PAUSE;
   #over = false;
+  #heard = 0;
+  /** Until the daemon has said how long it may be silent, a connection is given as long as it takes. */
+  #silence = Infinity;
   readonly #query: string;
 
   constructor(token: string, actions: boolean, private readonly listener: Listener) {
@@ -29,6 +34,10 @@ export class Connection {
       if (document.visibilityState === 'visible' && !this.open) this.connect();
     });
     window.addEventListener('online', () => !this.open && this.connect());
+    // What is between the two may let a connection die without telling either.
+    setInterval(() => {
+      if (this.open && performance.now() - this.#heard > this.#silence) this.#socket?.dispatchEvent(new Event('close'));
+    }, LOOK);
   }
 
   get open(): boolean {
@@ -45,13 +54,19 @@ export class Connection {
     this.#socket = socket;
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
       this.#pause = FIRST_PAUSE;
+      this.#heard = performance.now();
       if (typeof data !== 'string') return this.listener.picture(data);
       const message = JSON.parse(data) as Told;
       if (message.type === 'ended') this.#end({ state: 'ended', message: sentence(message.message) });
       else if (message.type === 'unshared') this.#end({ state: 'denied', message: 'This link has ended.' });
-      else this.listener.told(message);
+      else {
+        if (message.type === 'hello') this.#silence = message.silence;
+        this.listener.told(message);
+      }
     };
     socket.onclose = () => {
+      socket.onmessage = socket.onclose = null;
+      socket.close();
       this.#socket = undefined;
       if (this.#over) return;
       this.listener.lost();

@@ -7,11 +7,19 @@ import type { Connection } from './connection';
 import type { Picture } from './picture';
 
 const CONTROL_LEFT = 0xffe3;
+/** Shift, Control, Caps Lock, Meta, Alt and Super, left and right. */
+const MODIFIERS = { first: 0xffe1, last: 0xffec };
+const EURO = 0x20ac;
 const BACKSPACE = 0xff08;
 const ENTER = 0xff0d;
 const TAB = 0xff09;
 const V = 0x76;
 const C = 0x63;
+/** RFB's message with a clipboard's text, and the flag by which its extended form says that the text is in it. */
+const CUT_TEXT = 6;
+const PROVIDED = 0x10;
+/** How long the remote browser may take to ask for a text that is being pasted, in milliseconds. */
+const PATIENCE = 400;
 
 /** The part of a WebSocket that noVNC uses. */
 class Channel {
@@ -25,8 +33,11 @@ class Channel {
   send: (bytes: Uint8Array<ArrayBuffer>) => void;
   close: () => void;
 
-  constructor(connection: Connection) {
-    this.send = (bytes) => connection.sendBytes(bytes);
+  constructor(connection: Connection, provided: () => void) {
+    this.send = (bytes) => {
+      connection.sendBytes(bytes);
+      if (bytes[0] === CUT_TEXT && (bytes[8] ?? 0) & PROVIDED) provided();
+    };
     this.close = () => {
       this.readyState = 'closed';
     };
@@ -37,10 +48,14 @@ export class DisplayPicture implements Picture {
   readonly #rfb: RFB;
   readonly #channel: Channel;
   readonly #down = new Map<string, number>();
+  /** What is to be done once the text that is being pasted has been fetched: it is one text at a time. */
+  #later: (() => void)[] | undefined;
+  #timer = 0;
 
   /**
-   * Chromium reads the keyboard's layout once: letters that the display's own layout lacks reach it only as text,
-   * which `takesText` says that the daemon can give it.
+   * The display's own layout has ASCII, and room for some twenty keys more. That is enough for what is on one keyboard of
+   * Latin letters; all else comes as text: from the daemon where `takesText` says that it can give it, else pasted.
+   * Chromium reads the layout only once, so to it all but ASCII is text.
    */
   constructor(
     screen: HTMLElement,
@@ -49,7 +64,7 @@ export class DisplayPicture implements Picture {
     shown: () => void,
     copied: (text: string) => void,
   ) {
-    this.#channel = new Channel(connection);
+    this.#channel = new Channel(connection, () => this.#fetched());
     const rfb = new RFB(screen, this.#channel, { shared: true });
     rfb.viewOnly = true;
     rfb.scaleViewport = true;
@@ -75,7 +90,9 @@ export class DisplayPicture implements Picture {
 
   set acting(acting: boolean) {
     if (this.#rfb.viewOnly === acting) this.#rfb.viewOnly = !acting;
-    if (!acting) this.#down.clear();
+    if (acting) return;
+    this.#down.clear();
+    this.#later = undefined;
   }
 
   key(event: KeyboardEvent, down: boolean): void {
@@ -83,7 +100,7 @@ export class DisplayPicture implements Picture {
     if (!down) {
       const held = this.#down.get(code);
       this.#down.delete(code);
-      if (held !== undefined) this.#rfb.sendKey(held, null, false);
+      if (held !== undefined) this.#send(held, false);
       return;
     }
     const keysym = getKeysym(event) as number | null;
@@ -91,16 +108,16 @@ export class DisplayPicture implements Picture {
     if (!keysym || event.key === 'AltGraph') return;
     // On Windows it comes with a Control that nobody pressed.
     if (event.getModifierState('AltGraph') && this.#down.has('ControlLeft')) {
-      this.#rfb.sendKey(CONTROL_LEFT, null, false);
+      this.#send(CONTROL_LEFT, false);
       this.#down.delete('ControlLeft');
     }
-    if ([...event.key].length === 1 && this.#asText(event.key)) return this.#insert(event.key);
+    if ([...event.key].length === 1 && this.#isText(event.key)) return this.#insert(event.key);
     this.#down.set(code, keysym);
-    this.#rfb.sendKey(keysym, null, true);
+    this.#send(keysym, true);
   }
 
   text(text: string): void {
-    if (this.#asText(text)) this.#insert(text);
+    if (this.#isText(text)) this.#insert(text);
     else for (const letter of text) this.#press(keysymOf(letter));
   }
 
@@ -109,12 +126,25 @@ export class DisplayPicture implements Picture {
   }
 
   paste(text: string): void {
-    this.#rfb.clipboardPasteFrom(text);
-    this.#withControl(V);
+    this.#then(() => {
+      // What is held down would make another shortcut of it.
+      const held = [...this.#down.values()].filter((keysym) => keysym >= MODIFIERS.first && keysym <= MODIFIERS.last);
+      this.#rfb.clipboardPasteFrom(text);
+      for (const keysym of held) this.#send(keysym, false);
+      this.#withControl(V);
+      for (const keysym of held) this.#send(keysym, true);
+      this.#later = [];
+      this.#timer = setTimeout(() => this.#fetched(), PATIENCE);
+    });
   }
 
   copy(): void {
     this.#withControl(C);
+  }
+
+  letGo(): void {
+    for (const keysym of this.#down.values()) this.#send(keysym, false);
+    this.#down.clear();
   }
 
   close(): void {
@@ -122,31 +152,48 @@ export class DisplayPicture implements Picture {
     this.#channel.onclose?.({ code: 1000, reason: '', wasClean: true });
   }
 
-  #asText(text: string): boolean {
-    return this.takesText && /[^\x20-\x7e\r\n\t\b]/.test(text);
+  #isText(text: string): boolean {
+    return (this.takesText ? /[^\x20-\x7e\r\n\t\b]/ : /[^\x20-\x7e\xa0-\xff€\r\n\t\b]/).test(text);
   }
 
   #insert(text: string): void {
-    this.connection.send({ type: 'input', input: 'text', text });
+    if (this.takesText) this.connection.send({ type: 'input', input: 'text', text });
+    else this.paste(text);
+  }
+
+  #fetched(): void {
+    clearTimeout(this.#timer);
+    const waited = this.#later ?? [];
+    this.#later = undefined;
+    for (const act of waited) this.#then(act);
+  }
+
+  /** Does something now, or in its turn. */
+  #then(act: () => void): void {
+    if (this.#later) this.#later.push(act);
+    else act();
+  }
+
+  #send(keysym: number, down: boolean): void {
+    this.#then(() => this.#rfb.sendKey(keysym, null, down));
   }
 
   #press(keysym: number): void {
-    this.#rfb.sendKey(keysym, null, true);
-    this.#rfb.sendKey(keysym, null, false);
+    this.#send(keysym, true);
+    this.#send(keysym, false);
   }
 
   #withControl(keysym: number): void {
-    this.#rfb.sendKey(CONTROL_LEFT, null, true);
+    this.#send(CONTROL_LEFT, true);
     this.#press(keysym);
-    this.#rfb.sendKey(CONTROL_LEFT, null, false);
+    this.#send(CONTROL_LEFT, false);
   }
 }
 
 function keysymOf(letter: string): number {
-  const point = letter.codePointAt(0) ?? 0;
   if (letter === '\n' || letter === '\r') return ENTER;
   if (letter === '\b') return BACKSPACE;
   if (letter === '\t') return TAB;
-  // Latin-1 is itself; everything else is its code point with a mark.
-  return (point >= 0x20 && point <= 0x7e) || (point >= 0xa0 && point <= 0xff) ? point : 0x01000000 | point;
+  // Latin-1 is itself.
+  return letter === '€' ? EURO : (letter.codePointAt(0) ?? 0);
 }

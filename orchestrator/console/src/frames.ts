@@ -24,6 +24,7 @@ export class FramesPicture implements Picture {
   #move: (() => void) | undefined;
   #click = { at: 0, x: 0, y: 0, count: 0 };
   readonly #touches = new Map<number, Touch>();
+  readonly #down = new Map<string, KeyboardEvent>();
 
   constructor(private readonly screen: HTMLElement, private readonly connection: Connection, private readonly shown: () => void) {
     this.#context = this.#canvas.getContext('2d', { alpha: false });
@@ -146,6 +147,8 @@ export class FramesPicture implements Picture {
   }
 
   key(event: KeyboardEvent, down: boolean): void {
+    if (down) this.#down.set(event.code, event);
+    else this.#down.delete(event.code);
     const graph = event.getModifierState('AltGraph');
     const plain = graph || !(event.ctrlKey || event.metaKey || event.altKey);
     const text = event.key === 'Enter' ? '\r' : plain && [...event.key].length === 1 ? event.key : '';
@@ -174,6 +177,10 @@ export class FramesPicture implements Picture {
 
   copied(): void {
     this.copy();
+  }
+
+  letGo(): void {
+    for (const event of [...this.#down.values()]) this.key(event, false);
   }
 
   close(): void {

@@ -7,6 +7,8 @@ import type { Picture } from './picture';
 const LEAVE = 'F8';
 /** Until the browser has done the copying that a shortcut asked for, in milliseconds. */
 const COPIED = 150;
+/** Apple's keyboards: Option makes letters, and Command is what Control is to the remote browser. */
+const APPLE = /^(Mac|iP)/.test(navigator.platform);
 
 export class Keys {
   #composing = false;
@@ -20,6 +22,8 @@ export class Keys {
       this.#key(event, true);
     });
     field.addEventListener('keyup', (event) => this.#key(event, false));
+    // Whatever takes the focus away, a switch to another window say, also takes what happens to the keys.
+    field.addEventListener('blur', () => this.picture()?.letGo());
     field.addEventListener('compositionstart', () => {
       this.#composing = true;
     });
@@ -66,7 +70,10 @@ export class Keys {
     // Left to this browser, which answers with a paste event and the text.
     if (shortcut && event.code === 'KeyV') return;
     event.preventDefault();
-    picture.key(event, down);
+    if (APPLE && event.key === 'Alt') return;
+    picture.key(APPLE ? translated(event) : event, down);
+    // While Command is down, nothing is heard of a key that goes up.
+    if (APPLE && event.metaKey && down && event.key !== 'Meta') picture.key(translated(event), false);
     if (shortcut && down && (event.code === 'KeyC' || event.code === 'KeyX')) setTimeout(() => picture.copied?.(), COPIED);
   }
 
@@ -76,4 +83,16 @@ export class Keys {
       picture?.key(new KeyboardEvent(kind, { key, code: key, keyCode } as KeyboardEventInit), down);
     }
   }
+}
+
+/** A key of an Apple keyboard as that of another one. */
+function translated(event: KeyboardEvent): KeyboardEvent {
+  const command = event.key === 'Meta';
+  const { repeat, location, shiftKey } = event;
+  return new KeyboardEvent(event.type, {
+    ...{ repeat, location, shiftKey, ctrlKey: event.ctrlKey || event.metaKey },
+    key: command ? 'Control' : event.key,
+    code: event.code.replace('Meta', 'Control'),
+    keyCode: command ? 17 : event.keyCode,
+  } as KeyboardEventInit);
 }

@@ -132,6 +132,7 @@ function begin(message: Hello): void {
 // --- Who has the control ------------------------------------------------------------------------------------------------
 
 const mine = () => hello !== undefined && state?.holder === hello.viewer;
+const coarse = () => matchMedia('(pointer: coarse)').matches;
 const free = () => state?.holder === null;
 
 function render(): void {
@@ -151,14 +152,16 @@ function render(): void {
   pause.setAttribute('aria-pressed', String(state.paused));
   pause.textContent = state.paused ? 'Resume client' : 'Pause client';
   button('clipboard').hidden = !acting;
-  button('keyboard').hidden = !acting || !matchMedia('(pointer: coarse)').matches;
+  // By keyboard alone the picture is reached, and left by F8, only while there is something to do in it.
+  find('keys').tabIndex = acting ? 0 : -1;
+  button('keyboard').hidden = !acting || !coarse();
   if (!acting) openClip(false);
 
   const watching = state.viewers === 1 ? 'Only you are watching' : `${state.viewers} are watching`;
   const who = mine()
-    ? state.paused ? 'You have control, the client is paused' : 'You have control'
+    ? `You have control${state.paused ? ', the client is paused' : ''}${coarse() ? '' : '. F8 leaves the picture'}`
     : state.holder !== null
-      ? `Viewer ${state.holder} has control`
+      ? `Viewer ${state.holder} has control${state.paused ? ', the client is paused' : ''}`
       : hello.may_act ? 'Click into the picture to take control' : 'View only';
   const line = `${watching} · ${who}`;
   if (find('who').textContent !== line) find('who').textContent = line;
@@ -234,6 +237,7 @@ screen.addEventListener(
 );
 
 function openClip(open: boolean): void {
+  if (!open && clip.contains(document.activeElement)) button('clipboard').focus();
   clip.hidden = !open;
   button('clipboard').setAttribute('aria-expanded', String(open));
   if (open) clipText.focus();

@@ -18,5 +18,7 @@ export interface Picture {
   copy(): void;
   /** A shortcut copied something: asks for it, where it does not come by itself. */
   copied?(): void;
+  /** Lets go of all keys: nothing is heard of them any more. */
+  letGo(): void;
   close(): void;
 }

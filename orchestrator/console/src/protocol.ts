@@ -14,6 +14,8 @@ export interface Hello {
   tabs: boolean;
   browser_type: string;
   mode: string;
+  /** After so many milliseconds without a word the connection is dead. */
+  silence: number;
 }
 
 export interface State {

@@ -246,6 +246,8 @@ settings! {
         quality: u32 = Is("60"), min "1";
         /// Time a viewer may take nothing of what is being sent to it.
         write_timeout: Duration = Is("20s"), min "1s";
+        /// Between two signs of life to a viewer: less than a proxy in front waits before it gives a silent connection up.
+        ping_interval: Duration = Is("10s"), min "1s";
         /// Share links of one session at once.
         max_shares: usize = Is("100"), min "1";
     }

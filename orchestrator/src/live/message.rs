@@ -56,6 +56,8 @@ pub(super) enum Told<'a> {
         tabs: bool,
         browser_type: Engine,
         mode: Mode,
+        /// After so many milliseconds without a word the connection is dead.
+        silence: u64,
     },
     /// At each change, and now and then.
     State {

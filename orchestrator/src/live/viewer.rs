@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -15,9 +15,8 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::feed::{Watched, picture, read};
-use super::input::Held;
+use super::hands::{Broken, Hands};
 use super::message::{Picture, Said, Told};
-use super::rfb::Filter;
 use super::room::{Room, Seat};
 use super::{Grant, upstream};
 use crate::engine::{Engine, Mode};
@@ -27,10 +26,10 @@ use crate::session::Ending;
 const IN_FLIGHT: u32 = 2;
 /// Before a picture is looked for again where there was none.
 const RETRY: Duration = Duration::from_millis(300);
-/// Between two signs of life to a viewer.
-const BEAT: Duration = Duration::from_secs(10);
-/// A viewer who gives none for so long is gone.
-const SILENCE: Duration = Duration::from_secs(35);
+/// A viewer who gives no sign of life for so many beats is gone, and so is a daemon.
+const SILENCE_BEATS: u32 = 3;
+/// Beyond these beats, for what is on its way.
+const SILENCE_SLACK: Duration = Duration::from_secs(5);
 /// Things to say beside the picture.
 const NOTES: usize = 8;
 /// How long a key may be on its way through a display. Text overtakes it else: it goes to the page by another way.
@@ -45,10 +44,26 @@ pub(super) struct Viewer {
     seat: Seat,
     grant: Grant,
     picture: Picture,
-    write_timeout: Duration,
+    times: Times,
     chosen: watch::Sender<Option<String>>,
     acknowledged: AtomicU32,
     acknowledgement: Notify,
+}
+
+/// How long a viewer is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    /// Until he takes something of what is being sent to him.
+    pub(super) write: Duration,
+    /// Between two signs of life to him.
+    pub(super) beat: Duration,
+}
+
+impl Times {
+    /// How long the other side may be silent.
+    fn silence(&self) -> Duration {
+        self.beat * SILENCE_BEATS + SILENCE_SLACK
+    }
 }
 
 /// Why somebody stopped watching.
@@ -64,14 +79,14 @@ enum Goodbye {
 type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 
 impl Viewer {
-    pub(super) fn new(seat: Seat, grant: Grant, write_timeout: Duration) -> Self {
+    pub(super) fn new(seat: Seat, grant: Grant, times: Times) -> Self {
         let options = &seat.room.session.options;
         let frames = options.engine == Engine::Chromium && options.mode == Mode::Headless;
         Self {
             seat,
             grant,
             picture: if frames { Picture::Frames } else { Picture::Display },
-            write_timeout,
+            times,
             chosen: watch::Sender::new(None),
             acknowledged: AtomicU32::new(0),
             acknowledgement: Notify::new(),
@@ -104,13 +119,18 @@ impl Viewer {
                 None => std::future::pending().await,
             }
         };
+        let mut hands = Hands::new(to_display);
         let goodbye = tokio::select! {
             biased;
             ending = session.ended() => Goodbye::Ended(ending),
             () = unshared => Goodbye::Unshared,
-            () = self.hear(&mut stream, to_display, notes) => Goodbye::Left,
+            () = self.hear(&mut stream, &mut hands, notes) => Goodbye::Left,
             () = self.tell(&mut sink, from_display, to_tell) => Goodbye::Left,
         };
+        // A key that he held down when his connection broke would be held for ever.
+        if !matches!(goodbye, Goodbye::Ended(_)) {
+            let _ = timeout(GOODBYE, self.let_go(&mut hands)).await;
+        }
         let (last, code, reason) = match &goodbye {
             Goodbye::Left => return,
             Goodbye::Unshared => (json(&Told::Unshared), UNSHARED, "the link has ended".to_owned()),
@@ -160,12 +180,13 @@ impl Viewer {
             tabs: options.engine == Engine::Chromium,
             browser_type: options.engine,
             mode: options.mode,
+            silence: millis(self.times.silence()),
         };
         let bytes = metrics::counter!("warmpool_live_bytes_total");
         let mut state = self.room().watch();
         state.mark_changed();
         let mut chosen = self.chosen.subscribe();
-        let mut beat = interval(BEAT);
+        let mut beat = interval(self.times.beat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut watched: Option<Watched> = None;
         let mut look_again = Instant::now();
@@ -173,7 +194,7 @@ impl Viewer {
         let mut next = text(&hello);
         loop {
             bytes.increment(next.len() as u64);
-            if !matches!(timeout(self.write_timeout, sink.send(next)).await, Ok(Ok(()))) {
+            if !matches!(timeout(self.times.write, sink.send(next)).await, Ok(Ok(()))) {
                 return;
             }
             next = loop {
@@ -233,29 +254,22 @@ impl Viewer {
     async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: &mut SplitStream<WebSocketStream<S>>,
-        mut display: Option<OwnedWriteHalf>,
+        hands: &mut Hands,
         notes: mpsc::Sender<String>,
     ) {
-        let mut filter = Filter::new();
-        let mut held = Held::default();
         let mut state = self.room().watch();
-        let mut to = BytesMut::new();
         let mut acted = false;
         let mut last_key = Instant::now();
         loop {
             let message = tokio::select! {
                 biased;
                 _ = state.changed() => {
-                    if std::mem::replace(&mut acted, self.acts()) && !acted {
-                        filter.release(&mut to);
-                        self.release(&mut held).await;
-                        if !pass(&mut display, &mut to).await {
-                            return;
-                        }
+                    if std::mem::replace(&mut acted, self.acts()) && !acted && self.let_go(hands).await.is_err() {
+                        return;
                     }
                     continue;
                 }
-                message = timeout(SILENCE, stream.next()) => message,
+                message = timeout(self.times.silence(), stream.next()) => message,
             };
             match message {
                 Ok(Some(Ok(Message::Text(said)))) => match serde_json::from_str::<Said>(&said) {
@@ -263,26 +277,23 @@ impl Viewer {
                         if self.picture == Picture::Display && matches!(said, Said::Input(_)) {
                             sleep_until(last_key + KEY_ON_ITS_WAY).await;
                         }
-                        self.heed(said, &mut held, &notes).await;
+                        self.heed(said, hands, &notes).await;
                     }
                     Err(error) => {
                         let _ = notes.try_send(refusal(&format!("not understood: {error}")));
                     }
                 },
                 Ok(Some(Ok(Message::Binary(bytes)))) if self.picture == Picture::Display => {
-                    match filter.feed(&bytes, self.acts(), &mut to) {
+                    match hands.feed(&bytes, self.acts()).await {
                         Ok(true) => {
                             last_key = Instant::now();
                             self.room().touch();
                         }
                         Ok(false) => {}
                         Err(error) => {
-                            tracing::debug!(%error, "a viewer does not speak RFB");
+                            tracing::debug!(%error, "a viewer is not listened to any more");
                             return;
                         }
-                    }
-                    if !pass(&mut display, &mut to).await {
-                        return;
                     }
                 }
                 // Bytes mean something on a display only.
@@ -292,7 +303,7 @@ impl Viewer {
         }
     }
 
-    async fn heed(&self, said: Said, held: &mut Held, notes: &mpsc::Sender<String>) {
+    async fn heed(&self, said: Said, hands: &mut Hands, notes: &mpsc::Sender<String>) {
         let (room, viewer) = (self.room(), self.seat.viewer);
         match said {
             Said::Ack => {
@@ -307,7 +318,7 @@ impl Viewer {
             }
             Said::Control { take: true } if self.grant.may_act => return room.take(viewer),
             Said::Control { take: false } => {
-                self.release(held).await;
+                let _ = self.let_go(hands).await;
                 return room.give_back(viewer);
             }
             Said::Pause { on } if self.acts() => return room.pause(viewer, on),
@@ -322,7 +333,7 @@ impl Viewer {
         room.touch();
         let (Some(browser), Some(tab)) = (room.browser(), self.tab()) else { return };
         let done = match said {
-            Said::Input(input) => match held.command(input) {
+            Said::Input(input) => match hands.held.command(input) {
                 // The keys that follow on a display must not overtake it either.
                 Some(command) if self.picture == Picture::Display => browser.finish_input(&tab, command).await,
                 Some(command) => browser.input(&tab, command).await,
@@ -351,21 +362,16 @@ impl Viewer {
         }
     }
 
-    /// Lets go of what this viewer holds down in the page.
-    async fn release(&self, held: &mut Held) {
-        let (Some(browser), Some(tab)) = (self.room().browser(), self.tab()) else { return };
-        for command in held.release() {
-            let _ = browser.input(&tab, command).await;
+    /// Lets go of what this viewer holds down in the page and on the display.
+    async fn let_go(&self, hands: &mut Hands) -> Result<(), Broken> {
+        let commands = hands.held.release();
+        if let (Some(browser), Some(tab)) = (self.room().browser(), self.tab()) {
+            for command in commands {
+                let _ = browser.input(&tab, command).await;
+            }
         }
+        hands.let_go().await
     }
-}
-
-async fn pass(display: &mut Option<OwnedWriteHalf>, bytes: &mut BytesMut) -> bool {
-    let Some(display) = display else {
-        bytes.clear();
-        return true;
-    };
-    bytes.is_empty() || display.write_all_buf(bytes).await.is_ok()
 }
 
 fn refusal(message: &str) -> String {

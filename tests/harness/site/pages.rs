@@ -143,3 +143,54 @@ document.onclick = () => {
 };
 typed.onkeydown = (event) => { if (event.key === 'Enter') document.title = `Typed ${typed.value}`; };
 </script>"#;
+
+/// Tells the site what a person does to it: keys into a field, and below it everything that a pointer can do.
+pub(super) const HANDS: &str = r#"<!doctype html><title>Hands</title>
+<style>
+html, body { height: 100%; margin: 0; overflow: hidden; }
+#field { position: fixed; left: 20px; top: 20px; width: 90%; height: 50px; font: 26px serif; }
+#pad { position: fixed; left: 0; top: 100px; right: 0; bottom: 0; background: #f00; touch-action: none; -webkit-user-select: none; user-select: none; }
+#pad.turned { background: #00f; }
+</style>
+<textarea id=field></textarea><div id=pad></div><script>
+const [field, pad] = ['field', 'pad'].map((id) => document.getElementById(id));
+const seen = window.seen = { value: '', keys: 0, held: [], buttons: 0, clicks: 0, doubles: 0, rights: 0, wheel: 0, touches: 0, drag: [], at: null };
+let [busy, again] = [false, false];
+async function tell() {
+  if (busy) return void (again = true);
+  busy = true;
+  do {
+    again = false;
+    await fetch(location.pathname, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...seen, value: field.value }),
+    }).catch(() => {});
+  } while (again);
+  busy = false;
+}
+const on = (target, types, heard) => types.forEach((type) => target.addEventListener(type, (event) => (heard(event), tell())));
+on(document, ['keydown'], (event) => {
+  seen.keys++;
+  seen.held = [...new Set([...seen.held, event.code])];
+});
+on(document, ['keyup'], (event) => { seen.held = seen.held.filter((code) => code !== event.code); });
+on(field, ['input'], () => {});
+on(document, ['mousemove', 'mousedown', 'mouseup'], (event) => {
+  seen.at = { x: event.clientX, y: event.clientY };
+  seen.buttons = event.buttons;
+});
+on(document, ['mousedown', 'mouseup'], (event) => seen.drag.push(`${event.type} ${event.clientX} ${event.clientY}`));
+on(pad, ['click'], () => {
+  seen.clicks++;
+  pad.classList.toggle('turned');
+});
+on(pad, ['dblclick'], () => seen.doubles++);
+on(pad, ['contextmenu'], (event) => {
+  event.preventDefault();
+  seen.rights++;
+});
+on(pad, ['wheel'], (event) => { seen.wheel += event.deltaY; });
+on(pad, ['touchstart'], () => seen.touches++);
+tell();
+</script>"#;

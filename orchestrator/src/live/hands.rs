@@ -1,0 +1,58 @@
+//! A viewer's hands: what he presses, on either kind of picture, so that all of it is let go of when he is.
+
+use bytes::BytesMut;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::tcp::OwnedWriteHalf;
+
+use super::input::Held;
+use super::rfb::{Filter, Violation};
+
+/// What one viewer holds down, and his way to the display where there is one.
+pub(super) struct Hands {
+    /// In a browser without a display.
+    pub(super) held: Held,
+    filter: Filter,
+    display: Option<OwnedWriteHalf>,
+    to: BytesMut,
+}
+
+/// Why there is no point in listening to a viewer any more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    /// He does not speak RFB.
+    #[error(transparent)]
+    Viewer(#[from] Violation),
+    /// The display is gone.
+    #[error("the display is gone: {0}")]
+    Display(#[from] std::io::Error),
+}
+
+impl Hands {
+    pub(super) fn new(display: Option<OwnedWriteHalf>) -> Self {
+        Self { held: Held::default(), filter: Filter::new(), display, to: BytesMut::new() }
+    }
+
+    /// Passes on what the display may have of a viewer's bytes. True when something of it was an input.
+    pub(super) async fn feed(&mut self, bytes: &[u8], acts: bool) -> Result<bool, Broken> {
+        let acted = self.filter.feed(bytes, acts, &mut self.to)?;
+        self.pass().await?;
+        Ok(acted)
+    }
+
+    /// Lets go of what is held down on the display.
+    pub(super) async fn let_go(&mut self) -> Result<(), Broken> {
+        self.filter.release(&mut self.to);
+        self.pass().await
+    }
+
+    /// What was not written when this was cancelled is written by the next call.
+    async fn pass(&mut self) -> Result<(), Broken> {
+        match &mut self.display {
+            Some(display) => Ok(display.write_all_buf(&mut self.to).await?),
+            None => {
+                self.to.clear();
+                Ok(())
+            }
+        }
+    }
+}
