@@ -84,6 +84,9 @@ pub(crate) struct Viewport {
     /// Whether the page may expect touches.
     #[serde(default)]
     pub(crate) has_touch: bool,
+    /// Whether a phone lies on its side.
+    #[serde(default)]
+    pub(crate) is_landscape: bool,
 }
 
 /// A click, or two.
