@@ -53,7 +53,8 @@ async fn chromium_is_a_phone(stage: Stage) -> Result<()> {
     let expected = json!({"told": "390 700 3 true true portrait-primary", "taps": "touch"});
     ensure!(task["output"][0] == expected, "{:#}", task["output"]);
     let picture = artifact(&api, &task, "phone.png").await?;
-    let side = |from: usize| u32::from_be_bytes([picture[from], picture[from + 1], picture[from + 2], picture[from + 3]]);
+    let side =
+        |from: usize| u32::from_be_bytes([picture[from], picture[from + 1], picture[from + 2], picture[from + 3]]);
     ensure!((side(16), side(20)) == (1170, 2100), "{} by {}", side(16), side(20));
     Ok(())
 }

@@ -109,7 +109,8 @@ async fn pages_are_turned_by_a_button(stage: Stage) -> Result<()> {
             let body = json!({"url": format!("{site}/shelf{end}"), "rows": ".book", "schema": {"name": "b"},
                 "next": {"selector": "aria/More[role=\"button\"]", "pages": pages}, "browser_type": engine});
             let task = succeeds(&daemon.api(), "/lam/extract", &body).await?;
-            let names: Vec<_> = task["output"].as_array().into_iter().flatten().map(|row| row["name"].clone()).collect();
+            let names: Vec<_> =
+                task["output"].as_array().into_iter().flatten().map(|row| row["name"].clone()).collect();
             ensure!(json!(names) == expected, "{engine}, {pages} pages{end}: {names:?}");
         }
     }

@@ -73,9 +73,9 @@ async fn steps_that_cannot_be_done_fail_with_a_picture(stage: Stage) -> Result<(
 async fn a_closed_shadow_root_stays_closed(stage: Stage) -> Result<()> {
     let api = stage.daemon()?.api();
     // In two pieces, so that the script itself does not hold the text.
-    let page =
-        "data:text/html,<p id=host></p><script>host.attachShadow({mode:'closed'}).innerHTML='<b>Hid'+'den</b>'</script>";
-    let none = |selectors: Value| json!({"type": "waitForElement", "selectors": selectors, "operator": "==", "count": 0});
+    let page = "data:text/html,<p id=host></p><script>host.attachShadow({mode:'closed'}).innerHTML='<b>Hid'+'den</b>'</script>";
+    let none =
+        |selectors: Value| json!({"type": "waitForElement", "selectors": selectors, "operator": "==", "count": 0});
     let steps = json!([
         {"type": "navigate", "url": page},
         none(json!([["pierce/b"]])),
