@@ -5,11 +5,13 @@
 //! form or in W3C WebDriver form; `class` has what it says there.
 
 mod class;
+mod words;
 
 use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::store::StoreError;
+pub(crate) use words::plain;
 
 /// Whose fault an error is: decides how it is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use warmpool_tests::{Group, Settings, Stage, group};
 pub(crate) fn group() -> Group {
     group!("extracts", Some(Settings::new()),
         quick: [every_type_on_every_engine],
-        full: [every_selector_on_every_engine, results_that_do_not_fit_fail],
+        full: [every_selector_on_every_engine, pages_are_turned_by_a_button, results_that_do_not_fit_fail],
     )
 }
 
@@ -89,6 +89,30 @@ async fn every_selector_on_every_engine(stage: Stage) -> Result<()> {
         let expected = json!({"css": "On tea", "aria": "On tea", "role": "Form", "text": "Boil water.", "xpath": "Other",
             "pierce": "light", "chain": "Shaded light", "alternatives": "Ada"});
         ensure!(task["output"] == json!([expected]), "{engine}: {:#}", task["output"]);
+    }
+    Ok(())
+}
+
+/// The address stays, what the page shows comes late, and at the end the button is gone or of no use.
+async fn pages_are_turned_by_a_button(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    for engine in engines() {
+        for (end, pages, expected) in [
+            ("", 10, json!(["Emma", "Ulysses", "Dune", "Solaris", "Momo"])),
+            ("?gone", 10, json!(["Emma", "Ulysses", "Dune", "Solaris", "Momo"])),
+            ("", 2, json!(["Emma", "Ulysses", "Dune", "Solaris"])),
+        ]
+        .into_iter()
+        .filter(|(_, pages, _)| *pages == 10 || engine == "chromium")
+        {
+            let body = json!({"url": format!("{site}/shelf{end}"), "rows": ".book", "schema": {"name": "b"},
+                "next": {"selector": "aria/More[role=\"button\"]", "pages": pages}, "browser_type": engine});
+            let task = succeeds(&daemon.api(), "/lam/extract", &body).await?;
+            let names: Vec<_> =
+                task["output"].as_array().into_iter().flatten().map(|row| row["name"].clone()).collect();
+            ensure!(json!(names) == expected, "{engine}, {pages} pages{end}: {names:?}");
+        }
     }
     Ok(())
 }

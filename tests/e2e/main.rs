@@ -8,6 +8,7 @@ mod backups;
 mod bad_input;
 mod capabilities;
 mod clients;
+mod conditions;
 mod create;
 mod dropin;
 mod dropin_input;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         dropin_input::group(),
         examples::group(),
         recordings::group(),
+        conditions::group(),
         backups::group(),
         steps::group(),
         extracts::group(),

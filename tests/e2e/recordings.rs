@@ -2,8 +2,9 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use warmpool_tests::programs::{self, Program};
 use warmpool_tests::site::tasks::PASSWORD;
-use warmpool_tests::task::{artifact, ended, engines, example, succeeds};
+use warmpool_tests::task::{artifact, ended, engines, example, example_path, succeeds};
 use warmpool_tests::{Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
@@ -14,6 +15,7 @@ pub(crate) fn group() -> Group {
             checkout_on_every_engine,
             login_on_every_engine,
             a_wrong_password_fails_where_it_shows,
+            the_recorders_own_player_agrees,
         ],
     )
 }
@@ -112,6 +114,50 @@ async fn the_teas_on_every_engine(stage: Stage) -> Result<()> {
             "in_stock": true, "picked": "2024-04-15", "tags": ["tea", "keemun"]});
         ensure!(teas[7] == keemun, "{engine}: {:#}", teas[7]);
         ensure!(teas[10]["in_stock"] == false, "{engine}: {:#}", teas[10]);
+    }
+    Ok(())
+}
+
+/// Plays each recording as a run and with `@puppeteer/replay`, and compares where that led, what the page is then, and
+/// what the site was asked on the way.
+async fn the_recorders_own_player_agrees(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    for (name, inputs, secrets) in [
+        ("search.json", json!({"q": "cha"}), json!({})),
+        ("checkout.json", json!({"street": "Rua do Chá 1"}), json!({"card": "40000012"})),
+        ("login.json", json!({"user": "ada"}), json!({"password": PASSWORD})),
+    ] {
+        let agent = |player: &str| format!("{player} of {name}");
+        let mut body =
+            run(&stage, name, "chromium", json!({"inputs": inputs.clone(), "secrets": secrets.clone()})).await?;
+        body["settings"] = json!({"user_agent": agent("run")});
+        let left = [
+            json!({"type": "waitForExpression", "expression": "document.documentElement.dataset.left = location.href"}),
+            json!({"type": "customStep", "name": "lam:extract", "parameters": {"as": "left", "schema": {
+                "url": {"selector": "html", "type": "attribute", "attribute": "data-left"},
+                "title": "title",
+                "body": {"selector": "body", "type": "html", "inner": true},
+            }}}),
+        ];
+        body["recording"]["steps"].as_array_mut().into_iter().for_each(|steps| steps.extend(left.clone()));
+        let task = succeeds(&daemon.api(), "/lam/run", &body).await?;
+        let output = task["output"].as_array().cloned().unwrap_or_default();
+        let run = output.last().map(|last| last["left"].clone()).unwrap_or_default();
+
+        let mut values = json!({"site": body["inputs"]["site"]});
+        for (name, value) in [&inputs, &secrets].into_iter().flat_map(|part| part.as_object().into_iter().flatten()) {
+            values[name] = value.clone();
+        }
+        let player = Program::node(&programs::clients(), "replay.mjs").await?.of(daemon);
+        let player = player.env("SITE_URL", stage.site_for(daemon).await?).env("AGENT", agent("replay"));
+        let player = player.env("RECORDING", example_path(name).to_string_lossy()).env("VALUES", values.to_string());
+        let replay = player.results().await?;
+
+        for part in ["url", "title", "body"] {
+            ensure!(run[part].is_string() && run[part] == replay[part], "{name}: {part}:\n{run:#}\n{replay:#}");
+        }
+        let (ours, theirs) = (stage.site().requests_of(&agent("run")), stage.site().requests_of(&agent("replay")));
+        ensure!(!ours.is_empty() && ours == theirs, "{name}: {ours:#?}\n{theirs:#?}");
     }
     Ok(())
 }

@@ -30,6 +30,8 @@ pub const BLOB_BYTES: usize = 16 << 20;
 /// One request that the site has seen.
 #[derive(Clone, Debug)]
 pub struct Hit {
+    /// The method and the path with the query, as in `GET /search?q=tea`.
+    pub line: String,
     /// Path without the query.
     pub path: String,
     /// Header names in lower case with their values.
@@ -74,6 +76,15 @@ impl Site {
     pub fn hits(&self, path: &str) -> Vec<Hit> {
         let hits = self.seen.hits.lock().unwrap_or_else(PoisonError::into_inner);
         hits.iter().filter(|hit| hit.path == path).cloned().collect()
+    }
+
+    /// Every request so far of the browser that calls itself `agent`, in order, but for a site's icon, which browsers ask
+    /// for when they like.
+    #[must_use]
+    pub fn requests_of(&self, agent: &str) -> Vec<String> {
+        let hits = self.seen.hits.lock().unwrap_or_else(PoisonError::into_inner);
+        let its = |hit: &&Hit| hit.headers.get("user-agent").is_some_and(|sent| sent == agent);
+        hits.iter().filter(its).filter(|hit| hit.path != "/favicon.ico").map(|hit| hit.line.clone()).collect()
     }
 
     /// What the page `/probe/<name>` found out about its browser, once it has told.
@@ -125,7 +136,8 @@ fn routes(seen: Arc<Seen>) -> Router {
 }
 
 async fn write_down(State(seen): State<Arc<Seen>>, request: Request, next: Next) -> Response {
-    let hit = Hit { path: request.uri().path().to_owned(), headers: plain(request.headers()) };
+    let line = format!("{} {}", request.method(), request.uri());
+    let hit = Hit { line, path: request.uri().path().to_owned(), headers: plain(request.headers()) };
     seen.hits.lock().unwrap_or_else(PoisonError::into_inner).push(hit);
     next.run(request).await
 }

@@ -14,9 +14,15 @@ pub fn engines() -> Vec<String> {
     listed.split(',').map(str::to_owned).collect()
 }
 
+/// A file of `examples/tasks`.
+#[must_use]
+pub fn example_path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples/tasks").join(name)
+}
+
 /// A file of `examples/tasks`, as JSON.
 pub fn example(name: &str) -> Result<Value> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../examples/tasks").join(name);
+    let path = example_path(name);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }

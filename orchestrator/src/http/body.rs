@@ -13,7 +13,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use crate::error::{Error, plain};
 
 /// Reads a body of at most `limit` bytes; `setting` is the limit's name.
 pub(super) async fn read(body: Body, limit: u64, setting: &'static str) -> Result<Bytes, Error> {
@@ -117,7 +117,7 @@ fn describe(path: &str, cause: &str) -> Error {
         return Error::UnknownField { field, message: rest.trim_start_matches([',', ' ']).to_owned() };
     }
     // A struct's own fault, such as a missing field, is reported at the struct.
-    Error::field(path, format!("`{path}`: {cause}"))
+    Error::field(path, format!("`{path}` {}", plain(cause)))
 }
 
 /// An object and nothing else: serde would read a struct from an array too.

@@ -21,8 +21,13 @@ pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
         sort_by: SortKey::default(),
         sort_order: SortOrder::default(),
     };
+    let mut once = Once::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        match list_name(&name) {
+        let bare = list_name(&name);
+        if !matches!(bare, "status" | "browser_type") {
+            once.check(&name)?;
+        }
+        match bare {
             "start_time" => parsed.start_time = Some(number(&name, &value, 0, u64::MAX)?),
             "end_time" => parsed.end_time = Some(number(&name, &value, 0, u64::MAX)?),
             "session_id" => parsed.session_id = Some(value.into_owned()),
@@ -69,8 +74,12 @@ pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
 /// Parses the query of `GET /lam/tasks`.
 pub(super) fn task_query(query: &str) -> Result<TaskQuery, Error> {
     let mut parsed = TaskQuery::default();
+    let mut once = Once::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let bare = list_name(&name);
+        if bare != "executionType" {
+            once.check(&name)?;
+        }
         match bare {
             "executionType" => {
                 let kind = value.parse().ok();
@@ -113,7 +122,25 @@ fn unknown_task_parameter(name: &str) -> Error {
 
 /// The bare name of a list parameter that is written `name[]` or `name[0]`.
 fn list_name(name: &str) -> &str {
-    name.split_once('[').filter(|(_, rest)| rest.ends_with(']')).map_or(name, |(bare, _)| bare)
+    let is_index = |index: &str| index.bytes().all(|byte| byte.is_ascii_digit());
+    let list = name.split_once('[').filter(|(_, rest)| rest.strip_suffix(']').is_some_and(is_index));
+    list.map_or(name, |(bare, _)| bare)
+}
+
+/// The parameters that were there, each of which may be there once: of two values one would be passed over in silence.
+#[derive(Default)]
+struct Once(Vec<String>);
+
+impl Once {
+    fn check(&mut self, name: &str) -> Result<(), Error> {
+        // Two names of one filter.
+        let filter = if name == "raccoon_passcode" { "service_passcode" } else { name };
+        if self.0.iter().any(|seen| seen == filter) {
+            return Err(Error::field(name, format!("`{name}` is given twice")));
+        }
+        self.0.push(filter.to_owned());
+        Ok(())
+    }
 }
 
 pub(super) fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u64, Error> {
@@ -179,6 +206,9 @@ mod tests {
             ("sort_by=size", "sort_by"),
             ("sort_order=up", "sort_order"),
             ("status=running", "status"),
+            ("page=1&page=2", "page"),
+            ("service_passcode=a&raccoon_passcode=a", "raccoon_passcode"),
+            ("executionType[x]=run", "executionType[x]"),
         ] {
             assert_eq!(task_query(query).unwrap_err().named_field(), Some(field), "{query}");
         }
@@ -196,6 +226,7 @@ mod tests {
             ("browser_type=opera", "browser_type"),
             ("start_time=-1", "start_time"),
             ("offset=3", "offset"),
+            ("limit=1&limit=1", "limit"),
         ] {
             assert_eq!(session_query(query).unwrap_err().named_field(), Some(field), "{query}");
         }

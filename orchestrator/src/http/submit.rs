@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use http::HeaderMap;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::App;
 use super::auth::Caller;
@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::session::Kind as SessionKind;
-use crate::task::work::Work;
+use crate::task::work::{FailureCode, Work};
 use crate::task::{Extras, FleetRules, Kind, MAX_SECRETS, Order, Status, TaskId};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
@@ -57,6 +57,11 @@ struct Retry {
     max: Option<u32>,
     backoff: Option<u64>,
     on: Option<Vec<String>>,
+}
+
+/// Whether an item of a fleet may fail with this code.
+fn is_cause(code: &str) -> bool {
+    code == "no_worker" || serde_json::from_value::<FailureCode>(json!(code)).is_ok()
 }
 
 /// What a retry may bring: secrets are not kept, so they have to be sent again.
@@ -283,6 +288,10 @@ fn rules(common: Common, config: &Config) -> Result<FleetRules, Error> {
     if causes.len() > MAX_CAUSES || causes.iter().any(|cause| cause.len() > 64) {
         return Err(Error::field("retry.on", format!("`retry.on` takes {MAX_CAUSES} codes of failures at most")));
     }
+    if let Some(cause) = causes.iter().find(|cause| !is_cause(cause)) {
+        let message = format!("`{cause}` in `retry.on` is no failure's code: timeout, navigation_failed, no_worker, …");
+        return Err(Error::field("retry.on", message));
+    }
     let concurrency = common.concurrency.unwrap_or(config.tasks.workers);
     Ok(FleetRules {
         concurrency: usize::try_from(bounded("concurrency", concurrency as u64, 1, 1000)?).unwrap_or(1),
@@ -333,8 +342,6 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::config::{Flags, Host};
 

@@ -36,7 +36,8 @@ async fn off_thread<T: Send + 'static>(
 pub(super) async fn dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
     // A store in memory has no folders beside it.
     let with_files = store.directory().map(|data| (data.to_owned(), folders.to_vec()));
-    let names = with_files.iter().flat_map(|(_, folders)| folders.iter().map(|folder| folder.name.to_owned())).collect();
+    let names =
+        with_files.iter().flat_map(|(_, folders)| folders.iter().map(|folder| folder.name.to_owned())).collect();
     let path = path.to_owned();
     let mut writer = off_thread({
         let path = path.clone();

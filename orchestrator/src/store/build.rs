@@ -76,11 +76,7 @@ impl Target for Filling<'_, '_> {
 }
 
 /// A new database at `path` with the content of a dump, durable and closed again; its files go to the staging.
-fn fill(
-    path: &Path,
-    file: Option<&Path>,
-    staging: Option<&mut Staging<'_>>,
-) -> Result<Option<Restored>, StoreError> {
+fn fill(path: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> Result<Option<Restored>, StoreError> {
     if path.exists() {
         fs::remove_dir_all(path).map_err(StoreError::io("remove", path))?;
     }

@@ -36,9 +36,7 @@ pub(super) struct Place {
 
 impl Place {
     fn new(folder: &str, owner: &str, name: &str) -> Option<Self> {
-        let plain = |part: &str| {
-            !part.is_empty() && part != "." && part != ".." && !part.contains(|char| char == '/' || char == '\0')
-        };
+        let plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['/', '\0']);
         let place = || Self { folder: folder.to_owned(), owner: owner.to_owned(), name: name.to_owned() };
         (plain(folder) && plain(owner) && plain(name)).then(place)
     }
@@ -122,7 +120,7 @@ impl<'a> Staging<'a> {
     pub(super) fn new(data: &'a Path, folders: &'a [Folder]) -> Result<Self, StoreError> {
         let root = data.join(STAGING);
         match fs::remove_dir_all(&root) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(StoreError::io("remove", &root)(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io("remove", &root)(error)),
             _ => Ok(Self { data, folders, root, held: Vec::new() }),
         }
     }

@@ -160,8 +160,9 @@ fn check_values(order: &Order, secrets: &Map<String, Value>) -> Result<(), Error
     for (index, item) in fleet.items.iter().enumerate() {
         work.check_values(&values(order, Some(item), secrets)).map_err(|error| match error {
             Error::InvalidField { field, message } => {
-                let field = field.strip_prefix("inputs").map_or(field.clone(), |rest| format!("inputs[{index}]{rest}"));
-                Error::InvalidField { field, message }
+                let Some(rest) = field.strip_prefix("inputs") else { return Error::InvalidField { field, message } };
+                let message = message.replace(&format!("`{field}`"), &format!("`inputs[{index}]{rest}`"));
+                Error::InvalidField { field: format!("inputs[{index}]{rest}"), message }
             }
             other => other,
         })?;

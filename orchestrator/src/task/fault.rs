@@ -47,7 +47,11 @@ impl From<CmdError> for Fault {
         let CmdError::Standard(error) = error else {
             return Self::internal(&error);
         };
-        let words = plain_words(&error.message);
+        let words = match error.error {
+            // The next command would have accepted one dialog: this page shows another each time.
+            ErrorStatus::UnexpectedAlertOpen => "the page shows one dialog after the other".to_owned(),
+            _ => plain_words(&error.message),
+        };
         let (code, is_passing) = match error.error {
             ErrorStatus::InvalidSessionId => (FailureCode::BrowserDied, false),
             ErrorStatus::Timeout | ErrorStatus::ScriptTimeout => (FailureCode::Timeout, true),

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::error::Error;
+use crate::error::{Error, plain};
 
 /// Reads the object at path `at`.
 ///
@@ -29,7 +29,7 @@ pub(crate) fn read<T: DeserializeOwned>(at: &str, value: &Value) -> Result<T, Er
             return Error::UnknownField { field, message: rest.trim_start_matches([',', ' ']).to_owned() };
         }
         let field = join(at, &inner);
-        Error::field(&field, format!("`{field}`: {cause}"))
+        Error::field(&field, format!("`{field}` {}", plain(&cause)))
     })
 }
 

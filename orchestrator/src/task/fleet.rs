@@ -167,7 +167,7 @@ impl Fleet<'_> {
             self.write(&mut item, Status::Running).await?;
             let values = values(self.order, Some(&item.inputs), self.secrets);
             let piece = Piece { order: self.order, work: self.work, values, item: Some(item.index) };
-            let attempt = self.tasks.attempt(self.live, &piece).await?;
+            let attempt = self.tasks.attempt(self.live, &piece, std::future::ready(())).await?;
             item.execution_time = now_ms().saturating_sub(begun);
             match attempt {
                 Attempt::Done(done) => {

@@ -46,10 +46,9 @@ impl Patience {
                 None
             }
             // What the last attempt that ended found is a better reason than that this one did not.
-            Err(_) => Some(Err(self
-                .last
-                .take()
-                .unwrap_or_else(|| Fault::new(FailureCode::Timeout, "the browser did not answer in time")))),
+            Err(_) => Some(Err(self.last.take().unwrap_or_else(|| {
+                Fault::new(FailureCode::Timeout, "the page did not answer in time: it may be busy for ever")
+            }))),
         }
     }
 }

@@ -116,9 +116,9 @@ impl Tasks {
             record.started_ms = Some(now_ms());
         };
         // Before its first step it must be on the disk that it was begun: it may not be safe to repeat.
-        self.mark(live, begin, Durability::Power).await;
+        let begun = self.mark(live, begin, Durability::Power);
         let piece = Piece { order: &order, work: &work, values: values(&order, None, &secrets), item: None };
-        match self.attempt(live, &piece).await? {
+        match self.attempt(live, &piece, begun).await? {
             Attempt::Done(done) => {
                 let status = if done.error.is_some() { Status::Failure } else { Status::Success };
                 live.change(|record| record.session_id = done.session);
@@ -156,9 +156,16 @@ impl Tasks {
         live.set_ended();
     }
 
-    /// One attempt at a piece of work, in a session of its own.
-    pub(super) async fn attempt(&self, live: &Live, piece: &Piece<'_>) -> Result<Attempt, Error> {
-        let session = match self.session(live, piece).await {
+    /// One attempt at a piece of work, in a session of its own. Its first step waits for `begun`, which goes on while
+    /// the session is made.
+    pub(super) async fn attempt(
+        &self,
+        live: &Live,
+        piece: &Piece<'_>,
+        begun: impl Future<Output = ()>,
+    ) -> Result<Attempt, Error> {
+        let (session, ()) = tokio::join!(self.session(live, piece), begun);
+        let session = match session {
             Ok(session) => session,
             Err(error) => {
                 return Ok(match (live.stopped(), error) {

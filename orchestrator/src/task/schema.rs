@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Validator};
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -380,7 +381,11 @@ pub(crate) fn regex(field: &str, pattern: &str) -> Result<Option<Regex>, Error> 
     built.map(Some).map_err(|error| {
         let reason = match error {
             regex::Error::CompiledTooBig(_) => "takes too much memory: make it shorter".to_owned(),
-            other => format!("cannot be read: {}", other.to_string().lines().last().unwrap_or_default()),
+            other => {
+                let words = other.to_string();
+                let last = words.lines().last().unwrap_or_default();
+                format!("cannot be read: {}", last.trim_start_matches("error: "))
+            }
         };
         wrong(field, &reason)
     })
@@ -392,8 +397,12 @@ fn check(field: &str, schema: &Value) -> Result<Check, Error> {
     }
     let patterns = PatternOptions::regex().size_limit(REGEX_SIZE).dfa_size_limit(REGEX_SIZE);
     let validator = jsonschema::options().with_pattern_options(patterns).should_validate_formats(true).build(schema);
-    let validator = validator
-        .map_err(|error| wrong(field, &format!("is no JSON Schema: {error} (at `{}`)", error.instance_path())))?;
+    let validator = validator.map_err(|error| match error.kind() {
+        ValidationErrorKind::Referencing(_) => {
+            wrong(field, "refers to another document or to something that is not there: put all of it into this one")
+        }
+        _ => wrong(field, &format!("is no JSON Schema: {error} (at `{}`)", error.instance_path())),
+    })?;
     Ok(Check { validator: Arc::new(validator), whole: schema["type"] == "array" })
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use url::Url;
+use url::{ParseError, Url};
 
 pub(crate) use custom::{Assertion, Custom, File, Paper, Picture};
 pub(crate) use key::{Key, is_special};
@@ -84,6 +84,9 @@ pub(crate) struct Viewport {
     /// Whether the page may expect touches.
     #[serde(default)]
     pub(crate) has_touch: bool,
+    /// Whether a phone lies on its side.
+    #[serde(default)]
+    pub(crate) is_landscape: bool,
 }
 
 /// A click, or two.
@@ -365,6 +368,9 @@ pub(super) fn page(field: &str, text: String) -> Result<String, Error> {
     match Url::parse(&text) {
         Ok(url) if matches!(url.scheme(), "http" | "https" | "data") || url.as_str() == "about:blank" => Ok(url.into()),
         Ok(_) => Err(wrong(field, "must be http, https or data, or about:blank")),
+        Err(ParseError::RelativeUrlWithoutBase) => {
+            Err(wrong(field, "is not a whole URL: begin it with its scheme, as in https://shop.example/"))
+        }
         Err(error) => Err(wrong(field, &format!("is not a URL: {error}"))),
     }
 }

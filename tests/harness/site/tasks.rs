@@ -48,6 +48,8 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .route("/account", get(account))
         .route("/stage", get(|| async { Html(STAGE) }))
         .route("/article", get(|| async { Html(ARTICLE) }))
+        .route("/shelf", get(|| async { Html(SHELF) }))
+        .route("/phone", get(|| async { Html(PHONE) }))
 }
 
 fn escape(text: &str) -> String {
@@ -264,6 +266,35 @@ document.querySelector('#files').onchange = (e) => {
 document.querySelector('#late').onclick = () => log('late');
 setTimeout(() => { document.querySelector('#late').disabled = false; window.ready = true; }, 400);
 addEventListener('scroll', () => { document.querySelector('#moved').textContent = `${scrollX},${scrollY}`; });
+</script>"#;
+
+/// Books in pages that a button turns, without another address; each comes late. `?gone` takes the button away at the
+/// end, else it is disabled.
+const SHELF: &str = r#"<!doctype html><html lang=en><title>Shelf</title><h1>Shelf</h1><ol id=books></ol>
+<button id=more type=button>More</button><script>
+const books = ['Emma', 'Ulysses', 'Dune', 'Solaris', 'Momo'];
+const more = document.querySelector('#more');
+let page = 0;
+const show = () => {
+  const shown = books.slice(page * 2, page * 2 + 2);
+  document.querySelector('#books').innerHTML = shown.map((book) => `<li class=book><b>${book}</b>`).join('');
+  if (page < 2) return;
+  if (location.search === '?gone') more.remove(); else more.disabled = true;
+};
+more.onclick = () => { page += 1; setTimeout(show, 150); };
+show();
+</script>"#;
+
+/// What a page on a phone can tell of it.
+const PHONE: &str = r#"<!doctype html><html lang=en><title>Phone</title><meta name=viewport content="width=device-width">
+<button id=tap style="width:200px;height:80px">Tap</button><p id=told></p><p id=taps></p><script>
+const told = document.querySelector('#told');
+const matches = (query) => matchMedia(query).matches;
+told.textContent = [innerWidth, innerHeight, devicePixelRatio, 'ontouchstart' in window, matches('(pointer: coarse)'),
+  screen.orientation?.type].join(' ');
+document.querySelector('#tap').addEventListener('pointerdown', (event) => {
+  document.querySelector('#taps').textContent += event.pointerType + ' ';
+});
 </script>"#;
 
 const ARTICLE: &str = r#"<!doctype html><html lang=en><title>On tea</title>

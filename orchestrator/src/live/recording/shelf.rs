@@ -16,7 +16,8 @@ use crate::engine::SessionId;
 use crate::store::Folder;
 
 /// The folder of all recordings, within the data directory.
-pub const FOLDER: Folder = Folder { name: "recordings", has: |name| is_part(name.strip_suffix(".json").unwrap_or(name)) };
+pub const FOLDER: Folder =
+    Folder { name: "recordings", has: |name| is_part(name.strip_suffix(".json").unwrap_or(name)) };
 
 /// One part of a recording. A session has more than one if the daemon was started anew under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

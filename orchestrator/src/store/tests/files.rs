@@ -83,9 +83,14 @@ async fn damaged_dumps_bring_no_files() {
     for round in 0..40 {
         let mut bad = good.clone();
         // Most of the dump is one file; lines and their ends deserve as much.
-        let at = if round % 2 == 0 { random.below(good.len() as u64) } else { good.len() as u64 - 1 - random.below(600) };
+        let at =
+            if round % 2 == 0 { random.below(good.len() as u64) } else { good.len() as u64 - 1 - random.below(600) };
         let at = usize::try_from(at).unwrap();
-        if round % 4 < 2 { bad.truncate(at) } else { bad[at] ^= 1 << random.below(8) }
+        if round % 4 < 2 {
+            bad.truncate(at)
+        } else {
+            bad[at] ^= 1 << random.below(8)
+        }
         fs::write(&file, &bad).unwrap();
         let refused = restore(&data, &file, &[PICTURES, FILMS]);
         assert!(matches!(refused, Err(StoreError::Backup { .. })), "round {round}, byte {at}: {refused:?}");

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), Fault> {
     let gone = page.client.issue_cmd(Raw::navigate(url)).await.map_err(Fault::from);
     let gone = match gone {
-        Ok(_) if page.engine == Engine::Webkit => own_up(page, url).await,
+        Ok(_) if page.engine != Engine::Firefox => own_up(page, url).await,
         gone => gone.map(drop),
     };
     gone.map_err(|fault| {
@@ -28,14 +28,25 @@ pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), Fault> {
     })
 }
 
-/// WebKit's driver is content with a page that says why there is none.
+/// WebKit's driver is content with a page that says why there is none, and Chromium's with some of them.
 async fn own_up(page: &Page, url: &str) -> Result<(), Fault> {
-    let (href, text): (String, String) =
-        page.script("", "return [location.href, document.body?.textContent.slice(0, 300) ?? ''];", Vec::new()).await?;
-    if href == "about:blank" && url != href {
-        return Err(Fault::new(FailureCode::NavigationFailed, text.trim()));
+    let script = "return [location.href, document.body?.textContent.slice(0, 300) ?? '', \
+                  document.body?.innerText.match(/ERR_\\w+/)?.[0] ?? ''];";
+    let shown: Result<(String, String, String), Fault> = match page.client.execute(script, Vec::new()).await {
+        Ok(answer) => serde_json::from_value(answer).map_err(|error| Fault::internal(&error)),
+        Err(error) => Err(error.into()),
+    };
+    match shown {
+        Ok((href, _, reason)) if href == "chrome-error://chromewebdata/" => {
+            Err(Fault::new(FailureCode::NavigationFailed, reason))
+        }
+        Ok((href, text, _)) if page.engine == Engine::Webkit && href == "about:blank" && url != href => {
+            Err(Fault::new(FailureCode::NavigationFailed, text.trim()))
+        }
+        // A page that has loaded and is leaving again, or asks something, is not one that could not be opened.
+        Err(fault) if page.engine == Engine::Chromium && fault.is_passing => Ok(()),
+        shown => shown.map(drop),
     }
-    Ok(())
 }
 
 /// Waits until the page is where a step that opened it says.

@@ -76,12 +76,20 @@ async fn fit_now(page: &Page, wanted: (f64, f64)) -> Result<(), Fault> {
 }
 
 async fn pretend(page: &Page, viewport: Viewport, (width, height): (f64, f64)) -> Result<(), Fault> {
-    let metrics = json!({
+    let orientation = if viewport.is_landscape {
+        json!({"angle": 90, "type": "landscapePrimary"})
+    } else {
+        json!({"angle": 0, "type": "portraitPrimary"})
+    };
+    let mut metrics = json!({
         "width": width,
         "height": height,
         "deviceScaleFactor": viewport.device_scale_factor,
         "mobile": viewport.is_mobile,
     });
+    if viewport.is_mobile {
+        metrics["screenOrientation"] = orientation;
+    }
     page.client.issue_cmd(Raw::devtools("Emulation.setDeviceMetricsOverride", metrics)).await?;
     let touch = json!({"enabled": viewport.has_touch});
     page.client.issue_cmd(Raw::devtools("Emulation.setTouchEmulationEnabled", touch)).await?;

@@ -87,7 +87,11 @@ pub(super) async fn for_expression(page: &Page, expression: &str, clock: Clock) 
     let mut patience = Patience::until(clock.deadline);
     loop {
         let attempt = async {
-            let answer = page.client.execute_async(&script, Vec::new()).await?;
+            let answer = page.client.execute_async(&script, Vec::new()).await;
+            let answer = answer.map_err(|error| match Fault::from(error) {
+                fault if fault.code == FailureCode::ScriptError => fault.about("the expression cannot be run"),
+                fault => fault,
+            })?;
             let wire = Wire::deserialize(answer).map_err(|error| Fault::internal(&error))?;
             match (wire.holds, wire.error) {
                 (true, _) => Ok(()),
