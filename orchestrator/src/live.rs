@@ -14,6 +14,7 @@
 mod browser;
 mod cast;
 mod cdp;
+mod devtools;
 mod feed;
 mod input;
 mod message;

@@ -32,6 +32,8 @@ mod frames;
 mod freeze;
 mod oom;
 mod output;
+mod pages;
+mod percent;
 mod process;
 mod recording;
 mod server;
