@@ -24,6 +24,7 @@ mod life;
 mod listing;
 mod live;
 mod operators;
+mod pages;
 mod pool;
 mod queue;
 mod readme;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         readme::group(),
         relay::group(),
         live::group(),
+        pages::group(),
         capabilities::group(),
         files::group(),
         life::group(),

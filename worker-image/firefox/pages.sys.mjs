@@ -34,8 +34,9 @@ export function listPages({ most, longest }) {
 
 const ACTS = {
   show(tab) {
-    tab.ownerGlobal.gBrowser.selectedTab = tab;
-    tab.ownerGlobal.focus();
+    const window = tab.ownerDocument.defaultView;
+    window.gBrowser.selectedTab = tab;
+    window.focus();
   },
   back: ({ linkedBrowser: browser }) => browser.canGoBack && browser.goBack(false),
   forward: ({ linkedBrowser: browser }) => browser.canGoForward && browser.goForward(false),

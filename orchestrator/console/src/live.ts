@@ -108,7 +108,9 @@ function told(message: Told): void {
     case 'clipboard':
       return copied(message.text);
     case 'refused':
-      return toast(message.message);
+      toast(message.message);
+      // What was chosen and not done is shown no longer.
+      return render();
     default:
   }
 }
@@ -215,8 +217,10 @@ find<HTMLFormElement>('place').addEventListener('submit', (event) => {
 });
 tabs.addEventListener('change', () => {
   const id = tabs.value || null;
-  if (hello?.picture === 'frames') chosen = id;
   connection.send({ type: 'tab', id });
+  // A display says itself when that tab is in front.
+  if (hello?.picture !== 'frames') return;
+  chosen = id;
   render();
 });
 
