@@ -243,6 +243,7 @@ async function steer() {
   await go(`${env.SITE_URL}/tab/2`);
   await says(page, 'one-title', 'Tab 2');
   await at(`${env.SITE_URL}/tab/2`);
+  await until('that page to be seen', async () => (await colour(page)) === 'neither');
   await shot(page, `steer-${env.NAME}-light`);
   await shot(looker, `steer-${env.NAME}-dark`);
   await page.click('#back');
