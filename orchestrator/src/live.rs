@@ -4,8 +4,10 @@
 //! is in binary ones. Two pictures there are. A session with a display is shown over RFB: each viewer has a connection
 //! of his own to the worker's X server, whose back-pressure is his alone, and `rfb` takes his messages apart so that
 //! nothing but requests for pictures gets through from one who may only look. A headless Chromium is shown by `cast`:
-//! JPEG pictures from the daemon's own DevTools connection (`cdp`, `browser`), taken once for all who look at the same
+//! JPEG pictures from the daemon's own DevTools connection (`cdp`, `devtools`), taken once for all who look at the same
 //! tab, the newest one first for each; `input` turns what the viewer does into commands.
+//!
+//! `browser` tells of tabs and sends them somewhere, over DevTools or, of an engine without, through the worker's agent.
 //!
 //! A `room` holds the viewers of one session and knows which of them has the control. It is made by the first viewer
 //! and goes with the last; a session that nobody watches costs nothing. `viewer` runs one websocket. `recording` keeps
@@ -14,6 +16,7 @@
 mod browser;
 mod cast;
 mod cdp;
+mod devtools;
 mod feed;
 mod hands;
 mod input;

@@ -4,6 +4,7 @@
 //! worker is lost.
 
 mod agent;
+mod lines;
 mod protocol;
 mod watch;
 
@@ -15,6 +16,8 @@ use tokio::sync::watch as channel;
 
 pub use agent::{Agent, AgentError, Body, DriverReply, Upgrade};
 pub(crate) use agent::{file_path, full};
+pub(crate) use lines::Lines;
+pub(crate) use protocol::{Act, Page};
 pub use protocol::{Claim, DISPLAY, DriverMode, Launch, Phase, Snapshot};
 pub use watch::watch;
 

@@ -80,6 +80,7 @@ export async function force(page, url) {
     say({ type: 'pause', on: true });
     say({ type: 'go', to: 'reload' });
     say({ type: 'open', url: 'about:blank' });
+    say({ type: 'go', to: 'reload' });
     const bytes = (...parts) => socket.send(new Uint8Array(parts.flat()));
     const hello = [...'RFB 003.008\n'].map((letter) => letter.charCodeAt(0));
     bytes(hello, 1, 0);

@@ -7,7 +7,7 @@ import { BLUE, RED, acting, browser, click, colour, force, open, perform, says, 
 import { until } from './session.mjs';
 
 const env = process.env;
-const flows = { look, takeover, control, pause, tabs, states, share, reconnect, play };
+const flows = { look, takeover, control, pause, tabs, steer, states, share, reconnect, play };
 
 /** Watches without the right to act: sees the page turn, and turns nothing himself. */
 async function look() {
@@ -135,6 +135,67 @@ async function tabs() {
   await until('the other tab', async () => (await colour(page)) === 'neither');
   assert.deepEqual(page.problems, []);
   await client.close();
+}
+
+/** Title, address, history and tabs of a display, by the page's own means. */
+async function steer() {
+  const page = await open(acting(`${env.STREAM_URL}&theme=light`));
+  const looker = await open(`${env.STREAM_URL}&theme=dark`);
+  await Promise.all([shown(page), shown(looker)]);
+  const at = (wanted) => until(`the address ${wanted}`, async () => (await page.inputValue('#address')) === wanted);
+  const go = async (url) => {
+    await page.fill('#address', url);
+    await page.press('#address', 'Enter');
+  };
+  await at(`${env.SITE_URL}/turn`);
+  for (const id of ['back', 'forward', 'reload']) assert.equal(await page.locator(`#${id}`).isDisabled(), true, `${id} is for who has the control`);
+  assert.equal(await looker.locator('#history').isVisible(), false);
+  await turns(page, RED);
+  await click(page);
+  await turns(page, BLUE);
+  await says(page, 'one-title', 'Turned 1');
+  await says(looker, 'one-title', 'Turned 1');
+  await page.click('#reload');
+  await turns(page, RED);
+  await go(`${env.SITE_URL}/tab/2`);
+  await says(page, 'one-title', 'Tab 2');
+  await at(`${env.SITE_URL}/tab/2`);
+  await until('that page to be seen', async () => (await colour(page)) === 'neither');
+  await shot(page, `steer-${env.NAME}-light`);
+  await shot(looker, `steer-${env.NAME}-dark`);
+  await page.click('#back');
+  await at(`${env.SITE_URL}/turn`);
+  await turns(page, RED);
+  await page.click('#forward');
+  await says(page, 'one-title', 'Tab 2');
+  for (const address of ['file:///etc/passwd', 'javascript:alert(1)']) {
+    await go(address);
+    await says(page, 'toast', 'must be http');
+    await until('the message to go', () => page.locator('#toast').isHidden());
+  }
+  // A page opens another: a tab, or a window where there are no tabs.
+  const opener = `<title>Opener</title><body style=background:red><a style=position:fixed;inset:0 target=_blank href=${env.SITE_URL}/tab/3></a>`;
+  await go(`data:text/html,${encodeURIComponent(opener)}`);
+  await says(page, 'one-title', 'Opener');
+  await turns(page, RED);
+  await click(page);
+  await page.waitForSelector('#title:not([hidden])');
+  const front = (where) => where.evaluate(() => document.querySelector('#title').selectedOptions[0]?.text);
+  await until('the new page in front', async () => (await front(page)) === 'Tab 3');
+  await until('the new page to be seen', async () => (await colour(page)) === 'neither');
+  await at(`${env.SITE_URL}/tab/3`);
+  assert.deepEqual((await page.locator('#title option').allTextContents()).sort(), ['Opener', 'Tab 3']);
+  assert.equal(await looker.locator('#title').isDisabled(), true);
+  await shot(page, `steer-${env.NAME}-two-light`);
+  await shot(looker, `steer-${env.NAME}-two-dark`);
+  await page.selectOption('#title', { label: 'Opener' });
+  await until('the first page in front', async () => (await front(looker)) === 'Opener');
+  await turns(page, RED);
+  await page.selectOption('#title', { label: 'Tab 3' });
+  await until('the second page in front', async () => (await front(looker)) === 'Tab 3');
+  await until('the second page to be seen', async () => (await colour(looker)) === 'neither');
+  await shot(looker, `steer-${env.NAME}-end`);
+  assert.deepEqual([...page.problems, ...looker.problems], []);
 }
 
 /** Colours, a phone, and what is shown where there is nothing to watch. */

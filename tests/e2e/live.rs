@@ -41,7 +41,7 @@ async fn turning(stage: &Stage, daemon: &Daemon, headless: bool) -> Result<Sessi
 }
 
 /// The viewer's program (tests/clients/viewer.mjs) on this session.
-async fn viewer(stage: &Stage, session: &Session, flow: &str) -> Result<Program> {
+pub(crate) async fn viewer(stage: &Stage, session: &Session, flow: &str) -> Result<Program> {
     let daemon = stage.daemon()?;
     let program = Program::node(&programs::clients(), "viewer.mjs").await?.of(daemon);
     let program = match std::env::var("SHOTS") {
@@ -57,7 +57,7 @@ async fn viewer(stage: &Stage, session: &Session, flow: &str) -> Result<Program>
 }
 
 /// A viewer's bare websocket.
-async fn socket(session: &Session, query: &str) -> Result<Socket> {
+pub(crate) async fn socket(session: &Session, query: &str) -> Result<Socket> {
     wire::websocket(&address(session, query)?, &HeaderMap::new(), None).await
 }
 
@@ -66,12 +66,12 @@ fn address(session: &Session, query: &str) -> Result<String> {
     Ok(format!("{}{query}", url.replacen("/stream?", "/stream/socket?", 1)))
 }
 
-async fn say(socket: &mut Socket, message: Value) -> Result<()> {
+pub(crate) async fn say(socket: &mut Socket, message: Value) -> Result<()> {
     Ok(socket.send(Message::text(message.to_string())).await?)
 }
 
 /// The next message of this type; pictures are taken and said to be on the screen.
-async fn told(socket: &mut Socket, kind: &str) -> Result<Value> {
+pub(crate) async fn told(socket: &mut Socket, kind: &str) -> Result<Value> {
     let wait = async {
         loop {
             match socket.next().await.context("the socket ended")?? {
@@ -92,7 +92,7 @@ async fn told(socket: &mut Socket, kind: &str) -> Result<Value> {
 }
 
 /// The next picture, said to be on the screen.
-async fn picture(socket: &mut Socket) -> Result<usize> {
+pub(crate) async fn picture(socket: &mut Socket) -> Result<usize> {
     let wait = async {
         loop {
             if let Message::Binary(bytes) = socket.next().await.context("the socket ended")?? {

@@ -26,6 +26,7 @@ mod listing;
 mod live;
 mod live_hands;
 mod operators;
+mod pages;
 mod pool;
 mod queue;
 mod readme;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         relay::group(),
         live::group(),
         live_hands::group(),
+        pages::group(),
         capabilities::group(),
         files::group(),
         life::group(),

@@ -4,6 +4,7 @@
 // began ({event: "hello"}) and of downloads. Nothing of this is a remote protocol's session, so clients meet no trace.
 
 import { watchDownloads } from "resource://warmpool/downloads.sys.mjs";
+import { actOn, listPages, openAddress } from "resource://warmpool/pages.sys.mjs";
 import { freeAbandonedSessions } from "resource://warmpool/sessions.sys.mjs";
 import { applySettings, watchWindows } from "resource://warmpool/settings.sys.mjs";
 
@@ -80,6 +81,8 @@ const METHODS = {
   prefs: setPrefs,
   navigate,
   painted,
+  pages: listPages,
+  act: actOn,
 };
 
 /** Sets preferences for good, as their user would. */
@@ -94,9 +97,7 @@ function setPrefs(prefs) {
 /** Opens an address in the first tab, as if typed. */
 function navigate({ url }) {
   const browser = Services.wm.getMostRecentWindow(WINDOW)?.gBrowser.browsers[0];
-  browser?.fixupAndLoadURIString(url, {
-    triggeringPrincipal: Services.scriptSecurityManager.getSystemPrincipal(),
-  });
+  if (browser) openAddress(browser, url);
 }
 
 /** Waits until the first window is ready and its page has been drawn. */

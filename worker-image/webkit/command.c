@@ -5,6 +5,9 @@
  *   do=open&url=U                                   -> ok; the first page goes there
  *   do=settings[&locales=A,B][&user_agent=U][&width=W&height=H]
  *                                                   -> ok, once every page sees them
+ *   do=pages&most=N&longest=C                       -> ok and a list, see pages.c; texts of C characters at most
+ *   do=act&page=ID&act=show|back|forward|reload|open[&url=U]
+ *                                                   -> ok, or "ok none" when there is no such page
  * Anything else, and what cannot be done, is answered with "failed" and a reason. */
 #include "shell.h"
 
@@ -93,6 +96,32 @@ static void change_settings(Shell *shell, GHashTable *arguments) {
   command_answer("ok");
 }
 
+static guint number(GHashTable *arguments, const char *name) {
+  const char *text = g_hash_table_lookup(arguments, name);
+  return text ? (guint)g_ascii_strtoull(text, NULL, 10) : 0;
+}
+
+static void list_pages(const Shell *shell, GHashTable *arguments) {
+  g_autofree char *list = page_list(shell, number(arguments, "most"), number(arguments, "longest"));
+  command_answer("ok %s", list);
+}
+
+static void act(const Shell *shell, GHashTable *arguments) {
+  const char *page = g_hash_table_lookup(arguments, "page");
+  const char *verb = g_hash_table_lookup(arguments, "act");
+  switch (page && verb ? page_act(shell, page, verb, g_hash_table_lookup(arguments, "url")) : PAGE_NO_ACT) {
+  case PAGE_DONE:
+    command_answer("ok");
+    break;
+  case PAGE_MISSING:
+    command_answer("ok none");
+    break;
+  case PAGE_NO_ACT:
+    command_answer("failed not an act on a page");
+    break;
+  }
+}
+
 static void obey(Shell *shell, const char *line) {
   g_autoptr(GError) error = NULL;
   g_autoptr(GHashTable) arguments = g_uri_parse_params(line, -1, "&", G_URI_PARAMS_NONE, &error);
@@ -103,6 +132,10 @@ static void obey(Shell *shell, const char *line) {
     warm(shell);
   } else if (g_strcmp0(verb, "open") == 0) {
     open_page(shell, arguments);
+  } else if (g_strcmp0(verb, "pages") == 0) {
+    list_pages(shell, arguments);
+  } else if (g_strcmp0(verb, "act") == 0) {
+    act(shell, arguments);
   } else if (g_strcmp0(verb, "settings") == 0) {
     change_settings(shell, arguments);
   } else {

@@ -15,12 +15,21 @@ typedef struct {
   GList *views;    /* open views, oldest first */
   gboolean driven; /* a WebDriver session has begun */
   gboolean taken;  /* that session has been given the first view */
+  guint ids;       /* given to views so far */
+  guint shown;     /* how often a window came to the front */
 } Shell;
 
 /* window.c */
 WebKitWebView *window_open(Shell *shell, WebKitWebView *related);
 gboolean window_resize_all(Shell *shell);
 void window_watch_automation(Shell *shell);
+
+/* pages.c */
+typedef enum { PAGE_DONE, PAGE_MISSING, PAGE_NO_ACT } PageDone;
+void page_watch(Shell *shell, WebKitWebView *view); /* once the view is in its window */
+void page_show_front(const Shell *shell);
+char *page_list(const Shell *shell, guint most, glong longest);
+PageDone page_act(const Shell *shell, const char *id, const char *act, const char *url);
 
 /* download.c */
 void download_watch(Shell *shell);

@@ -9,7 +9,9 @@ static void closed(GtkWidget *view, gpointer data) {
   /* As in other browsers: no window, no browser. */
   if (!shell->views) {
     gtk_main_quit();
+    return;
   }
+  page_show_front(shell);
 }
 
 static void on_close(WebKitWebView *view, gpointer data) {
@@ -129,6 +131,7 @@ WebKitWebView *window_open(Shell *shell, WebKitWebView *opener) {
   gtk_window_set_decorated(window, FALSE);
   gtk_window_set_default_size(window, shell->width, shell->height);
   gtk_container_add(GTK_CONTAINER(window), GTK_WIDGET(view));
+  page_watch(shell, view);
   if (!opener) {
     gtk_widget_show_all(GTK_WIDGET(window));
     gtk_window_present(window);

@@ -108,7 +108,9 @@ function told(message: Told): void {
     case 'clipboard':
       return copied(message.text);
     case 'refused':
-      return toast(message.message);
+      toast(message.message);
+      // What was chosen and not done is shown no longer.
+      return render();
     default:
   }
 }
@@ -124,7 +126,7 @@ function begin(message: Hello): void {
   };
   picture =
     message.picture === 'display'
-      ? new DisplayPicture(screen, connection, message.tabs, shown, copied)
+      ? new DisplayPicture(screen, connection, message.text, shown, copied)
       : new FramesPicture(screen, connection, shown);
   if (chosen) connection.send({ type: 'tab', id: chosen });
 }
@@ -166,27 +168,30 @@ function render(): void {
   const line = `${watching} · ${who}`;
   if (find('who').textContent !== line) find('who').textContent = line;
 
-  find('history').hidden = !(hello.may_act && hello.tabs);
+  find('history').hidden = !hello.may_act;
   for (const id of ['back', 'forward', 'reload']) button(id).disabled = !acting;
   address.readOnly = !acting;
-  renderTabs(state, hello);
+  renderTabs(state, hello, acting);
 }
 
-function renderTabs({ tabs: open }: State, { picture: kind }: Hello): void {
+function renderTabs({ tabs: open }: State, { picture: kind }: Hello, acting: boolean): void {
   if (chosen && !open.some((tab) => tab.id === chosen)) chosen = null;
   const current = open.find((tab) => tab.id === chosen) ?? open[0];
   const title = current ? current.title || 'Untitled' : '';
-  // A display shows the browser's own tabs; only pictures of one tab leave a choice.
-  const choice = kind === 'frames' && open.length > 1;
+  const choice = open.length > 1;
+  // A display shows all who watch the same tab: there, to choose one is for who has the control.
+  const frames = kind === 'frames';
   tabs.hidden = !choice;
+  tabs.disabled = !frames && !acting;
   find('one-title').hidden = choice;
   find('one-title').textContent = title;
   if (choice) {
-    const options = [new Option('Tab in front', ''), ...open.map((tab) => new Option(tab.title || tab.url || 'Untitled', tab.id))];
+    const options = open.map((tab) => new Option(tab.title || tab.url || 'Untitled', tab.id));
+    if (frames) options.unshift(new Option('Tab in front', ''));
     const same = tabs.options.length === options.length && options.every((option, at) => tabs.options[at]?.text === option.text && tabs.options[at]?.value === option.value);
     if (!same) tabs.replaceChildren(...options);
-    tabs.value = chosen ?? '';
-    const front = tabs.options[0];
+    tabs.value = frames ? (chosen ?? '') : (open[0]?.id ?? '');
+    const front = frames ? tabs.options[0] : undefined;
     if (front) front.text = chosen ? 'Tab in front' : title;
   }
   if (document.activeElement !== address || address.readOnly) address.value = current?.url ?? '';
@@ -214,8 +219,11 @@ find<HTMLFormElement>('place').addEventListener('submit', (event) => {
   keys.focus();
 });
 tabs.addEventListener('change', () => {
-  chosen = tabs.value || null;
-  connection.send({ type: 'tab', id: chosen });
+  const id = tabs.value || null;
+  connection.send({ type: 'tab', id });
+  // A display says itself when that tab is in front.
+  if (hello?.picture !== 'frames') return;
+  chosen = id;
   render();
 });
 

@@ -11,7 +11,7 @@ export interface Hello {
   viewer: number;
   may_act: boolean;
   picture: 'display' | 'frames';
-  tabs: boolean;
+  text: boolean;
   browser_type: string;
   mode: string;
   /** After so many milliseconds without a word the connection is dead. */

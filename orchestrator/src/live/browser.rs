@@ -1,138 +1,117 @@
-//! The browser of a watched session, as far as DevTools tells of it: its tabs, and where they can be sent.
+//! The browser of a watched session, whichever way it tells of its tabs.
+//!
+//! Chromium does over DevTools, where as many as like can listen. Of the other engines the client has the one protocol
+//! there is, so the worker's agent asks them, by ways of its own: it can tell of tabs and send them somewhere, and no more.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use http::Request;
-use http_body_util::{BodyExt as _, Limited};
-use serde::Deserialize;
-use serde_json::json;
-
-use super::cdp::{Cdp, CdpError, Event};
-use super::input::Command;
+use super::cdp::CdpError;
+use super::devtools::DevTools;
 use super::message::{Step, Tab};
+use crate::engine::Engine;
 use crate::session::Session;
-use crate::worker::AgentError;
+use crate::worker::{Act, AgentError, Lines, Page};
 
-/// The most tabs that viewers hear of.
-const MAX_TABS: usize = 50;
-/// The longest list of tabs that is read, in bytes.
-const MAX_LIST: usize = 1 << 20;
-/// The most that viewers are told of a title or an address, in characters.
-const MAX_TEXT: usize = 2000;
-/// The longest selection that is copied, in UTF-16 units.
-const MAX_SELECTION: usize = 1 << 20;
-
-/// A browser, watched over a DevTools connection of our own.
-#[derive(Debug)]
-pub(super) struct Browser {
-    session: Arc<Session>,
-    pub(super) cdp: Cdp,
-    attached: tokio::sync::Mutex<HashMap<String, String>>,
+/// Why a browser cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BrowserError {
+    /// DevTools.
+    #[error(transparent)]
+    DevTools(#[from] CdpError),
+    /// The agent.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// What only DevTools can do.
+    #[error("this engine has no DevTools")]
+    NoDevTools,
+    /// The agent's list has ended.
+    #[error("the list of pages ended")]
+    ListEnded,
 }
 
-#[derive(Deserialize)]
-struct Target {
-    id: String,
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    title: String,
-    #[serde(default)]
-    url: String,
+/// A browser under somebody's eyes. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) enum Browser {
+    /// One with DevTools.
+    DevTools(Arc<DevTools>),
+    /// One that the agent asks.
+    Pages(Arc<Session>),
+}
+
+/// Its tabs, as they are told.
+#[derive(Debug)]
+pub(super) enum Tabs {
+    /// Over DevTools.
+    DevTools(Arc<DevTools>),
+    /// From the agent.
+    Pages(Lines<Vec<Page>>),
 }
 
 impl Browser {
     /// Connects, and asks to be told of tabs. No page is touched by it.
-    pub(super) async fn connect(session: Arc<Session>) -> Result<Self, CdpError> {
-        let cdp = Cdp::connect(&session).await?;
-        let pages = json!({"discover": true, "filter": [{"type": "page"}]});
-        cdp.call(None, "Target.setDiscoverTargets", pages).await?;
-        Ok(Self { session, cdp, attached: tokio::sync::Mutex::default() })
-    }
-
-    /// Its tabs, the one in front first: the browser lists them by when they were last looked at.
-    pub(super) async fn tabs(&self) -> Result<Vec<Tab>, CdpError> {
-        let response = self.session.worker.agent.send("/json/list", Request::new(crate::worker::full(""))).await?;
-        let nonsense = |error| CdpError::Agent(AgentError::Nonsense(error));
-        let body = Limited::new(response.into_body(), MAX_LIST).collect().await.map_err(nonsense)?;
-        let targets: Vec<Target> = serde_json::from_slice(&body.to_bytes()).map_err(|error| nonsense(error.into()))?;
-        let cut = |text: String| text.chars().take(MAX_TEXT).collect();
-        let pages = targets.into_iter().filter(|target| target.kind == "page").take(MAX_TABS);
-        Ok(pages.map(|page| Tab { id: page.id, title: cut(page.title), url: cut(page.url) }).collect())
-    }
-
-    /// A connection of our own to a tab. It is kept.
-    pub(super) async fn attach(&self, tab: &str) -> Result<String, CdpError> {
-        let mut attached = self.attached.lock().await;
-        if let Some(session) = attached.get(tab) {
-            return Ok(session.clone());
+    pub(super) async fn connect(session: Arc<Session>) -> Result<(Self, Tabs), BrowserError> {
+        if session.options.engine == Engine::Chromium {
+            let devtools = Arc::new(DevTools::connect(session).await?);
+            return Ok((Self::DevTools(Arc::clone(&devtools)), Tabs::DevTools(devtools)));
         }
-        let params = json!({"targetId": tab, "flatten": true});
-        let answer = self.cdp.call(None, "Target.attachToTarget", params).await?;
-        let session = answer["sessionId"].as_str().ok_or_else(|| CdpError::Refused("no session".to_owned()))?;
-        attached.insert(tab.to_owned(), session.to_owned());
-        Ok(session.to_owned())
+        let pages = session.worker.agent.pages().await?;
+        Ok((Self::Pages(session), Tabs::Pages(pages)))
     }
 
-    /// Gives a connection to a tab up.
-    pub(super) async fn detach(&self, tab: &str) {
-        let session = self.attached.lock().await.remove(tab);
-        if let Some(session) = session {
-            let _ = self.cdp.call(None, "Target.detachFromTarget", json!({"sessionId": session})).await;
+    /// DevTools, for what only they can do.
+    ///
+    /// # Errors
+    /// `NoDevTools` of an engine that the agent asks.
+    pub(super) const fn devtools(&self) -> Result<&Arc<DevTools>, BrowserError> {
+        match self {
+            Self::DevTools(devtools) => Ok(devtools),
+            Self::Pages(_) => Err(BrowserError::NoDevTools),
         }
     }
 
-    /// A tab's events from here on.
-    pub(super) fn listen(&self, attached: &str) -> tokio::sync::mpsc::Receiver<Event> {
-        self.cdp.listen(attached)
+    /// Brings a tab to the front.
+    pub(super) async fn show(&self, tab: &str) -> Result<(), BrowserError> {
+        match self {
+            Self::DevTools(devtools) => Ok(devtools.show(tab).await?),
+            Self::Pages(session) => Ok(session.worker.agent.act(tab, &Act::Show).await?),
+        }
     }
 
-    /// Sends an input to a tab. What becomes of it is seen, not answered.
-    pub(super) async fn input(&self, tab: &str, (method, params): Command) -> Result<(), CdpError> {
-        let attached = self.attach(tab).await?;
-        self.cdp.tell(&attached, method, params).await
-    }
-
-    /// Sends an input to a tab, and waits until the page has taken it.
-    pub(super) async fn finish_input(&self, tab: &str, (method, params): Command) -> Result<(), CdpError> {
-        let attached = self.attach(tab).await?;
-        self.cdp.call(Some(&attached), method, params).await.map(drop)
-    }
-
-    /// Opens an address in a tab.
-    pub(super) async fn open(&self, tab: &str, url: &str) -> Result<(), CdpError> {
-        let attached = self.attach(tab).await?;
-        self.cdp.tell(&attached, "Page.navigate", json!({"url": url})).await
+    /// Opens an address in a tab; which ones a viewer may open was settled before.
+    pub(super) async fn open(&self, tab: &str, url: &str) -> Result<(), BrowserError> {
+        match self {
+            Self::DevTools(devtools) => Ok(devtools.open(tab, url).await?),
+            Self::Pages(session) => Ok(session.worker.agent.act(tab, &Act::Open { url }).await?),
+        }
     }
 
     /// Takes a tab one step through its history. Where there is none, nothing happens.
-    pub(super) async fn go(&self, tab: &str, step: Step) -> Result<(), CdpError> {
-        let attached = self.attach(tab).await?;
-        let by: i64 = match step {
-            Step::Back => -1,
-            Step::Forward => 1,
-            Step::Reload => return self.cdp.tell(&attached, "Page.reload", json!({})).await,
-        };
-        let history = self.cdp.call(Some(&attached), "Page.getNavigationHistory", json!({})).await?;
-        let to = history["currentIndex"].as_i64().and_then(|at| usize::try_from(at + by).ok());
-        match to.and_then(|to| history["entries"][to]["id"].as_i64()) {
-            Some(id) => self.cdp.tell(&attached, "Page.navigateToHistoryEntry", json!({"entryId": id})).await,
-            None => Ok(()),
+    pub(super) async fn go(&self, tab: &str, step: Step) -> Result<(), BrowserError> {
+        match self {
+            Self::DevTools(devtools) => Ok(devtools.go(tab, step).await?),
+            Self::Pages(session) => {
+                let act = match step {
+                    Step::Back => Act::Back,
+                    Step::Forward => Act::Forward,
+                    Step::Reload => Act::Reload,
+                };
+                Ok(session.worker.agent.act(tab, &act).await?)
+            }
         }
     }
+}
 
-    /// The text that is selected in a tab.
-    pub(super) async fn selection(&self, tab: &str) -> Result<String, CdpError> {
-        let attached = self.attach(tab).await?;
-        let expression = format!(
-            "(() => {{ const at = document.activeElement; \
-             const field = at && typeof at.value === 'string' && at.type !== 'password' && at.selectionStart !== null; \
-             const text = field ? at.value.slice(at.selectionStart, at.selectionEnd) : String(getSelection()); \
-             return text.slice(0, {MAX_SELECTION}); }})()"
-        );
-        let params = json!({"expression": expression, "returnByValue": true, "silent": true});
-        let answer = self.cdp.call(Some(&attached), "Runtime.evaluate", params).await?;
-        Ok(answer["result"]["value"].as_str().unwrap_or_default().to_owned())
+impl Tabs {
+    /// Tells of them, now and whenever they change, until the browser cannot be asked any more.
+    pub(super) async fn follow(self, tell: impl Fn(Vec<Tab>)) -> BrowserError {
+        match self {
+            Self::DevTools(devtools) => devtools.follow(tell).await.into(),
+            Self::Pages(mut lines) => {
+                while let Some(pages) = lines.next().await {
+                    tell(pages.into_iter().map(|Page { id, title, url }| Tab { id, title, url }).collect());
+                }
+                BrowserError::ListEnded
+            }
+        }
     }
 }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::browser::Browser;
 use super::cdp::CdpError;
+use super::devtools::DevTools;
 
 /// The largest picture, in pixels; larger pages come scaled down.
 const MAX_SIDE: u32 = 1920;
@@ -44,7 +44,7 @@ pub(super) struct Looks {
 
 impl Cast {
     /// Starts taking pictures of `tab`.
-    pub(super) fn start(browser: Arc<Browser>, tab: String, looks: Looks) -> Arc<Self> {
+    pub(super) fn start(browser: Arc<DevTools>, tab: String, looks: Looks) -> Arc<Self> {
         let (sender, frames) = watch::channel(None);
         let taken = Arc::new(Notify::new());
         let cast = Self { frames, taken: Arc::clone(&taken) };
@@ -69,7 +69,7 @@ impl Cast {
 }
 
 async fn run(
-    browser: &Browser,
+    browser: &DevTools,
     tab: &str,
     looks: Looks,
     frames: &watch::Sender<Option<Frame>>,

@@ -36,7 +36,7 @@ pub(super) struct State {
     pub(super) holder: Option<u64>,
     /// Whether the client's commands are held.
     pub(super) paused: bool,
-    /// The tabs, the one in front first. Empty where the browser cannot be asked.
+    /// The tabs, the one in front first. Empty before the browser was asked.
     pub(super) tabs: Vec<Tab>,
 }
 
@@ -52,8 +52,8 @@ pub(super) enum Told<'a> {
         may_act: bool,
         /// How the picture comes.
         picture: Picture,
-        /// Whether tabs can be named, chosen and driven.
-        tabs: bool,
+        /// Whether the browser takes text that no key makes.
+        text: bool,
         browser_type: Engine,
         mode: Mode,
         /// After so many milliseconds without a word the connection is dead.
@@ -88,7 +88,7 @@ pub(super) enum Said {
     Pause { on: bool },
     /// One more picture is on the viewer's screen.
     Ack,
-    /// Watch this tab; without one, whichever is in front.
+    /// Watch this tab; without one, whichever is in front. On a display: bring this tab to the front.
     Tab { id: Option<String> },
     /// Back, forward or again.
     Go { to: Step },

@@ -11,16 +11,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::browser::Browser;
 use super::cast::{Cast, Looks};
-use super::cdp::CdpError;
 use super::message::State;
-use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{Attachment, Session, Shut};
 
-/// Between two looks at the tabs that nothing asked for: which of them is in front changes without an event.
-const LOOK: Duration = Duration::from_secs(1);
-/// The shortest time between two looks.
-const REST: Duration = Duration::from_millis(100);
 /// Before the browser is asked again after it could not be.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -28,7 +22,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) struct Room {
     pub(super) session: Arc<Session>,
     state: Arc<watch::Sender<State>>,
-    browser: Arc<watch::Sender<Option<Arc<Browser>>>>,
+    browser: Arc<watch::Sender<Option<Browser>>>,
     casts: Mutex<HashMap<String, Weak<Cast>>>,
     control: Mutex<Control>,
     last: AtomicU64,
@@ -49,16 +43,14 @@ impl Room {
         let state = Arc::new(watch::Sender::new(State::default()));
         let browser = Arc::new(watch::Sender::new(None));
         let end = CancellationToken::new();
-        if session.options.engine == Engine::Chromium {
-            let follow = follow(Arc::clone(&session), Arc::clone(&state), Arc::clone(&browser));
-            let ended = end.clone();
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = follow => {}
-                    () = ended.cancelled() => {}
-                }
-            });
-        }
+        let follow = follow(Arc::clone(&session), Arc::clone(&state), Arc::clone(&browser));
+        let ended = end.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = follow => {}
+                () = ended.cancelled() => {}
+            }
+        });
         Self {
             session,
             state,
@@ -77,7 +69,7 @@ impl Room {
     }
 
     /// The browser, where it can be asked.
-    pub(super) fn browser(&self) -> Option<Arc<Browser>> {
+    pub(super) fn browser(&self) -> Option<Browser> {
         self.browser.borrow().clone()
     }
 
@@ -91,15 +83,15 @@ impl Room {
         self.state.borrow().tabs.iter().any(|known| known.id == tab)
     }
 
-    /// The pictures of a tab, shared by all who look at it.
+    /// The pictures of a tab, shared by all who look at it; none where the browser gives none.
     pub(super) fn cast(&self, tab: &str) -> Option<Arc<Cast>> {
-        let browser = self.browser()?;
+        let devtools = Arc::clone(self.browser()?.devtools().ok()?);
         let mut casts = self.casts.lock().unwrap_or_else(PoisonError::into_inner);
         casts.retain(|_, cast| cast.strong_count() > 0);
         if let Some(cast) = casts.get(tab).and_then(Weak::upgrade).filter(|cast| cast.runs()) {
             return Some(cast);
         }
-        let cast = Cast::start(browser, tab.to_owned(), self.looks);
+        let cast = Cast::start(devtools, tab.to_owned(), self.looks);
         casts.insert(tab.to_owned(), Arc::downgrade(&cast));
         Some(cast)
     }
@@ -191,44 +183,24 @@ impl Drop for Seat {
 
 /// Keeps an eye on the browser for as long as somebody watches. A browser that a driver started in the place of the
 /// first one is found by connecting again.
-async fn follow(session: Arc<Session>, state: Arc<watch::Sender<State>>, to: Arc<watch::Sender<Option<Arc<Browser>>>>) {
+async fn follow(session: Arc<Session>, state: Arc<watch::Sender<State>>, to: Arc<watch::Sender<Option<Browser>>>) {
     loop {
         match Browser::connect(Arc::clone(&session)).await {
-            Ok(browser) => {
-                let browser = Arc::new(browser);
-                let error = look(&browser, &state, &to).await;
+            Ok((browser, tabs)) => {
+                let tell = |tabs| {
+                    to.send_if_modified(|to| to.replace(browser.clone()).is_none());
+                    state.send_if_modified(|state| {
+                        let changed = state.tabs != tabs;
+                        state.tabs = tabs;
+                        changed
+                    });
+                };
+                let error = tabs.follow(tell).await;
                 tracing::debug!(session = %session.id, %error, "the live view lost the browser");
             }
             Err(error) => tracing::debug!(session = %session.id, %error, "the live view cannot ask the browser"),
         }
         to.send_replace(None);
         sleep(RETRY).await;
-    }
-}
-
-async fn look(
-    browser: &Arc<Browser>,
-    state: &watch::Sender<State>,
-    to: &watch::Sender<Option<Arc<Browser>>>,
-) -> CdpError {
-    loop {
-        let tabs = match browser.tabs().await {
-            Ok(tabs) => tabs,
-            Err(error) => return error,
-        };
-        if to.borrow().is_none() {
-            to.send_replace(Some(Arc::clone(browser)));
-        }
-        state.send_if_modified(|state| {
-            let changed = state.tabs != tabs;
-            state.tabs = tabs;
-            changed
-        });
-        sleep(REST).await;
-        tokio::select! {
-            () = browser.cdp.closed() => return CdpError::Gone,
-            () = browser.cdp.targets_changed() => {}
-            () = sleep(LOOK) => {}
-        }
     }
 }

@@ -14,8 +14,10 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
+use super::browser::{Browser, BrowserError};
 use super::feed::{Watched, picture, read};
 use super::hands::{Broken, Hands};
+use super::input::Held;
 use super::message::{Picture, Said, Told};
 use super::room::{Room, Seat};
 use super::{Grant, upstream};
@@ -177,7 +179,7 @@ impl Viewer {
             viewer: self.seat.viewer,
             may_act: self.grant.may_act,
             picture: self.picture,
-            tabs: options.engine == Engine::Chromium,
+            text: options.engine == Engine::Chromium,
             browser_type: options.engine,
             mode: options.mode,
             silence: millis(self.times.silence()),
@@ -312,7 +314,8 @@ impl Viewer {
                 self.acknowledgement.notify_one();
                 return;
             }
-            Said::Tab { id } => {
+            // On a display all see the same one: to choose another is an act.
+            Said::Tab { id } if self.picture == Picture::Frames => {
                 self.chosen.send_replace(id);
                 return;
             }
@@ -332,42 +335,54 @@ impl Viewer {
         }
         room.touch();
         let (Some(browser), Some(tab)) = (room.browser(), self.tab()) else { return };
-        let done = match said {
-            Said::Input(input) => match hands.held.command(input) {
-                // The keys that follow on a display must not overtake it either.
-                Some(command) if self.picture == Picture::Display => browser.finish_input(&tab, command).await,
-                Some(command) => browser.input(&tab, command).await,
-                None => Ok(()),
-            },
-            Said::Go { to } => browser.go(&tab, to).await,
-            Said::Open { url } => match crate::session::page_address(&url) {
-                Ok(url) => browser.open(&tab, &url).await,
-                Err(wrong) => {
-                    let _ = notes.try_send(refusal(&format!("The address {wrong}.")));
-                    Ok(())
-                }
-            },
-            Said::Copy => match browser.selection(&tab).await {
-                Ok(copied) => {
-                    let _ = notes.try_send(json(&Told::Clipboard { text: &copied }));
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            },
-            Said::Control { .. } | Said::Pause { .. } | Said::Ack | Said::Tab { .. } => Ok(()),
-        };
-        if let Err(error) = done {
+        if let Err(error) = self.act(said, &browser, &tab, &mut hands.held, notes).await {
             tracing::debug!(session = %room.session.id, %error, "an input did not arrive");
             let _ = notes.try_send(refusal("The browser did not take that."));
         }
     }
 
+    /// Does what the one who has the control says to the browser.
+    async fn act(
+        &self,
+        said: Said,
+        browser: &Browser,
+        tab: &str,
+        held: &mut Held,
+        notes: &mpsc::Sender<String>,
+    ) -> Result<(), BrowserError> {
+        match said {
+            Said::Input(input) => {
+                let devtools = browser.devtools()?;
+                match held.command(input) {
+                    // The keys that follow on a display must not overtake it either.
+                    Some(command) if self.picture == Picture::Display => devtools.finish_input(tab, command).await?,
+                    Some(command) => devtools.input(tab, command).await?,
+                    None => {}
+                }
+            }
+            Said::Go { to } => browser.go(tab, to).await?,
+            Said::Open { url } => match crate::session::page_address(&url) {
+                Ok(url) => browser.open(tab, &url).await?,
+                Err(wrong) => drop(notes.try_send(refusal(&format!("The address {wrong}.")))),
+            },
+            Said::Tab { id: Some(tab) } => browser.show(&tab).await?,
+            Said::Copy => {
+                let copied = browser.devtools()?.selection(tab).await?;
+                let _ = notes.try_send(json(&Told::Clipboard { text: &copied }));
+            }
+            Said::Tab { id: None } | Said::Control { .. } | Said::Pause { .. } | Said::Ack => {}
+        }
+        Ok(())
+    }
+
     /// Lets go of what this viewer holds down in the page and on the display.
     async fn let_go(&self, hands: &mut Hands) -> Result<(), Broken> {
         let commands = hands.held.release();
-        if let (Some(browser), Some(tab)) = (self.room().browser(), self.tab()) {
+        if let (Some(browser), Some(tab)) = (self.room().browser(), self.tab())
+            && let Ok(devtools) = browser.devtools()
+        {
             for command in commands {
-                let _ = browser.input(&tab, command).await;
+                let _ = devtools.input(&tab, command).await;
             }
         }
         hands.let_go().await

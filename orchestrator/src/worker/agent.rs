@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -15,7 +15,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpStream;
 
-use super::protocol::{Claim, DriverMode, Event, Launch, Snapshot};
+use super::lines::Lines;
+use super::protocol::{Act, Claim, DriverMode, Event, Launch, Page, Snapshot};
 use crate::error::Cause;
 
 /// A streamed request body.
@@ -27,8 +28,10 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// No answer to a small call is longer, in bytes.
 const REPLY_LIMIT: usize = 4 << 20;
-/// No line of the event stream is longer, in bytes.
-const LINE_LIMIT: usize = 256 << 10;
+/// No event is longer, in bytes.
+const EVENT_LIMIT: usize = 256 << 10;
+/// No list of pages is longer, in bytes.
+const PAGES_LIMIT: usize = 1 << 20;
 
 /// Why a call to the agent failed.
 #[derive(Debug, thiserror::Error)]
@@ -225,8 +228,30 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`].
-    pub(super) async fn events(&self) -> Result<Events, AgentError> {
-        let request = self.json(Method::GET, "/events", None::<&()>)?;
+    pub(super) async fn events(&self) -> Result<Lines<Event>, AgentError> {
+        self.stream("/events", EVENT_LIMIT).await
+    }
+
+    /// Opens the list of the browser's pages, the one in front first: a line at once and one at each change. The worker
+    /// looks after them for as long as this is open.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub(crate) async fn pages(&self) -> Result<Lines<Vec<Page>>, AgentError> {
+        self.stream("/pages", PAGES_LIMIT).await
+    }
+
+    /// Does something to a page.
+    ///
+    /// # Errors
+    /// [`AgentError`]; `Refused` with 404 when there is no such page any more.
+    pub(crate) async fn act(&self, page: &str, act: &Act<'_>) -> Result<(), AgentError> {
+        let path = format!("/pages/{}", crate::engine::escape(page));
+        self.call(Method::POST, &path, Some(act), CALL_TIMEOUT).await.map(drop)
+    }
+
+    async fn stream<T>(&self, path: &str, limit: usize) -> Result<Lines<T>, AgentError> {
+        let request = self.json(Method::GET, path, None::<&()>)?;
         let work = self.client.request(request);
         let response = tokio::time::timeout(CALL_TIMEOUT, work)
             .await
@@ -234,9 +259,9 @@ impl Agent {
             .map_err(|error| AgentError::Connect(error.into()))?;
         if response.status() != StatusCode::OK {
             let status = response.status();
-            return Err(AgentError::Refused { status, message: "no event stream".to_owned() });
+            return Err(AgentError::Refused { status, message: format!("no stream of {path}") });
         }
-        Ok(Events { body: response.into_body(), buffer: BytesMut::new() })
+        Ok(Lines::new(response.into_body(), limit))
     }
 
     async fn call(
@@ -294,41 +319,6 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
 /// The agent's path of a file: its name as one segment.
 pub(crate) fn file_path(name: &str) -> String {
     format!("/files/{}", crate::engine::escape(name))
-}
-
-/// The lines of the event stream.
-pub(super) struct Events {
-    body: Incoming,
-    buffer: BytesMut,
-}
-
-impl Events {
-    /// The next event, or `None` when the stream ended. Safe to cancel.
-    pub(super) async fn next(&mut self) -> Option<Event> {
-        loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line = self.buffer.split_to(end + 1);
-                match serde_json::from_slice(&line) {
-                    Ok(event) => return Some(event),
-                    Err(error) => {
-                        tracing::warn!(%error, "an event of the agent cannot be read");
-                        continue;
-                    }
-                }
-            }
-            if self.buffer.len() > LINE_LIMIT {
-                return None;
-            }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
-                }
-                Some(Err(_)) | None => return None,
-            }
-        }
-    }
 }
 
 #[cfg(test)]

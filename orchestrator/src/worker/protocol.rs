@@ -128,3 +128,33 @@ pub enum DriverMode {
     /// One that the driver starts, with the client's own options.
     Cold,
 }
+
+/// A page of a browser, as the agent tells of it: a tab, or a window where the engine has no tabs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Page {
+    /// Names it for as long as it is open.
+    pub(crate) id: String,
+    /// Its title.
+    pub(crate) title: String,
+    /// Its address.
+    pub(crate) url: String,
+}
+
+/// What can be done to such a page.
+#[derive(Debug, Serialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub(crate) enum Act<'a> {
+    /// Bring it to the front.
+    Show,
+    /// One step back in its history.
+    Back,
+    /// One step forward.
+    Forward,
+    /// Load it again.
+    Reload,
+    /// Send it to an address that [`crate::session::page_address`] lets through.
+    Open {
+        /// The address.
+        url: &'a str,
+    },
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::agent::Events;
+use super::lines::Lines;
 use super::protocol::{Event, Phase};
 use super::{Health, Loss, Reports, Worker};
 use crate::runtime::{ContainerState, Docker};
@@ -67,7 +67,7 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
 }
 
 /// Reads events until the stream is cut (`None`) or the worker is lost.
-async fn listen(mut events: Events, reports: &Reports) -> Option<Loss> {
+async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
     let mut first = true;
     loop {
         let Ok(event) = timeout(SILENCE, events.next()).await else {

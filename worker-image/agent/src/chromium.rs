@@ -24,6 +24,7 @@ use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
 use crate::oom;
+use crate::pages::{Act, Page};
 use crate::settings::Settings;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
@@ -183,6 +184,17 @@ impl Chromium {
         let browser = self.browser()?;
         let path = path.map_or_else(|| browser.path.clone(), |rest| format!("/devtools/{rest}"));
         Ok(endpoint(&browser, browser.address, path))
+    }
+
+    /// See [`crate::engine::Engine::pages`].
+    #[expect(clippy::unused_async, reason = "the seam's other engines need it")]
+    pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
+        Err(ApiError::not_found("Chromium tells of its pages over DevTools"))
+    }
+
+    /// See [`crate::engine::Engine::act`].
+    pub(crate) async fn act(&self, _page: &str, _act: &Act) -> Result<bool, ApiError> {
+        self.pages().await.map(|_| false)
     }
 
     /// See [`crate::engine::Engine::debugging`].

@@ -17,6 +17,7 @@ use crate::chromium::Chromium;
 use crate::display::DisplayError;
 use crate::error::ApiError;
 use crate::firefox::Firefox;
+use crate::pages::{Act, Page};
 use crate::settings::Settings;
 use crate::tunnel::Overseer;
 use crate::webkit::Webkit;
@@ -152,6 +153,16 @@ impl Engine {
     /// Waits for any sign of life of the browser.
     pub(crate) async fn ping(&self) {
         each!(self, engine => engine.ping().await);
+    }
+
+    /// Its pages, the one in front first.
+    pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
+        each!(self, engine => engine.pages().await)
+    }
+
+    /// Does something to a page; `false` when there is no such page.
+    pub(crate) async fn act(&self, page: &str, act: &Act) -> Result<bool, ApiError> {
+        each!(self, engine => engine.act(page, act).await)
     }
 
     /// The websocket of that path below `/devtools/`, or the one a client attaches to without a path: DevTools of

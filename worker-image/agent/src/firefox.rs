@@ -20,6 +20,7 @@ use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
 use crate::oom;
+use crate::pages::{Act, MAX_PAGES, MAX_TEXT, Page};
 use crate::settings::Settings;
 use crate::worker::Worker;
 
@@ -129,6 +130,20 @@ impl Firefox {
         if let Ok(browser) = self.browser() {
             let _ = browser.control.call("ping", Value::Null).await;
         }
+    }
+
+    /// See [`crate::engine::Engine::pages`].
+    pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
+        let params = json!({"most": MAX_PAGES, "longest": MAX_TEXT});
+        let pages = self.browser()?.control.call("pages", params).await.map_err(gone)?;
+        serde_json::from_value(pages).map_err(|e| ApiError::upstream(e.to_string()))
+    }
+
+    /// See [`crate::engine::Engine::act`].
+    pub(crate) async fn act(&self, page: &str, act: &Act) -> Result<bool, ApiError> {
+        let (verb, url) = act.parts();
+        let done = self.browser()?.control.call("act", json!({"page": page, "act": verb, "url": url})).await;
+        done.map(|done| done == Value::Bool(true)).map_err(gone)
     }
 
     /// See [`crate::engine::Engine::devtools`].

@@ -8,11 +8,12 @@
 //! | `agent` | the life of a worker: claim, boot, launch, orphaned |
 //! | `claim`, `settings` | what the daemon asks for, checked |
 //! | `board` | state and event stream |
-//! | `server`, `body`, `error` | the port: routes, bodies, refusals |
+//! | `server`, `body`, `percent`, `error` | the port: routes, bodies, names, refusals |
 //! | `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
 //! | `files`, `archive` | uploads and downloads |
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `cdp` | the agent's own DevTools connection |
+//! | `pages` | which pages there are, and what a viewer does to them |
 //! | `recording` | the display as a stream of video |
 //! | `process`, `output`, `freeze`, `oom`, `display`, `shim` | the container's processes |
 
@@ -32,6 +33,8 @@ mod frames;
 mod freeze;
 mod oom;
 mod output;
+mod pages;
+mod percent;
 mod process;
 mod recording;
 mod server;

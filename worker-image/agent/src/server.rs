@@ -18,6 +18,8 @@ use crate::agent::Agent;
 use crate::board;
 use crate::body::{Body, collect, empty, json, read_json};
 use crate::error::ApiError;
+use crate::pages;
+use crate::percent;
 use crate::recording;
 use crate::tunnel;
 
@@ -92,15 +94,19 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             }
             worker.shared.upstream.forward(request, to, &path).await
         }
+        ("GET", "pages", "") => pages::stream(engine.clone()).await,
+        ("POST", "pages", page) => {
+            pages::act(engine, &percent::decode(page)?, read_json(request.into_body()).await?).await
+        }
         ("GET", "recording", "") => recording::stream(&worker.shared.processes, &query),
         ("GET", "screen", "") => tunnel::screen(request).await,
         ("GET", "bidi", _) => tunnel::open(request, engine.bidi(format!("/{rest}{query}"))?).await,
         ("GET", "files", "") => json(&files.list().await?),
         ("POST", "files", "archive") => json(&files.unpack(request.into_body(), limit).await?),
-        ("GET", "files", name) => files.read(&decode(name)?).await,
-        ("PUT", "files", name) => json(&files.store(&decode(name)?, request.into_body(), limit).await?),
+        ("GET", "files", name) => files.read(&percent::decode(name)?).await,
+        ("PUT", "files", name) => json(&files.store(&percent::decode(name)?, request.into_body(), limit).await?),
         ("DELETE", "files", name) => {
-            files.remove(&decode(name)?).await?;
+            files.remove(&percent::decode(name)?).await?;
             let mut response = Response::new(empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             Ok(response)
@@ -113,38 +119,4 @@ fn events(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     response
-}
-
-/// Undoes percent-encoding of a path component.
-fn decode(component: &str) -> Result<String, ApiError> {
-    let wrong = || ApiError::bad_request("name: percent-encoded UTF-8 wanted");
-    let mut bytes = Vec::with_capacity(component.len());
-    let mut rest = component.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        if byte != b'%' {
-            bytes.push(byte);
-            rest = tail;
-            continue;
-        }
-        let digits = tail.first_chunk::<2>().ok_or_else(wrong)?;
-        let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
-        rest = &tail[2..];
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::decode;
-
-    #[test]
-    fn names_are_percent_decoded() {
-        assert_eq!(decode("report%20%281%29.pdf").unwrap(), "report (1).pdf");
-        assert_eq!(decode("%C3%BCbersicht").unwrap(), "übersicht");
-        assert_eq!(decode("..%2Fetc").unwrap(), "../etc");
-        for wrong in ["%", "%2", "%zz", "%ff", "%é"] {
-            assert!(decode(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -25,6 +25,7 @@ use crate::display::Display;
 use crate::engine::{BootError, Endpoint, NewSession};
 use crate::error::ApiError;
 use crate::oom;
+use crate::pages::{Act, Page};
 use crate::settings::Settings;
 use crate::worker::Worker;
 
@@ -121,6 +122,16 @@ impl Webkit {
         if let Ok(running) = self.running() {
             let _ = running.shell.ping().await;
         }
+    }
+
+    /// See [`crate::engine::Engine::pages`].
+    pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
+        self.running()?.shell.pages().await.map_err(failed)
+    }
+
+    /// See [`crate::engine::Engine::act`].
+    pub(crate) async fn act(&self, page: &str, act: &Act) -> Result<bool, ApiError> {
+        self.running()?.shell.act(page, act).await.map_err(failed)
     }
 
     /// See [`crate::engine::Engine::devtools`].

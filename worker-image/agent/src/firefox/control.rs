@@ -18,8 +18,9 @@ use crate::worker::Worker;
 
 /// Commands that may wait to be written.
 const COMMANDS: usize = 64;
-/// Longest line taken from the browser, in bytes.
-const MAX_LINE: u64 = 64 << 10;
+/// Longest line taken from the browser, in bytes: the list of as many pages as are told of, each with a long title and
+/// a long address.
+const MAX_LINE: u64 = 1 << 20;
 
 /// Why a command has no result.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,8 @@ use tokio::time::timeout;
 use crate::display::Display;
 use crate::engine::BootError;
 use crate::output::{Tail, follow};
+use crate::pages::{Act, MAX_PAGES, MAX_TEXT, Page};
+use crate::percent;
 use crate::process::Process;
 use crate::settings::Settings;
 use crate::worker::Worker;
@@ -26,6 +28,9 @@ const PROGRAM: &str = "warmpool-webkit";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Commands that may wait for their turn.
 const COMMANDS: usize = 16;
+
+/// What it answers to an act on a page that is not there.
+const NO_PAGE: &str = "none";
 
 /// Why a command was not obeyed.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +120,21 @@ impl Shell {
         self.ask(command("open", &[("url", url)])).await.map(drop)
     }
 
+    /// Its pages, the one in front first.
+    pub(super) async fn pages(&self) -> Result<Vec<Page>, ShellError> {
+        let line = command("pages", &[("most", &MAX_PAGES.to_string()), ("longest", &MAX_TEXT.to_string())]);
+        let answer = self.ask(line).await?;
+        pages(&answer).ok_or_else(|| ShellError::Refused("its list of pages makes no sense".to_owned()))
+    }
+
+    /// Does something to a page; `false` when there is no such page.
+    pub(super) async fn act(&self, page: &str, act: &Act) -> Result<bool, ShellError> {
+        let (verb, url) = act.parts();
+        let members = [("page", Some(page)), ("act", Some(verb)), ("url", url)];
+        let members: Vec<_> = members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        Ok(self.ask(command("act", &members)).await? != NO_PAGE)
+    }
+
     /// Waits for a sign of life.
     pub(super) async fn ping(&self) -> Result<(), ShellError> {
         self.ask("do=ping".to_owned()).await.map(drop)
@@ -142,6 +162,16 @@ async fn converse(mut queue: mpsc::Receiver<(String, Answer)>, mut input: pipe::
     }
 }
 
+/// Reads `id/title/address` of each page, percent-encoded, with spaces between the pages.
+fn pages(answer: &str) -> Option<Vec<Page>> {
+    let page = |text: &str| {
+        let mut parts = text.split('/').map(|part| percent::decode(part).ok());
+        let page = Page { id: parts.next()??, title: parts.next()??, url: parts.next()?? };
+        parts.next().is_none().then_some(page)
+    };
+    answer.split_ascii_whitespace().map(page).collect()
+}
+
 fn settings_command(settings: &Settings) -> String {
     let locales = settings.locales.join(",");
     let side = |side: fn(crate::claim::Size) -> u32| settings.viewport.map(side).map(|side| side.to_string());
@@ -161,13 +191,7 @@ fn command(verb: &str, members: &[(&str, &str)]) -> String {
     let mut line = format!("do={verb}");
     for (name, value) in members {
         let _ = write!(line, "&{name}=");
-        for byte in value.bytes() {
-            if byte.is_ascii_alphanumeric() {
-                line.push(char::from(byte));
-            } else {
-                let _ = write!(line, "%{byte:02X}");
-            }
-        }
+        percent::encode(value, &mut line);
     }
     line
 }
@@ -196,6 +220,19 @@ mod tests {
         };
         let wanted = "do=settings&locales=de%2DCH%2Cen&user_agent=Me%2F1&width=800&height=600";
         assert_eq!(settings_command(&settings), wanted);
+    }
+
+    #[test]
+    fn pages_are_told_apart_whatever_they_are_called() {
+        let page = |id: &str, title: &str, url: &str| Page { id: id.into(), title: title.into(), url: url.into() };
+        assert_eq!(
+            pages("7/A%20%2F%20b%0A%C3%A9/http%3A%2F%2Fa%2F%3Fx%3D%25 2//about%3Ablank").unwrap(),
+            [page("7", "A / b\n\u{e9}", "http://a/?x=%"), page("2", "", "about:blank")]
+        );
+        assert_eq!(pages("").unwrap(), []);
+        for wrong in ["7", "7/a", "7/a/b/c", "7/%/b"] {
+            assert_eq!(pages(wrong), None, "{wrong}");
+        }
     }
 
     #[tokio::test]

@@ -1,0 +1,165 @@
+//! The browser of a watched session over DevTools: its tabs, where they can be sent, and what a hand does to them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::{BodyExt as _, Limited};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::cdp::{Cdp, CdpError, Event};
+use super::input::Command;
+use super::message::{Step, Tab};
+use crate::session::Session;
+use crate::worker::AgentError;
+
+/// Between two looks at the tabs that nothing asked for: which of them is in front changes without an event.
+const LOOK: Duration = Duration::from_secs(1);
+/// The shortest time between two looks.
+const REST: Duration = Duration::from_millis(100);
+/// The most tabs that viewers hear of.
+const MAX_TABS: usize = 50;
+/// The longest list of tabs that is read, in bytes.
+const MAX_LIST: usize = 1 << 20;
+/// The most that viewers are told of a title or an address, in characters.
+const MAX_TEXT: usize = 2000;
+/// The longest selection that is copied, in UTF-16 units.
+const MAX_SELECTION: usize = 1 << 20;
+
+/// A browser, watched over a DevTools connection of our own.
+#[derive(Debug)]
+pub(super) struct DevTools {
+    session: Arc<Session>,
+    pub(super) cdp: Cdp,
+    attached: tokio::sync::Mutex<HashMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    url: String,
+}
+
+impl DevTools {
+    /// Connects, and asks to be told of tabs. No page is touched by it.
+    pub(super) async fn connect(session: Arc<Session>) -> Result<Self, CdpError> {
+        let cdp = Cdp::connect(&session).await?;
+        let pages = json!({"discover": true, "filter": [{"type": "page"}]});
+        cdp.call(None, "Target.setDiscoverTargets", pages).await?;
+        Ok(Self { session, cdp, attached: tokio::sync::Mutex::default() })
+    }
+
+    /// Tells of its tabs, now and whenever they may have changed, until the browser cannot be asked any more.
+    pub(super) async fn follow(&self, tell: impl Fn(Vec<Tab>)) -> CdpError {
+        loop {
+            match self.tabs().await {
+                Ok(tabs) => tell(tabs),
+                Err(error) => return error,
+            }
+            sleep(REST).await;
+            tokio::select! {
+                () = self.cdp.closed() => return CdpError::Gone,
+                () = self.cdp.targets_changed() => {}
+                () = sleep(LOOK) => {}
+            }
+        }
+    }
+
+    /// Its tabs, the one in front first: the browser lists them by when they were last looked at.
+    async fn tabs(&self) -> Result<Vec<Tab>, CdpError> {
+        let response = self.session.worker.agent.send("/json/list", Request::new(crate::worker::full(""))).await?;
+        let nonsense = |error| CdpError::Agent(AgentError::Nonsense(error));
+        let body = Limited::new(response.into_body(), MAX_LIST).collect().await.map_err(nonsense)?;
+        let targets: Vec<Target> = serde_json::from_slice(&body.to_bytes()).map_err(|error| nonsense(error.into()))?;
+        let cut = |text: String| text.chars().take(MAX_TEXT).collect();
+        let pages = targets.into_iter().filter(|target| target.kind == "page").take(MAX_TABS);
+        Ok(pages.map(|page| Tab { id: page.id, title: cut(page.title), url: cut(page.url) }).collect())
+    }
+
+    /// A connection of our own to a tab. It is kept.
+    pub(super) async fn attach(&self, tab: &str) -> Result<String, CdpError> {
+        let mut attached = self.attached.lock().await;
+        if let Some(session) = attached.get(tab) {
+            return Ok(session.clone());
+        }
+        let params = json!({"targetId": tab, "flatten": true});
+        let answer = self.cdp.call(None, "Target.attachToTarget", params).await?;
+        let session = answer["sessionId"].as_str().ok_or_else(|| CdpError::Refused("no session".to_owned()))?;
+        attached.insert(tab.to_owned(), session.to_owned());
+        Ok(session.to_owned())
+    }
+
+    /// Gives a connection to a tab up.
+    pub(super) async fn detach(&self, tab: &str) {
+        let session = self.attached.lock().await.remove(tab);
+        if let Some(session) = session {
+            let _ = self.cdp.call(None, "Target.detachFromTarget", json!({"sessionId": session})).await;
+        }
+    }
+
+    /// A tab's events from here on.
+    pub(super) fn listen(&self, attached: &str) -> tokio::sync::mpsc::Receiver<Event> {
+        self.cdp.listen(attached)
+    }
+
+    /// Sends an input to a tab. What becomes of it is seen, not answered.
+    pub(super) async fn input(&self, tab: &str, (method, params): Command) -> Result<(), CdpError> {
+        let attached = self.attach(tab).await?;
+        self.cdp.tell(&attached, method, params).await
+    }
+
+    /// Sends an input to a tab, and waits until the page has taken it.
+    pub(super) async fn finish_input(&self, tab: &str, (method, params): Command) -> Result<(), CdpError> {
+        let attached = self.attach(tab).await?;
+        self.cdp.call(Some(&attached), method, params).await.map(drop)
+    }
+
+    /// Brings a tab to the front.
+    pub(super) async fn show(&self, tab: &str) -> Result<(), CdpError> {
+        self.cdp.call(None, "Target.activateTarget", json!({"targetId": tab})).await.map(drop)
+    }
+
+    /// Opens an address in a tab.
+    pub(super) async fn open(&self, tab: &str, url: &str) -> Result<(), CdpError> {
+        let attached = self.attach(tab).await?;
+        self.cdp.tell(&attached, "Page.navigate", json!({"url": url})).await
+    }
+
+    /// Takes a tab one step through its history. Where there is none, nothing happens.
+    pub(super) async fn go(&self, tab: &str, step: Step) -> Result<(), CdpError> {
+        let attached = self.attach(tab).await?;
+        let by: i64 = match step {
+            Step::Back => -1,
+            Step::Forward => 1,
+            Step::Reload => return self.cdp.tell(&attached, "Page.reload", json!({})).await,
+        };
+        let history = self.cdp.call(Some(&attached), "Page.getNavigationHistory", json!({})).await?;
+        let to = history["currentIndex"].as_i64().and_then(|at| usize::try_from(at + by).ok());
+        match to.and_then(|to| history["entries"][to]["id"].as_i64()) {
+            Some(id) => self.cdp.tell(&attached, "Page.navigateToHistoryEntry", json!({"entryId": id})).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The text that is selected in a tab.
+    pub(super) async fn selection(&self, tab: &str) -> Result<String, CdpError> {
+        let attached = self.attach(tab).await?;
+        let expression = format!(
+            "(() => {{ const at = document.activeElement; \
+             const field = at && typeof at.value === 'string' && at.type !== 'password' && at.selectionStart !== null; \
+             const text = field ? at.value.slice(at.selectionStart, at.selectionEnd) : String(getSelection()); \
+             return text.slice(0, {MAX_SELECTION}); }})()"
+        );
+        let params = json!({"expression": expression, "returnByValue": true, "silent": true});
+        let answer = self.cdp.call(Some(&attached), "Runtime.evaluate", params).await?;
+        Ok(answer["result"]["value"].as_str().unwrap_or_default().to_owned())
+    }
+}

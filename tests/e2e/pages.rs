@@ -1,0 +1,159 @@
+//! What viewers are told of the pages of Firefox and WebKit, and what they may do to them; and browsers that a driver has
+//! started anew, which are to be seen as the first ones were.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use http::HeaderMap;
+use serde_json::{Value, json};
+use warmpool_tests::wire::{self, Socket};
+use warmpool_tests::{Driver, Group, Session, Settings, Stage, eventually, group};
+
+use crate::live::{picture, say, socket, told, viewer};
+
+pub(crate) fn group() -> Group {
+    let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0").set("POOL_FIREFOX_HEADLESS", "1");
+    group!("pages", Some(settings),
+        quick: [firefox_is_steered],
+        full: [
+            webkit_is_steered,
+            headed_chromium_is_steered,
+            who_only_looks_steers_nothing,
+            a_driver_starts_another_chromium,
+            a_driver_starts_another_firefox,
+            a_driver_has_a_webkit,
+        ],
+    )
+}
+
+async fn is_steered(stage: &Stage, engine: &str, headless: bool) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let url = format!("{}/turn", stage.site_for(daemon).await?);
+    let session = daemon.session(json!({"url": url, "headless": headless, "browser_type": engine})).await?;
+    viewer(stage, &session, "steer").await?.env("NAME", engine).results().await?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn firefox_is_steered(stage: Stage) -> Result<()> {
+    is_steered(&stage, "firefox", true).await
+}
+
+async fn webkit_is_steered(stage: Stage) -> Result<()> {
+    is_steered(&stage, "webkit", false).await
+}
+
+async fn headed_chromium_is_steered(stage: Stage) -> Result<()> {
+    is_steered(&stage, "chromium", false).await
+}
+
+/// The list of tabs, once it begins with one like this.
+async fn tabs(socket: &mut Socket, is_like: impl Fn(&Value) -> bool) -> Result<Value> {
+    let wait = async {
+        loop {
+            let mut state = told(socket, "state").await?;
+            if state["tabs"].get(0).is_some_and(&is_like) {
+                return Ok(state["tabs"].take());
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), wait).await.context("no such tab in front")?
+}
+
+fn at(end: &str) -> impl Fn(&Value) -> bool {
+    move |tab| tab["url"].as_str().is_some_and(|url| url.ends_with(end))
+}
+
+async fn who_only_looks_steers_nothing(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    for engine in ["firefox", "webkit"] {
+        let body = json!({"url": format!("{site}/turn"), "headless": true, "browser_type": engine});
+        let session = daemon.session(body).await.context(engine)?;
+        let mut looker = socket(&session, "").await?;
+        ensure!(told(&mut looker, "hello").await?["may_act"] == false);
+        let tab = tabs(&mut looker, at("/turn")).await.context(engine)?[0]["id"].clone();
+        let mut actor = socket(&session, "&enable_actions=true").await?;
+        // Who may take the control and has not is refused as well.
+        for socket in [&mut looker, &mut actor] {
+            for said in [
+                json!({"type": "tab", "id": tab}),
+                json!({"type": "go", "to": "reload"}),
+                json!({"type": "open", "url": format!("{site}/tab/77")}),
+            ] {
+                say(socket, said).await?;
+                told(socket, "refused").await?;
+            }
+        }
+        say(&mut actor, json!({"type": "control", "take": true})).await?;
+        for url in ["javascript:document.title='no'", "file:///etc/passwd", "about:config", "view-source:http://a/"] {
+            say(&mut actor, json!({"type": "open", "url": url})).await?;
+            let refused = told(&mut actor, "refused").await?;
+            ensure!(refused["message"].as_str().is_some_and(|why| why.contains("must be http")), "{url}: {refused}");
+        }
+        say(&mut actor, json!({"type": "tab", "id": "999999"})).await?;
+        told(&mut actor, "refused").await?;
+        say(&mut actor, json!({"type": "open", "url": format!("{site}/tab/2")})).await?;
+        let shown = tabs(&mut looker, at("/tab/2")).await.context(engine)?;
+        ensure!(shown[0]["id"] == tab && shown[0]["title"] == "Tab 2", "the same tab: {shown}");
+        // Nothing of what was refused is in its history.
+        say(&mut actor, json!({"type": "go", "to": "back"})).await?;
+        tabs(&mut looker, at("/turn")).await.context(engine)?;
+        session.delete().await?.ok()?;
+        ensure!(stage.site().hits("/tab/77").is_empty(), "somebody who may not opened a page");
+    }
+    Ok(())
+}
+
+/// A viewer and a recording, both there before the driver comes with options that only a new browser takes.
+async fn is_seen_again(stage: &Stage, body: Value, options: Value) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session: Session = daemon.webdriver(body).await?;
+    let record = session.record().await?;
+    let address = record["livestream_url"].as_str().context("livestream_url")?.replacen("http", "ws", 1);
+    let address = address.replacen("/stream?", "/stream/socket?", 1);
+    let look = async || wire::websocket(&address, &HeaderMap::new(), None).await;
+    let mut looker = look().await?;
+    let frames = told(&mut looker, "hello").await?["picture"] == "frames";
+    tabs(&mut looker, |_| true).await?;
+    let driver = Driver::start(session.connect_url()?, options).await?;
+    driver.goto(&format!("{site}/animation")).await?;
+    let shown = tabs(&mut looker, at("/animation")).await?;
+    ensure!(shown[0]["title"].is_string(), "{shown}");
+    if frames {
+        picture(&mut looker).await?;
+    }
+    let mut late = look().await?;
+    tabs(&mut late, at("/animation")).await?;
+    let path = format!("/sessions/{}/recording", session.id);
+    let recorded = async || -> Result<u64> {
+        let listed = daemon.api().get(&path).await?.ok()?;
+        let parts = listed["parts"].as_array().context("parts")?;
+        Ok(parts.iter().filter_map(|part| part["size"].as_u64()).sum())
+    };
+    let before = recorded().await?;
+    eventually!("the recording goes on", 20, recorded().await? > before + 5000)?;
+    driver.quit().await?;
+    Ok(())
+}
+
+async fn a_driver_starts_another_chromium(stage: Stage) -> Result<()> {
+    let options = json!({"goog:chromeOptions": {"args": ["--user-agent=Own/2"]}});
+    for headless in [true, false] {
+        let body = json!({"headless": headless, "recording": true});
+        is_seen_again(&stage, body, options.clone()).await.with_context(|| format!("headless: {headless}"))?;
+    }
+    Ok(())
+}
+
+async fn a_driver_starts_another_firefox(stage: Stage) -> Result<()> {
+    let body = json!({"browser_type": "firefox", "headless": true, "recording": true});
+    is_seen_again(&stage, body, json!({"moz:firefoxOptions": {"env": {"TZ": "Asia/Tokyo"}}})).await
+}
+
+/// This driver has no other, and no options that would want one.
+async fn a_driver_has_a_webkit(stage: Stage) -> Result<()> {
+    let body = json!({"browser_type": "webkit", "headless": true, "recording": true});
+    is_seen_again(&stage, body, json!({})).await
+}
