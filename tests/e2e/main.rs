@@ -32,6 +32,7 @@ mod settings;
 mod steps;
 mod task_faults;
 mod tasks_kept;
+mod transparency;
 mod webkit;
 
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         relay::group(),
         live::group(),
         capabilities::group(),
+        transparency::group(),
         files::group(),
         life::group(),
         listing::group(),
