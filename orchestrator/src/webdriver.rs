@@ -143,6 +143,11 @@ pub async fn forward(
     let limit = config.webdriver.command_timeout;
     let sent = timeout(limit, session.worker.agent.send(&format!("/webdriver{path}"), request)).await;
     match sent {
+        // No driver says this: it is the agent's word for a driver that does not answer.
+        Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {
+            let error = AgentError::Refused { status: response.status(), message: "no answer".to_owned() };
+            Err(verdict(session, error).await)
+        }
         Ok(Ok(mut response)) => {
             strip_hop_by_hop(response.headers_mut());
             if closes {
