@@ -14,8 +14,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -28,6 +28,9 @@ use crate::worker::{AgentError, Body};
 pub use capabilities::candidates;
 pub use downloads::{download, downloads, remove_downloads};
 pub use window::fill_screen;
+
+/// A driver's answer, streamed.
+pub type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// How long to wait for the news of why a worker does not answer.
 const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
@@ -79,6 +82,11 @@ pub async fn new_session(
         // Clients take this for the address of Chromium's protocol.
         if session.options.engine == Engine::Chromium {
             found.insert("se:cdp".to_owned(), json!(format!("{}/session/{id}/se/cdp", links.devtools)));
+            // A driver that was attached to its browser does not know where that runs, nor that its windows obey.
+            if found.get("platformName") == Some(&json!("")) {
+                found.insert("platformName".to_owned(), json!("linux"));
+            }
+            found.insert("setWindowRect".to_owned(), json!(true));
             // Selenium for Python connects only when it knows the protocol's version too.
             if let Some(version) = found.get("browserVersion").cloned() {
                 found.insert("se:cdpVersion".to_owned(), version);
@@ -111,7 +119,8 @@ pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Forwards one command to the driver and streams its answer back. `path` starts with `/session/<id>`.
+/// Forwards one command to the driver and streams its answer back. `path` starts with `/session/<id>`. The command is
+/// under way until its answer has been read.
 ///
 /// # Errors
 /// `UnknownSession` for another driver session's id, `SessionEnded`, `Worker`, `WorkerTimeout`.
@@ -121,7 +130,7 @@ pub async fn forward(
     id: &str,
     path: &str,
     mut request: Request<Body>,
-) -> Result<Response<Incoming>, Error> {
+) -> Result<Response<Answer>, Error> {
     check_id(session, id)?;
     let busy = session.busy();
     session.admitted().await?;
@@ -130,14 +139,28 @@ pub async fn forward(
         path = other;
         request = ours;
     }
+    let closes = window::closes(id, request.method(), &path);
     strip_hop_by_hop(request.headers_mut());
     let limit = config.webdriver.command_timeout;
     let sent = timeout(limit, session.worker.agent.send(&format!("/webdriver{path}"), request)).await;
-    drop(busy);
     match sent {
+        // No driver says this: it is the agent's word for a driver that does not answer.
+        Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {
+            let error = AgentError::Refused { status: response.status(), message: "no answer".to_owned() };
+            Err(verdict(session, error).await)
+        }
         Ok(Ok(mut response)) => {
             strip_hop_by_hop(response.headers_mut());
-            Ok(response)
+            if closes {
+                return window::closed(session, response).await;
+            }
+            Ok(response.map(|body| {
+                let held = move |frame| {
+                    let _ = &busy;
+                    frame
+                };
+                body.map_frame(held).boxed_unsync()
+            }))
         }
         Ok(Err(error)) => Err(verdict(session, error).await),
         Err(_) => Err(Error::WorkerTimeout { after: limit }),

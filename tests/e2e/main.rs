@@ -36,6 +36,7 @@ mod settings;
 mod steps;
 mod task_faults;
 mod tasks_kept;
+mod transparency;
 mod webkit;
 
 use std::process::ExitCode;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         live_hands::group(),
         pages::group(),
         capabilities::group(),
+        transparency::group(),
         files::group(),
         life::group(),
         listing::group(),

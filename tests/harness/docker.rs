@@ -74,6 +74,19 @@ impl Docker {
         self.run(&["network", "inspect", "--format", format, network]).await
     }
 
+    /// Process id, on this machine, of a container's first process.
+    pub async fn first_pid(&self, container: &str) -> Result<i32> {
+        Ok(self.run(&["inspect", "--format", "{{.State.Pid}}", container]).await?.parse()?)
+    }
+
+    /// Process id, on this machine, of the browser's driver in a container.
+    pub async fn driver_pid(&self, container: &str) -> Result<i32> {
+        let listed = self.run(&["top", container, "-eo", "pid,comm"]).await?;
+        let driver = listed.lines().map(str::trim).find(|line| line.to_ascii_lowercase().contains("driver"));
+        let pid = driver.and_then(|line| line.split_whitespace().next()).context("a driver")?;
+        Ok(pid.parse()?)
+    }
+
     /// Process ids, on this machine, of the browser's main process in a container.
     pub async fn browser_pids(&self, container: &str) -> Result<Vec<i32>> {
         let listed = self.run(&["top", container, "-eo", "pid,args"]).await?;

@@ -19,7 +19,7 @@ pub(super) struct Activity {
     commands: AtomicUsize,
     attached: AtomicBool,
     detached_at: Mutex<Option<Instant>>,
-    /// Rings when a socket comes or goes.
+    /// Rings when a socket comes or goes, and when a command is done.
     pub(super) changed: Notify,
 }
 
@@ -71,9 +71,13 @@ impl Activity {
         self.sockets.load(Ordering::Relaxed)
     }
 
+    pub(super) fn commands(&self) -> usize {
+        self.commands.load(Ordering::Relaxed)
+    }
+
     /// When the session will have been idle for `timeout`. While a command is under way, that is always ahead.
     pub(super) fn idle_at(&self, timeout: Duration) -> Instant {
-        let last = if self.commands.load(Ordering::Relaxed) > 0 {
+        let last = if self.commands() > 0 {
             Instant::now()
         } else {
             self.begun + Duration::from_millis(self.last.load(Ordering::Relaxed))

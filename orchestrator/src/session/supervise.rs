@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{Ending, Kind, Session, Sessions};
 use crate::pool::Lease;
 
-/// How long sockets have to pass their Close frames on before the worker goes.
+/// How long sockets have to pass their Close frames on before the worker goes, and the driver its last answer.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
 /// How long a session that is one connection outlives it: the worker may have to say that its browser was closed.
@@ -22,13 +22,15 @@ pub(super) async fn supervise(sessions: Sessions, session: Arc<Session>, lease: 
     let ending = session.ended().await;
     tracing::info!(session = %session.id, status = ending.status().as_str(), reason = ending.code(), "session ended");
     sessions.close(&session, &ending).await;
+    // Who closes the last window closes the browser by a command, and is owed the driver's answer to it.
+    let answers = ending == Ending::BrowserClosed;
     let closed = async {
-        while session.activity.sockets() > 0 {
+        while session.activity.sockets() > 0 || (answers && session.activity.commands() > 0) {
             session.activity.changed.notified().await;
         }
     };
     if timeout(CLOSE_GRACE, closed).await.is_err() {
-        tracing::debug!(session = %session.id, "a client did not take its Close frame");
+        tracing::debug!(session = %session.id, "a client did not take its Close frame, or the driver did not answer");
     }
     drop(lease);
 }

@@ -1,20 +1,27 @@
 //! Windows without a window manager: a worker's display has none, so nobody would make a window as large as can be, and
-//! drivers that ask for it fail. What maximizing means is done by giving the window the size of the screen.
+//! drivers that ask for it wait in vain. What it means is done by giving the window the size of the screen.
 
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method, Request};
-use http_body_util::BodyExt as _;
-use serde_json::json;
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
 
-use super::forward;
+use super::{Answer, forward};
 use crate::config::Config;
-use crate::engine::Mode;
+use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::look::Viewport;
-use crate::session::Session;
+use crate::session::{Ending, Session};
 use crate::worker::{Body, DISPLAY, full};
+
+/// No list of window handles is longer, in bytes.
+const HANDLES_LIMIT: usize = 1 << 20;
+
+/// The display of a Firefox that counts as headless: as large as the one that it would pretend itself.
+const FIREFOX_DISPLAY: Viewport = Viewport { width: 1366, height: 768 };
 
 /// Gives the current window the size of the screen that the client asked for.
 ///
@@ -35,11 +42,48 @@ pub async fn fill_screen(session: &Arc<Session>, config: &Config, id: &str, size
 /// The command to send in the place of one that needs a window manager, with its path; `None` for all others.
 pub(super) fn stand_in(session: &Session, id: &str, method: &Method, path: &str) -> Option<(String, Request<Body>)> {
     let command = path.strip_prefix("/session/")?.strip_prefix(id)?;
-    let needs_manager = *method == Method::POST && command == "/window/maximize";
-    if !needs_manager || session.options.mode != Mode::Headed {
+    let fills = match command {
+        "/window/maximize" => true,
+        // Chromium does this one by itself.
+        "/window/fullscreen" => session.options.engine != Engine::Chromium,
+        _ => false,
+    };
+    if *method != Method::POST || !fills {
         return None;
     }
-    Some((format!("/session/{id}/window/rect"), resize(session.options.screen.unwrap_or(DISPLAY))))
+    let screen = screen(session)?;
+    Some((format!("/session/{id}/window/rect"), resize(session.options.screen.unwrap_or(screen))))
+}
+
+/// The size of the display that the browser's windows are on; `None` where it pretends one and manages it.
+fn screen(session: &Session) -> Option<Viewport> {
+    match (session.options.engine, session.options.mode) {
+        (Engine::Chromium, Mode::Headless) => None,
+        (Engine::Firefox, Mode::Headless) => Some(FIREFOX_DISPLAY),
+        (Engine::Chromium | Engine::Firefox | Engine::Webkit, _) => Some(DISPLAY),
+    }
+}
+
+/// Whether a command closes a window.
+pub(super) fn closes(id: &str, method: &Method, path: &str) -> bool {
+    let command = path.strip_prefix("/session/").and_then(|path| path.strip_prefix(id));
+    *method == Method::DELETE && command == Some("/window")
+}
+
+/// Passes on the answer to a command that closed a window. The last one takes the driver's session with it, by the
+/// standard, and so it takes ours, whether or not the browser stays.
+///
+/// # Errors
+/// `Worker` when the answer broke off.
+pub(super) async fn closed(session: &Session, response: Response<Incoming>) -> Result<Response<Answer>, Error> {
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, HANDLES_LIMIT).collect().await;
+    let body = body.map_err(|error| Error::worker("the driver's answer broke off", error))?.to_bytes();
+    let left: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if parts.status.is_success() && left["value"].as_array().is_some_and(Vec::is_empty) {
+        session.end(Ending::DriverQuit);
+    }
+    Ok(Response::from_parts(parts, Full::new(body).map_err(|never| match never {}).boxed_unsync()))
 }
 
 fn resize(size: Viewport) -> Request<Body> {

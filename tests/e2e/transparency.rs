@@ -1,0 +1,119 @@
+//! A client cannot tell Warmpool from the driver: what is asked through it and what is asked beside it, of the same
+//! driver, is answered alike.
+
+use anyhow::{Context, Result, ensure};
+use http::Method;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use warmpool_tests::programs::{self, Program};
+use warmpool_tests::{Cdp, Driver, Group, Settings, Stage, group};
+
+pub(crate) fn group() -> Group {
+    let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0");
+    group!("transparency", Some(settings),
+        quick: [a_walk_on_chromium],
+        full: [
+            a_walk_on_firefox,
+            a_walk_on_webkit,
+            the_last_answer_outlives_the_browser,
+            a_new_session_tells_what_is_so,
+            a_window_fills_its_screen,
+        ],
+    )
+}
+
+fn headless(engine: &str) -> Value {
+    json!({"browser_type": engine, "headless": true})
+}
+
+/// Walks through the commands of WebDriver twice: through a `connect_url`, and in another worker beside its driver.
+async fn walks(stage: &Stage, engine: &str, driver: &str, capabilities: Value) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let bare = daemon.webdriver(headless(engine)).await?;
+    let pid = daemon.docker().first_pid(&daemon.only_container().await?).await?;
+    let session = daemon.webdriver(headless(engine)).await?;
+    let through = Program::node(&programs::clients(), "walk.mjs").await?;
+    let through = through.env("DRIVER_URL", session.connect_url()?).env("SITE_URL", &site);
+    let beside = Program::node_beside(pid, &programs::clients(), "walk.mjs").await?;
+    let beside = beside.env("DRIVER_URL", driver).env("SITE_URL", &site).env("CAPABILITIES", capabilities.to_string());
+    let (through, beside) = tokio::try_join!(through.results(), beside.results())?;
+    let (through, beside) = (through.as_array().context("a list")?, beside.as_array().context("a list")?);
+    let differ: Vec<String> = through
+        .iter()
+        .zip(beside)
+        .filter(|(ours, theirs)| ours != theirs)
+        .map(|(ours, theirs)| format!("through: {ours}\n beside: {theirs}"))
+        .collect();
+    ensure!(through.len() == beside.len() && through.len() > 200, "{} and {} answers", through.len(), beside.len());
+    ensure!(differ.is_empty(), "{} answers differ:\n{}", differ.len(), differ.join("\n"));
+    let broken: Vec<&Value> = through.iter().filter(|answer| !answer["broken"].is_null()).collect();
+    ensure!(broken.is_empty(), "{broken:?}");
+    // The walk's last step closed the last window.
+    session.becomes("terminated", 20).await?;
+    bare.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_walk_on_chromium(stage: Stage) -> Result<()> {
+    let attach = json!({"goog:chromeOptions": {"debuggerAddress": "127.0.0.1:9222"}});
+    walks(&stage, "chromium", "http://127.0.0.1:9515", attach).await
+}
+
+async fn a_walk_on_firefox(stage: Stage) -> Result<()> {
+    walks(&stage, "firefox", "http://127.0.0.1:4445", json!({})).await
+}
+
+async fn a_walk_on_webkit(stage: Stage) -> Result<()> {
+    walks(&stage, "webkit", "http://127.0.0.1:9515", json!({})).await
+}
+
+async fn the_last_answer_outlives_the_browser(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let session = daemon.webdriver(headless("chromium")).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    let container = daemon.only_container().await?;
+    let process = Pid::from_raw(daemon.docker().driver_pid(&container).await?);
+    let mut cdp = Cdp::connect(driver.capabilities["se:cdp"].as_str().context("se:cdp")?).await?;
+    // The driver is slow to answer, and meanwhile its browser ends.
+    kill(process, Signal::SIGSTOP)?;
+    let asking = tokio::spawn(async move { driver.command(Method::GET, "/title", &Value::Null).await });
+    cdp.call("Browser.getVersion", json!({})).await?;
+    let _ = cdp.call("Browser.close", json!({})).await;
+    session.becomes("terminated", 10).await?;
+    kill(process, Signal::SIGCONT)?;
+    let answer = asking.await??;
+    let fault = &answer.json()?["value"];
+    // Ours would say by `data` that it is.
+    ensure!(fault["error"].is_string() && fault["data"].is_null(), "the driver's own answer: {answer}");
+    Ok(())
+}
+
+async fn a_new_session_tells_what_is_so(stage: Stage) -> Result<()> {
+    for engine in ["chromium", "firefox", "webkit"] {
+        let session = stage.daemon()?.webdriver(headless(engine)).await?;
+        let driver = Driver::start(session.connect_url()?, json!({"platformName": "linux"})).await?;
+        let told = &driver.capabilities;
+        ensure!(told["platformName"] == "linux" && told["setWindowRect"] == true, "{engine}: {told}");
+        driver.quit().await?;
+    }
+    Ok(())
+}
+
+async fn a_window_fills_its_screen(stage: Stage) -> Result<()> {
+    for engine in ["chromium", "firefox", "webkit"] {
+        let session = stage.daemon()?.webdriver(headless(engine)).await?;
+        let driver = Driver::start(session.connect_url()?, json!({})).await?;
+        let screen = driver.execute("return [screen.width, screen.height]").await?;
+        for command in ["maximize", "fullscreen"] {
+            let small = json!({"x": 0, "y": 0, "width": 700, "height": 500});
+            driver.command(Method::POST, "/window/rect", &small).await?.ok()?;
+            let rect =
+                driver.command(Method::POST, &format!("/window/{command}"), &json!({})).await?.ok()?["value"].clone();
+            ensure!(json!([rect["width"], rect["height"]]) == screen, "{engine} {command}: {rect} on {screen}");
+        }
+        driver.quit().await?;
+    }
+    Ok(())
+}
