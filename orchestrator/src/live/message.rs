@@ -78,6 +78,13 @@ pub(super) enum Told<'a> {
     Unshared,
 }
 
+impl Told<'_> {
+    /// As a viewer gets it.
+    pub(super) fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
 /// From a viewer to the daemon.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

@@ -135,10 +135,10 @@ impl Viewer {
         }
         let (last, code, reason) = match &goodbye {
             Goodbye::Left => return,
-            Goodbye::Unshared => (json(&Told::Unshared), UNSHARED, "the link has ended".to_owned()),
+            Goodbye::Unshared => (Told::Unshared.json(), UNSHARED, "the link has ended".to_owned()),
             Goodbye::Ended(ending) => {
                 let (status, message) = (ending.status().as_str(), ending.message());
-                let told = json(&Told::Ended { status, reason: ending.code(), message: &message });
+                let told = Told::Ended { status, reason: ending.code(), message: &message }.json();
                 (told, ending.close_code(), message)
             }
         };
@@ -193,7 +193,7 @@ impl Viewer {
         let mut watched: Option<Watched> = None;
         let mut look_again = Instant::now();
         let mut sent: u32 = 0;
-        let mut next = text(&hello);
+        let mut next = Message::text(hello.json());
         loop {
             bytes.increment(next.len() as u64);
             if !matches!(timeout(self.times.write, sink.send(next)).await, Ok(Ok(()))) {
@@ -249,7 +249,8 @@ impl Viewer {
 
     fn state(&self, state: &super::message::State) -> Message {
         let session = &self.room().session;
-        text(&Told::State { state, status: session.status().as_str(), time_left: millis(session.time_left()) })
+        let told = Told::State { state, status: session.status().as_str(), time_left: millis(session.time_left()) };
+        Message::text(told.json())
     }
 
     /// Does what the viewer says until he leaves.
@@ -368,7 +369,7 @@ impl Viewer {
             Said::Tab { id: Some(tab) } => browser.show(&tab).await?,
             Said::Copy => {
                 let copied = browser.devtools()?.selection(tab).await?;
-                let _ = notes.try_send(json(&Told::Clipboard { text: &copied }));
+                let _ = notes.try_send(Told::Clipboard { text: &copied }.json());
             }
             Said::Tab { id: None } | Said::Control { .. } | Said::Pause { .. } | Said::Ack => {}
         }
@@ -390,15 +391,7 @@ impl Viewer {
 }
 
 fn refusal(message: &str) -> String {
-    json(&Told::Refused { message })
-}
-
-fn text(told: &Told<'_>) -> Message {
-    Message::text(json(told))
-}
-
-fn json(told: &Told<'_>) -> String {
-    serde_json::to_string(told).unwrap_or_default()
+    Told::Refused { message }.json()
 }
 
 fn millis(duration: Duration) -> u64 {
