@@ -58,6 +58,8 @@ async fn steps_that_cannot_be_done_fail_with_a_picture(stage: Stage) -> Result<(
                 "assertion_failed",
             ),
             (json!({"type": "navigate", "url": "http://nowhere.invalid/"}), "navigation_failed"),
+            // A port that browsers refuse to speak to.
+            (json!({"type": "navigate", "url": "http://127.0.0.1:9/"}), "navigation_failed"),
             (json!({"type": "scroll", "selectors": ["body"], "frame": [7]}), "no_match"),
         ] {
             let body = json!({"steps": [open, step], "browser_type": engine});

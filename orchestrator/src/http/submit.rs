@@ -187,10 +187,11 @@ fn read(kind: Kind, members: Map<String, Value>) -> Result<(Map<String, Value>, 
     }
     let text = serde_json::to_vec(&rest).map_err(Error::internal)?;
     let common = body::parse(&text).map_err(|error| match error {
-        Error::UnknownField { field, message } if !field.contains('.') && !of_work.is_empty() => Error::UnknownField {
-            field,
-            message: format!("{message}, or one of the work's own: {}", of_work.join(", ")),
-        },
+        Error::UnknownField { field, message } if !field.contains('.') && !of_work.is_empty() => {
+            let elsewhere = |message: String, name: &&str| message.replace(&format!(", `{name}`"), "");
+            let message = of_fleet.iter().fold(message, elsewhere);
+            Error::UnknownField { field, message: format!("{message}, `{}`", of_work.join("`, `")) }
+        }
         other => other,
     })?;
     Ok((work, common))
