@@ -23,6 +23,7 @@ mod life;
 mod listing;
 mod live;
 mod live_hands;
+mod live_kept;
 mod operators;
 mod pool;
 mod queue;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         relay::group(),
         live::group(),
         live_hands::group(),
+        live_kept::group(),
         capabilities::group(),
         files::group(),
         life::group(),
