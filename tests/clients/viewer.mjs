@@ -3,11 +3,11 @@
 
 import assert from 'node:assert/strict';
 import { chromium } from 'playwright-core';
-import { BLUE, RED, acting, browser, click, colour, force, open, perform, says, shot, shown, text, turns } from './person.mjs';
+import { BLUE, RED, accessible, acting, browser, click, colour, force, go, open, perform, says, shot, shown, text, turns } from './person.mjs';
 import { until } from './session.mjs';
 
 const env = process.env;
-const flows = { look, takeover, control, pause, tabs, steer, states, share, reconnect, play };
+const flows = { look, takeover, control, pause, tabs, steer, states, share, reconnect, outlive, proxied, play };
 
 /** Watches without the right to act: sees the page turn, and turns nothing himself. */
 async function look() {
@@ -86,6 +86,10 @@ async function control() {
   await until('the keys to go to the picture', () => one.evaluate(() => document.activeElement?.id === 'keys'));
   await one.keyboard.press('F8');
   assert.equal(await one.evaluate(() => document.activeElement?.id), 'control');
+  await one.keyboard.press('Shift+Tab');
+  assert.equal(await one.evaluate(() => document.activeElement?.id), 'keys', 'and Tab comes back to it');
+  await accessible(one);
+  await shot(one, 'control');
   assert.deepEqual([...one.problems, ...two.problems], []);
 }
 
@@ -214,13 +218,22 @@ async function states() {
   const before = await colour(phone);
   await phone.touchscreen.tap(box.x + box.width / 2, box.y + box.height * 0.8);
   await turns(phone, before === RED ? BLUE : RED);
-  for (const [name, page] of Object.entries({ light, dark, phone })) await shot(page, `states-${name}`);
+  await phone.click('#clipboard');
+  for (const [name, page] of Object.entries({ light, dark, phone })) {
+    await shot(page, `states-${name}`);
+    await accessible(page);
+  }
+  await phone.keyboard.press('Escape');
+  assert.equal(await phone.evaluate(() => document.activeElement?.id), 'clipboard', 'the focus goes back to where it came from');
 
   const unknown = await open(env.STREAM_URL.replace(/ses_[^/]+/, 'ses_AAAAAAAAAAAAAAAAAAAAAA'));
   await says(unknown, 'card-title', 'No such session');
   const denied = await open(env.STREAM_URL.replace(/token=.*/, 'token=wrong'));
   await says(denied, 'card-title', 'No access');
-  await shot(denied, 'states-denied');
+  for (const [name, page] of Object.entries({ unknown, denied })) {
+    await shot(page, `states-${name}`);
+    await accessible(page);
+  }
 
   const reply = await fetch(env.SESSION_URL, { method: 'DELETE', headers: { 'service-secret-key': env.WARMPOOL_SECRET_KEY } });
   assert.equal(reply.status, 200);
@@ -230,7 +243,10 @@ async function states() {
   }
   await dark.reload();
   await says(dark, 'card-text', 'ended by request');
-  for (const [name, page] of Object.entries({ light, dark, phone })) await shot(page, `ended-${name}`);
+  for (const [name, page] of Object.entries({ light, dark, phone })) {
+    await shot(page, `ended-${name}`);
+    await accessible(page);
+  }
   assert.deepEqual([...light.problems, ...dark.problems, ...phone.problems, ...unknown.problems], []);
 }
 
@@ -276,7 +292,57 @@ async function reconnect() {
   return { socket };
 }
 
-/** Plays a recording as any page would. */
+/** Lets the test know how far this is. */
+const tell = (what) =>
+  fetch(`${env.SITE_URL}/hands/${env.NAME}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ what }) });
+
+/** The daemon is killed and comes back: so does what its viewers see, by each address that opened it before. */
+async function outlive() {
+  const one = await open(acting(env.STREAM_URL));
+  const two = await open(env.SHARE_URL);
+  await Promise.all([shown(one), shown(two)]);
+  await one.click('#control');
+  await says(two, 'who', 'has control');
+  await Promise.all([turns(one, RED), turns(two, RED)]);
+  await tell('watching');
+  await Promise.all([one, two].map((page) => says(page, 'status-text', 'Reconnecting')));
+  await tell('waiting');
+  await Promise.all([one, two].map((page) => says(page, 'status-text', 'Live')));
+  await Promise.all([one, two].map((page) => page.waitForSelector('#stage[data-lost=false]')));
+  await says(one, 'who', 'Click into the picture');
+  await click(one);
+  await Promise.all([turns(one, BLUE), turns(two, BLUE)]);
+  const gone = await open(env.REVOKED_URL);
+  await says(gone, 'card-title', 'No access');
+}
+
+/** Through a proxy that serves https below a path, and cuts connections on which nothing is said. */
+async function proxied() {
+  const options = { ignoreHTTPSErrors: true };
+  const page = await open('about:blank', options);
+  let [sockets, beats] = [0, 0];
+  page.on('websocket', (socket) => {
+    sockets++;
+    socket.on('framereceived', ({ payload }) => (beats += typeof payload === 'string' ? 1 : 0));
+  });
+  await go(page, acting(env.STREAM_URL));
+  await shown(page);
+  await turns(page, RED);
+  await click(page);
+  await turns(page, BLUE);
+  const before = beats;
+  // Nothing happens but signs of life, for longer than the proxy waits.
+  await until('many signs of life', () => beats > before + 8);
+  assert.equal(sockets, 1, 'the one connection held');
+  await says(page, 'status-text', 'Live');
+  const shared = await open('about:blank', options);
+  await go(shared, env.SHARE_URL);
+  await shown(shared);
+  await turns(shared, BLUE);
+  assert.deepEqual(page.problems.filter((problem) => !problem.startsWith('asked')), []);
+}
+
+/** Plays a recording as any page would, and tells the colours that its middle takes. */
 async function play() {
   const page = await browser.newPage();
   const reply = await fetch(env.VIDEO_URL, { headers: { 'service-secret-key': env.WARMPOOL_SECRET_KEY } });
@@ -291,12 +357,24 @@ async function play() {
       video.onloadeddata = resolve;
       video.onerror = () => reject(new Error(video.error.message));
     });
-    video.src = '/a.webm';
+    // Of a whole one any place can be reached.
+    video.src = URL.createObjectURL(await (await fetch('/a.webm')).blob());
     await loaded;
-    const seeked = new Promise((resolve) => (video.onseeked = resolve));
-    video.currentTime = video.duration / 2;
-    await seeked;
-    return { seconds: video.duration, width: video.videoWidth, height: video.videoHeight };
+    const canvas = document.createElement('canvas');
+    const [width, height] = [video.videoWidth, video.videoHeight];
+    Object.assign(canvas, { width, height });
+    const context = canvas.getContext('2d', { willReadFrequently: true });
+    const colours = [];
+    for (let part = 1; part <= 20; part++) {
+      const seeked = new Promise((resolve) => (video.onseeked = resolve));
+      video.currentTime = (video.duration * part) / 20 - 0.001;
+      await seeked;
+      context.drawImage(video, 0, 0);
+      const [red, green, blue] = context.getImageData(Math.floor(width / 2), Math.floor(height * 0.7), 1, 1).data;
+      const colour = red > 150 && blue < 100 && green < 100 ? 'red' : blue > 150 && red < 100 ? 'blue' : 'neither';
+      if (colours.at(-1) !== colour) colours.push(colour);
+    }
+    return { seconds: video.duration, width, height, colours };
   });
 }
 
