@@ -19,6 +19,7 @@ pub(crate) fn group() -> Group {
             webkit_is_steered,
             headed_chromium_is_steered,
             who_only_looks_steers_nothing,
+            nobody_watching_is_told_nothing,
             a_driver_starts_another_chromium,
             a_driver_starts_another_firefox,
             a_driver_has_a_webkit,
@@ -102,6 +103,37 @@ async fn who_only_looks_steers_nothing(stage: Stage) -> Result<()> {
         session.delete().await?.ok()?;
         ensure!(stage.site().hits("/tab/77").is_empty(), "somebody who may not opened a page");
     }
+    Ok(())
+}
+
+/// Connections to the agent of the one WebKit there is.
+async fn connections(stage: &Stage) -> Result<usize> {
+    let daemon = stage.daemon()?;
+    let containers = daemon.containers().await?;
+    let webkit = containers.iter().find(|it| it.labels.get("warmpool.engine").is_some_and(|engine| engine == "webkit"));
+    let table = daemon.docker().run(&["exec", &webkit.context("no worker")?.id, "cat", "/proc/net/tcp"]).await?;
+    // Of the agent's port, 8400, and established.
+    let is_one = |line: &&str| {
+        let mut columns = line.split_whitespace().skip(1);
+        columns.next().is_some_and(|local| local.ends_with(":20D0")) && columns.nth(1) == Some("01")
+    };
+    Ok(table.lines().filter(is_one).count())
+}
+
+/// The agent looks after pages for as long as its list is read: with the last viewer, that connection goes.
+async fn nobody_watching_is_told_nothing(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({"headless": true, "browser_type": "webkit"})).await?;
+    let mut first = socket(&session, "").await?;
+    tabs(&mut first, |_| true).await?;
+    let watched = connections(&stage).await?;
+    let mut second = socket(&session, "").await?;
+    tabs(&mut second, |_| true).await?;
+    ensure!(connections(&stage).await? == watched + 1, "a second viewer has a display of his own, and the same list");
+    second.close(None).await?;
+    eventually!("the second has left", 10, connections(&stage).await? == watched)?;
+    first.close(None).await?;
+    eventually!("display and list are let go", 10, connections(&stage).await? + 2 <= watched)?;
+    session.delete().await?.ok()?;
     Ok(())
 }
 
