@@ -73,7 +73,9 @@ async fn who_only_looks_steers_nothing(stage: Stage) -> Result<()> {
         let session = daemon.session(body).await.context(engine)?;
         let mut looker = socket(&session, "").await?;
         ensure!(told(&mut looker, "hello").await?["may_act"] == false);
-        let tab = tabs(&mut looker, at("/turn")).await.context(engine)?[0]["id"].clone();
+        // With its title it is a page, which can be gone back to, and no longer one on its way.
+        let is_there = |tab: &Value| at("/turn")(tab) && tab["title"] == "Turned 0";
+        let tab = tabs(&mut looker, is_there).await.context(engine)?[0]["id"].clone();
         let mut actor = socket(&session, "&enable_actions=true").await?;
         // Who may take the control and has not is refused as well.
         for socket in [&mut looker, &mut actor] {
