@@ -19,6 +19,7 @@ pub(crate) fn group() -> Group {
             webkit_is_steered,
             headed_chromium_is_steered,
             who_only_looks_steers_nothing,
+            nobody_watching_is_told_nothing,
             a_driver_starts_another_chromium,
             a_driver_starts_another_firefox,
             a_driver_has_a_webkit,
@@ -72,7 +73,9 @@ async fn who_only_looks_steers_nothing(stage: Stage) -> Result<()> {
         let session = daemon.session(body).await.context(engine)?;
         let mut looker = socket(&session, "").await?;
         ensure!(told(&mut looker, "hello").await?["may_act"] == false);
-        let tab = tabs(&mut looker, at("/turn")).await.context(engine)?[0]["id"].clone();
+        // With its title it is a page, which can be gone back to, and no longer one on its way.
+        let is_there = |tab: &Value| at("/turn")(tab) && tab["title"] == "Turned 0";
+        let tab = tabs(&mut looker, is_there).await.context(engine)?[0]["id"].clone();
         let mut actor = socket(&session, "&enable_actions=true").await?;
         // Who may take the control and has not is refused as well.
         for socket in [&mut looker, &mut actor] {
@@ -94,14 +97,46 @@ async fn who_only_looks_steers_nothing(stage: Stage) -> Result<()> {
         say(&mut actor, json!({"type": "tab", "id": "999999"})).await?;
         told(&mut actor, "refused").await?;
         say(&mut actor, json!({"type": "open", "url": format!("{site}/tab/2")})).await?;
-        let shown = tabs(&mut looker, at("/tab/2")).await.context(engine)?;
-        ensure!(shown[0]["id"] == tab && shown[0]["title"] == "Tab 2", "the same tab: {shown}");
+        // The title comes a moment after the address.
+        let shown = tabs(&mut looker, |tab| at("/tab/2")(tab) && tab["title"] == "Tab 2").await.context(engine)?;
+        ensure!(shown[0]["id"] == tab, "the same tab: {shown}");
         // Nothing of what was refused is in its history.
         say(&mut actor, json!({"type": "go", "to": "back"})).await?;
         tabs(&mut looker, at("/turn")).await.context(engine)?;
         session.delete().await?.ok()?;
         ensure!(stage.site().hits("/tab/77").is_empty(), "somebody who may not opened a page");
     }
+    Ok(())
+}
+
+/// Connections to the agent of the one WebKit there is.
+async fn connections(stage: &Stage) -> Result<usize> {
+    let daemon = stage.daemon()?;
+    let containers = daemon.containers().await?;
+    let webkit = containers.iter().find(|it| it.labels.get("warmpool.engine").is_some_and(|engine| engine == "webkit"));
+    let table = daemon.docker().run(&["exec", &webkit.context("no worker")?.id, "cat", "/proc/net/tcp"]).await?;
+    // Of the agent's port, 8400, and established.
+    let is_one = |line: &&str| {
+        let mut columns = line.split_whitespace().skip(1);
+        columns.next().is_some_and(|local| local.ends_with(":20D0")) && columns.nth(1) == Some("01")
+    };
+    Ok(table.lines().filter(is_one).count())
+}
+
+/// The agent looks after pages for as long as its list is read: with the last viewer, that connection goes.
+async fn nobody_watching_is_told_nothing(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({"headless": true, "browser_type": "webkit"})).await?;
+    let mut first = socket(&session, "").await?;
+    tabs(&mut first, |_| true).await?;
+    let watched = connections(&stage).await?;
+    let mut second = socket(&session, "").await?;
+    tabs(&mut second, |_| true).await?;
+    ensure!(connections(&stage).await? == watched + 1, "a second viewer has a display of his own, and the same list");
+    second.close(None).await?;
+    eventually!("the second has left", 10, connections(&stage).await? == watched)?;
+    first.close(None).await?;
+    eventually!("display and list are let go", 10, connections(&stage).await? + 2 <= watched)?;
+    session.delete().await?.ok()?;
     Ok(())
 }
 
