@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -71,7 +71,8 @@ pub async fn open(
     let upgrade = session.worker.agent.upgrade(path, handshake_headers(request)).await;
     let (headers, browser, early) = match upgrade {
         Ok(Upgrade::Switched { headers, stream, early }) => (handshake_headers(&headers), stream, early),
-        Ok(Upgrade::Declined(status)) if status == http::StatusCode::NOT_FOUND => {
+        // Chromium answers the second to the name of a target that is not there.
+        Ok(Upgrade::Declined(StatusCode::NOT_FOUND | StatusCode::INTERNAL_SERVER_ERROR)) => {
             return Err(Error::UnknownTarget);
         }
         Ok(Upgrade::Declined(status)) => {

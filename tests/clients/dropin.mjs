@@ -4,10 +4,11 @@ import assert from 'node:assert/strict';
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { chromium } from 'playwright-core';
+import { chromium, firefox as playwrightFirefox, webkit } from 'playwright-core';
 import puppeteer from 'puppeteer-core';
 import { Builder, By, Capabilities } from 'selenium-webdriver';
 import chrome from 'selenium-webdriver/chrome.js';
+import firefox from 'selenium-webdriver/firefox.js';
 import { run, sha256, until } from './session.mjs';
 
 const flows = {
@@ -17,6 +18,8 @@ const flows = {
   playwrightByUrl,
   playwrightByHeader,
   puppeteerBySocket,
+  puppeteerOnFirefox,
+  playwrightConnect,
   puppeteerByUrl,
   puppeteerLaunch,
 };
@@ -47,14 +50,17 @@ function grid({ address, key }) {
 }
 
 async function selenium(settings) {
+  const browser = process.env.BROWSER ?? 'chrome';
   const driver = await new Builder()
     .usingServer(grid(settings))
-    .forBrowser(process.env.BROWSER ?? 'chrome')
+    .forBrowser(browser)
     .setChromeOptions(new chrome.Options().addArguments('--headless=new', '--no-sandbox'))
+    .setFirefoxOptions(new firefox.Options().addArguments('-headless'))
     .build();
   const session = await onlyLive(settings);
   assert.equal(session.kind, 'webdriver');
-  assert.equal(session.headless, true, '--headless is understood');
+  // WebKit's clients have no word for it.
+  assert.equal(session.headless, browser !== 'MiniBrowser', 'the switch for headless is understood');
   const found = await driver.getCapabilities();
   assert.equal(found.get('warmpool:options').session_id, session.session_id);
   await driver.get(`${settings.site}/form`);
@@ -135,6 +141,25 @@ async function puppeteerBySocket(settings) {
   const endpoint = new URL(settings.socket);
   endpoint.searchParams.set('token', settings.key);
   return usePuppeteer(settings, await puppeteer.connect({ browserWSEndpoint: endpoint.href }));
+}
+
+/** Firefox has no DevTools: Puppeteer speaks WebDriver BiDi with it. */
+async function puppeteerOnFirefox(settings) {
+  const endpoint = new URL('/firefox', settings.socket);
+  endpoint.searchParams.set('token', settings.key);
+  const browserWSEndpoint = endpoint.href;
+  return usePuppeteer(settings, await puppeteer.connect({ browserWSEndpoint, protocol: 'webDriverBiDi' }));
+}
+
+/** Playwright's own servers are not here: its `connect` is told so at once, in words. */
+async function playwrightConnect(settings) {
+  for (const [type, path] of [[playwrightFirefox, '/firefox'], [playwrightFirefox, '/firefox/playwright'], [webkit, '/webkit']]) {
+    const endpoint = new URL(path, settings.socket);
+    endpoint.searchParams.set('token', settings.key);
+    await assert.rejects(type.connect(endpoint.href, { timeout: 20_000 }), /Playwright's own protocol is not served/, path);
+  }
+  assert.deepEqual(await live(settings), [], 'nothing was spent on it');
+  return {};
 }
 
 async function puppeteerByUrl(settings) {

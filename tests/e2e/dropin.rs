@@ -20,6 +20,12 @@ pub(crate) fn group() -> Group {
             puppeteer_by_url,
             puppeteer_leaves_nothing,
             puppeteer_with_launch_options,
+            selenium_node_on_firefox,
+            selenium_node_on_webkit,
+            selenium_python_on_firefox,
+            selenium_python_on_webkit,
+            puppeteer_on_firefox,
+            playwrights_own_protocol_is_refused_in_words,
         ],
     )
 }
@@ -133,5 +139,37 @@ async fn puppeteer_leaves_nothing(stage: Stage) -> Result<()> {
 
 async fn puppeteer_with_launch_options(stage: Stage) -> Result<()> {
     ends(&stage, node(&stage, "puppeteerLaunch").await?, "completed", "browser_closed").await?;
+    Ok(())
+}
+
+async fn selenium_node_on_firefox(stage: Stage) -> Result<()> {
+    let program = node(&stage, "selenium").await?.env("BROWSER", "firefox");
+    ends(&stage, program, "terminated", "driver_quit").await?;
+    Ok(())
+}
+
+async fn selenium_node_on_webkit(stage: Stage) -> Result<()> {
+    let program = node(&stage, "selenium").await?.env("BROWSER", "MiniBrowser");
+    ends(&stage, program, "terminated", "driver_quit").await?;
+    Ok(())
+}
+
+async fn selenium_python_on_firefox(stage: Stage) -> Result<()> {
+    ends(&stage, python(&stage).await?.env("BROWSER", "firefox"), "terminated", "driver_quit").await?;
+    Ok(())
+}
+
+async fn selenium_python_on_webkit(stage: Stage) -> Result<()> {
+    ends(&stage, python(&stage).await?.env("BROWSER", "MiniBrowser"), "terminated", "driver_quit").await?;
+    Ok(())
+}
+
+async fn puppeteer_on_firefox(stage: Stage) -> Result<()> {
+    ends(&stage, node(&stage, "puppeteerOnFirefox").await?, "completed", "browser_closed").await?;
+    Ok(())
+}
+
+async fn playwrights_own_protocol_is_refused_in_words(stage: Stage) -> Result<()> {
+    node(&stage, "playwrightConnect").await?.results().await?;
     Ok(())
 }

@@ -17,6 +17,7 @@ pub(crate) fn group() -> Group {
             a_client_that_stops_reading_is_cut,
             bytes_before_the_101_harm_nobody,
             sockets_have_a_limit,
+            a_target_that_is_none_is_not_found,
             two_clients_share_a_browser,
         ],
     )
@@ -123,6 +124,14 @@ async fn sockets_have_a_limit(stage: Stage) -> Result<()> {
     ensure!(wire::refusal(session.websocket_url()?, &HeaderMap::new()).await? == 429);
     sockets.pop();
     eventually!("a place is free", 10, session.cdp().await.is_ok())?;
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn a_target_that_is_none_is_not_found(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({})).await?;
+    let url = session.websocket_url()?.replace("/devtools?", "/devtools/page/NONE?");
+    ensure!(wire::refusal(&url, &HeaderMap::new()).await? == 404);
     session.delete().await?.ok()?;
     Ok(())
 }
