@@ -165,6 +165,14 @@ impl Pool {
         self.lock().waiters.len()
     }
 
+    /// Whether nobody gets a worker before somebody gives one up.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let state = self.lock();
+        let limits = &self.inner.config;
+        state.workers.len() >= limits.pool.max_workers || state.leased() >= limits.session.max_sessions
+    }
+
     /// Every shelf.
     #[must_use]
     pub fn shelves(&self) -> Vec<ShelfStatus> {

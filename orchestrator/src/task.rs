@@ -6,7 +6,7 @@
 //! failure there.
 //!
 //! What is around it: `order` is what a client asks for; `accept` takes it, `table` finds, lists and ends tasks; `live` is one that
-//! has not ended; `perform` carries one piece of work out in a session, `fleet` many; `keep` and `files` put tasks on the
+//! has not ended; `perform` carries one piece of work out in a session, `fleet` many in `lane`s that hold one each; `keep` and `files` put tasks on the
 //! disk, `seal` their secrets; `record` and `view` are their form there and for clients; `query` asks `history`, the index;
 //! `recover` goes on after a restart; `retention` forgets the oldest.
 
@@ -21,6 +21,7 @@ mod fleet;
 mod history;
 mod id;
 mod keep;
+mod lane;
 mod live;
 mod order;
 mod page;
@@ -46,7 +47,7 @@ pub use accept::Extras;
 pub use files::FOLDER;
 pub use id::{NoTaskId, TaskId};
 pub use live::{Event, Live};
-pub use order::{FleetRules, Order};
+pub use order::{FleetRules, Isolation, Order};
 pub use query::{SortKey, TaskQuery};
 pub use record::{ArtifactNote, Fault, Item, ItemCounts, Kind, Output, Record, Status};
 pub use seal::MAX_SECRETS;

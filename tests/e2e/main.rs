@@ -18,6 +18,7 @@ mod faults;
 mod files;
 mod firefox;
 mod fleet;
+mod fleet_contexts;
 mod guard;
 mod history;
 mod keys;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         history::group(),
         tasks_kept::group(),
         fleet::group(),
+        fleet_contexts::group(),
         firefox::group(),
         faults::group(),
         webkit::group(),

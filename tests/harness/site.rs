@@ -130,6 +130,8 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/turn", get(|| async { Html(pages::TURN) }))
         .route("/dialogs", get(|| async { Html(pages::DIALOGS) }))
         .route("/slow", get(slow))
+        .route("/left", get(|| async { Html(pages::LEFT) }))
+        .route("/kept", get(|| async { ([(CACHE_CONTROL, "max-age=3600")], "kept") }))
         .merge(tasks::routes())
         .layer(middleware::from_fn_with_state(Arc::clone(&seen), write_down))
         .with_state(seen)

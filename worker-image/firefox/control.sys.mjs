@@ -3,6 +3,7 @@
 // A command is {id, method, params} and is answered by {id, result} or {id, error}. The browser tells, unasked, how it
 // began ({event: "hello"}) and of downloads. Nothing of this is a remote protocol's session, so clients meet no trace.
 
+import { closeContext, openContext, openWindow } from "resource://warmpool/contexts.sys.mjs";
 import { watchDownloads } from "resource://warmpool/downloads.sys.mjs";
 import { actOn, listPages, openAddress } from "resource://warmpool/pages.sys.mjs";
 import { freeAbandonedSessions } from "resource://warmpool/sessions.sys.mjs";
@@ -83,6 +84,9 @@ const METHODS = {
   painted,
   pages: listPages,
   act: actOn,
+  openContext,
+  openWindow,
+  closeContext,
 };
 
 /** Sets preferences for good, as their user would. */

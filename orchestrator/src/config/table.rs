@@ -294,6 +294,8 @@ settings! {
         max_wait: Duration = Is("10m"), min "1s";
         /// Size of the body of a task.
         max_body: ByteSize = Is("8MiB"), min "1KiB";
+        /// Items of a fleet that one session carries out, each in a browser context of its own; 1 gives each a container.
+        items_per_session: usize = Is("100"), min "1";
         /// Items of one fleet.
         max_items: usize = Is("10000"), min "1";
         /// Size of the output of one run, extract or item, as JSON.

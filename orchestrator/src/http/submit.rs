@@ -17,7 +17,7 @@ use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::session::Kind as SessionKind;
 use crate::task::work::{FailureCode, Work};
-use crate::task::{Extras, FleetRules, Kind, MAX_SECRETS, Order, Status, TaskId};
+use crate::task::{Extras, FleetRules, Isolation, Kind, MAX_SECRETS, Order, Status, TaskId};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;
@@ -48,6 +48,7 @@ struct Common {
     retry: Option<Object<Retry>>,
     stop_after_failures: Option<u32>,
     host_delay: Option<u64>,
+    isolation: Option<Isolation>,
 }
 
 /// When and how often an item is tried again.
@@ -173,7 +174,7 @@ fn read(kind: Kind, members: Map<String, Value>) -> Result<(Map<String, Value>, 
         Kind::Extract => Work::EXTRACT_MEMBERS,
         Kind::Fleet => &[],
     };
-    let of_fleet = ["run", "extract", "urls", "concurrency", "retry", "stop_after_failures", "host_delay"];
+    let of_fleet = ["run", "extract", "urls", "concurrency", "retry", "stop_after_failures", "host_delay", "isolation"];
     let (mut work, mut rest) = (Map::new(), Map::new());
     for (name, value) in members {
         if of_work.contains(&name.as_str()) {
@@ -301,6 +302,7 @@ fn rules(common: Common, config: &Config) -> Result<FleetRules, Error> {
         retry_on: causes,
         stop_after_failures: common.stop_after_failures.unwrap_or(0),
         host_delay_ms: bounded("host_delay", common.host_delay.unwrap_or(0), 0, hour)?,
+        isolation: common.isolation.unwrap_or_default(),
         items,
     })
 }
@@ -368,6 +370,7 @@ mod tests {
         for (kind, body, field) in [
             (Kind::Run, json!({"colour": 1}), "colour"),
             (Kind::Run, json!({"urls": []}), "urls"),
+            (Kind::Run, json!({"isolation": "container"}), "isolation"),
             (Kind::Run, json!({"timeout": 0}), "timeout"),
             (Kind::Run, json!({"timeout": 3_600_001}), "timeout"),
             (Kind::Run, json!({"inputs": []}), "inputs"),
@@ -385,6 +388,7 @@ mod tests {
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}, 3]}), "inputs[1]"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "urls": ["x"]}), "urls"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "concurrency": 0}), "concurrency"),
+            (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "isolation": "none"}), "isolation"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"max": 11}}), "retry.max"),
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"times": 1}}), "retry.times"),
         ] {

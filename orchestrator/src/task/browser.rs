@@ -1,6 +1,7 @@
 //! The browser that a task drives: the driver of an ordinary session, spoken to by fantoccini.
 
 mod command;
+mod context;
 mod files;
 mod link;
 
@@ -11,7 +12,9 @@ use fantoccini::Client;
 use serde_json::{Value, json};
 
 pub(crate) use command::Raw;
+pub(crate) use context::Driven;
 
+use self::context::Kept;
 use self::link::Dial;
 use super::fault::Fault;
 use super::work::FailureCode;
@@ -23,19 +26,20 @@ use crate::webdriver::{self, Links};
 /// Room for what a driver wraps around a result, in bytes: a screenshot of a large window in base64, above all.
 const ANSWER_ROOM: u64 = 64 << 20;
 
-/// One session's browser, to be driven by one task.
+/// One session's browser, to be driven by one task, or by one item of a fleet after another. Clones share it.
 #[derive(Clone)]
 pub struct Browser {
     sessions: Sessions,
     session: Arc<Session>,
     config: Arc<Config>,
+    kept: Arc<tokio::sync::Mutex<Kept>>,
 }
 
 impl Browser {
     /// The browser of `session`, which nobody else drives and whose `Launch` names no page.
     #[must_use]
     pub fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
-        Self { sessions, session, config }
+        Self { sessions, session, config, kept: Arc::default() }
     }
 
     /// Which engine it is.
@@ -52,7 +56,7 @@ impl Browser {
     ///
     /// Dialogs are accepted when the next command meets them: a recording does not say what its maker did, and who
     /// recorded something mostly agreed.
-    pub(crate) async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<Client, Fault> {
+    async fn new_client(&self, timeouts: Timeouts, max_output: u64) -> Result<Client, Fault> {
         let wish = json!({"capabilities": {"alwaysMatch": {
             "pageLoadStrategy": "normal",
             "unhandledPromptBehavior": "accept",

@@ -71,6 +71,7 @@ async fn carry_out(stage: &mut Stage<'_>, work: &Work) -> Result<(), Fault> {
             let usual = stage.limits.step_timeout;
             let patience = first.map_or(usual, |step| steps::time_for(step, run.recording.timeout, stage.limits));
             stage.open(patience).await?;
+            stage.browser.soil().await;
             play(stage, &run.recording).await?;
         }
         Work::Extract(work) => {
@@ -99,6 +100,9 @@ async fn play(stage: &mut Stage<'_>, recording: &Recording) -> Result<(), Fault>
 async fn read(stage: &mut Stage<'_>, work: &Extract) -> Result<(), Fault> {
     if let Some(url) = &work.url {
         steps::open_page(stage.page()?, url).await?;
+    }
+    if !work.recording.steps.is_empty() {
+        stage.browser.soil().await;
     }
     play(stage, &work.recording).await?;
     let clock = Clock::of(stage.limits.step_timeout);

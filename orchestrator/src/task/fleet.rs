@@ -1,15 +1,16 @@
-//! Fleets: one piece of work for many inputs. Each item is carried out in a session of its own and written down as it
-//! ends, so that a fleet that was broken off goes on where it was.
+//! Fleets: one piece of work for many inputs. Each item is carried out in a browser context or a container of its own and
+//! written down as it ends, so that a fleet that was broken off goes on where it was.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::Instant;
 
 use super::accept::values;
 use super::keep::{ITEM_PAGE, put_item, put_record};
+use super::lane::Lane;
 use super::live::{Event, Live, Stop};
 use super::order::{FleetRules, Order};
 use super::perform::{Attempt, Done, Piece, interrupted, stopped};
@@ -116,6 +117,7 @@ impl Fleet<'_> {
 
     /// Takes one item after another until there are none.
     async fn lane(&self) -> Result<(), Error> {
+        let mut lane = Lane::new(self.tasks, self.live, self.order);
         loop {
             if self.live.stopped().is_some() || self.tasks.inner.drain.phase() >= Phase::Draining {
                 return Ok(());
@@ -129,7 +131,7 @@ impl Fleet<'_> {
                 let from = self.reserve_host(&mut plan, &item);
                 (item, from)
             };
-            if let Some(item) = self.carry_out(item, from).await? {
+            if let Some(item) = self.carry_out(&mut lane, item, from).await? {
                 self.plan().queue.push_front(item);
                 return Ok(());
             }
@@ -151,32 +153,33 @@ impl Fleet<'_> {
     }
 
     /// Tries an item until it has an end; gives it back if the fleet is broken off before.
-    async fn carry_out(&self, mut item: Item, from: Option<Instant>) -> Result<Option<Item>, Error> {
-        let stop = self.live.stop_token();
-        if let Some(from) = from {
-            tokio::select! {
-                () = stop.cancelled() => return Ok(Some(item)),
-                () = self.tasks.inner.drain.reached(Phase::Draining) => return Ok(Some(item)),
-                () = sleep_until(from) => {}
-            }
+    async fn carry_out(
+        &self,
+        lane: &mut Lane<'_>,
+        mut item: Item,
+        from: Option<Instant>,
+    ) -> Result<Option<Item>, Error> {
+        if let Some(from) = from
+            && !lane.rest(from).await
+        {
+            return Ok(Some(item));
         }
         loop {
-            let Some(_turn) = self.tasks.turn(stop).await else { return Ok(Some(item)) };
+            if !lane.turn().await {
+                return Ok(Some(item));
+            }
             let begun = now_ms();
             item.attempts += 1;
             self.write(&mut item, Status::Running).await?;
             let values = values(self.order, Some(&item.inputs), self.secrets);
             let piece = Piece { order: self.order, work: self.work, values, item: Some(item.index) };
-            let attempt = self.tasks.attempt(self.live, &piece, std::future::ready(())).await?;
+            let attempt = lane.attempt(&piece).await?;
             item.execution_time = now_ms().saturating_sub(begun);
             match attempt {
                 Attempt::Done(done) => {
                     let Some(pause) = self.settle(&mut item, done).await? else { return Ok(None) };
-                    drop(_turn);
-                    tokio::select! {
-                        () = stop.cancelled() => return Ok(Some(item)),
-                        () = self.tasks.inner.drain.reached(Phase::Draining) => return Ok(Some(item)),
-                        () = sleep(pause) => {}
+                    if !lane.rest(Instant::now() + pause).await {
+                        return Ok(Some(item));
                     }
                 }
                 Attempt::NotBegun => {

@@ -1,5 +1,6 @@
 //! A task that has not ended: its record as it is now, who listens, and how it is stopped.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -84,6 +85,8 @@ pub struct Live {
     ended: CancellationToken,
     stop: CancellationToken,
     why: Mutex<Option<Stop>>,
+    /// How many workers it waits for its turn to have.
+    pub(super) queueing: AtomicUsize,
 }
 
 impl Live {
@@ -96,6 +99,7 @@ impl Live {
             ended: CancellationToken::new(),
             stop: CancellationToken::new(),
             why: Mutex::new(None),
+            queueing: AtomicUsize::new(0),
         }
     }
 

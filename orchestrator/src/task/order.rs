@@ -67,6 +67,20 @@ pub struct FleetRules {
     /// Between two items that open the same host, in milliseconds.
     #[serde(default)]
     pub host_delay_ms: u64,
+    /// What lies between two items.
+    #[serde(default)]
+    pub isolation: Isolation,
+}
+
+/// What lies between two items of a fleet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// Each has a fresh browser context, where the engine has such; a browser may serve several, one after another.
+    #[default]
+    Context,
+    /// Each has a container.
+    Container,
 }
 
 impl FleetRules {
@@ -94,9 +108,23 @@ impl Order {
         }
     }
 
+    /// The life that a session needs for one run, extract or item.
+    pub(super) const fn life(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms).saturating_add(SESSION_MARGIN)
+    }
+
+    /// How many runs, extracts or items one session may carry out.
+    pub(super) fn per_session(&self, config: &Config) -> usize {
+        match &self.fleet {
+            Some(rules) if rules.isolation == Isolation::Context => config.tasks.items_per_session,
+            _ => 1,
+        }
+    }
+
     /// What its sessions are to be.
     pub(super) fn session(&self, config: &Config) -> Options {
-        let life = Duration::from_millis(self.timeout_ms) + SESSION_MARGIN;
+        let items = u32::try_from(self.per_session(config)).unwrap_or(u32::MAX);
+        let life = self.life().saturating_mul(items);
         Options {
             kind: SessionKind::Task,
             engine: self.engine,
@@ -155,6 +183,7 @@ mod tests {
             retry_on: retry_on.iter().map(|on| (*on).to_owned()).collect(),
             stop_after_failures: 0,
             host_delay_ms: 0,
+            isolation: Isolation::Context,
         }
     }
 

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::browser::{Browser, Raw, Timeouts};
+use super::browser::{Browser, Driven, Raw, Timeouts};
 use super::fault::Fault;
 use super::patience::Patience;
 use super::selector::Selectors;
@@ -85,9 +85,12 @@ pub(crate) struct Page {
     pub(crate) client: Client,
     /// Which engine it is.
     pub(crate) engine: Engine,
+    browser: Browser,
     timeouts: Timeouts,
     /// The first window, once that had to be known.
     main: Option<WindowHandle>,
+    /// Windows that are not to be touched.
+    others: Vec<WindowHandle>,
     in_main: bool,
     in_frame: bool,
     /// The document around the frame, as it was when the frame was entered.
@@ -98,9 +101,16 @@ impl Page {
     /// The first window of a browser, whose driver waits `patience` for pages and scripts.
     pub(crate) async fn open(browser: &Browser, patience: Duration, max_output: u64) -> Result<Self, Fault> {
         let timeouts = Timeouts { page_load: patience, script: patience };
-        let client = browser.drive(timeouts, max_output).await?;
-        let engine = browser.engine();
-        Ok(Self { client, engine, timeouts, main: None, in_main: true, in_frame: false, around: None })
+        let Driven { client, main, others } = browser.drive(timeouts, max_output).await?;
+        let (engine, browser) = (browser.engine(), browser.clone());
+        Ok(Self { client, engine, browser, timeouts, main, others, in_main: true, in_frame: false, around: None })
+    }
+
+    /// The windows of this work.
+    async fn windows(&self) -> Result<Vec<WindowHandle>, Fault> {
+        let mut windows = self.client.windows().await?;
+        windows.retain(|window| !self.others.contains(window));
+        Ok(windows)
     }
 
     /// Makes the driver wait as long as the step may.
@@ -255,7 +265,7 @@ impl Page {
             Some(main) => main.clone(),
             None => self.main.insert(self.client.window().await?).clone(),
         };
-        let windows = self.client.windows().await?;
+        let windows = self.windows().await?;
         for window in windows.iter().filter(|window| **window != main) {
             self.client.switch_to_window(window.clone()).await?;
             self.in_main = false;
@@ -290,10 +300,10 @@ impl Page {
     /// Closes the window; the last one leaves an empty one behind, since without any the browser would end.
     pub(crate) async fn close_window(&mut self) -> Result<(), Fault> {
         let this = self.client.window().await?;
-        let windows = self.client.windows().await?;
+        let windows = self.windows().await?;
         let next = match windows.into_iter().find(|window| *window != this) {
             Some(other) => other,
-            None => self.client.new_window(true).await?.handle,
+            None => self.browser.another_window(&self.client).await?,
         };
         self.client.close_window().await?;
         self.client.switch_to_window(next.clone()).await?;

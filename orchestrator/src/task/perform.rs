@@ -1,12 +1,8 @@
 //! Carrying one piece of work out: its turn, its session, its outcome, its files.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-use serde_json::{Map, Value};
-use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
 
 use super::accept::values;
 use super::browser::Browser;
@@ -21,6 +17,8 @@ use crate::engine::SessionId;
 use crate::error::Error;
 use crate::session::{Ending, Session, now_ms};
 use crate::store::Durability;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep};
 
 /// How long a task goes on asking for a worker.
 const WORKER_PATIENCE: Duration = Duration::from_secs(600);
@@ -48,9 +46,16 @@ pub(super) struct Done {
 }
 
 impl Done {
-    fn failed(fault: Fault) -> Self {
+    pub(super) fn failed(fault: Fault) -> Self {
         Self { session: None, error: Some(fault), output: Output::default(), artifacts: Vec::new() }
     }
+}
+
+/// What came of a piece of work in a session, before it is on the disk.
+pub(super) struct Worked {
+    pub(super) outcome: Outcome,
+    /// How the session ended, where that broke the work off.
+    lost: Option<Ending>,
 }
 
 /// One piece of work and what goes with it.
@@ -93,17 +98,18 @@ impl Tasks {
     }
 
     /// Waits for a permit; none when the task is stopped or the daemon goes down before.
-    pub(super) async fn turn(&self, stop: &CancellationToken) -> Option<tokio::sync::OwnedSemaphorePermit> {
+    pub(super) async fn turn(&self, live: &Live) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        let _counted = (Counted::new(&self.inner.queueing), Counted::new(&live.queueing));
         tokio::select! {
             biased;
-            () = stop.cancelled() => None,
+            () = live.stop_token().cancelled() => None,
             () = self.inner.drain.reached(Phase::Draining) => None,
             permit = Arc::clone(&self.inner.slots).acquire_owned() => permit.ok(),
         }
     }
 
     async fn run_single(&self, live: &Live) -> Result<(), Error> {
-        let Some(_turn) = self.turn(live.stop_token()).await else {
+        let Some(_turn) = self.turn(live).await else {
             self.not_begun(live).await;
             return Ok(());
         };
@@ -158,58 +164,79 @@ impl Tasks {
 
     /// One attempt at a piece of work, in a session of its own. Its first step waits for `begun`, which goes on while
     /// the session is made.
-    pub(super) async fn attempt(
-        &self,
-        live: &Live,
-        piece: &Piece<'_>,
-        begun: impl Future<Output = ()>,
-    ) -> Result<Attempt, Error> {
-        let (session, ()) = tokio::join!(self.session(live, piece), begun);
+    async fn attempt(&self, live: &Live, piece: &Piece<'_>, begun: impl Future<Output = ()>) -> Result<Attempt, Error> {
+        let (session, ()) = tokio::join!(self.session(live, piece.order), begun);
         let session = match session {
             Ok(session) => session,
-            Err(error) => {
-                return Ok(match (live.stopped(), error) {
-                    (Some(Stop::Interrupted), _) | (None, Error::Draining) => Attempt::NotBegun,
-                    (Some(stop), _) => Attempt::Stopped(stop),
-                    (None, error) => {
-                        let code = if is_shortage(&error) { "no_worker" } else { error.code() };
-                        Attempt::Done(Done::failed(Fault::new(code, error.to_string())))
-                    }
-                });
-            }
+            Err(attempt) => return Ok(attempt),
         };
-        let browser = Browser::new(self.inner.sessions.clone(), Arc::clone(&session), Arc::clone(&self.inner.config));
+        let worked = self.work(live, piece, &session, &self.browser(&session)).await;
+        let ending = if worked.outcome.failure.is_none() { Ending::TaskSucceeded } else { Ending::TaskFailed };
+        session.end(ending);
+        self.conclude(live, piece.item, &session, worked).await
+    }
+
+    /// The browser of a session, for tasks to drive.
+    pub(super) fn browser(&self, session: &Arc<Session>) -> Browser {
+        Browser::new(self.inner.sessions.clone(), Arc::clone(session), Arc::clone(&self.inner.config))
+    }
+
+    /// Carries a piece of work out in a session, which is left as it is.
+    pub(super) async fn work(&self, live: &Live, piece: &Piece<'_>, session: &Session, browser: &Browser) -> Worked {
         let limits = piece.order.limits(&self.inner.config);
         let teller = Teller { live, item: piece.item };
-        let outcome = execute(piece.work, &piece.values, browser, &limits, &teller, live.stop_token()).await;
+        let outcome = execute(piece.work, &piece.values, browser.clone(), &limits, &teller, live.stop_token()).await;
         let lost = match &outcome.failure {
             Some(failure) if failure.code == FailureCode::BrowserDied => Some(session.ended().await),
             _ => None,
         };
+        Worked { outcome, lost }
+    }
+
+    /// Keeps what came of it, unless it was broken off.
+    pub(super) async fn conclude(
+        &self,
+        live: &Live,
+        item: Option<u32>,
+        session: &Session,
+        worked: Worked,
+    ) -> Result<Attempt, Error> {
+        let Worked { outcome, lost } = worked;
         let succeeded = outcome.failure.is_none();
-        session.end(if succeeded { Ending::TaskSucceeded } else { Ending::TaskFailed });
         if let Some(stop) = live.stopped().filter(|_| !succeeded) {
             return Ok(Attempt::Stopped(stop));
         }
         if matches!(lost, Some(Ending::Drained)) {
             return Ok(Attempt::Stopped(Stop::Interrupted));
         }
-        self.keep_outcome(live, piece.item, session.id.clone(), outcome).await.map(Attempt::Done)
+        self.keep_outcome(live, item, session.id.clone(), outcome).await.map(Attempt::Done)
     }
 
-    /// A session for a piece of work. Those of a fleet let waiting clients go first.
-    async fn session(&self, live: &Live, piece: &Piece<'_>) -> Result<Arc<Session>, Error> {
-        let options = piece.order.session(&self.inner.config);
+    /// A session for an order, or what becomes of an attempt that gets none.
+    pub(super) async fn session(&self, live: &Live, order: &Order) -> Result<Arc<Session>, Attempt> {
+        self.take_session(live, order).await.map_err(|error| match (live.stopped(), error) {
+            (Some(Stop::Interrupted), _) | (None, Error::Draining) => Attempt::NotBegun,
+            (Some(stop), _) => Attempt::Stopped(stop),
+            (None, error) => {
+                let code = if is_shortage(&error) { "no_worker" } else { error.code() };
+                Attempt::Done(Done::failed(Fault::new(code, error.to_string())))
+            }
+        })
+    }
+
+    /// Makes a session. Fleets let waiting clients go first.
+    async fn take_session(&self, live: &Live, order: &Order) -> Result<Arc<Session>, Error> {
+        let options = order.session(&self.inner.config);
         let patience = Instant::now() + WORKER_PATIENCE;
         loop {
-            while piece.item.is_some() && self.clients_waiting() > 0 {
+            while order.fleet.is_some() && self.clients_waiting() > 0 {
                 tokio::select! {
                     () = live.stop_token().cancelled() => return Err(Error::Draining),
                     () = sleep(Duration::from_millis(50)) => {}
                 }
             }
             let created = {
-                let _counted = Leasing::new(self);
+                let _counted = Counted::new(&self.inner.leasing);
                 tokio::select! {
                     () = live.stop_token().cancelled() => None,
                     created = self.inner.sessions.create(live.owner.clone(), options.clone()) => Some(created),
@@ -282,19 +309,19 @@ impl Tasks {
     }
 }
 
-/// Counts a task among those that wait for a worker.
-struct Leasing<'a>(&'a Tasks);
+/// Counts somebody who waits.
+struct Counted<'a>(&'a AtomicUsize);
 
-impl<'a> Leasing<'a> {
-    fn new(tasks: &'a Tasks) -> Self {
-        tasks.inner.leasing.fetch_add(1, Ordering::Relaxed);
-        Self(tasks)
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
     }
 }
 
-impl Drop for Leasing<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.inner.leasing.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

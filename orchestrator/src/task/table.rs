@@ -46,6 +46,8 @@ pub(super) struct Inner {
     pub(super) live: Mutex<HashMap<TaskId, Arc<Live>>>,
     /// One permit a worker that tasks may use.
     pub(super) slots: Arc<Semaphore>,
+    /// How many workers tasks wait for their turn to have.
+    pub(super) queueing: AtomicUsize,
     /// How many tasks wait for a worker at this moment.
     pub(super) leasing: AtomicUsize,
     /// When this process began, in Unix milliseconds.
@@ -85,6 +87,7 @@ impl Tasks {
             ids: Ids::default(),
             history: Mutex::default(),
             live: Mutex::default(),
+            queueing: AtomicUsize::new(0),
             leasing: AtomicUsize::new(0),
             started_ms: now_ms(),
             gates: std::array::from_fn(|_| tokio::sync::Mutex::new(())),
@@ -239,6 +242,11 @@ impl Tasks {
     /// How many others than tasks wait for a worker.
     pub(super) fn clients_waiting(&self) -> usize {
         self.inner.pool.waiting().saturating_sub(self.inner.leasing.load(Ordering::Relaxed))
+    }
+
+    /// Whether other tasks wait for their turn.
+    pub(super) fn others_queue(&self, live: &Live) -> bool {
+        self.inner.queueing.load(Ordering::Relaxed) > live.queueing.load(Ordering::Relaxed)
     }
 }
 

@@ -161,6 +161,44 @@ impl Agent {
         Ok(wire.warnings)
     }
 
+    /// Opens a window in a browser context of its own, in the place of the one there was. Gives the window's WebDriver
+    /// handle, or `None` where the engine has no contexts.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub async fn open_context(&self) -> Result<Option<String>, AgentError> {
+        match self.window("/context").await {
+            Err(AgentError::Refused { status: StatusCode::NOT_FOUND, .. }) => Ok(None),
+            window => window.map(Some),
+        }
+    }
+
+    /// Opens another window in that context; gives its handle.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub async fn open_window(&self) -> Result<String, AgentError> {
+        self.window("/context/window").await
+    }
+
+    /// Closes that context with its windows and files.
+    ///
+    /// # Errors
+    /// [`AgentError`].
+    pub async fn close_context(&self) -> Result<(), AgentError> {
+        self.call(Method::DELETE, "/context", None::<&()>, CALL_TIMEOUT).await.map(drop)
+    }
+
+    async fn window(&self, path: &str) -> Result<String, AgentError> {
+        #[derive(Deserialize)]
+        struct Wire {
+            window: String,
+        }
+        let (_, body) = self.call(Method::POST, path, None::<&()>, CALL_TIMEOUT).await?;
+        let wire: Wire = serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))?;
+        Ok(wire.window)
+    }
+
     /// Starts the one driver session. The driver's refusals are replies, not errors.
     ///
     /// # Errors

@@ -110,5 +110,5 @@ export async function tasks({ daemon, site, rounds, quick, table, progress }) {
     p50: rate(fleet),
     against: { name: 'puppeteer-cluster, one local Chromium', p50: rate(cluster) },
   });
-  table.note('fleet: each item has a container of its own, which is removed behind it; puppeteer-cluster gives each a context of one browser');
+  table.note('fleet: each item has a browser context of its own, in one container a worker; puppeteer-cluster gives each a context of one browser');
 }

@@ -194,3 +194,24 @@ on(pad, ['wheel'], (event) => { seen.wheel += event.deltaY; });
 on(pad, ['touchstart'], () => seen.touches++);
 tell();
 </script>"#;
+
+/// Says in `#found` what an earlier visit has left in the browser, leaves the same itself, and says in `#look` how the browser
+/// looks. `/kept` is asked for only by a browser without a cached copy of it.
+pub(super) const LEFT: &str = r#"<!doctype html><title>Left</title><h1 id=found></h1><p id=look></p><script type=module>
+const found = [];
+if (document.cookie.includes('left=1')) found.push('cookie');
+if (localStorage.left) found.push('localStorage');
+if (sessionStorage.left) found.push('sessionStorage');
+if (name) found.push('name');
+document.cookie = 'left=1; max-age=3600';
+localStorage.left = sessionStorage.left = name = '1';
+await new Promise((done, failed) => {
+  const opening = indexedDB.open('left', 1);
+  opening.onupgradeneeded = ({ oldVersion }) => { if (oldVersion === 0) opening.isNew = true; };
+  opening.onsuccess = () => { if (!opening.isNew) found.push('indexedDB'); opening.result.close(); done(); };
+  opening.onerror = failed;
+});
+await (await fetch('/kept')).text();
+document.querySelector('#look').textContent = [navigator.language, navigator.userAgent, innerWidth, innerHeight].join(' ');
+document.querySelector('#found').textContent = found.join(' ') || 'nothing';
+</script>"#;

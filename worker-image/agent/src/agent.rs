@@ -177,6 +177,18 @@ impl Claimed {
         Ok(Launched { warnings })
     }
 
+    /// `POST /context`: a window in a browser context of its own, in the place of the one there was.
+    pub(crate) async fn open_context(&self) -> Result<String, ApiError> {
+        self.close_context().await?;
+        self.engine.open_context().await
+    }
+
+    /// `DELETE /context`: closes that context, with its files.
+    pub(crate) async fn close_context(&self) -> Result<(), ApiError> {
+        self.engine.close_context().await?;
+        self.shared.files.clear().await
+    }
+
     /// Tells once each time the browser stops answering.
     async fn watch_for_hangs(self: Arc<Self>) {
         let limit = self.shared.claim.unresponsive_timeout();

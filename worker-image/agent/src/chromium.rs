@@ -3,6 +3,7 @@
 mod browser;
 mod capabilities;
 mod client;
+mod context;
 mod driver;
 mod keeper;
 mod overrides;
@@ -49,6 +50,8 @@ pub(crate) struct Chromium {
     /// Browsers the driver started. The lock also keeps new sessions apart.
     reports: tokio::sync::Mutex<Option<Reports>>,
     profiles: AtomicU32,
+    /// The browser context that the agent has opened, if there is one.
+    context: tokio::sync::Mutex<Option<String>>,
 }
 
 impl Chromium {
@@ -63,6 +66,7 @@ impl Chromium {
             settings: Mutex::default(),
             reports: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
+            context: tokio::sync::Mutex::default(),
         }
     }
 

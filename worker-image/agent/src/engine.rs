@@ -197,6 +197,34 @@ impl Engine {
         each!(self, engine => engine.before_command(body).await);
     }
 
+    /// Opens a window in a browser context of its own, which shares nothing with other windows. Gives its WebDriver handle.
+    /// There is one such context at a time.
+    pub(crate) async fn open_context(&self) -> Result<String, ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.open_context().await,
+            Self::Firefox(engine) => engine.open_context().await,
+            Self::Webkit(_) => Err(ApiError::not_found("WebKit has no browser contexts")),
+        }
+    }
+
+    /// Opens another window in that context.
+    pub(crate) async fn open_window(&self) -> Result<String, ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.open_window().await,
+            Self::Firefox(engine) => engine.open_window().await,
+            Self::Webkit(_) => Err(ApiError::not_found("WebKit has no browser contexts")),
+        }
+    }
+
+    /// Closes that context with its windows, and forgets what it kept.
+    pub(crate) async fn close_context(&self) -> Result<(), ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.close_context().await,
+            Self::Firefox(engine) => engine.close_context().await,
+            Self::Webkit(_) => Ok(()),
+        }
+    }
+
     /// Opens a WebDriver session and gives back what the driver answers.
     pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
         each!(self, engine => engine.new_session(wanted).await)

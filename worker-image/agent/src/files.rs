@@ -199,6 +199,24 @@ impl Files {
         Ok(())
     }
 
+    /// Removes every file, those that are still coming too, and forgets what was announced.
+    pub(crate) async fn clear(&self) -> Result<(), ApiError> {
+        let elsewhere = self.elsewhere();
+        self.announced().clear();
+        for Announced { path, .. } in elsewhere {
+            if let Some(path) = path {
+                remove_if_there(&path).await?;
+            }
+        }
+        for directory in [self.downloads(), self.uploads()] {
+            let mut directory = fs::read_dir(directory).await?;
+            while let Some(file) = directory.next_entry().await? {
+                remove_if_there(&file.path()).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Stores a request's body for upload, at most `limit` bytes of it.
     pub(crate) async fn store(&self, name: &str, body: Incoming, limit: u64) -> Result<Stored, ApiError> {
         check_name(name)?;
@@ -273,6 +291,14 @@ impl Drop for Part {
 
 fn frames(body: Incoming) -> impl Stream<Item = Result<Bytes, ApiError>> + Unpin {
     body.into_data_stream().map(|chunk| chunk.map_err(|_| ApiError::bad_request("the body was cut off")))
+}
+
+/// The browser may take its own files away at the same moment.
+async fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path).await {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 async fn is_file(path: &Path) -> bool {
@@ -361,6 +387,11 @@ mod tests {
         files.remove("report.pdf").await.unwrap();
         assert!(!far.exists());
         assert!(files.read("report.pdf").await.is_err());
+        std::fs::write(&far, "far again").unwrap();
+        files.download_began("g", "far.txt");
+        files.download_completed("g", Some(far.clone()));
+        files.clear().await.unwrap();
+        assert!(!far.exists() && files.list().await.unwrap().is_empty());
     }
 
     #[tokio::test]

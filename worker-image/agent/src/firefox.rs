@@ -2,6 +2,7 @@
 
 mod bidi;
 mod browser;
+mod context;
 mod control;
 mod driver;
 mod options;

@@ -73,6 +73,12 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         ("GET", "health", "") => json(&worker.shared.board.health()),
         ("GET", "events", "") => Ok(events(board::stream(&worker.shared.board))),
         ("POST", "launch", "") => json(&worker.launch(read_json(request.into_body()).await?).await?),
+        ("POST", "context", "") => json(&json!({"window": worker.open_context().await?})),
+        ("POST", "context", "window") => json(&json!({"window": engine.open_window().await?})),
+        ("DELETE", "context", "") => {
+            worker.close_context().await?;
+            Ok(nothing())
+        }
         ("GET", "devtools", _) => {
             let rest = Some(rest).filter(|rest| !rest.is_empty()).map(|rest| format!("{rest}{query}"));
             tunnel::open(request, engine.devtools(rest.as_deref())?).await
@@ -107,12 +113,16 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         ("PUT", "files", name) => json(&files.store(&percent::decode(name)?, request.into_body(), limit).await?),
         ("DELETE", "files", name) => {
             files.remove(&percent::decode(name)?).await?;
-            let mut response = Response::new(empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            Ok(response)
+            Ok(nothing())
         }
         _ => Err(ApiError::not_found("no such path")),
     }
+}
+
+fn nothing() -> Response<Body> {
+    let mut response = Response::new(empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
 }
 
 fn events(body: Body) -> Response<Body> {

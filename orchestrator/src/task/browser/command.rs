@@ -8,6 +8,7 @@ use url::{ParseError, Url};
 /// A command by its path below the driver's session.
 #[derive(Debug)]
 pub(crate) struct Raw {
+    method: Method,
     path: &'static str,
     body: Option<Value>,
 }
@@ -15,12 +16,17 @@ pub(crate) struct Raw {
 impl Raw {
     /// A command that sends `body`.
     pub(crate) const fn post(path: &'static str, body: Value) -> Self {
-        Self { path, body: Some(body) }
+        Self { method: Method::POST, path, body: Some(body) }
     }
 
     /// A command that only asks.
     pub(crate) const fn get(path: &'static str) -> Self {
-        Self { path, body: None }
+        Self { method: Method::GET, path, body: None }
+    }
+
+    /// A command that takes something back.
+    pub(crate) const fn delete(path: &'static str) -> Self {
+        Self { method: Method::DELETE, path, body: None }
     }
 
     /// Goes to an address as it is; `Client::goto` asks for the present one first.
@@ -55,9 +61,6 @@ impl WebDriverCompatibleCommand for Raw {
     }
 
     fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
-        match &self.body {
-            Some(body) => (Method::POST, Some(body.to_string())),
-            None => (Method::GET, None),
-        }
+        (self.method.clone(), self.body.as_ref().map(Value::to_string))
     }
 }

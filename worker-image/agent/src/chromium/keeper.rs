@@ -112,6 +112,30 @@ impl Keeper {
         Ok(warnings)
     }
 
+    /// Waits until no target is being told its settings.
+    pub(super) async fn settled(&self) {
+        let mut busy = self.busy.subscribe();
+        let _ = timeout(PATIENCE, busy.wait_for(|count| *count == 0)).await;
+    }
+
+    /// Has the downloads of a context reported that the agent itself has made.
+    pub(super) async fn watch_context(&self, cdp: &Cdp, context: &str) -> Result<(), CdpError> {
+        lock(&self.contexts).insert(context.to_owned());
+        cdp.call(None, "Browser.setDownloadBehavior", self.downloads_of(context)).await.map(drop)
+    }
+
+    /// A context is gone.
+    pub(super) fn forget_context(&self, context: &str) {
+        lock(&self.contexts).remove(context);
+    }
+
+    fn downloads_of(&self, context: &str) -> Value {
+        json!({
+            "behavior": "allow", "downloadPath": self.worker.files.downloads(),
+            "eventsEnabled": true, "browserContextId": context,
+        })
+    }
+
     /// Whether anything differs from what the browser does by itself.
     pub(super) fn has_settings(&self) -> bool {
         !lock(&self.settings).is_empty()
@@ -232,10 +256,7 @@ impl Keeper {
         if !lock(&self.contexts).insert(context.to_owned()) || self.forbidden.load(Ordering::Acquire) {
             return;
         }
-        let params = json!({
-            "behavior": "allow", "downloadPath": self.worker.files.downloads(),
-            "eventsEnabled": true, "browserContextId": context,
-        });
+        let params = self.downloads_of(context);
         let cdp = cdp.clone();
         tokio::spawn(async move { cdp.call(None, "Browser.setDownloadBehavior", params).await });
     }
