@@ -19,7 +19,7 @@ export function fail(error) {
 export async function open(url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
   const page = await context.newPage();
-  const own = new URL(url).origin;
+  const own = url === 'about:blank' ? 'https:' : new URL(url).origin;
   page.problems = [];
   page.on('pageerror', (error) => page.problems.push(error.message));
   page.on('console', (message) => {

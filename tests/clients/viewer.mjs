@@ -7,7 +7,7 @@ import { BLUE, RED, acting, browser, click, colour, force, open, perform, says, 
 import { until } from './session.mjs';
 
 const env = process.env;
-const flows = { look, takeover, control, pause, tabs, steer, states, share, reconnect, play };
+const flows = { look, takeover, control, pause, tabs, steer, states, share, reconnect, outlive, proxied, play };
 
 /** Watches without the right to act: sees the page turn, and turns nothing himself. */
 async function look() {
@@ -276,7 +276,57 @@ async function reconnect() {
   return { socket };
 }
 
-/** Plays a recording as any page would. */
+/** Lets the test know how far this is. */
+const tell = (what) =>
+  fetch(`${env.SITE_URL}/hands/${env.NAME}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ what }) });
+
+/** The daemon is killed and comes back: so does what its viewers see, by each address that opened it before. */
+async function outlive() {
+  const one = await open(acting(env.STREAM_URL));
+  const two = await open(env.SHARE_URL);
+  await Promise.all([shown(one), shown(two)]);
+  await one.click('#control');
+  await says(two, 'who', 'has control');
+  await Promise.all([turns(one, RED), turns(two, RED)]);
+  await tell('watching');
+  await Promise.all([one, two].map((page) => says(page, 'status-text', 'Reconnecting')));
+  await tell('waiting');
+  await Promise.all([one, two].map((page) => says(page, 'status-text', 'Live')));
+  await Promise.all([one, two].map((page) => page.waitForSelector('#stage[data-lost=false]')));
+  await says(one, 'who', 'Click into the picture');
+  await click(one);
+  await Promise.all([turns(one, BLUE), turns(two, BLUE)]);
+  const gone = await open(env.REVOKED_URL);
+  await says(gone, 'card-title', 'No access');
+}
+
+/** Through a proxy that serves https below a path, and cuts connections on which nothing is said. */
+async function proxied() {
+  const options = { ignoreHTTPSErrors: true };
+  const page = await open('about:blank', options);
+  let [sockets, beats] = [0, 0];
+  page.on('websocket', (socket) => {
+    sockets++;
+    socket.on('framereceived', ({ payload }) => (beats += typeof payload === 'string' ? 1 : 0));
+  });
+  await page.goto(acting(env.STREAM_URL));
+  await shown(page);
+  await turns(page, RED);
+  await click(page);
+  await turns(page, BLUE);
+  const before = beats;
+  // Nothing happens but signs of life, for longer than the proxy waits.
+  await until('many signs of life', () => beats > before + 8);
+  assert.equal(sockets, 1, 'the one connection held');
+  await says(page, 'status-text', 'Live');
+  const shared = await open('about:blank', options);
+  await shared.goto(env.SHARE_URL);
+  await shown(shared);
+  await turns(shared, BLUE);
+  assert.deepEqual(page.problems.filter((problem) => !problem.startsWith('asked')), []);
+}
+
+/** Plays a recording as any page would, and tells the colours that its middle takes. */
 async function play() {
   const page = await browser.newPage();
   const reply = await fetch(env.VIDEO_URL, { headers: { 'service-secret-key': env.WARMPOOL_SECRET_KEY } });
@@ -291,12 +341,24 @@ async function play() {
       video.onloadeddata = resolve;
       video.onerror = () => reject(new Error(video.error.message));
     });
-    video.src = '/a.webm';
+    // Of a whole one any place can be reached.
+    video.src = URL.createObjectURL(await (await fetch('/a.webm')).blob());
     await loaded;
-    const seeked = new Promise((resolve) => (video.onseeked = resolve));
-    video.currentTime = video.duration / 2;
-    await seeked;
-    return { seconds: video.duration, width: video.videoWidth, height: video.videoHeight };
+    const canvas = document.createElement('canvas');
+    const [width, height] = [video.videoWidth, video.videoHeight];
+    Object.assign(canvas, { width, height });
+    const context = canvas.getContext('2d', { willReadFrequently: true });
+    const colours = [];
+    for (let part = 1; part <= 20; part++) {
+      const seeked = new Promise((resolve) => (video.onseeked = resolve));
+      video.currentTime = (video.duration * part) / 20 - 0.001;
+      await seeked;
+      context.drawImage(video, 0, 0);
+      const [red, green, blue] = context.getImageData(Math.floor(width / 2), Math.floor(height * 0.7), 1, 1).data;
+      const colour = red > 150 && blue < 100 && green < 100 ? 'red' : blue > 150 && red < 100 ? 'blue' : 'neither';
+      if (colours.at(-1) !== colour) colours.push(colour);
+    }
+    return { seconds: video.duration, width, height, colours };
   });
 }
 

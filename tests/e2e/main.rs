@@ -25,6 +25,7 @@ mod life;
 mod listing;
 mod live;
 mod live_hands;
+mod live_kept;
 mod operators;
 mod pages;
 mod pool;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         live::group(),
         live_hands::group(),
         pages::group(),
+        live_kept::group(),
         capabilities::group(),
         transparency::group(),
         files::group(),

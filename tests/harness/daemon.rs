@@ -195,6 +195,11 @@ impl Daemon {
         Ok(())
     }
 
+    /// Changes a setting for the next start.
+    pub fn set(&mut self, name: &str, value: impl ToString) {
+        self.settings = self.settings.clone().set(name, value);
+    }
+
     /// Starts the process again, at the same address and on the same data.
     pub async fn restart(&mut self) -> Result<()> {
         ensure!(self.process.is_none(), "the daemon still runs");

@@ -7,6 +7,7 @@
 //! - [`api`]: REST client and replies; [`wire`]: raw connections, TLS and websockets.
 //! - [`session`]: one session as a caller holds it; [`cdp`] and [`webdriver`]: just enough of both protocols.
 //! - [`docker`]: the container engine by its command line; [`engine`]: an engine of the test's own.
+//! - [`proxy`]: a reverse proxy in front of the daemon.
 //! - [`site`]: the web site under test; [`programs`]: Node and Python clients as processes.
 //! - [`task`]: tasks as a caller orders them.
 //! - [`metrics`]: Prometheus text, read back.
@@ -20,6 +21,7 @@ pub mod engine;
 mod eventually;
 pub mod metrics;
 pub mod programs;
+pub mod proxy;
 pub mod session;
 pub mod site;
 pub mod suite;
@@ -33,6 +35,7 @@ pub use daemon::{Daemon, Settings};
 pub use docker::Docker;
 pub use engine::Engine;
 pub use eventually::{Settled, poll};
+pub use proxy::Proxy;
 pub use session::Session;
 pub use site::Site;
 pub use suite::{Group, Stage};
