@@ -38,6 +38,8 @@ const HEADINGS: Record<string, string> = {
   lost: 'Connection lost',
 };
 
+const STATUS: Record<string, string> = { ended: 'Ended', unknown: 'Not found', unavailable: 'Unavailable' };
+
 function showCard(kind: string, text: string): void {
   card.hidden = false;
   card.dataset['state'] = kind;
@@ -57,13 +59,11 @@ function finish(end: End | { state: string; message: string }): void {
   // The last picture stays, and looks like what it is.
   stage.dataset['lost'] = 'true';
   find('time').hidden = true;
-  setStatus('bad', end.state === 'ended' ? 'Ended' : end.state === 'unavailable' ? 'Unavailable' : 'No access');
+  stage.dataset['acting'] = 'false';
+  setStatus('bad', STATUS[end.state] ?? 'No access');
   showCard(end.state, end.message);
-  for (const id of ['control', 'pause', 'clipboard', 'keyboard', 'full', 'history']) find(id).hidden = true;
-  tabs.hidden = true;
-  find('place').style.visibility = 'hidden';
-  clip.hidden = true;
-  find('who').textContent = '';
+  for (const id of ['history', 'place', 'tools', 'clip']) find(id).hidden = true;
+  find('keys').tabIndex = -1;
   document.title = `${HEADINGS[end.state] ?? 'Live session'} – Warmpool`;
 }
 

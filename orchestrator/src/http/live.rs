@@ -179,7 +179,7 @@ async fn admit(app: &App, id: &str, wish: &Wish, parts: &mut Parts) -> Result<(A
 fn message(error: &Error) -> String {
     match error {
         Error::SessionEnded { reason, .. } => format!("This session has ended: {reason}."),
-        Error::UnknownSession { .. } => "There is no such session.".to_owned(),
+        Error::UnknownSession { .. } => "The address is wrong, or the session has been forgotten.".to_owned(),
         Error::InvalidToken => "This link does not open the session: it is wrong, or has ended.".to_owned(),
         Error::RuntimeDown => "The session cannot be reached at the moment.".to_owned(),
         other => other.to_string(),
