@@ -1,6 +1,8 @@
 // What every viewer's program shares: a browser of this machine, the live view's page in it, and what is to be seen there.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { until } from './session.mjs';
@@ -29,8 +31,21 @@ export async function open(url, options = {}) {
   page.on('request', (request) => {
     if (!request.url().startsWith(own) && !request.url().startsWith('data:')) page.problems.push(`asked ${request.url()}`);
   });
-  await page.goto(url);
+  await go(page, url);
   return page;
+}
+
+/** Opens an address; again where a container that came or went made the browser think that its network had changed. */
+export async function go(page, url) {
+  for (let again = 3; ; again--) {
+    let changed = false;
+    const failed = (request) => (changed ||= request.failure()?.errorText === 'net::ERR_NETWORK_CHANGED');
+    page.on('requestfailed', failed);
+    const problem = await page.goto(url).then(() => undefined, (error) => error);
+    page.off('requestfailed', failed);
+    if (problem && !changed) throw problem;
+    if (!changed || again === 0) return;
+  }
 }
 
 export const acting = (url) => `${url}&enable_actions=true`;
@@ -40,6 +55,13 @@ export const says = (page, id, wanted) => until(`#${id} to say ${wanted}`, async
 
 export async function shot(page, name) {
   if (env.SHOTS) await page.screenshot({ path: join(env.SHOTS, `${name}.png`) });
+}
+
+/** Fails if the page is hard to use for people who do not see it well, or use no mouse. */
+export async function accessible(page) {
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'));
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  assert.deepEqual(violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => [id, target, failureSummary])), []);
 }
 
 /** Which of the two colours is in the middle of the picture. */

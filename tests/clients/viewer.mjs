@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { chromium } from 'playwright-core';
-import { BLUE, RED, acting, browser, click, colour, force, open, perform, says, shot, shown, text, turns } from './person.mjs';
+import { BLUE, RED, accessible, acting, browser, click, colour, force, go, open, perform, says, shot, shown, text, turns } from './person.mjs';
 import { until } from './session.mjs';
 
 const env = process.env;
@@ -86,6 +86,10 @@ async function control() {
   await until('the keys to go to the picture', () => one.evaluate(() => document.activeElement?.id === 'keys'));
   await one.keyboard.press('F8');
   assert.equal(await one.evaluate(() => document.activeElement?.id), 'control');
+  await one.keyboard.press('Shift+Tab');
+  assert.equal(await one.evaluate(() => document.activeElement?.id), 'keys', 'and Tab comes back to it');
+  await accessible(one);
+  await shot(one, 'control');
   assert.deepEqual([...one.problems, ...two.problems], []);
 }
 
@@ -214,13 +218,22 @@ async function states() {
   const before = await colour(phone);
   await phone.touchscreen.tap(box.x + box.width / 2, box.y + box.height * 0.8);
   await turns(phone, before === RED ? BLUE : RED);
-  for (const [name, page] of Object.entries({ light, dark, phone })) await shot(page, `states-${name}`);
+  await phone.click('#clipboard');
+  for (const [name, page] of Object.entries({ light, dark, phone })) {
+    await shot(page, `states-${name}`);
+    await accessible(page);
+  }
+  await phone.keyboard.press('Escape');
+  assert.equal(await phone.evaluate(() => document.activeElement?.id), 'clipboard', 'the focus goes back to where it came from');
 
   const unknown = await open(env.STREAM_URL.replace(/ses_[^/]+/, 'ses_AAAAAAAAAAAAAAAAAAAAAA'));
   await says(unknown, 'card-title', 'No such session');
   const denied = await open(env.STREAM_URL.replace(/token=.*/, 'token=wrong'));
   await says(denied, 'card-title', 'No access');
-  await shot(denied, 'states-denied');
+  for (const [name, page] of Object.entries({ unknown, denied })) {
+    await shot(page, `states-${name}`);
+    await accessible(page);
+  }
 
   const reply = await fetch(env.SESSION_URL, { method: 'DELETE', headers: { 'service-secret-key': env.WARMPOOL_SECRET_KEY } });
   assert.equal(reply.status, 200);
@@ -230,7 +243,10 @@ async function states() {
   }
   await dark.reload();
   await says(dark, 'card-text', 'ended by request');
-  for (const [name, page] of Object.entries({ light, dark, phone })) await shot(page, `ended-${name}`);
+  for (const [name, page] of Object.entries({ light, dark, phone })) {
+    await shot(page, `ended-${name}`);
+    await accessible(page);
+  }
   assert.deepEqual([...light.problems, ...dark.problems, ...phone.problems, ...unknown.problems], []);
 }
 
@@ -309,7 +325,7 @@ async function proxied() {
     sockets++;
     socket.on('framereceived', ({ payload }) => (beats += typeof payload === 'string' ? 1 : 0));
   });
-  await page.goto(acting(env.STREAM_URL));
+  await go(page, acting(env.STREAM_URL));
   await shown(page);
   await turns(page, RED);
   await click(page);
@@ -320,7 +336,7 @@ async function proxied() {
   assert.equal(sockets, 1, 'the one connection held');
   await says(page, 'status-text', 'Live');
   const shared = await open('about:blank', options);
-  await shared.goto(env.SHARE_URL);
+  await go(shared, env.SHARE_URL);
   await shown(shared);
   await turns(shared, BLUE);
   assert.deepEqual(page.problems.filter((problem) => !problem.startsWith('asked')), []);

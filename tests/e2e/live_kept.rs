@@ -208,6 +208,8 @@ async fn a_proxy_may_stand_in_front(stage: Stage) -> Result<()> {
         program.env("SHARE_URL", share["url"].as_str().context("url")?).results().await?;
         ensure!(proxy.websockets() == before + 2, "one for each viewer");
         session.delete().await?.ok()?;
+        // A container that goes changes this machine's network, and its browsers then break off what they are at.
+        daemon.assert_idle().await?;
     }
     Ok(())
 }
