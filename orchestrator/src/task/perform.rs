@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep};
+
 use super::accept::values;
 use super::browser::Browser;
 use super::execute::execute;
@@ -17,8 +20,6 @@ use crate::engine::SessionId;
 use crate::error::Error;
 use crate::session::{Ending, Session, now_ms};
 use crate::store::Durability;
-use serde_json::{Map, Value};
-use tokio::time::{Instant, sleep};
 
 /// How long a task goes on asking for a worker.
 const WORKER_PATIENCE: Duration = Duration::from_secs(600);
