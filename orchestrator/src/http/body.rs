@@ -104,7 +104,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
 fn describe(path: &str, cause: &str) -> Error {
     if let Some(name) = cause.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
         let field = if path == "." { name.to_owned() } else { format!("{path}.{name}") };
-        return Error::field(&field, format!("`{field}` is given twice"));
+        return Error::field(&field, format!("`{field}` is given twice: send one value"));
     }
     if let Some(rest) = cause.strip_prefix("unknown field `") {
         let (name, rest) = rest.split_once('`').unwrap_or((rest, ""));

@@ -136,7 +136,7 @@ impl Once {
         // Two names of one filter.
         let filter = if name == "raccoon_passcode" { "service_passcode" } else { name };
         if self.0.iter().any(|seen| seen == filter) {
-            return Err(Error::field(name, format!("`{name}` is given twice")));
+            return Err(Error::field(name, format!("`{name}` is given twice: send one value")));
         }
         self.0.push(filter.to_owned());
         Ok(())
