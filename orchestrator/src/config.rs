@@ -28,7 +28,7 @@ pub use sample::sample;
 pub use table::{
     Docker, Drain, Live, Log, Pool, Recording, Relay, Sections, Server, Session, Store, Tasks, WebDriver, Worker,
 };
-pub use units::{ByteSize, DockerHost, LogFormat};
+pub use units::{AgentTransport, ByteSize, DockerHost, LogFormat};
 
 use crate::engine::Engine;
 

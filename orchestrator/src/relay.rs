@@ -15,13 +15,12 @@ use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE
 use http::{HeaderMap, HeaderValue, StatusCode};
 use metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::error::Error;
 use crate::session::{Attachment, Ending, Kind, Session};
-use crate::worker::Upgrade;
+use crate::worker::{AgentStream, Upgrade};
 use frames::{Frames, Sender};
 use pump::{Pump, Stop};
 
@@ -37,7 +36,7 @@ pub struct Relay {
     is_first: bool,
     session: Arc<Session>,
     attachment: Attachment,
-    browser: TcpStream,
+    browser: AgentStream,
     early: Bytes,
     limits: Limits,
     client_hangs_up_when_done: bool,

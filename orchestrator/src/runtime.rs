@@ -3,9 +3,11 @@
 //! The rest of the daemon speaks of workers; this module turns them into containers with the one hardened profile, and
 //! finds them again by label after a restart. `docker` is the only file that knows bollard.
 
+mod agent_folder;
 mod docker;
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 pub use docker::Docker;
 
@@ -19,9 +21,19 @@ pub const LABEL_WORKER: &str = "warmpool.worker";
 pub const LABEL_ENGINE: &str = "warmpool.engine";
 /// Label: headed or headless.
 pub const LABEL_MODE: &str = "warmpool.mode";
-
+/// Label: how the daemon reaches the worker's agent, `unix` or `tcp`.
+pub const LABEL_AGENT: &str = "warmpool.agent";
 /// Label: the preset whose settings the worker waits with.
 pub const LABEL_PRESET: &str = "warmpool.preset";
+
+/// Where the agent of a worker listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentAddress {
+    /// A socket in the folder that the daemon shares with the worker.
+    Unix(PathBuf),
+    /// A port on the workers' network.
+    Tcp(SocketAddr),
+}
 
 /// What a call to the container runtime can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +44,9 @@ pub enum RuntimeError {
     /// The worker image is not there.
     #[error("the image `{0}` is not on this host: run scripts/images")]
     NoImage(String),
+    /// The folder that a worker's agent listens in is of no use.
+    #[error("the folder shared with the worker: {0}")]
+    Folder(String),
     /// The runtime refused the call.
     #[error("the container runtime refused to {action}: {message}")]
     Refused {
@@ -80,8 +95,8 @@ pub struct OwnedContainer {
     pub key: Option<PoolKey>,
     /// Whether it runs.
     pub running: bool,
-    /// Its address on the workers' network.
-    pub address: Option<IpAddr>,
+    /// Where its agent listens.
+    pub address: Option<AgentAddress>,
     /// The id of the image it was made from.
     pub image: String,
 }

@@ -4,27 +4,27 @@
 //! worker is lost.
 
 mod agent;
+mod connection;
 mod lines;
 mod protocol;
 mod watch;
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::watch as channel;
 
 pub use agent::{Agent, AgentError, Body, DriverReply, Upgrade};
 pub(crate) use agent::{file_path, full};
+pub use connection::AgentStream;
+pub(crate) use connection::{ReadHalf, WriteHalf};
 pub(crate) use lines::Lines;
 pub(crate) use protocol::{Act, Page};
 pub use protocol::{Claim, DISPLAY, DriverMode, Launch, Phase, Snapshot};
 pub use watch::watch;
 
 use crate::engine::{PoolKey, WorkerId};
-
-/// The port the agent listens on inside every container.
-pub const AGENT_PORT: u16 = 8400;
+use crate::runtime::AgentAddress;
 
 /// Why a worker is no use any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,9 +131,9 @@ pub struct Reports {
 }
 
 impl Worker {
-    /// A worker whose agent listens on `address`, and the ends through which its watch reports.
+    /// A worker whose agent listens at `address`, and the ends through which its watch reports.
     #[must_use]
-    pub fn new(id: WorkerId, key: PoolKey, address: SocketAddr, secret: String) -> (Arc<Self>, Reports) {
+    pub fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
         let (snapshot_in, snapshot) = channel::channel(Snapshot::default());
         let (health_in, health) = channel::channel(Health::Booting);
         let worker = Self { id, key, agent: Agent::new(address, secret), snapshot, health };

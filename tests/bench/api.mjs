@@ -1,6 +1,7 @@
 // REST over connections that stay open, as a client in a hurry would do it.
 
 import http from 'node:http';
+import { socketOf } from './ports.mjs';
 
 /** A caller of one service, with `headers` in every request. */
 export class Api {
@@ -16,8 +17,10 @@ export class Api {
     const payload = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
     const headers = { ...this.headers };
     if (payload) Object.assign(headers, { 'content-type': 'application/json', 'content-length': payload.length });
+    const url = new URL(path, this.base);
+    const options = { method, headers, agent: this.#agent, socketPath: socketOf(url) };
     return new Promise((resolve, reject) => {
-      const request = http.request(new URL(path, this.base), { method, headers, agent: this.#agent }, (reply) => {
+      const request = http.request(url, options, (reply) => {
         const parts = [];
         reply.on('data', (part) => parts.push(part));
         reply.on('error', reject);

@@ -1,6 +1,7 @@
 // The least one needs to speak DevTools: a websocket, and nothing between it and the figures.
 
 import WebSocket from 'ws';
+import { socketOf } from './ports.mjs';
 
 export class Cdp {
   #last = 0;
@@ -9,7 +10,9 @@ export class Cdp {
   /** Connects to a browser's websocket. */
   static async connect(url) {
     const cdp = new Cdp();
-    cdp.socket = new WebSocket(url, { perMessageDeflate: false, maxPayload: 256 << 20 });
+    const socket = socketOf(url);
+    const address = socket ? `ws+unix:${socket}:${new URL(url).pathname}` : url;
+    cdp.socket = new WebSocket(address, { perMessageDeflate: false, maxPayload: 256 << 20 });
     await new Promise((open, failed) => cdp.socket.once('open', open).once('error', failed));
     cdp.socket.on('message', (data) => cdp.#take(data));
     cdp.socket.on('close', (code, reason) => {

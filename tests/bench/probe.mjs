@@ -1,5 +1,5 @@
 // One of two twins that ask the same questions of the same browser, one through Warmpool and one beside the browser.
-// A process of its own, since it may live in the network namespace of a container. It takes an order a line on standard
+// A process of its own, since it may have to be root's. It takes an order a line on standard
 // input, JSON, and answers each with a line on standard output.
 
 import { createInterface } from 'node:readline';

@@ -1,18 +1,19 @@
-// Starts probes: here, or in the network namespace of a container.
+// Starts probes: as clients, or beside the browser of a container.
 
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { folderOf } from './ports.mjs';
 
 const PROBE = fileURLToPath(new URL('probe.mjs', import.meta.url));
 const ROOT = process.getuid() === 0;
 
 export class Twin {
-  /** A probe; with `pid` it sees the network as that process does, which takes root or a sudo that does not ask. */
+  /** A probe; with `pid` it speaks with the programs beside that process, which takes root or a sudo that does not ask. */
   static start(pid) {
     const twin = new Twin();
-    const inside = pid === undefined ? [] : [...(ROOT ? [] : ['sudo', '-n']), 'nsenter', '--target', String(pid), '--net'];
-    const [program, ...words] = [...inside, process.execPath, PROBE];
+    const beside = pid === undefined ? [] : [...(ROOT ? [] : ['sudo', '-n']), 'env', `WORKER_PORTS=${folderOf(pid)}`];
+    const [program, ...words] = [...beside, process.execPath, PROBE];
     twin.process = spawn(program, words, { stdio: ['pipe', 'pipe', 'inherit'] });
     twin.answers = createInterface({ input: twin.process.stdout })[Symbol.asyncIterator]();
     return twin;

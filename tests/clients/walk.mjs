@@ -1,12 +1,12 @@
 // One walk through the commands of WebDriver, good ones and bad ones, with what was answered to each. Two walks of the
 // same engine, one through Warmpool and one beside the driver, have to come out alike: the test compares them.
 //
-// DRIVER_URL is the server, CAPABILITIES what its session is to have; SITE_URL the test site. No client library: what
+// DRIVER_URL is the server, DRIVER_SOCKET the Unix socket where that is its port, CAPABILITIES what its session is to have; SITE_URL the test site. No client library: what
 // goes over the wire is the matter.
 
 import http from 'node:http';
 
-const { DRIVER_URL, SITE_URL: site } = process.env;
+const { DRIVER_URL, DRIVER_SOCKET: socketPath, SITE_URL: site } = process.env;
 const base = DRIVER_URL.replace(/\/$/, '');
 const capabilities = JSON.parse(process.env.CAPABILITIES ?? '{}');
 const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
@@ -29,7 +29,7 @@ function exchange(method, path, body, headers = {}) {
   const head = { ...(text !== undefined && { 'content-type': 'application/json; charset=utf-8' }), ...others };
   if (text !== undefined && !chunked) head['content-length'] = Buffer.byteLength(text);
   return new Promise((resolve, reject) => {
-    const request = http.request(url, { method, agent, headers: head, path: url.pathname + url.search }, (reply) => {
+    const request = http.request(url, { method, agent, socketPath, headers: head, path: url.pathname + url.search }, (reply) => {
       const parts = [];
       reply.on('data', (part) => parts.push(part));
       reply.on('error', reject);

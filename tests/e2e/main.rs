@@ -15,6 +15,7 @@ mod dropin_input;
 mod examples;
 mod extracts;
 mod faults;
+mod fence;
 mod files;
 mod firefox;
 mod fleet;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         settings::group(),
         bad_input::group(),
         guard::group(),
+        fence::group(),
         readme::group(),
         relay::group(),
         live::group(),

@@ -114,11 +114,11 @@ async fn connections(stage: &Stage) -> Result<usize> {
     let daemon = stage.daemon()?;
     let containers = daemon.containers().await?;
     let webkit = containers.iter().find(|it| it.labels.get("warmpool.engine").is_some_and(|engine| engine == "webkit"));
-    let table = daemon.docker().run(&["exec", &webkit.context("no worker")?.id, "cat", "/proc/net/tcp"]).await?;
-    // Of the agent's port, 8400, and established.
+    let table = daemon.docker().run(&["exec", &webkit.context("no worker")?.id, "cat", "/proc/net/unix"]).await?;
+    // Of the agent's socket, and connected.
     let is_one = |line: &&str| {
-        let mut columns = line.split_whitespace().skip(1);
-        columns.next().is_some_and(|local| local.ends_with(":20D0")) && columns.nth(1) == Some("01")
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        columns.get(5) == Some(&"03") && columns.last() == Some(&"/run/warmpool/agent.sock")
     };
     Ok(table.lines().filter(is_one).count())
 }

@@ -28,16 +28,17 @@ fn headless(engine: &str) -> Value {
 }
 
 /// Walks through the commands of WebDriver twice: through a `connect_url`, and in another worker beside its driver.
-async fn walks(stage: &Stage, engine: &str, driver: &str, capabilities: Value) -> Result<()> {
+async fn walks(stage: &Stage, engine: &str, driver: u16, capabilities: Value) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
     let bare = daemon.webdriver(headless(engine)).await?;
-    let pid = daemon.docker().first_pid(&daemon.only_container().await?).await?;
+    let socket = daemon.docker().port_socket(&daemon.only_container().await?, driver).await?;
     let session = daemon.webdriver(headless(engine)).await?;
     let through = Program::node(&programs::clients(), "walk.mjs").await?;
     let through = through.env("DRIVER_URL", session.connect_url()?).env("SITE_URL", &site);
-    let beside = Program::node_beside(pid, &programs::clients(), "walk.mjs").await?;
-    let beside = beside.env("DRIVER_URL", driver).env("SITE_URL", &site).env("CAPABILITIES", capabilities.to_string());
+    let beside = Program::node(&programs::clients(), "walk.mjs").await?;
+    let beside = beside.env("DRIVER_URL", format!("http://127.0.0.1:{driver}")).env("SITE_URL", &site);
+    let beside = beside.env("DRIVER_SOCKET", socket.to_string_lossy()).env("CAPABILITIES", capabilities.to_string());
     let (through, beside) = tokio::try_join!(through.results(), beside.results())?;
     let (through, beside) = (through.as_array().context("a list")?, beside.as_array().context("a list")?);
     let differ: Vec<String> = through
@@ -58,15 +59,15 @@ async fn walks(stage: &Stage, engine: &str, driver: &str, capabilities: Value) -
 
 async fn a_walk_on_chromium(stage: Stage) -> Result<()> {
     let attach = json!({"goog:chromeOptions": {"debuggerAddress": "127.0.0.1:9222"}});
-    walks(&stage, "chromium", "http://127.0.0.1:9515", attach).await
+    walks(&stage, "chromium", 9515, attach).await
 }
 
 async fn a_walk_on_firefox(stage: Stage) -> Result<()> {
-    walks(&stage, "firefox", "http://127.0.0.1:4445", json!({})).await
+    walks(&stage, "firefox", 4445, json!({})).await
 }
 
 async fn a_walk_on_webkit(stage: Stage) -> Result<()> {
-    walks(&stage, "webkit", "http://127.0.0.1:9515", json!({})).await
+    walks(&stage, "webkit", 9515, json!({})).await
 }
 
 async fn the_last_answer_outlives_the_browser(stage: Stage) -> Result<()> {

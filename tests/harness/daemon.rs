@@ -44,8 +44,16 @@ impl Settings {
     /// A small pool on a free port: one headless Chromium warm, at most four workers; other engines start on demand.
     #[must_use]
     pub fn new() -> Self {
-        let none = Self { values: BTreeMap::new(), docker: Docker::default(), trusted: None };
-        none.set("SERVER_LISTEN", "127.0.0.1:0")
+        let mut settings = Self { values: BTreeMap::new(), docker: Docker::default(), trusted: None };
+        // As scripts/images has it.
+        if let Ok(repository) = std::env::var("WARMPOOL_IMAGE_REPOSITORY") {
+            for engine in ["chromium", "firefox", "webkit"] {
+                let name = format!("WORKER_{}_IMAGE", engine.to_uppercase());
+                settings = settings.set(&name, format!("{repository}/{engine}:latest"));
+            }
+        }
+        settings
+            .set("SERVER_LISTEN", "127.0.0.1:0")
             .set("POOL_CHROMIUM_HEADED", "0")
             .set("POOL_CHROMIUM_HEADLESS", "1")
             .set("POOL_FIREFOX_HEADED", "0")

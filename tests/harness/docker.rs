@@ -1,6 +1,7 @@
 //! The container engine by its command line, as an operator would ask it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
@@ -77,6 +78,11 @@ impl Docker {
     /// Process id, on this machine, of a container's first process.
     pub async fn first_pid(&self, container: &str) -> Result<i32> {
         Ok(self.run(&["inspect", "--format", "{{.State.Pid}}", container]).await?.parse()?)
+    }
+
+    /// The Unix socket that a program in a container has for this loopback port. To open it takes root.
+    pub async fn port_socket(&self, container: &str, port: u16) -> Result<PathBuf> {
+        Ok(format!("/proc/{}/root/tmp/.ports/{port}", self.first_pid(container).await?).into())
     }
 
     /// Process id, on this machine, of the browser's driver in a container.

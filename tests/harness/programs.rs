@@ -45,16 +45,6 @@ impl Program {
         Self::new(Command::new("node"), folder, file)
     }
 
-    /// A Node program that sees the network as process `pid` does, which takes root.
-    pub async fn node_beside(pid: i32, folder: &Path, file: &str) -> Result<Self> {
-        let mut program = Self::node(folder, file).await?;
-        let mut command = Command::new("nsenter");
-        command.args(["--target", &pid.to_string(), "--net", "node"]).arg(folder.join(file));
-        command.current_dir(program.folder.path()).stdin(Stdio::null()).kill_on_drop(true);
-        program.command = command;
-        Ok(program)
-    }
-
     /// A Python program of a folder with a `requirements.txt`.
     pub async fn python(folder: &Path, file: &str) -> Result<Self> {
         let (venv, wanted) = (folder.join(".venv"), folder.join("requirements.txt"));

@@ -121,6 +121,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/probe/{name}", get(|| async { Html(pages::PROBE) }).post(report))
         .route("/hands/{name}", get(|| async { Html(pages::HANDS) }).post(report))
         .route("/reported/{name}", get(reported))
+        .route("/knock/{name}", get(|| async { Html(pages::KNOCK) }).post(report))
         .route("/frame", get(|| async { Html(pages::FRAME) }))
         .route("/worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::WORKER) }))
         .route("/animation", get(|| async { Html(pages::ANIMATION) }))

@@ -12,7 +12,7 @@ use super::{
     host,
     layers::Layers,
     presets::Presets,
-    units::{ByteSize, DockerHost, LogFormat},
+    units::{AgentTransport, ByteSize, DockerHost, LogFormat},
     value::{Shape, Value},
 };
 
@@ -151,6 +151,10 @@ settings! {
         firefox_image: String = Is("warmpool/firefox:latest");
         /// Image of the WebKit workers.
         webkit_image: String = Is("warmpool/webkit:latest");
+        /// How the daemon reaches the agent in a worker: unix shares a folder with each, which must be on this host and
+        /// have the same path for the engine; tcp goes over the workers' network; auto takes unix, and tcp with a
+        /// docker.runtime that shares no sockets.
+        agent_transport: AgentTransport = Is("auto");
         /// Memory of a worker, swap included.
         memory: ByteSize = Is("2GiB"), min "256MiB";
         /// Shared memory (/dev/shm) of a worker; counts towards its memory.

@@ -144,6 +144,39 @@ impl Value for DockerHost {
     }
 }
 
+/// How the daemon reaches the agent in a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentTransport {
+    /// The best that the container runtime allows.
+    Auto,
+    /// By a Unix socket in a folder shared with the worker.
+    Unix,
+    /// By TCP over the workers' network.
+    Tcp,
+}
+
+impl Value for AgentTransport {
+    const SHAPE: Shape = Shape::Text;
+    const FORM: &'static str = "auto|unix|tcp";
+
+    fn parse(text: &str) -> Result<Self, Misfit> {
+        match text.trim() {
+            "auto" => Ok(Self::Auto),
+            "unix" => Ok(Self::Unix),
+            "tcp" => Ok(Self::Tcp),
+            _ => Err(Misfit::not(text, "a way to reach an agent", "write auto, unix or tcp")),
+        }
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(match self {
+            Self::Auto => "auto",
+            Self::Unix => "unix",
+            Self::Tcp => "tcp",
+        }))
+    }
+}
+
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -17,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::upstream;
 use crate::session::Session;
-use crate::worker::AgentError;
+use crate::worker::{AgentError, AgentStream};
 
 /// How long the browser may take to answer one command.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -146,7 +145,7 @@ impl Cdp {
     }
 }
 
-async fn run(socket: WebSocketStream<TcpStream>, mut commands: mpsc::Receiver<String>, shared: Arc<Shared>) {
+async fn run(socket: WebSocketStream<AgentStream>, mut commands: mpsc::Receiver<String>, shared: Arc<Shared>) {
     let (mut to, mut from) = socket.split();
     let send = async {
         while let Some(command) = commands.recv().await {

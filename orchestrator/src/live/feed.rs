@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncReadExt as _;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::watch;
+
+use crate::worker::ReadHalf;
 
 use super::cast::{Cast, Frame};
 
@@ -33,7 +34,7 @@ pub(super) async fn picture(watched: &mut Option<Watched>) -> Option<Bytes> {
 }
 
 /// The next bytes of the display; empty never, `None` at its end.
-pub(super) async fn read(display: &mut Option<(OwnedReadHalf, Bytes)>) -> Option<Bytes> {
+pub(super) async fn read(display: &mut Option<(ReadHalf, Bytes)>) -> Option<Bytes> {
     let Some((display, early)) = display else { return std::future::pending().await };
     if !early.is_empty() {
         return Some(std::mem::take(early));

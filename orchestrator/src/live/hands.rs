@@ -2,7 +2,8 @@
 
 use bytes::BytesMut;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::tcp::OwnedWriteHalf;
+
+use crate::worker::WriteHalf;
 
 use super::input::Held;
 use super::rfb::{Filter, Violation};
@@ -12,7 +13,7 @@ pub(super) struct Hands {
     /// In a browser without a display.
     pub(super) held: Held,
     filter: Filter,
-    display: Option<OwnedWriteHalf>,
+    display: Option<WriteHalf>,
     to: BytesMut,
 }
 
@@ -28,7 +29,7 @@ pub(super) enum Broken {
 }
 
 impl Hands {
-    pub(super) fn new(display: Option<OwnedWriteHalf>) -> Self {
+    pub(super) fn new(display: Option<WriteHalf>) -> Self {
         Self { held: Held::default(), filter: Filter::new(), display, to: BytesMut::new() }
     }
 

@@ -3,13 +3,12 @@
 use bytes::Bytes;
 use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::session::Session;
-use crate::worker::{AgentError, Upgrade};
+use crate::worker::{AgentError, AgentStream, Upgrade};
 
 /// The longest message a browser may send here: a picture of a large page, in bytes.
 const MAX_MESSAGE: usize = 64 << 20;
@@ -17,7 +16,7 @@ const MAX_MESSAGE: usize = 64 << 20;
 const READ_BUFFER: usize = 32 << 10;
 
 /// A DevTools connection of the daemon's own.
-pub(super) async fn devtools(session: &Session) -> Result<WebSocketStream<TcpStream>, AgentError> {
+pub(super) async fn devtools(session: &Session) -> Result<WebSocketStream<AgentStream>, AgentError> {
     let key = HeaderValue::try_from(generate_key()).map_err(|error| AgentError::Nonsense(error.into()))?;
     let mut headers = HeaderMap::new();
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -33,14 +32,14 @@ pub(super) async fn devtools(session: &Session) -> Result<WebSocketStream<TcpStr
 }
 
 /// A connection to the display that speaks RFB, with the bytes that came at once.
-pub(super) async fn display(session: &Session) -> Result<(TcpStream, Bytes), AgentError> {
+pub(super) async fn display(session: &Session) -> Result<(AgentStream, Bytes), AgentError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("rfb"));
     open(session, "/screen", headers).await
 }
 
-async fn open(session: &Session, path: &str, headers: HeaderMap) -> Result<(TcpStream, Bytes), AgentError> {
+async fn open(session: &Session, path: &str, headers: HeaderMap) -> Result<(AgentStream, Bytes), AgentError> {
     match session.worker.agent.upgrade(path, headers).await? {
         Upgrade::Switched { stream, early, .. } => Ok((stream, early)),
         Upgrade::Declined(status) => Err(AgentError::Refused { status, message: refusal(status).to_owned() }),

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
@@ -23,6 +22,7 @@ use super::room::{Room, Seat};
 use super::{Grant, upstream};
 use crate::engine::{Engine, Mode};
 use crate::session::Ending;
+use crate::worker::ReadHalf;
 
 /// Pictures on their way to a viewer who has not said yet that he has them.
 const IN_FLIGHT: u32 = 2;
@@ -171,7 +171,7 @@ impl Viewer {
     async fn tell<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         sink: &mut Sink<S>,
-        mut display: Option<(OwnedReadHalf, Bytes)>,
+        mut display: Option<(ReadHalf, Bytes)>,
         mut notes: mpsc::Receiver<String>,
     ) {
         let options = &self.room().session.options;

@@ -1,7 +1,6 @@
 //! Taking over the workers that an earlier process of this daemon left.
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use super::{Lease, Pool};
 use crate::engine::{Engine, WorkerId};
 use crate::keys::KeyId;
 use crate::runtime::{OwnedContainer, RuntimeError};
-use crate::worker::{AGENT_PORT, Phase, Reports, Worker};
+use crate::worker::{Phase, Reports, Worker};
 
 /// An agent that lives answers at once.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -35,6 +34,7 @@ impl Pool {
             current.extend(runtime.image_id(self.inner.config.image(engine)).await.ok());
         }
         let owned = runtime.owned().await?;
+        runtime.forget_others(&owned);
         let mut leases = HashMap::new();
         for container in owned {
             let owner = owners.remove(&container.worker);
@@ -71,10 +71,10 @@ impl Pool {
     /// Talks to the agent of a container that runs.
     async fn reach(&self, container: &OwnedContainer) -> Option<(Arc<Worker>, Reports, Phase)> {
         let key = container.key?;
-        let address = container.address.filter(|_| container.running)?;
+        let address = container.address.clone().filter(|_| container.running)?;
         let id = container.worker.clone();
         let secret = self.inner.instance.worker_secret(id.as_str());
-        let (worker, reports) = Worker::new(id, key, SocketAddr::new(address, AGENT_PORT), secret);
+        let (worker, reports) = Worker::new(id, key, address, secret);
         let snapshot = timeout(HEALTH_TIMEOUT, worker.agent.health()).await.ok()?.ok()?;
         Some((worker, reports, snapshot.state))
     }

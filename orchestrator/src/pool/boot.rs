@@ -1,6 +1,5 @@
 //! Starting workers, removing them, and finding those that nobody knows.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use super::Pool;
 use super::state::{Failure, Remover};
 use crate::engine::{Mode, PoolKey, WorkerId};
 use crate::runtime::{RuntimeError, WorkerSpec};
-use crate::worker::{AGENT_PORT, AgentError, Claim, DISPLAY, Loss, Reports, Worker, watch};
+use crate::worker::{AgentError, Claim, DISPLAY, Loss, Reports, Worker, watch};
 
 /// The agent is one small static program: it listens within moments of its container's start.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
@@ -52,7 +51,7 @@ impl BootError {
             Self::Runtime(RuntimeError::Refused { action, .. }) => {
                 Some(format!("the container runtime refused to {action}"))
             }
-            Self::Agent(_) => Some(Self::Silent.to_string()),
+            Self::Agent(_) | Self::Runtime(RuntimeError::Folder(_)) => Some(Self::Silent.to_string()),
             Self::Silent | Self::Lost(_) | Self::Slow(_) => Some(self.to_string()),
         }
     }
@@ -95,8 +94,7 @@ impl Pool {
         let config = &self.inner.config;
         let image = config.image(key.engine).to_owned();
         let spec = WorkerSpec { worker: id.clone(), key, image };
-        let (_, address) = self.inner.runtime.start(&spec).await?;
-        let address = SocketAddr::new(address, AGENT_PORT);
+        let address = self.inner.runtime.start(&spec).await?;
         let secret = self.inner.instance.worker_secret(id.as_str());
         let (worker, reports) = Worker::new(id.clone(), key, address, secret);
         let claim = Claim {

@@ -1,25 +1,26 @@
 //! Docker Engine as the container runtime.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bollard::errors::Error as Bollard;
 use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigLogConfig, NetworkCreateRequest, ResourcesUlimits, RestartPolicy,
-    RestartPolicyNameEnum,
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, NetworkCreateRequest, ResourcesUlimits,
+    RestartPolicy, RestartPolicyNameEnum,
 };
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, InspectNetworkOptions, ListContainersOptionsBuilder,
     RemoveContainerOptionsBuilder, StartContainerOptions,
 };
 
+use super::agent_folder::{self, AgentFolders};
 use super::{
-    ContainerState, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER, OwnedContainer, RuntimeError,
-    WorkerSpec,
+    AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER,
+    OwnedContainer, RuntimeError, WorkerSpec,
 };
-use crate::config::Config;
+use crate::config::{AgentTransport, Config};
 use crate::doctor::{DockerFacts, ImageFact};
 use crate::engine::{Engine, PoolKey, WorkerId};
 
@@ -28,6 +29,17 @@ const SECCOMP: &str = include_str!("../../../worker-image/seccomp.json");
 
 /// Starting and removing a container forks, mounts and wires a network: it may take longer than a look-up.
 const WORK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The agent's port where it listens on the workers' network.
+const AGENT_PORT: u16 = 6669;
+/// The port of agents that say nothing of how they are reached: those of workers that an earlier version started.
+const EARLIER_AGENT_PORT: u16 = 8400;
+
+/// Values of [`LABEL_AGENT`].
+const UNIX: &str = "unix";
+const TCP: &str = "tcp";
+/// Container runtimes whose containers are processes of this host's kernel.
+const SHARING_RUNTIMES: [&str; 3] = ["runc", "crun", "io.containerd.runc.v2"];
 
 /// A client of one Docker Engine. Connects when first needed, so the daemon can start before the engine does.
 #[derive(Clone)]
@@ -38,6 +50,7 @@ pub struct Docker {
 struct Inner {
     config: Arc<Config>,
     instance: String,
+    folders: AgentFolders,
     client: RwLock<Option<bollard::Docker>>,
 }
 
@@ -45,7 +58,8 @@ impl Docker {
     /// A client for the engine that `config` names; every container it makes is labelled with `instance`.
     #[must_use]
     pub fn new(config: Arc<Config>, instance: String) -> Self {
-        Self { inner: Arc::new(Inner { config, instance, client: RwLock::new(None) }) }
+        let folders = AgentFolders::below(&config.store.data_dir);
+        Self { inner: Arc::new(Inner { config, instance, folders, client: RwLock::new(None) }) }
     }
 
     async fn client(&self) -> Result<bollard::Docker, RuntimeError> {
@@ -101,15 +115,19 @@ impl Docker {
         }
     }
 
-    /// Makes and starts the worker's container; gives its id and its address.
+    /// Makes and starts the worker's container; gives where its agent listens.
     ///
     /// Safe to call again for the same worker when a reply was lost: the name decides.
     ///
     /// # Errors
     /// [`RuntimeError`]; the caller removes what may have been made.
-    pub async fn start(&self, spec: &WorkerSpec) -> Result<(String, IpAddr), RuntimeError> {
+    pub async fn start(&self, spec: &WorkerSpec) -> Result<AgentAddress, RuntimeError> {
         let client = self.client().await?.with_timeout(WORK_TIMEOUT);
         let name = container_name(&spec.worker);
+        let folders = &self.inner.folders;
+        if self.shares_folder() {
+            folders.make(&spec.worker).map_err(|error| RuntimeError::Folder(error.to_string()))?;
+        }
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
         match client.create_container(Some(options), self.body(spec)).await {
             Ok(_) => {}
@@ -122,6 +140,16 @@ impl Docker {
             .start_container(&name, None::<StartContainerOptions>)
             .await
             .map_err(|error| refused("start a container", error))?;
+        if self.shares_folder() {
+            return match folders.close(&spec.worker).await {
+                Ok(true) => Ok(AgentAddress::Unix(folders.socket(&spec.worker))),
+                Ok(false) => Err(RuntimeError::Folder(
+                    "the agent made no socket there: build the worker images anew, or set worker.agent_transport = \"tcp\""
+                        .to_owned(),
+                )),
+                Err(error) => Err(RuntimeError::Folder(error.to_string())),
+            };
+        }
         let detail = client
             .inspect_container(&name, None::<InspectContainerOptions>)
             .await
@@ -131,9 +159,9 @@ impl Docker {
             .and_then(|settings| settings.networks)
             .and_then(|mut networks| networks.remove(&self.inner.config.docker.network))
             .and_then(|endpoint| endpoint.ip_address)
-            .and_then(|text| text.parse().ok());
-        match (detail.id, address) {
-            (Some(id), Some(address)) => Ok((id, address)),
+            .and_then(|text| text.parse::<IpAddr>().ok());
+        match address {
+            Some(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, AGENT_PORT))),
             _ => Err(RuntimeError::Refused {
                 action: "start a container",
                 message: "it ended at once or has no address".to_owned(),
@@ -172,11 +200,13 @@ impl Docker {
         let client = self.client().await?.with_timeout(WORK_TIMEOUT);
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         match client.remove_container(&container_name(worker), Some(options)).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {}
             // Gone already, or somebody else's removal is under way.
-            Err(error) if matches!(status(&error), Some(404 | 409)) => Ok(()),
-            Err(error) => Err(refused("remove a container", error)),
+            Err(error) if matches!(status(&error), Some(404 | 409)) => {}
+            Err(error) => return Err(refused("remove a container", error)),
         }
+        self.inner.folders.remove(worker);
+        Ok(())
     }
 
     /// Every container with this daemon's label, in whatever state.
@@ -196,15 +226,22 @@ impl Docker {
             let engine = label(LABEL_ENGINE).and_then(|text| text.parse().ok());
             let mode = label(LABEL_MODE).and_then(|text| text.parse().ok());
             let preset = label(LABEL_PRESET).and_then(|text| text.parse().ok());
-            let address = container
+            let network = container
                 .network_settings
                 .and_then(|settings| settings.networks)
                 .and_then(|mut networks| networks.remove(&self.inner.config.docker.network))
                 .and_then(|endpoint| endpoint.ip_address)
-                .and_then(|text| text.parse().ok());
+                .and_then(|text| text.parse::<IpAddr>().ok());
+            let worker = WorkerId::from(label(LABEL_WORKER)?);
+            let port = |port| network.map(|address| AgentAddress::Tcp(SocketAddr::new(address, port)));
+            let address = match label(LABEL_AGENT) {
+                Some(UNIX) => Some(AgentAddress::Unix(self.inner.folders.socket(&worker))),
+                Some(_) => port(AGENT_PORT),
+                None => port(EARLIER_AGENT_PORT),
+            };
             Some(OwnedContainer {
                 container: container.id?,
-                worker: WorkerId::from(label(LABEL_WORKER)?),
+                worker,
                 key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset }),
                 running: container
                     .state
@@ -214,6 +251,24 @@ impl Docker {
             })
         });
         Ok(owned.collect())
+    }
+
+    /// Removes what other workers than these, of an earlier process, left in the data directory.
+    pub fn forget_others(&self, workers: &[OwnedContainer]) {
+        self.inner.folders.keep_only(&workers.iter().map(|container| &container.worker).collect::<HashSet<_>>());
+    }
+
+    /// Whether workers get a folder for their agent's socket.
+    fn shares_folder(&self) -> bool {
+        match self.inner.config.worker.agent_transport {
+            AgentTransport::Unix => true,
+            AgentTransport::Tcp => false,
+            // Runtimes that put a kernel or a machine between container and host share no sockets unless told to.
+            AgentTransport::Auto => {
+                let runtime = self.inner.config.docker.runtime.as_deref();
+                runtime.is_none_or(|runtime| SHARING_RUNTIMES.contains(&runtime))
+            }
+        }
     }
 
     /// The id of the image that `name` means now.
@@ -238,6 +293,8 @@ impl Docker {
             (LABEL_ENGINE.to_owned(), spec.key.engine.as_str().to_owned()),
             (LABEL_MODE.to_owned(), spec.key.mode.as_str().to_owned()),
         ]);
+        let agent = if self.shares_folder() { UNIX } else { TCP };
+        labels.insert(LABEL_AGENT.to_owned(), agent.to_owned());
         if let Some(preset) = spec.key.preset {
             labels.insert(LABEL_PRESET.to_owned(), preset.to_string());
         }
@@ -253,6 +310,14 @@ impl Docker {
                 ("/run".to_owned(), tmpfs(16 << 20)),
                 ("/home/worker".to_owned(), tmpfs(worker.tmp.bytes())),
             ])),
+            mounts: self.shares_folder().then(|| {
+                vec![Mount {
+                    typ: Some(MountType::BIND),
+                    source: Some(self.inner.folders.of(&spec.worker).display().to_string()),
+                    target: Some(agent_folder::INSIDE.to_owned()),
+                    ..Default::default()
+                }]
+            }),
             shm_size: Some(signed(worker.shm.bytes())),
             memory: Some(signed(worker.memory.bytes())),
             memory_swap: Some(signed(worker.memory.bytes())),

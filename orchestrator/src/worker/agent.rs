@@ -1,6 +1,5 @@
-//! Client of the agent's protocol: plain HTTP on the workers' network, with a secret of the worker's own.
+//! Client of the agent's protocol: plain HTTP, with a secret of the worker's own.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,22 +9,22 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpStream;
 
+use super::connection::{AgentStream, Connector};
 use super::lines::Lines;
 use super::protocol::{Act, Claim, DriverMode, Event, Launch, Page, Snapshot};
 use crate::error::Cause;
+use crate::runtime::AgentAddress;
 
 /// A streamed request body.
 pub type Body = UnsyncBoxBody<Bytes, Cause>;
 
 /// Small calls are answered at once or not at all.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// The network is one bridge on this host.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// What requests name as their host: each connection leads to one agent, whatever it is called.
+const AUTHORITY: &str = "agent";
 /// No answer to a small call is longer, in bytes.
 const REPLY_LIMIT: usize = 4 << 20;
 /// No event is longer, in bytes.
@@ -75,7 +74,7 @@ pub enum Upgrade {
         /// The 101's headers.
         headers: HeaderMap,
         /// The connection.
-        stream: TcpStream,
+        stream: AgentStream,
         /// Bytes that followed the 101 at once.
         early: Bytes,
     },
@@ -95,9 +94,9 @@ struct RefusalText {
 
 /// The way to one agent.
 pub struct Agent {
-    address: SocketAddr,
+    address: AgentAddress,
     secret: HeaderValue,
-    client: Client<HttpConnector, Body>,
+    client: Client<Connector, Body>,
 }
 
 impl std::fmt::Debug for Agent {
@@ -109,13 +108,10 @@ impl std::fmt::Debug for Agent {
 impl Agent {
     /// An agent that answers to `secret` (hex) on `address`.
     #[must_use]
-    pub fn new(address: SocketAddr, secret: String) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    pub fn new(address: AgentAddress, secret: String) -> Self {
         // A client of its own: when the worker goes, so do its pooled connections, and a container that gets the same
         // address later never sees them.
-        let client = Client::builder(TokioExecutor::new()).build(connector);
+        let client = Client::builder(TokioExecutor::new()).build(Connector(address.clone()));
         let mut secret =
             HeaderValue::try_from(format!("Bearer {secret}")).unwrap_or(HeaderValue::from_static("Bearer"));
         secret.set_sensitive(true);
@@ -234,8 +230,8 @@ impl Agent {
     /// [`AgentError`] when no answer came.
     pub async fn upgrade(&self, path: &str, headers: HeaderMap) -> Result<Upgrade, AgentError> {
         let work = async {
-            let stream = TcpStream::connect(self.address).await.map_err(|error| AgentError::Connect(error.into()))?;
-            stream.set_nodelay(true).map_err(|error| AgentError::Broken(error.into()))?;
+            let stream =
+                AgentStream::connect(&self.address).await.map_err(|error| AgentError::Connect(error.into()))?;
             let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
                 .await
                 .map_err(|error| AgentError::Broken(error.into()))?;
@@ -245,8 +241,7 @@ impl Agent {
                 path.parse().map_err(|error: http::uri::InvalidUri| AgentError::Nonsense(error.into()))?;
             *request.headers_mut() = headers;
             request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
-            let host = HeaderValue::try_from(self.address.to_string()).map_err(|e| AgentError::Nonsense(e.into()))?;
-            request.headers_mut().insert(HOST, host);
+            request.headers_mut().insert(HOST, HeaderValue::from_static(AUTHORITY));
             let response = sender.send_request(request).await.map_err(|error| AgentError::Broken(error.into()))?;
             if response.status() != StatusCode::SWITCHING_PROTOCOLS {
                 connection.abort();
@@ -255,7 +250,7 @@ impl Agent {
             let headers = response.headers().clone();
             let upgraded = hyper::upgrade::on(response).await.map_err(|error| AgentError::Broken(error.into()))?;
             let parts = upgraded
-                .downcast::<TokioIo<TcpStream>>()
+                .downcast::<TokioIo<AgentStream>>()
                 .map_err(|_| AgentError::Nonsense("the connection is not a plain socket".into()))?;
             Ok(Upgrade::Switched { headers, stream: parts.io.into_inner(), early: parts.read_buf })
         };
@@ -343,7 +338,7 @@ impl Agent {
     }
 
     fn uri(&self, path: &str) -> Result<Uri, AgentError> {
-        format!("http://{}{path}", self.address)
+        format!("http://{AUTHORITY}{path}")
             .parse()
             .map_err(|error: http::uri::InvalidUri| AgentError::Nonsense(error.into()))
     }

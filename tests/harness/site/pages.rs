@@ -215,3 +215,91 @@ await (await fetch('/kept')).text();
 document.querySelector('#look').textContent = [navigator.language, navigator.userAgent, innerWidth, innerHeight].join(' ');
 document.querySelector('#found').textContent = found.join(' ') || 'nothing';
 </script>"#;
+
+/// Knocks at every port that the address names (`?ports=`), at every host that it names (`?hosts=`), in each way that a
+/// page has, and tells the site which of them answered. The first host and port are the site's own: they have to.
+pub(super) const KNOCK: &str = r#"<!doctype html><title>Knock</title><body><script type=module>
+const asked = new URLSearchParams(location.search);
+const [hosts, ports] = ['hosts', 'ports'].map((name) => asked.get(name).split(','));
+const PATIENCE = 1500;
+const within = (work) => Promise.race([work, new Promise((done) => setTimeout(done, PATIENCE, false))]);
+const session = '{"capabilities":{}}';
+
+const WAYS = {
+  fetch: (url) => fetch(url + '/json/version', { mode: 'no-cors' }).then(() => true, () => false),
+  post: (url) => fetch(url + '/session', { mode: 'no-cors', method: 'POST', body: session }).then(() => true, () => false),
+  websocket: (url) => new Promise((done) => {
+    const socket = new WebSocket(url.replace('http', 'ws') + '/session');
+    socket.onopen = () => done(true);
+    socket.onerror = socket.onclose = () => done(false);
+  }),
+  image: (url) => new Promise((done) => {
+    const image = new Image();
+    image.onload = () => done(true);
+    image.onerror = () => done(false);
+    image.src = url + '/pixel.png';
+  }),
+};
+
+/** These tell a page nothing; what they did shows in the session. */
+function blindly(url) {
+  const frame = document.createElement('iframe');
+  frame.src = url + '/shutdown';
+  const form = document.createElement('form');
+  Object.assign(form, { action: url + '/session', method: 'post', enctype: 'text/plain', target: 'answer' });
+  const field = document.createElement('input');
+  Object.assign(field, { name: '{"capabilities":{},"x":"', value: '"}' });
+  form.append(field);
+  document.body.append(frame, form);
+  form.submit();
+  open(url + '/shutdown', '_blank', 'width=200,height=200')?.close();
+  navigator.sendBeacon?.(url + '/shutdown');
+}
+
+async function byWebRtc(host, ports) {
+  if (!self.RTCPeerConnection) return;
+  const peer = new RTCPeerConnection({ iceServers: ports.slice(0, 8).map((port) => (
+    { urls: `turn:${host}:${port}?transport=tcp`, username: 'GET /shutdown HTTP/1.1', credential: 'x' })) });
+  peer.createDataChannel('x');
+  await peer.setLocalDescription(await peer.createOffer());
+  const other = new RTCPeerConnection();
+  await other.setRemoteDescription(peer.localDescription);
+  const answer = await other.createAnswer();
+  await peer.setRemoteDescription(answer);
+  await other.setLocalDescription(answer);
+  for (const [index, port] of ports.entries()) {
+    const candidate = `candidate:${index} 1 tcp ${1518280447 - index} ${host} ${port} typ host tcptype passive`;
+    await peer.addIceCandidate({ candidate, sdpMid: '0' }).catch(() => {});
+  }
+  await new Promise((done) => setTimeout(done, PATIENCE));
+  peer.close();
+}
+
+const answer = document.createElement('iframe');
+answer.name = 'answer';
+document.body.append(answer);
+const answered = [];
+async function knock(host, port) {
+  const url = `http://${host}:${port}`;
+  if (url !== location.origin) blindly(url);
+  await Promise.all(Object.entries(WAYS).map(async ([way, knocks]) => {
+    try {
+      if (await within(knocks(url))) answered.push(`${way} ${host}:${port}`);
+    } catch {
+      // What cannot even be tried does not answer.
+    }
+  }));
+}
+// The site's own answer first, while the machine is quiet.
+await knock(hosts[0], ports[0]);
+await Promise.all(hosts.flatMap((host) => [
+  ...ports.map((port) => `${host}:${port}` === location.host || knock(host, port)),
+  byWebRtc(host, ports).catch(() => {}),
+]));
+await fetch(location.pathname, {
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(answered.sort()),
+});
+document.title = 'Knocked';
+</script>"#;

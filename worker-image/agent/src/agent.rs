@@ -52,13 +52,18 @@ impl Agent {
         Self { processes, claimed: OnceLock::new(), claim: Notify::new() }
     }
 
+    /// Fails when the worker has an owner already.
+    pub(crate) fn check_unclaimed(&self) -> Result<(), ApiError> {
+        match self.claimed.get() {
+            Some(_) => Err(ApiError::conflict("claimed", "this worker has been claimed already")),
+            None => Ok(()),
+        }
+    }
+
     /// `POST /claim`: takes the one claim there can be.
     pub(crate) fn claim(&self, claim: Claim) -> Result<(), ApiError> {
-        let taken = || ApiError::conflict("claimed", "this worker has been claimed already");
+        self.check_unclaimed()?;
         claim.check().map_err(ApiError::bad_request)?;
-        if self.claimed.get().is_some() {
-            return Err(taken());
-        }
         let home = env::var_os("HOME").map_or_else(|| PathBuf::from(HOME), PathBuf::from);
         let shared = Arc::new(Worker {
             claim,
@@ -71,7 +76,9 @@ impl Agent {
         let engine = Engine::new(Arc::clone(&shared))?;
         let claimed = Claimed { shared, engine, frozen: Mutex::new(false), preset: OnceLock::new() };
         let claimed = Arc::new(claimed);
-        self.claimed.set(claimed).map_err(|_| taken())?;
+        if self.claimed.set(claimed).is_err() {
+            return self.check_unclaimed();
+        }
         self.claim.notify_one();
         Ok(())
     }

@@ -39,7 +39,11 @@ pub(crate) fn json(value: &impl Serialize) -> Result<Response<Body>, ApiError> {
 
 /// Reads a whole body into memory.
 pub(crate) async fn collect(body: Incoming) -> Result<Bytes, ApiError> {
-    let collected = Limited::new(body, JSON_LIMIT)
+    collect_within(body, JSON_LIMIT).await
+}
+
+async fn collect_within(body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
+    let collected = Limited::new(body, limit)
         .collect()
         .await
         .map_err(|_| ApiError::bad_request("the body is too large or was cut off"))?;
@@ -48,6 +52,14 @@ pub(crate) async fn collect(body: Incoming) -> Result<Bytes, ApiError> {
 
 /// Reads a whole JSON body.
 pub(crate) async fn read_json<T: DeserializeOwned>(body: Incoming) -> Result<T, ApiError> {
-    let bytes = collect(body).await?;
-    serde_json::from_slice(&bytes).map_err(|e| ApiError::bad_request(format!("JSON: {e}")))
+    parse(&collect(body).await?)
+}
+
+/// The same with a limit of its own, in bytes.
+pub(crate) async fn read_json_within<T: DeserializeOwned>(body: Incoming, limit: usize) -> Result<T, ApiError> {
+    parse(&collect_within(body, limit).await?)
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(bytes).map_err(|e| ApiError::bad_request(format!("JSON: {e}")))
 }

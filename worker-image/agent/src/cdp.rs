@@ -1,7 +1,6 @@
 //! The agent's own DevTools connection to the browser.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use crate::upstream::dial;
+use crate::ports::LocalPort;
 
 /// Commands that may wait to be written.
 const COMMANDS: usize = 256;
@@ -81,14 +80,14 @@ impl Cdp {
     /// Connects. `handle` is called for each event before any later reply is given out; it must
     /// not wait for a reply itself.
     pub(crate) async fn connect(
-        address: SocketAddr,
+        port: LocalPort,
         path: &str,
         handle: impl Fn(&Self, Event) + Send + 'static,
     ) -> Result<Self, CdpError> {
         let connect = |e: &dyn std::fmt::Display| CdpError::Connect(e.to_string());
-        let stream = dial(address).await.map_err(|e| connect(&e))?;
+        let stream = port.connect().await.map_err(|e| connect(&e))?;
         let config = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
-        let url = format!("ws://{address}{path}");
+        let url = format!("ws://{}{path}", port.authority());
         let (socket, _) =
             tokio_tungstenite::client_async_with_config(url, stream, Some(config)).await.map_err(|e| connect(&e))?;
         let (mut sink, mut source) = socket.split();

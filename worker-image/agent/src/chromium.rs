@@ -12,7 +12,6 @@ mod session;
 mod switches;
 mod user_agent;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -26,6 +25,7 @@ use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
 use crate::oom;
 use crate::pages::{Act, Page};
+use crate::ports::LocalPort;
 use crate::settings::Settings;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
@@ -187,7 +187,7 @@ impl Chromium {
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let browser = self.browser()?;
         let path = path.map_or_else(|| browser.path.clone(), |rest| format!("/devtools/{rest}"));
-        Ok(endpoint(&browser, browser.address, path))
+        Ok(endpoint(&browser, browser.port, path))
     }
 
     /// See [`crate::engine::Engine::pages`].
@@ -202,14 +202,14 @@ impl Chromium {
     }
 
     /// See [`crate::engine::Engine::debugging`].
-    pub(crate) fn debugging(&self) -> Result<SocketAddr, ApiError> {
-        Ok(self.browser()?.address)
+    pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
+        Ok(self.browser()?.port)
     }
 
     /// See [`crate::engine::Engine::driver`].
-    pub(crate) fn driver(&self) -> Result<SocketAddr, ApiError> {
+    pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {
         let driver = self.driver.get().ok_or_else(|| ApiError::upstream("no driver is running"))?;
-        Ok(driver.address)
+        Ok(driver.port)
     }
 
     /// See [`crate::engine::Engine::bidi`].
@@ -236,9 +236,9 @@ impl Chromium {
 
 /// A websocket of the browser or the driver. What a client says of locales, of holding targets and of downloads
 /// concerns the agent as well.
-fn endpoint(browser: &Browser, address: SocketAddr, path: String) -> Endpoint {
+fn endpoint(browser: &Browser, port: LocalPort, path: String) -> Endpoint {
     let overseer = Client::new(Arc::clone(&browser.keeper), browser.cdp.clone());
-    Endpoint { address, path, overseer: Some(Box::new(overseer)) }
+    Endpoint { port, path, overseer: Some(Box::new(overseer)) }
 }
 
 fn gone(error: CdpError) -> ApiError {

@@ -4,7 +4,6 @@
 //! engine is another variant and another file beside `chromium`, `firefox` and `webkit`.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::Response;
@@ -18,6 +17,7 @@ use crate::display::DisplayError;
 use crate::error::ApiError;
 use crate::firefox::Firefox;
 use crate::pages::{Act, Page};
+use crate::ports::LocalPort;
 use crate::settings::Settings;
 use crate::tunnel::Overseer;
 use crate::webkit::Webkit;
@@ -66,8 +66,8 @@ pub(crate) enum BootError {
 
 /// Where a websocket of a client goes.
 pub(crate) struct Endpoint {
-    /// Address on the loopback.
-    pub(crate) address: SocketAddr,
+    /// Who serves it.
+    pub(crate) port: LocalPort,
     /// Path and query.
     pub(crate) path: String,
     /// Who reads along, if anybody has to.
@@ -92,6 +92,24 @@ pub(crate) struct NewSession {
     pub(crate) mode: Mode,
     /// A W3C capabilities object.
     pub(crate) capabilities: Value,
+}
+
+/// Refuses capabilities of any other form than `{"alwaysMatch": {…}, "firstMatch": [{…}, …]}`: what nobody looks
+/// through must not reach a driver.
+fn check_form(capabilities: &Value) -> Result<(), ApiError> {
+    let wrong = || ApiError::bad_request("capabilities: objects in alwaysMatch and in the list firstMatch wanted");
+    let is_object = |value: &Value| value.is_null() || value.is_object();
+    for (name, value) in capabilities.as_object().ok_or_else(wrong)? {
+        let holds = match name.as_str() {
+            "alwaysMatch" => is_object(value),
+            "firstMatch" => value.is_null() || value.as_array().is_some_and(|list| list.iter().all(is_object)),
+            _ => false,
+        };
+        if !holds {
+            return Err(wrong());
+        }
+    }
+    Ok(())
 }
 
 /// Names the engine an image is made for; set in its Dockerfile.
@@ -172,12 +190,12 @@ impl Engine {
     }
 
     /// The browser's debugging port.
-    pub(crate) fn debugging(&self) -> Result<SocketAddr, ApiError> {
+    pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
         each!(self, engine => engine.debugging())
     }
 
     /// The driver's port.
-    pub(crate) fn driver(&self) -> Result<SocketAddr, ApiError> {
+    pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {
         each!(self, engine => engine.driver())
     }
 
@@ -226,7 +244,39 @@ impl Engine {
     }
 
     /// Opens a WebDriver session and gives back what the driver answers.
+    ///
+    /// # Errors
+    /// When the capabilities have not the form in which the engines look through them, or nothing answers.
     pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
+        check_form(&wanted.capabilities)?;
         each!(self, engine => engine.new_session(wanted).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn capabilities_of_another_form_are_refused() {
+        for right in [
+            json!({}),
+            json!({"alwaysMatch": {"a:b": 1}, "firstMatch": [{}, {"a:c": 2}]}),
+            json!({"alwaysMatch": null, "firstMatch": null}),
+        ] {
+            assert!(check_form(&right).is_ok(), "{right}");
+        }
+        for wrong in [
+            json!(null),
+            json!([]),
+            json!({"alwaysMatch": []}),
+            json!({"firstMatch": {}}),
+            json!({"firstMatch": [[]]}),
+            json!({"desiredCapabilities": {}}),
+            json!({"AlwaysMatch": {}}),
+        ] {
+            assert!(check_form(&wrong).is_err(), "{wrong}");
+        }
     }
 }

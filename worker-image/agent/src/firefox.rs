@@ -9,7 +9,6 @@ mod options;
 mod profile;
 mod session;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,6 +21,7 @@ use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
 use crate::oom;
 use crate::pages::{Act, MAX_PAGES, MAX_TEXT, Page};
+use crate::ports::LocalPort;
 use crate::settings::Settings;
 use crate::worker::Worker;
 
@@ -149,28 +149,28 @@ impl Firefox {
 
     /// See [`crate::engine::Engine::devtools`].
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
-        let address = self.browser()?.address;
+        let port = self.browser()?.port;
         match path {
-            None => Ok(Endpoint { address, path: BIDI.to_owned(), overseer: None }),
+            None => Ok(Endpoint { port, path: BIDI.to_owned(), overseer: None }),
             Some(_) => Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets")),
         }
     }
 
     /// See [`crate::engine::Engine::debugging`].
-    pub(crate) fn debugging(&self) -> Result<SocketAddr, ApiError> {
+    pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
         Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets"))
     }
 
     /// See [`crate::engine::Engine::driver`].
-    pub(crate) fn driver(&self) -> Result<SocketAddr, ApiError> {
+    pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {
         let driver = self.driver.get().ok_or_else(|| ApiError::upstream("no driver is running"))?;
-        Ok(driver.address)
+        Ok(driver.port)
     }
 
     /// See [`crate::engine::Engine::bidi`].
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
         // A driver's session has its websocket in the browser itself.
-        Ok(Endpoint { address: self.browser()?.address, path, overseer: None })
+        Ok(Endpoint { port: self.browser()?.port, path, overseer: None })
     }
 
     /// See [`crate::engine::Engine::oversees`].

@@ -1,14 +1,15 @@
 //! PID 1 of a worker container.
 //!
 //! The agent starts a browser, its driver and its display, tells the daemon when a page can be
-//! driven and how the browser ends, and is the one port through which the container is reached.
+//! driven and how the browser ends, and is the one address at which the container is reached.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `agent` | the life of a worker: claim, boot, launch, orphaned |
 //! | `claim`, `settings` | what the daemon asks for, checked |
 //! | `board` | state and event stream |
-//! | `server`, `body`, `percent`, `error` | the port: routes, bodies, names, refusals |
+//! | `server`, `body`, `percent`, `error` | that address: routes, bodies, names, refusals |
+//! | `ports` | the other programs' ports, hidden from pages |
 //! | `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
 //! | `files`, `archive` | uploads and downloads |
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
@@ -35,6 +36,7 @@ mod oom;
 mod output;
 mod pages;
 mod percent;
+mod ports;
 mod process;
 mod recording;
 mod server;
@@ -46,21 +48,18 @@ mod webkit;
 mod worker;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::prctl;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use agent::Agent;
 use process::Processes;
+use server::Listener;
 
-/// The agent's one port.
-const PORT: u16 = 8400;
 /// How long an agent waits for a daemon to claim it.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -104,7 +103,8 @@ async fn serve() -> io::Result<ExitCode> {
         }
     });
 
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT))).await?;
+    ports::prepare()?;
+    let listener = Listener::bind().await?;
     let agent = Arc::new(Agent::new(processes.clone()));
     tokio::spawn(server::serve(listener, Arc::clone(&agent)));
     let unclaimed = async {

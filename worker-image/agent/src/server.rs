@@ -1,6 +1,11 @@
-//! The agent's one port: who may ask, and what for.
+//! The agent's one address: who may ask, and what for.
 
 use std::convert::Infallible;
+use std::fs::{self, Permissions};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,30 +17,80 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_util::either::Either;
 
 use crate::agent::Agent;
 use crate::board;
-use crate::body::{Body, collect, empty, json, read_json};
+use crate::body::{Body, collect, empty, json, read_json, read_json_within};
 use crate::error::ApiError;
 use crate::pages;
 use crate::percent;
 use crate::recording;
 use crate::tunnel;
 
+/// The folder that the daemon shares with this worker, where it can.
+const SHARED_FOLDER: &str = "/run/warmpool";
+/// The socket in that folder.
+const SOCKET: &str = "agent.sock";
+/// The port, where there is no such folder. It is one of those that browsers refuse to open, whoever asks.
+const PORT: u16 = 6669;
+/// Longest id of a driver's session; they are 32 to 36 characters long.
+const MAX_SESSION_ID: usize = 64;
+/// Largest claim, in bytes.
+const MAX_CLAIM: usize = 4 << 10;
 /// Time a client has for sending the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failure to accept, which means that descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves the port until the process ends.
-pub(crate) async fn serve(listener: TcpListener, agent: Arc<Agent>) {
+/// The daemon's connection: a Unix socket in a folder that it shares with this worker alone, or TCP.
+pub(crate) type Connection = Either<UnixStream, TcpStream>;
+
+/// Where the daemon reaches the agent.
+pub(crate) enum Listener {
+    /// In a folder that the daemon shares with this worker.
+    Unix(UnixListener),
+    /// On the workers' network.
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens in the shared folder where there is one, else on the network.
+    ///
+    /// # Errors
+    /// When neither is possible.
+    pub(crate) async fn bind() -> io::Result<Self> {
+        if !Path::new(SHARED_FOLDER).is_dir() {
+            let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
+            return Ok(Self::Tcp(TcpListener::bind(address).await?));
+        }
+        let socket = Path::new(SHARED_FOLDER).join(SOCKET);
+        let listener = UnixListener::bind(&socket)?;
+        // The daemon may be another user. The folder lets in nobody but that user and this worker.
+        fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
+        Ok(Self::Unix(listener))
+    }
+
+    async fn accept(&self) -> io::Result<Connection> {
+        match self {
+            Self::Unix(listener) => Ok(Either::Left(listener.accept().await?.0)),
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let _ = stream.set_nodelay(true);
+                Ok(Either::Right(stream))
+            }
+        }
+    }
+}
+
+/// Answers the daemon until the process ends.
+pub(crate) async fn serve(listener: Listener, agent: Arc<Agent>) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok(stream) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let _ = stream.set_nodelay(true);
         let agent = Arc::clone(&agent);
         tokio::spawn(async move {
             let service = service_fn(|request| answer(Arc::clone(&agent), request));
@@ -60,7 +115,9 @@ async fn answer(agent: Arc<Agent>, request: Request<Incoming>) -> Result<Respons
 async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
     let path = request.uri().path().to_owned();
     if path == "/claim" && request.method() == Method::POST {
-        agent.claim(read_json(request.into_body()).await?)?;
+        // Nobody has shown a secret yet: nothing is read for those who come too late, and little for the first.
+        agent.check_unclaimed()?;
+        agent.claim(read_json_within(request.into_body(), MAX_CLAIM).await?)?;
         return json(&json!({}));
     }
     let worker = agent.open(request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes))?;
@@ -90,6 +147,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         ("POST", "driver", "session") => engine.new_session(read_json(request.into_body()).await?).await,
         (_, "webdriver", _) => {
             let to = engine.driver()?;
+            check_command_path(rest)?;
             let path = format!("/{rest}{query}");
             if engine.oversees(rest) {
                 let (parts, body) = request.into_parts();
@@ -119,6 +177,29 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
     }
 }
 
+/// Lets through what belongs to a driver's session. Without this, a path that reads differently here and in the daemon
+/// could make the driver start a browser that nobody has looked at, or end itself.
+///
+/// # Errors
+/// For every path but `session/<id>/…`, and for one whose parts a driver might resolve against one another.
+fn check_command_path(path: &str) -> Result<(), ApiError> {
+    let refused = || ApiError::not_found("only commands of a driver's session are served here");
+    let mut parts = path.split('/');
+    let (Some("session"), Some(id)) = (parts.next(), parts.next()) else { return Err(refused()) };
+    let is_id = (1..=MAX_SESSION_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let mut parts = parts.peekable();
+    if !is_id || parts.peek().is_none_or(|command| command.is_empty()) {
+        return Err(refused());
+    }
+    for part in parts {
+        let part = percent::decode(part)?;
+        if part.split(['/', '\\']).any(|name| name == "." || name == "..") {
+            return Err(refused());
+        }
+    }
+    Ok(())
+}
+
 fn nothing() -> Response<Body> {
     let mut response = Response::new(empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -129,4 +210,50 @@ fn events(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_commands_of_a_session_reach_the_driver() {
+        let id = "0123456789abcdef0123456789abcdef";
+        for command in [
+            "url",
+            "element/f.1/attribute/a%20b",
+            "execute/sync",
+            "cookie/%F0%9F%8D%AA",
+            "window/",
+            "a//b",
+            "property/a%2Fb",
+        ] {
+            assert!(check_command_path(&format!("session/{id}/{command}")).is_ok(), "{command}");
+        }
+        for path in [
+            "",
+            "session",
+            "session/",
+            "shutdown",
+            "status",
+            "sessions",
+            "Session/a/url",
+            "%73ession/a/url",
+            "/session/a/url",
+            "session//url",
+            "session/a",
+            "session/a/",
+            "session/../session/url",
+            "session/a/../../session",
+            "session/a/%2e%2E/%2e./session",
+            "session/a/.%2e/x",
+            "session/a/./url",
+            "session/a/x%2F..%2Fsession",
+            "session/a%2Fb/url",
+            "session/a/x/..",
+            "session/a/..%5Csession",
+        ] {
+            assert!(check_command_path(path).is_err(), "{path}");
+        }
+    }
 }

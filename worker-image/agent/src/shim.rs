@@ -17,6 +17,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 
+use crate::ports;
 use crate::process::{Exit, Process};
 
 /// Names the socket to report to; set in the driver's environment, and so in the shim's.
@@ -36,8 +37,9 @@ pub(crate) fn run_if_asked() -> Option<ExitCode> {
 
 fn run(socket: &Path, browser: &Path) -> io::Result<ExitCode> {
     let mut report = UnixStream::connect(socket)?;
+    let mut command = Command::new(browser);
     let mut child =
-        Command::new(browser).args(env::args_os().skip(1)).env_remove(SOCKET).env_remove(BROWSER).spawn()?;
+        ports::hide(&mut command).args(env::args_os().skip(1)).env_remove(SOCKET).env_remove(BROWSER).spawn()?;
     writeln!(report, "{}", child.id())?;
     let status = child.wait()?;
     // Zero stands for none: a signal of that number does not exist.

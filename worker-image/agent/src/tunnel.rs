@@ -13,13 +13,14 @@ use hyper::client::conn::http1;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional_with_sizes, copy_buf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 
 use crate::body::{Body, empty};
 use crate::display::RFB_SOCKET;
 use crate::engine::Endpoint;
 use crate::error::ApiError;
-use crate::upstream::{address_headers, dial};
+use crate::server::Connection;
+use crate::upstream::address_headers;
 
 /// Bytes held at most on the way to the browser: commands are small.
 const UP_BUFFER: usize = 16 << 10;
@@ -48,21 +49,21 @@ pub(crate) trait Overseer: Send {
 /// Nothing but the rewritten head goes upstream before its 101, and an answer other than 101 is
 /// given back as it is.
 pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Response<Body>, ApiError> {
-    let Endpoint { address, path, overseer } = to;
+    let Endpoint { port, path, overseer } = to;
     if !wants_websocket(&request) {
         return Err(ApiError::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path speaks websocket only"));
     }
     let (mut parts, _) = request.into_parts();
     let client = parts.extensions.remove::<OnUpgrade>();
     parts.uri = path.parse().map_err(|e| ApiError::bad_request(format!("path: {e}")))?;
-    address_headers(&mut parts.headers, address);
+    address_headers(&mut parts.headers, port);
     if overseer.as_ref().is_some_and(|overseer| overseer.needs_plain()) {
         // Who reads along cannot read what is compressed.
         parts.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
     }
 
     let unreachable = |e: &dyn std::fmt::Display| ApiError::upstream(format!("no answer: {e}"));
-    let stream = dial(address).await.map_err(|e| unreachable(&e))?;
+    let stream = port.connect().await.map_err(|e| unreachable(&e))?;
     let (mut sender, connection) = http1::Builder::new()
         .preserve_header_case(true)
         .handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
@@ -92,7 +93,7 @@ pub(crate) async fn screen(mut request: Request<Incoming>) -> Result<Response<Bo
     let viewer = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let Ok(viewer) = viewer.await else { return };
-        let Ok((mut viewer, sent)) = bare(viewer) else { return };
+        let Ok((mut viewer, sent)) = bare::<Connection>(viewer) else { return };
         if display.write_all(&sent).await.is_ok() {
             let _ = copy_bidirectional_with_sizes(&mut viewer, &mut display, UP_BUFFER, SCREEN_BUFFER).await;
         }
@@ -124,7 +125,8 @@ async fn carry(client: OnUpgrade, browser: OnUpgrade, overseer: Option<Box<dyn O
     // The browser's side is there first: its 101 is what the client's answer was made of.
     let Ok(browser) = browser.await else { return };
     let Ok(client) = client.await else { return };
-    let (Ok((mut client, sent)), Ok((mut browser, told))) = (bare(client), bare(browser)) else {
+    let (Ok((mut client, sent)), Ok((mut browser, told))) = (bare::<Connection>(client), bare::<UnixStream>(browser))
+    else {
         tracing::error!("an upgraded connection is not a plain socket");
         return;
     };
@@ -145,12 +147,12 @@ async fn carry(client: OnUpgrade, browser: OnUpgrade, overseer: Option<Box<dyn O
 }
 
 async fn overseen(
-    client: TcpStream,
-    browser: TcpStream,
+    client: Connection,
+    browser: UnixStream,
     sent: &[u8],
     mut overseer: Box<dyn Overseer>,
 ) -> io::Result<()> {
-    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_client, mut to_client) = tokio::io::split(client);
     let (from_browser, mut to_browser) = browser.into_split();
     let up = async {
         let mut buffer = vec![0; UP_BUFFER.max(sent.len())];
@@ -174,7 +176,10 @@ async fn overseen(
 }
 
 /// The socket itself and the bytes already read from it.
-fn bare(upgraded: Upgraded) -> Result<(TcpStream, Bytes), Upgraded> {
-    let parts = upgraded.downcast::<TokioIo<TcpStream>>()?;
+fn bare<S>(upgraded: Upgraded) -> Result<(S, Bytes), Upgraded>
+where
+    TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let parts = upgraded.downcast::<TokioIo<S>>()?;
     Ok((parts.io.into_inner(), parts.read_buf))
 }

@@ -1,8 +1,7 @@
-//! Requests to the browser and its driver, which listen on the loopback interface only.
+//! Requests to the browser and its driver, at their local ports.
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -14,10 +13,11 @@ use http::{Request, Response, Uri};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::TcpStream;
+use tokio::net::UnixStream;
 
 use crate::body::Body;
 use crate::error::ApiError;
+use crate::ports::LocalPort;
 
 /// Headers that belong to one connection and not to the message.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -31,19 +31,12 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     UPGRADE,
 ];
 
-/// Opens a connection without asking any resolver: upstreams are known by address.
-pub(crate) async fn dial(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-/// [`dial`] in the form the pooled client wants it.
+/// [`LocalPort::connect`] in the form the pooled client wants it.
 #[derive(Clone)]
 struct Dialer;
 
 impl tower::Service<Uri> for Dialer {
-    type Response = TokioIo<TcpStream>;
+    type Response = TokioIo<UnixStream>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
 
@@ -52,15 +45,15 @@ impl tower::Service<Uri> for Dialer {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let address = uri.authority().and_then(|a| a.as_str().parse::<SocketAddr>().ok());
+        let port = uri.authority().and_then(|authority| LocalPort::from_authority(authority.as_str()));
         Box::pin(async move {
-            let address = address.ok_or(io::ErrorKind::InvalidInput)?;
-            Ok(TokioIo::new(dial(address).await?))
+            let port = port.ok_or(io::ErrorKind::InvalidInput)?;
+            Ok(TokioIo::new(port.connect().await?))
         })
     }
 }
 
-/// A client that keeps its connections to the loopback open.
+/// A client that keeps its connections open.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     client: Client<Dialer, Body>,
@@ -78,7 +71,7 @@ impl Upstream {
     pub(crate) async fn forward<B>(
         &self,
         request: Request<B>,
-        to: SocketAddr,
+        to: LocalPort,
         path: &str,
     ) -> Result<Response<Body>, ApiError>
     where
@@ -102,11 +95,11 @@ impl Upstream {
     }
 }
 
-/// Absolute URI of a path at an address.
-fn uri(to: SocketAddr, path: &str) -> Result<Uri, ApiError> {
+/// Absolute URI of a path at a port.
+fn uri(to: LocalPort, path: &str) -> Result<Uri, ApiError> {
     Uri::builder()
         .scheme("http")
-        .authority(to.to_string())
+        .authority(to.authority())
         .path_and_query(path)
         .build()
         .map_err(|e| ApiError::bad_request(format!("path: {e}")))
@@ -114,10 +107,10 @@ fn uri(to: SocketAddr, path: &str) -> Result<Uri, ApiError> {
 
 /// Makes a request look local: browser and driver refuse foreign hosts and any origin, and the
 /// worker's secret is none of their business. Every other header stays.
-pub(crate) fn address_headers(headers: &mut HeaderMap, to: SocketAddr) {
+pub(crate) fn address_headers(headers: &mut HeaderMap, to: LocalPort) {
     headers.remove(ORIGIN);
     headers.remove(AUTHORIZATION);
-    if let Ok(host) = HeaderValue::from_str(&to.to_string()) {
+    if let Ok(host) = HeaderValue::from_str(&to.authority()) {
         headers.insert(HOST, host);
     }
 }
@@ -139,7 +132,7 @@ mod tests {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
-        address_headers(&mut headers, ([127, 0, 0, 1], 9222).into());
+        address_headers(&mut headers, LocalPort::new(9222));
         assert_eq!(headers["host"], "127.0.0.1:9222");
         assert_eq!(headers["sec-websocket-key"], "AAAA");
         assert_eq!(headers["sec-websocket-protocol"], "a, b");
@@ -149,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_path_keeps_its_query() {
-        let to = ([127, 0, 0, 1], 9515).into();
+        let to = LocalPort::new(9515);
         assert_eq!(uri(to, "/session/1/url?a=b").unwrap(), "http://127.0.0.1:9515/session/1/url?a=b");
         assert!(uri(to, "/white space").is_err());
     }

@@ -4,13 +4,13 @@
 //! The driver and the agent's own inspector connection are two clients of the one remote inspector that it serves, so one
 //! warm browser is good for both kinds of session.
 
-mod door;
 mod driver;
 mod inspector;
 mod shell;
+mod websockets;
 mod wire;
 
-use std::net::SocketAddr;
+use std::io;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -26,6 +26,7 @@ use crate::engine::{BootError, Endpoint, NewSession};
 use crate::error::ApiError;
 use crate::oom;
 use crate::pages::{Act, Page};
+use crate::ports::LocalPort;
 use crate::settings::Settings;
 use crate::worker::Worker;
 
@@ -33,8 +34,8 @@ use driver::Driver;
 use inspector::Inspector;
 use shell::{Shell, ShellError};
 
-/// Loopback address of the browser's remote inspector.
-const INSPECTOR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9400);
+/// Where the browser serves its remote inspector.
+const INSPECTOR: LocalPort = LocalPort::new(9400);
 
 /// WebKit, its driver and its display.
 pub(crate) struct Webkit {
@@ -48,7 +49,7 @@ struct Running {
     shell: Shell,
     driver: Driver,
     /// Where the agent serves the inspector as websockets.
-    door: SocketAddr,
+    websockets: LocalPort,
 }
 
 impl Webkit {
@@ -65,8 +66,8 @@ impl Webkit {
         let shell = Shell::start(&self.worker, &display)?;
         let warm = shell.warm_up().await?;
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
-        let inspector = Inspector::connect(INSPECTOR).await.map_err(|e| undriveable(&e))?;
-        let door = door::open(inspector).await.map_err(|e| undriveable(&e))?;
+        let inspector = inspect().await.map_err(|e| undriveable(&e))?;
+        let websockets = websockets::serve(inspector).map_err(|e| undriveable(&e))?;
         let driver = Driver::start(&self.worker, &display).await?;
         self.watch(&shell);
         let identity = Identity {
@@ -76,7 +77,7 @@ impl Webkit {
             headless: claim.headless,
             args: Vec::new(),
         };
-        let _ = self.running.set(Running { shell, driver, door });
+        let _ = self.running.set(Running { shell, driver, websockets });
         Ok(identity)
     }
 
@@ -137,17 +138,17 @@ impl Webkit {
     /// See [`crate::engine::Engine::devtools`].
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let path = path.map_or_else(|| "/devtools".to_owned(), |rest| format!("/devtools/{rest}"));
-        Ok(Endpoint { address: self.running()?.door, path, overseer: None })
+        Ok(Endpoint { port: self.running()?.websockets, path, overseer: None })
     }
 
     /// See [`crate::engine::Engine::debugging`].
-    pub(crate) fn debugging(&self) -> Result<SocketAddr, ApiError> {
-        Ok(self.running()?.door)
+    pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
+        Ok(self.running()?.websockets)
     }
 
     /// See [`crate::engine::Engine::driver`].
-    pub(crate) fn driver(&self) -> Result<SocketAddr, ApiError> {
-        Ok(self.running()?.driver.address)
+    pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {
+        Ok(self.running()?.driver.port)
     }
 
     /// See [`crate::engine::Engine::bidi`].
@@ -175,6 +176,10 @@ impl Webkit {
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.worker.upstream.forward(request, self.driver()?, "/session").await
     }
+}
+
+async fn inspect() -> io::Result<Inspector> {
+    Inspector::start(INSPECTOR.connect().await?).await
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the form map_err wants")]

@@ -1,7 +1,6 @@
 //! One running Chromium.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +15,7 @@ use crate::cdp::{Cdp, CdpError};
 use crate::claim::Size;
 use crate::engine::BootError;
 use crate::output::{Tail, follow};
+use crate::ports::{self, LocalPort};
 use crate::process::Process;
 use crate::worker::Worker;
 
@@ -41,7 +41,7 @@ pub(super) struct Browser {
     /// Its main process.
     pub(super) process: Process,
     /// Its debugging port.
-    pub(super) address: SocketAddr,
+    pub(super) port: LocalPort,
     /// Path of its browser-level websocket.
     pub(super) path: String,
     /// The agent's own connection.
@@ -59,14 +59,14 @@ impl Browser {
     pub(super) async fn connect(
         worker: &Arc<Worker>,
         process: Process,
-        address: SocketAddr,
+        port: LocalPort,
         path: String,
     ) -> Result<Self, CdpError> {
         let keeper = Keeper::new(Arc::clone(worker));
         let handler = Arc::clone(&keeper);
-        let cdp = Cdp::connect(address, &path, move |cdp, event| handler.handle(cdp, event)).await?;
+        let cdp = Cdp::connect(port, &path, move |cdp, event| handler.handle(cdp, event)).await?;
         keeper.watch_downloads(&cdp).await?;
-        Ok(Self { process, address, path, cdp, keeper, first: OnceLock::new(), retired: AtomicBool::new(false) })
+        Ok(Self { process, port, path, cdp, keeper, first: OnceLock::new(), retired: AtomicBool::new(false) })
     }
 
     /// Starts a browser with these switches and a new profile.
@@ -79,9 +79,9 @@ impl Browser {
         let start = |source| BootError::Start { program: NAME, source };
         profile::make(profile, &worker.files.downloads()).map_err(start)?;
         let mut command = Command::new(PROGRAM);
-        command
+        ports::hide(&mut command)
             .args(switches)
-            .arg(format!("--remote-debugging-port={DEBUGGING_PORT}"))
+            .arg(format!("--remote-debugging-port={}", DEBUGGING_PORT.number()))
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg(BLANK)
             .envs(environment.iter().map(|(name, value)| (name, value)))
@@ -101,8 +101,7 @@ impl Browser {
         };
         let path = line.split_once(READY).and_then(|(_, rest)| Some(rest.split_once('/')?.1));
         let path = path.ok_or_else(|| BootError::Undriveable("it told no DevTools path".into()))?;
-        let address = SocketAddr::from(([127, 0, 0, 1], DEBUGGING_PORT));
-        Self::connect(worker, process, address, format!("/{path}"))
+        Self::connect(worker, process, DEBUGGING_PORT, format!("/{path}"))
             .await
             .map_err(|e| BootError::Undriveable(e.to_string()))
     }

@@ -1,6 +1,5 @@
 //! Chromedriver.
 
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -15,12 +14,13 @@ use crate::board::Event;
 use crate::engine::BootError;
 use crate::error::ApiError;
 use crate::output::follow;
+use crate::ports::{self, LocalPort};
 use crate::process::Process;
 use crate::upstream::Upstream;
 use crate::worker::Worker;
 
-/// Loopback port of the driver.
-const PORT: u16 = 9515;
+/// Where the driver listens.
+const PORT: LocalPort = LocalPort::new(9515);
 /// What it prints once it listens.
 const READY: &str = "started successfully";
 /// How long it may take.
@@ -31,7 +31,7 @@ const PROGRAM: &str = "chromedriver";
 /// A running driver.
 pub(super) struct Driver {
     /// Where it listens.
-    pub(super) address: SocketAddr,
+    pub(super) port: LocalPort,
     /// Name and version.
     pub(super) version: String,
 }
@@ -41,8 +41,8 @@ impl Driver {
     pub(super) async fn start(worker: &Worker, environment: &[(&str, String)]) -> Result<Self, BootError> {
         let start = |source| BootError::Start { program: PROGRAM, source };
         let mut command = Command::new(PROGRAM);
-        command
-            .arg(format!("--port={PORT}"))
+        ports::hide_and_connect(&mut command)
+            .arg(format!("--port={}", PORT.number()))
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -55,22 +55,20 @@ impl Driver {
             Ok(Err(_)) => return Err(BootError::Ended { program: PROGRAM, output: tail.text() }),
             Err(_) => return Err(BootError::Slow { program: PROGRAM, output: tail.text() }),
         }
-        let address = SocketAddr::from(([127, 0, 0, 1], PORT));
-        let version = status(&worker.upstream, address).await?;
+        let version = status(&worker.upstream, PORT).await?;
         watch(worker, process);
-        Ok(Self { address, version })
+        Ok(Self { port: PORT, version })
     }
 }
 
 /// Asks whether the driver takes sessions. Returns its name and version.
-async fn status(upstream: &Upstream, address: SocketAddr) -> Result<String, BootError> {
+async fn status(upstream: &Upstream, port: LocalPort) -> Result<String, BootError> {
     let undriveable = |e: String| BootError::Undriveable(e);
     let request = Request::builder()
         .method(Method::GET)
         .body(Full::<Bytes>::default())
         .map_err(|e| undriveable(e.to_string()))?;
-    let (status, body) =
-        exchange(upstream, request, address, "/status").await.map_err(|e| undriveable(e.to_string()))?;
+    let (status, body) = exchange(upstream, request, port, "/status").await.map_err(|e| undriveable(e.to_string()))?;
     let value: Value = serde_json::from_slice(&body).unwrap_or_default();
     if status != StatusCode::OK || value["value"]["ready"] != true {
         return Err(undriveable("the driver says it is not ready".into()));
@@ -84,10 +82,10 @@ async fn status(upstream: &Upstream, address: SocketAddr) -> Result<String, Boot
 pub(super) async fn exchange(
     upstream: &Upstream,
     request: Request<Full<Bytes>>,
-    address: SocketAddr,
+    port: LocalPort,
     path: &str,
 ) -> Result<(StatusCode, Bytes), ApiError> {
-    let response = upstream.forward(request, address, path).await?;
+    let response = upstream.forward(request, port, path).await?;
     let (parts, body) = response.into_parts();
     let body = body.collect().await.map_err(|e| ApiError::upstream(e.to_string()))?.to_bytes();
     Ok((parts.status, body))

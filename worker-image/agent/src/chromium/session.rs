@@ -1,6 +1,5 @@
 //! New WebDriver sessions, with the warm browser or with one of the driver's own.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use tokio::time::timeout;
 use crate::body::{Body, full};
 use crate::engine::{Mode, NewSession};
 use crate::error::ApiError;
+use crate::ports::LocalPort;
 use crate::process::Process;
 
 use super::browser::Browser;
@@ -28,8 +28,8 @@ impl Chromium {
         let mut reports = self.reports.lock().await;
         match wanted.mode {
             Mode::Warm => {
-                let address = self.debugging()?.to_string();
-                self.ask_driver(capabilities::warm(wanted.capabilities, &address)).await
+                let address = self.debugging()?.authority();
+                self.ask_driver(capabilities::warm(wanted.capabilities, &address)?).await
             }
             Mode::Cold => {
                 let reports =
@@ -44,10 +44,6 @@ impl Chromium {
         wanted: Value,
         reports: &mut crate::shim::Reports,
     ) -> Result<Response<Body>, ApiError> {
-        if let Ok(browser) = self.browser() {
-            browser.retire().await;
-        }
-        reports.clear();
         let profile = self.next_profile();
         let how = Cold {
             binary: &self.program,
@@ -55,7 +51,12 @@ impl Chromium {
             profile: &profile,
             downloads: &self.worker.files.downloads(),
         };
-        let answer = self.ask_driver(capabilities::cold(wanted, &how)).await;
+        let capabilities = capabilities::cold(wanted, &how)?;
+        if let Ok(browser) = self.browser() {
+            browser.retire().await;
+        }
+        reports.clear();
+        let answer = self.ask_driver(capabilities).await;
         let refused = answer.as_ref().map_or(true, |answer| answer.status() != StatusCode::OK);
         if refused {
             self.restart().await?;
@@ -77,12 +78,11 @@ impl Chromium {
     async fn adopt(&self, process: Process, answer: &[u8]) -> Result<(), ApiError> {
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
         let answer: Value = serde_json::from_slice(answer).map_err(|e| failed(&e))?;
-        let address = answer["value"]["capabilities"]["goog:chromeOptions"]["debuggerAddress"]
+        let port = answer["value"]["capabilities"]["goog:chromeOptions"]["debuggerAddress"]
             .as_str()
-            .and_then(|address| address.rsplit_once(':')?.1.parse::<u16>().ok())
-            .map(|port| SocketAddr::from(([127, 0, 0, 1], port)))
+            .and_then(LocalPort::from_authority)
             .ok_or_else(|| ApiError::upstream("the driver did not tell its browser's address"))?;
-        let version = self.worker.upstream.forward(get(), address, "/json/version").await?;
+        let version = self.worker.upstream.forward(get(), port, "/json/version").await?;
         let version = version.into_body().collect().await.map_err(|e| failed(&e))?.to_bytes();
         let version: Value = serde_json::from_slice(&version).map_err(|e| failed(&e))?;
         let path = version["webSocketDebuggerUrl"]
@@ -90,7 +90,7 @@ impl Chromium {
             .and_then(|url| url.split_once("/devtools/"))
             .map(|(_, rest)| format!("/devtools/{rest}"))
             .ok_or_else(|| ApiError::upstream("the browser told no DevTools path"))?;
-        let browser = Browser::connect(&self.worker, process, address, path).await.map_err(|e| failed(&e))?;
+        let browser = Browser::connect(&self.worker, process, port, path).await.map_err(|e| failed(&e))?;
         self.install(browser).await
     }
 

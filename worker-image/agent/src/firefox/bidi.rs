@@ -1,26 +1,24 @@
 //! What a client will do, done once before: the second time takes less.
 
-use std::net::SocketAddr;
-
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
+use tokio::net::UnixStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::upstream::dial;
+use crate::ports::LocalPort;
 
 /// A WebDriver BiDi session of the agent's own, for a moment only: Firefox has one at a time.
 struct Rehearsal {
-    socket: WebSocketStream<TcpStream>,
+    socket: WebSocketStream<UnixStream>,
     next: u64,
 }
 
 /// Opens a session and a tab, runs a script, takes a picture, and leaves all as it was.
-pub(super) async fn rehearse(address: SocketAddr) -> Result<(), String> {
-    let stream = dial(address).await.map_err(|e| e.to_string())?;
-    let (socket, _) =
-        tokio_tungstenite::client_async(format!("ws://{address}/session"), stream).await.map_err(|e| e.to_string())?;
+pub(super) async fn rehearse(port: LocalPort) -> Result<(), String> {
+    let stream = port.connect().await.map_err(|e| e.to_string())?;
+    let url = format!("ws://{}/session", port.authority());
+    let (socket, _) = tokio_tungstenite::client_async(url, stream).await.map_err(|e| e.to_string())?;
     let mut rehearsal = Rehearsal { socket, next: 1 };
     rehearsal.call("session.new", json!({"capabilities": {}})).await?;
     rehearsal.call("session.subscribe", json!({"events": ["browsingContext", "network", "script", "log"]})).await?;

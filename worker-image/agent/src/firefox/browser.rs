@@ -1,6 +1,5 @@
 //! One running Firefox.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use tokio::time::timeout;
 use crate::claim::Size;
 use crate::engine::BootError;
 use crate::output::{Tail, follow};
+use crate::ports::{self, LocalPort};
 use crate::process::Process;
 use crate::worker::Worker;
 
@@ -24,8 +24,8 @@ use super::control::{Control, ControlError, Door, Hello};
 const PROGRAM: &str = "/usr/lib/firefox-esr/firefox-esr";
 /// Its name in messages.
 const NAME: &str = "firefox";
-/// Loopback port of WebDriver BiDi.
-const BIDI_PORT: u16 = 9222;
+/// Where WebDriver BiDi is spoken.
+const BIDI_PORT: LocalPort = LocalPort::new(9222);
 /// What it prints once that port listens.
 const READY: &str = "WebDriver BiDi listening on";
 /// What its first tab shows.
@@ -53,7 +53,7 @@ pub(super) struct Browser {
     /// Its main process.
     pub(super) process: Process,
     /// Its WebDriver BiDi port.
-    pub(super) address: SocketAddr,
+    pub(super) port: LocalPort,
     /// The agent's own channel.
     pub(super) control: Control,
     /// What it said of itself.
@@ -69,9 +69,15 @@ impl Browser {
         let claim = &worker.claim;
         let door = Door::open(how.profile.with_extension("control")).map_err(start)?;
         let mut command = Command::new(PROGRAM);
-        command
+        ports::hide(&mut command)
             .args(base_args(window(claim.headless, claim.display)))
-            .args(["--no-remote", "--marionette", "--remote-debugging-port", &BIDI_PORT.to_string(), "--profile"])
+            .args([
+                "--no-remote",
+                "--marionette",
+                "--remote-debugging-port",
+                &BIDI_PORT.number().to_string(),
+                "--profile",
+            ])
             .arg(how.profile)
             .args(how.args)
             .arg(BLANK)
@@ -121,15 +127,14 @@ impl Browser {
             process.kill().await;
             return Err(BootError::NoSandbox);
         }
-        let address = SocketAddr::from(([127, 0, 0, 1], BIDI_PORT));
-        Ok(Self { process, address, control, hello, retired: AtomicBool::new(false) })
+        Ok(Self { process, port: BIDI_PORT, control, hello, retired: AtomicBool::new(false) })
     }
 
     /// Waits until the first page has painted and a session can drive one.
     pub(super) async fn warm_up(&self) -> Result<(), BootError> {
         let driven = async {
             self.painted().await.map_err(|e| e.to_string())?;
-            bidi::rehearse(self.address).await
+            bidi::rehearse(self.port).await
         };
         match timeout(PATIENCE, driven).await {
             Ok(driven) => driven.map_err(BootError::Undriveable),

@@ -1,6 +1,5 @@
 //! Geckodriver.
 
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +17,11 @@ use crate::body::Body;
 use crate::engine::BootError;
 use crate::error::ApiError;
 use crate::output::follow;
+use crate::ports::{self, LocalPort};
 use crate::worker::Worker;
 
-/// Loopback port of the driver.
-const PORT: u16 = 4445;
+/// Where the driver listens.
+const PORT: LocalPort = LocalPort::new(4445);
 /// Port at which Firefox waits for its driver.
 const MARIONETTE_PORT: u16 = 2828;
 /// What it prints once it listens.
@@ -34,7 +34,7 @@ const PROGRAM: &str = "geckodriver";
 /// A running driver, for whichever browser runs beside it.
 pub(super) struct Driver {
     /// Where it listens.
-    pub(super) address: SocketAddr,
+    pub(super) port: LocalPort,
 }
 
 impl Driver {
@@ -42,8 +42,8 @@ impl Driver {
     pub(super) async fn start(worker: &Worker) -> Result<Self, BootError> {
         let start = |source| BootError::Start { program: PROGRAM, source };
         let mut command = Command::new(PROGRAM);
-        command
-            .args(["--host", "127.0.0.1", "--port", &PORT.to_string(), "--connect-existing"])
+        ports::hide_and_connect(&mut command)
+            .args(["--host", "127.0.0.1", "--port", &PORT.number().to_string(), "--connect-existing"])
             .args(["--marionette-port", &MARIONETTE_PORT.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -62,7 +62,7 @@ impl Driver {
             tracing::warn!(code = exit.code, signal = exit.signal, "the driver has ended");
             board.note(&Event::DriverExited);
         });
-        Ok(Self { address: SocketAddr::from(([127, 0, 0, 1], PORT)) })
+        Ok(Self { port: PORT })
     }
 
     /// Asks for a session and gives back what the driver answers.
@@ -75,7 +75,7 @@ impl Driver {
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = method;
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        worker.upstream.forward(request, self.address, path).await
+        worker.upstream.forward(request, self.port, path).await
     }
 
     /// Opens a session, drives the first page and ends the session again, as a client will.

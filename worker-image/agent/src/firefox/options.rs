@@ -7,6 +7,9 @@ use crate::error::ApiError;
 /// The vendor capability of Firefox.
 const NAME: &str = "moz:firefoxOptions";
 
+/// Variables that a client may set.
+const VARIABLES: [&str; 1] = ["TZ"];
+
 /// Members of `moz:firefoxOptions` that the daemon lets through.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Options {
@@ -49,7 +52,8 @@ impl Options {
         let environment: Option<Map<String, Value>> =
             take("env").map(serde_json::from_value).transpose().map_err(|_| wrong("env"))?;
         let environment = environment.into_iter().flatten().map(|(name, value)| match value {
-            Value::String(value) => Ok((name, value)),
+            // Others would choose libraries, sandboxes and profiles.
+            Value::String(value) if VARIABLES.contains(&name.as_str()) => Ok((name, value)),
             _ => Err(wrong("env")),
         });
         Ok(Self {
@@ -86,7 +90,13 @@ mod tests {
 
     #[test]
     fn what_is_of_the_wrong_type_is_refused() {
-        for wrong in [json!(1), json!({"args": "x"}), json!({"prefs": []}), json!({"env": {"A": 1}})] {
+        for wrong in [
+            json!(1),
+            json!({"args": "x"}),
+            json!({"prefs": []}),
+            json!({"env": {"TZ": 1}}),
+            json!({"env": {"LD_PRELOAD": "x"}}),
+        ] {
             assert!(Options::take(&mut json!({"alwaysMatch": {NAME: wrong}})).is_err());
         }
     }

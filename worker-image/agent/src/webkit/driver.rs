@@ -1,6 +1,5 @@
 //! WebKitWebDriver, attached to the browser that runs.
 
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +14,7 @@ use crate::board::Event;
 use crate::display::Display;
 use crate::engine::BootError;
 use crate::output::follow;
+use crate::ports::{self, LocalPort};
 use crate::process::Process;
 use crate::worker::Worker;
 
@@ -22,8 +22,8 @@ use super::INSPECTOR;
 
 /// The program, and its name in messages.
 const PROGRAM: &str = "WebKitWebDriver";
-/// Its loopback port.
-const PORT: u16 = 9515;
+/// Where it listens.
+const PORT: LocalPort = LocalPort::new(9515);
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two questions whether it is there, which nothing it prints tells.
@@ -32,19 +32,17 @@ const LOOK: Duration = Duration::from_millis(5);
 /// A running driver.
 pub(super) struct Driver {
     /// Where it listens.
-    pub(super) address: SocketAddr,
+    pub(super) port: LocalPort,
 }
 
 impl Driver {
     /// Starts the driver and waits until it takes sessions. Its end is told on the board.
     pub(super) async fn start(worker: &Worker, display: &Display) -> Result<Self, BootError> {
         let start = |source| BootError::Start { program: PROGRAM, source };
-        let address = SocketAddr::from(([127, 0, 0, 1], PORT));
         let mut command = Command::new(PROGRAM);
-        command
-            .args(["--host=127.0.0.1", &format!("--port={PORT}")])
-            // A client that left without a word must not keep the next from its session.
-            .args([&format!("--target={INSPECTOR}"), "--replace-on-new-session"])
+        ports::hide_and_connect(&mut command)
+            .args(["--host=127.0.0.1", &format!("--port={}", PORT.number())])
+            .arg(format!("--target={}", INSPECTOR.authority()))
             .env("DISPLAY", &display.name)
             .env("LC_ALL", "C.UTF-8")
             .stdin(Stdio::null())
@@ -54,20 +52,20 @@ impl Driver {
         let pipe = child.stderr.take().ok_or_else(|| start(std::io::ErrorKind::BrokenPipe.into()))?;
         let (_, tail) = follow(ChildStderr::from_std(pipe).map_err(start)?, "\0");
         tokio::select! {
-            ready = timeout(PATIENCE, answers(worker, address)) => {
+            ready = timeout(PATIENCE, answers(worker)) => {
                 ready.map_err(|_| BootError::Slow { program: PROGRAM, output: tail.text() })?;
             }
             _ = process.exited() => return Err(BootError::Ended { program: PROGRAM, output: tail.text() }),
         }
         watch(worker, process);
-        Ok(Self { address })
+        Ok(Self { port: PORT })
     }
 }
 
-async fn answers(worker: &Worker, address: SocketAddr) {
+async fn answers(worker: &Worker) {
     loop {
         let request = Request::new(Full::<Bytes>::default());
-        let answer = worker.upstream.forward(request, address, "/status").await;
+        let answer = worker.upstream.forward(request, PORT, "/status").await;
         if answer.is_ok_and(|answer| answer.status() == StatusCode::OK) {
             return;
         }

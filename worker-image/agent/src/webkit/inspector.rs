@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
-
-use crate::upstream::dial;
 
 use super::wire::{self, Incoming, Target};
 
@@ -62,9 +60,9 @@ pub(super) struct Attachment {
 }
 
 impl Inspector {
-    /// Connects, and waits until the first page is listed.
-    pub(super) async fn connect(address: SocketAddr) -> io::Result<Self> {
-        let (reader, mut writer) = dial(address).await?.into_split();
+    /// Introduces itself on a new connection, and waits until the first page is listed.
+    pub(super) async fn start(stream: UnixStream) -> io::Result<Self> {
+        let (reader, mut writer) = stream.into_split();
         let (outgoing, mut queue) = mpsc::channel::<Vec<u8>>(MESSAGES);
         tokio::spawn(async move {
             while let Some(message) = queue.recv().await {
@@ -199,29 +197,26 @@ impl Attachment {
 mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
-    use tokio::net::{TcpListener, TcpStream};
 
     const LIST: &[u8] = b"SetTargetList\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0WebPage\0\0about:blank\0\0\x1d\x11\x10!";
     const NO_LIST: &[u8] = b"SetTargetList\0\x01\0\0\0\0\0\0\0";
 
-    async fn say(stream: &mut TcpStream, body: &[u8]) {
+    async fn say(stream: &mut UnixStream, body: &[u8]) {
         stream.write_u32(u32::try_from(body.len()).unwrap()).await.unwrap();
         stream.write_u8(1).await.unwrap();
         stream.write_all(body).await.unwrap();
     }
 
-    async fn hear(stream: &mut TcpStream) -> String {
+    async fn hear(stream: &mut UnixStream) -> String {
         let length = stream.read_u32().await.unwrap();
         let mut body = vec![0; length as usize + 1];
         stream.read_exact(&mut body).await.unwrap();
         body[1..].split(|byte| *byte == 0).next().map(|name| String::from_utf8(name.to_vec()).unwrap()).unwrap()
     }
 
-    async fn pair() -> (Inspector, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (inspector, browser) = tokio::join!(Inspector::connect(address), async {
-            let mut browser = listener.accept().await.unwrap().0;
+    async fn pair() -> (Inspector, UnixStream) {
+        let (ours, mut browser) = UnixStream::pair().unwrap();
+        let (inspector, browser) = tokio::join!(Inspector::start(ours), async {
             assert_eq!(hear(&mut browser).await, "SetupInspectorClient");
             say(&mut browser, LIST).await;
             browser

@@ -16,6 +16,7 @@ use crate::engine::BootError;
 use crate::output::{Tail, follow};
 use crate::pages::{Act, MAX_PAGES, MAX_TEXT, Page};
 use crate::percent;
+use crate::ports;
 use crate::process::Process;
 use crate::settings::Settings;
 use crate::worker::Worker;
@@ -68,14 +69,15 @@ impl Shell {
         let start = |source| BootError::Start { program: PROGRAM, source };
         let size = worker.claim.display;
         let mut command = Command::new(PROGRAM);
-        command
+        // The browser connects to its own inspector. What pages ask for is asked by another process.
+        ports::hide_and_connect(&mut command)
             .arg("--home")
             .arg(worker.home.join("webkit"))
             .arg("--downloads")
             .arg(worker.files.downloads())
             .args(["--width", &size.width.to_string(), "--height", &size.height.to_string()])
             .env("DISPLAY", &display.name)
-            .env("WEBKIT_INSPECTOR_SERVER", INSPECTOR.to_string())
+            .env("WEBKIT_INSPECTOR_SERVER", INSPECTOR.authority())
             // Nothing of a desktop is there to be asked.
             .envs([("LC_ALL", "C.UTF-8"), ("NO_AT_BRIDGE", "1"), ("GSETTINGS_BACKEND", "memory")])
             .envs([("GTK_USE_PORTAL", "0"), ("GIO_USE_VFS", "local"), ("GTK_CSD", "0")])

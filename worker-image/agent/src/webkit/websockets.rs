@@ -4,19 +4,17 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use http::header::{CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -25,6 +23,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Message};
 
 use crate::body::{Body, empty, json};
 use crate::error::ApiError;
+use crate::ports::LocalPort;
 
 use super::inspector::{Attachment, Inspector, PageId};
 
@@ -32,19 +31,19 @@ use super::inspector::{Attachment, Inspector, PageId};
 const MAX_MESSAGE: usize = 256 << 20;
 /// How long a client that said Close may take to hang up.
 const GOODBYE: Duration = Duration::from_secs(2);
+/// Where this listens.
+const PORT: LocalPort = LocalPort::new(9401);
 /// Where pages are.
 const PAGES: &str = "/devtools/page/";
 
-/// Listens on the loopback interface until the agent ends.
-pub(super) async fn open(inspector: Inspector) -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-    let address = listener.local_addr()?;
+/// Listens until the agent ends.
+pub(super) fn serve(inspector: Inspector) -> io::Result<LocalPort> {
+    let listener = PORT.listen()?;
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let _ = stream.set_nodelay(true);
             let inspector = inspector.clone();
             tokio::spawn(async move {
-                let service = service_fn(|request| answer(&inspector, address, request));
+                let service = service_fn(|request| answer(&inspector, request));
                 let _ = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .serve_connection(TokioIo::new(stream), service)
@@ -53,25 +52,14 @@ pub(super) async fn open(inspector: Inspector) -> io::Result<SocketAddr> {
             });
         }
     });
-    Ok(address)
+    Ok(PORT)
 }
 
-async fn answer(
-    inspector: &Inspector,
-    address: SocketAddr,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
-    Ok(route(inspector, address, request).await.unwrap_or_else(|error| error.response()))
+async fn answer(inspector: &Inspector, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    Ok(route(inspector, request).await.unwrap_or_else(|error| error.response()))
 }
 
-async fn route(
-    inspector: &Inspector,
-    address: SocketAddr,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, ApiError> {
-    if !is_the_agent(request.headers(), address) {
-        return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "this port is the agent's"));
-    }
+async fn route(inspector: &Inspector, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
     let path = request.uri().path();
     if request.method() != Method::GET {
         return Err(ApiError::not_found("no such path"));
@@ -84,12 +72,6 @@ async fn route(
             upgrade(inspector, page, request).await
         }
     }
-}
-
-/// Whether a request is the agent's own: it names this address, and comes from no page.
-fn is_the_agent(headers: &HeaderMap, address: SocketAddr) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    !headers.contains_key(ORIGIN) && host == Some(address.to_string().as_str())
 }
 
 fn list(inspector: &Inspector) -> Value {
@@ -192,19 +174,5 @@ mod tests {
         for wrong in ["", "1", "1-", "-1", "1-2/3", "a-b"] {
             assert_eq!(parse_id(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn pages_are_kept_out() {
-        let address = SocketAddr::from(([127, 0, 0, 1], 4000));
-        let mut headers = HeaderMap::new();
-        assert!(!is_the_agent(&headers, address));
-        headers.insert(HOST, HeaderValue::from_static("127.0.0.1:4000"));
-        assert!(is_the_agent(&headers, address));
-        headers.insert(ORIGIN, HeaderValue::from_static("null"));
-        assert!(!is_the_agent(&headers, address));
-        headers.remove(ORIGIN);
-        headers.insert(HOST, HeaderValue::from_static("rebound.example:4000"));
-        assert!(!is_the_agent(&headers, address));
     }
 }

@@ -1,0 +1,134 @@
+//! The folder that the daemon shares with one worker: its agent's socket is there, out of everybody else's reach.
+//!
+//! The agent may write there until its socket exists, which is before it has started any other program. Then the folder
+//! is closed, so that nothing in the container can fill this disk or put another file in the socket's place.
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use crate::engine::WorkerId;
+
+/// Where a worker finds its folder.
+pub(super) const INSIDE: &str = "/run/warmpool";
+/// The folder of all folders, in the data directory.
+const AGENTS: &str = "agents";
+/// The socket's name.
+const SOCKET: &str = "agent.sock";
+/// The agent makes its socket before it does anything else.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(15);
+/// Between two looks for it.
+const SOCKET_RETRY: Duration = Duration::from_millis(2);
+
+/// Where the folders are.
+#[derive(Debug, Clone)]
+pub(super) struct AgentFolders {
+    root: PathBuf,
+}
+
+impl AgentFolders {
+    /// Folders below this data directory.
+    pub(super) fn below(data_dir: &Path) -> Self {
+        // The engine wants to know a path from the root.
+        let root = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+        Self { root: root.join(AGENTS) }
+    }
+
+    /// The worker's folder.
+    pub(super) fn of(&self, worker: &WorkerId) -> PathBuf {
+        self.root.join(worker.as_str())
+    }
+
+    /// The socket of the worker's agent.
+    pub(super) fn socket(&self, worker: &WorkerId) -> PathBuf {
+        self.of(worker).join(SOCKET)
+    }
+
+    /// Makes the folder for a worker that is about to start. A second time it stays as it is.
+    pub(super) fn make(&self, worker: &WorkerId) -> io::Result<()> {
+        // Nobody else on this host gets further than here, whatever a folder inside allows.
+        DirBuilder::new().mode(0o700).recursive(true).create(&self.root)?;
+        let folder = self.of(worker);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            // The agent is another user than this daemon, unless both happen to have the same number.
+            Ok(()) => fs::set_permissions(&folder, Permissions::from_mode(0o777)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the agent's socket, and closes the folder to everything else. `false` when none came.
+    pub(super) async fn close(&self, worker: &WorkerId) -> io::Result<bool> {
+        let socket = self.socket(worker);
+        let appears = async {
+            while !fs::symlink_metadata(&socket).is_ok_and(|found| found.file_type().is_socket()) {
+                sleep(SOCKET_RETRY).await;
+            }
+        };
+        if timeout(SOCKET_TIMEOUT, appears).await.is_err() {
+            return Ok(false);
+        }
+        fs::set_permissions(self.of(worker), Permissions::from_mode(0o711))?;
+        Ok(true)
+    }
+
+    /// Removes a worker's folder, if it had one.
+    pub(super) fn remove(&self, worker: &WorkerId) {
+        remove(&self.of(worker));
+    }
+
+    /// Removes the folders of workers that are no more.
+    pub(super) fn keep_only(&self, workers: &HashSet<&WorkerId>) {
+        let Ok(folders) = fs::read_dir(&self.root) else { return };
+        for folder in folders.flatten() {
+            let is_kept = folder.file_name().to_str().is_some_and(|name| workers.contains(&WorkerId::from(name)));
+            if !is_kept {
+                remove(&folder.path());
+            }
+        }
+    }
+}
+
+fn remove(folder: &Path) {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(folder = %folder.display(), %error, "a worker's folder could not be removed");
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[tokio::test]
+    async fn a_folder_is_closed_once_the_socket_is_there() {
+        let data = tempfile::tempdir().unwrap();
+        let folders = AgentFolders::below(data.path());
+        let worker = WorkerId::from("w1");
+        folders.make(&worker).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folders.root), 0o700);
+        assert_eq!(mode(&folders.of(&worker)), 0o777);
+        let _listener = UnixListener::bind(folders.socket(&worker)).unwrap();
+        assert!(folders.close(&worker).await.unwrap());
+        assert_eq!(mode(&folders.of(&worker)), 0o711);
+        folders.make(&worker).unwrap();
+        assert_eq!(mode(&folders.of(&worker)), 0o711, "a closed folder stays closed");
+
+        let gone = WorkerId::from("w2");
+        folders.make(&gone).unwrap();
+        folders.keep_only(&HashSet::from([&worker]));
+        assert!(folders.of(&worker).exists() && !folders.of(&gone).exists());
+        folders.remove(&worker);
+        folders.remove(&worker);
+        assert!(!folders.of(&worker).exists());
+    }
+}
