@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use http::HeaderMap;
 use serde_json::{Value, json};
@@ -114,11 +116,20 @@ async fn connections(stage: &Stage) -> Result<usize> {
     let daemon = stage.daemon()?;
     let containers = daemon.containers().await?;
     let webkit = containers.iter().find(|it| it.labels.get("warmpool.engine").is_some_and(|engine| engine == "webkit"));
-    let table = daemon.docker().run(&["exec", &webkit.context("no worker")?.id, "cat", "/proc/net/unix"]).await?;
-    // Of the agent's socket, and connected.
+    let agent = daemon.docker().first_pid(&webkit.context("no worker")?.id).await?;
+    let mut sockets = BTreeSet::new();
+    for descriptor in std::fs::read_dir(format!("/proc/{agent}/fd"))? {
+        let target = std::fs::read_link(descriptor?.path()).unwrap_or_default();
+        let inode = target.to_str().and_then(|name| name.strip_prefix("socket:[")?.strip_suffix(']'));
+        sockets.extend(inode.map(ToOwned::to_owned));
+    }
+    // Of the agent's socket, and connected. The kernel lists them where the daemon is, which connected.
+    let table = std::fs::read_to_string("/proc/net/unix")?;
     let is_one = |line: &&str| {
         let columns: Vec<&str> = line.split_whitespace().collect();
-        columns.get(5) == Some(&"03") && columns.last() == Some(&"/run/warmpool/agent.sock")
+        columns.get(5) == Some(&"03")
+            && columns.get(6).is_some_and(|inode| sockets.contains(*inode))
+            && columns.last() == Some(&"/run/warmpool/agent.sock")
     };
     Ok(table.lines().filter(is_one).count())
 }
