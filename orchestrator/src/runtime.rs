@@ -1,13 +1,16 @@
 //! Where containers come from.
 //!
 //! The rest of the daemon speaks of workers; this module turns them into containers with the one hardened profile, and
-//! finds them again by label after a restart. `docker` is the only file that knows bollard.
+//! finds them again by label after a restart. `docker` speaks to the engine; `network` says what the workers' network must
+//! be. Nothing outside knows bollard.
 
 mod docker;
+mod network;
 
 use std::net::IpAddr;
 
 pub use docker::Docker;
+pub use network::NetworkFacts;
 
 use crate::engine::{PoolKey, WorkerId};
 
@@ -19,9 +22,10 @@ pub const LABEL_WORKER: &str = "warmpool.worker";
 pub const LABEL_ENGINE: &str = "warmpool.engine";
 /// Label: headed or headless.
 pub const LABEL_MODE: &str = "warmpool.mode";
-
 /// Label: the preset whose settings the worker waits with.
 pub const LABEL_PRESET: &str = "warmpool.preset";
+/// Label of a network: a daemon made it for workers.
+pub const LABEL_NETWORK: &str = "warmpool.network";
 
 /// What a call to the container runtime can fail with.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +36,16 @@ pub enum RuntimeError {
     /// The worker image is not there.
     #[error("the image `{0}` is not on this host: run scripts/images")]
     NoImage(String),
+    /// There is a network of the name that workers are to have, and it does not keep them apart.
+    #[error("the network `{name}` {flaw}; {remedy}")]
+    UnfitNetwork {
+        /// The network.
+        name: String,
+        /// What is wrong with it, in words that follow its name.
+        flaw: String,
+        /// What the operator can do.
+        remedy: String,
+    },
     /// The runtime refused the call.
     #[error("the container runtime refused to {action}: {message}")]
     Refused {

@@ -27,6 +27,7 @@ mod listing;
 mod live;
 mod live_hands;
 mod live_kept;
+mod network;
 mod operators;
 mod pages;
 mod pool;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         listing::group(),
         queue::group(),
         keys::group(),
+        network::group(),
         operators::group(),
         pool::group(),
         clients::group(),

@@ -47,7 +47,7 @@ impl BootError {
     /// What a client may know of it. Nothing where trying again in a moment may well help.
     fn reason(&self) -> Option<String> {
         match self {
-            Self::Runtime(RuntimeError::Unreachable(_)) | Self::Unwanted => None,
+            Self::Runtime(RuntimeError::Unreachable(_) | RuntimeError::UnfitNetwork { .. }) | Self::Unwanted => None,
             Self::Runtime(RuntimeError::NoImage(_)) => Some("there is no image".to_owned()),
             Self::Runtime(RuntimeError::Refused { action, .. }) => {
                 Some(format!("the container runtime refused to {action}"))
