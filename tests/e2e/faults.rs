@@ -157,6 +157,8 @@ async fn the_engine_may_go_and_come_back(_: Stage) -> Result<()> {
         ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
         engine.run().await?;
         daemon.ready().await?;
+        let containers = daemon.containers().await?;
+        ensure!(containers.iter().any(|container| container.state == "running"), "ready without one: {containers:?}");
         // Its engine took its container along, so the session is over; nobody may still be told that it runs.
         eventually!("the session is over", 60, ["failure", "completed"].contains(&session.status().await?.as_str()))?;
         daemon.end_all().await?;

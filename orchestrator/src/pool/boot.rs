@@ -138,8 +138,11 @@ impl Pool {
         let (pool, worker) = (self.clone(), Arc::clone(worker));
         self.inner.drain.spawn(async move {
             tokio::select! {
+                // First, since the watch of a stopped worker ends too, and looks like a loss.
+                biased;
                 () = stop.cancelled() => {}
                 loss = worker.lost() => {
+                    pool.note_loss(&loss);
                     // A worker that has an owner is given back by its owner, who must tell the client first.
                     if pool.lock().is_ready(&worker.id) {
                         tracing::warn!(worker = %worker.id, %loss, "a warm worker was lost");
