@@ -31,6 +31,7 @@ use crate::look::Look;
 use crate::runtime::Docker;
 use crate::worker::{Health, Worker};
 
+pub use adopt::Unclaimed;
 use known::Rejections;
 pub use lease::Lease;
 use lease::Place;
@@ -187,7 +188,7 @@ impl Pool {
         state.shelves(usize::MAX, now).into_iter().map(status).collect()
     }
 
-    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::adopt`].
+    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::shelve`].
     pub async fn run(&self) {
         let mut reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
         loop {

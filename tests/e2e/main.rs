@@ -34,6 +34,7 @@ mod pool;
 mod queue;
 mod readme;
 mod recordings;
+mod recovery;
 mod relay;
 mod settings;
 mod steps;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         fleet_contexts::group(),
         firefox::group(),
         faults::group(),
+        recovery::group(),
         webkit::group(),
     ])
 }
