@@ -1,8 +1,10 @@
-//! What a daemon finds when it comes back: agents that are silent.
+//! What a daemon finds when it comes back: agents that are silent, drivers that died meanwhile.
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
-use warmpool_tests::{Cdp, Daemon, Group, Session, Settings, Stage, eventually, group};
+use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!("recovery", None,
@@ -11,6 +13,7 @@ pub(crate) fn group() -> Group {
             a_silent_worker_keeps_its_session,
             a_worker_that_stays_silent_is_given_up,
             a_silent_worker_that_is_removed_ends_its_session,
+            a_driver_that_died_meanwhile_ends_its_session,
         ],
     )
 }
@@ -69,5 +72,20 @@ async fn a_silent_worker_that_is_removed_ends_its_session(_: Stage) -> Result<()
     let record = silent.becomes("failure", 60).await?;
     ensure!(record["reason"] == "worker_exited", "{record}");
     other.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn a_driver_that_died_meanwhile_ends_its_session(stage: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(Settings::new()).await?;
+    let container = daemon.only_container().await?;
+    let session = daemon.webdriver(json!({})).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    driver.goto(&format!("{}/form", stage.site_for(&daemon).await?)).await?;
+    let pid = Pid::from_raw(daemon.docker().driver_pid(&container).await?);
+    daemon.kill9().await?;
+    kill(pid, Signal::SIGKILL)?;
+    daemon.restart().await?;
+    let record = session.becomes("terminated", 30).await?;
+    ensure!(record["reason"] == "driver_crashed", "{record}");
     daemon.assert_idle().await
 }
