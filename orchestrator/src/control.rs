@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
+use crate::accept;
 use crate::drain::{Drain, Phase};
 use crate::keys::{KeyId, KeyRecord, KeyState, Keys, NewKey};
 use crate::live;
@@ -158,11 +159,10 @@ pub async fn listen(data_dir: &Path, keys: Keys, store: Store, drain: Drain) -> 
     let stopping = drain.clone();
     drain.spawn(async move {
         loop {
-            let accepted = tokio::select! {
+            let (stream, _) = tokio::select! {
                 () = stopping.reached(Phase::Stopped) => break,
-                accepted = listener.accept() => accepted,
+                accepted = accept::next(|| listener.accept()) => accepted,
             };
-            let Ok((stream, _)) = accepted else { continue };
             let (keys, store) = (keys.clone(), store.clone());
             tokio::spawn(async move {
                 if let Err(error) = serve(stream, &keys, &store).await {

@@ -16,7 +16,7 @@ use crate::instance::{Instance, InstanceError};
 use crate::keys::{KeyError, Keys};
 use crate::live::Live;
 use crate::pool::Pool;
-use crate::runtime::Docker;
+use crate::runtime::{Docker, RuntimeError};
 use crate::session::Sessions;
 use crate::store::{self, Store, StoreError, StoreOptions};
 use crate::task::Tasks;
@@ -53,6 +53,9 @@ pub enum StartError {
     /// The socket for the command line cannot be made.
     #[error("the control socket: {0}")]
     Control(std::io::Error),
+    /// Workers could reach one another on the network that they are to have.
+    #[error(transparent)]
+    Network(RuntimeError),
     /// Other hosts could use a daemon that no key protects.
     #[error("other hosts can reach {listen}, and no key is valid: make one with `warmpool key create`")]
     NoKey {
@@ -73,7 +76,8 @@ pub struct Shutdown {
 /// Runs the daemon until `shutdown`; `listener` is bound already. Returns when nothing of it is left.
 ///
 /// # Errors
-/// When the data directory, the store or the keys cannot be used, or other hosts could reach a daemon without a key.
+/// When the data directory, the store or the keys cannot be used, when other hosts could reach a daemon without a key, or
+/// when workers could reach one another.
 pub async fn run(
     config: Arc<Config>,
     listener: Listener,
@@ -140,9 +144,12 @@ pub async fn run(
         protocol: Arc::default(),
     };
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
-    drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), live.clone(), drain.clone()));
+    let mut warming = drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), live.clone(), drain.clone()));
 
-    shutdown.drain.cancelled().await;
+    let refused = tokio::select! {
+        () = shutdown.drain.cancelled() => Ok(()),
+        Ok(Err(error)) = &mut warming => Err(error),
+    };
     drain.advance(Phase::Draining);
     pool.stop_leasing();
     // Tasks are interrupted a little before their sessions end, so that they hear the reason and not a dead browser.
@@ -161,18 +168,25 @@ pub async fn run(
     stop.cancel();
     let _ = last_used.await;
     let _ = timeout(CLOSE_TIMEOUT, drain.finished()).await;
-    Ok(store.close().await?)
+    store.close().await?;
+    refused
 }
 
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
-async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, live: Live, drain: Drain) {
+///
+/// # Errors
+/// `Network` when the workers' network is not fit for them: somebody has to mend that.
+async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, live: Live, drain: Drain) -> Result<(), StartError> {
     let mut told = false;
     while let Err(error) = sessions.reclaim().await {
+        if matches!(error, RuntimeError::UnfitNetwork { .. }) {
+            return Err(StartError::Network(error));
+        }
         if !std::mem::replace(&mut told, true) {
             tracing::error!(%error, "waiting for the container runtime");
         }
         tokio::select! {
-            () = drain.reached(Phase::Draining) => return,
+            () = drain.reached(Phase::Draining) => return Ok(()),
             () = sleep(RUNTIME_RETRY) => {}
         }
     }
@@ -180,7 +194,11 @@ async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, live: Live, drain
     drain.spawn(async move { resuming.resume().await });
     for session in sessions.all_live().into_iter().filter(|session| session.options.recording) {
         let live = live.clone();
-        drain.spawn(async move { live.record(session).await });
+        drain.spawn(async move {
+            if session.worker.ready().await.is_ok() {
+                live.record(session).await;
+            }
+        });
     }
     let follow = pool.clone();
     drain.spawn(async move { follow.follow_runtime().await });
@@ -188,11 +206,12 @@ async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, live: Live, drain
     drain.spawn(async move { run.run().await });
     while !pool.is_warm() {
         tokio::select! {
-            () = drain.reached(Phase::Draining) => return,
+            () = drain.reached(Phase::Draining) => return Ok(()),
             () = sleep(WARM_POLL) => {}
         }
     }
     drain.advance(Phase::Serving);
+    Ok(())
 }
 
 /// Ends the sessions and tasks of keys as they are revoked.

@@ -77,6 +77,7 @@ pub mod tls;
 pub mod webdriver;
 pub mod worker;
 
+mod accept;
 mod daemon;
 
 pub use daemon::{Shutdown, StartError, run};

@@ -1,8 +1,8 @@
 //! The pool: which workers there are, who has them, and who waits.
 //!
 //! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
-//! `images` knows which engines can be served; `adopt` takes over what an earlier process left. A worker goes one way:
-//! starting, ready, leased, removed. It is never given to a second owner.
+//! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `adopt` takes over what an
+//! earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given to a second owner.
 
 mod adopt;
 mod boot;
@@ -10,6 +10,7 @@ mod images;
 mod known;
 mod lease;
 mod plan;
+mod readiness;
 mod state;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::config::{Config, PoolPreset};
-use crate::drain::{Drain, Phase};
+use crate::drain::Drain;
 use crate::engine::{Engine, Mode, PoolKey, WorkerId};
 use crate::error::Error;
 use crate::instance::Instance;
@@ -30,15 +31,13 @@ use crate::look::Look;
 use crate::runtime::Docker;
 use crate::worker::{Health, Worker};
 
+pub use adopt::Unclaimed;
 use known::Rejections;
 pub use lease::Lease;
 use lease::Place;
 pub use plan::Shelf;
 use plan::{Action, View, plan};
 use state::{State, Target, Waiter};
-
-/// How often the container runtime is asked whether it lives.
-const PING_EVERY: Duration = Duration::from_secs(2);
 
 /// The pool. Clones share it.
 #[derive(Clone)]
@@ -189,20 +188,7 @@ impl Pool {
         state.shelves(usize::MAX, now).into_iter().map(status).collect()
     }
 
-    /// Whether every shelf is at its target, and the runtime answers.
-    #[must_use]
-    pub fn is_warm(&self) -> bool {
-        let state = self.lock();
-        state.runtime_up && state.is_warm(Instant::now())
-    }
-
-    /// Whether the container runtime answers.
-    #[must_use]
-    pub fn runtime_up(&self) -> bool {
-        self.lock().runtime_up
-    }
-
-    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::adopt`].
+    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::shelve`].
     pub async fn run(&self) {
         let mut reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
         loop {
@@ -228,38 +214,9 @@ impl Pool {
             if Instant::now() >= reconcile_at {
                 reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
                 self.look_for_images().await;
+                self.check_network().await;
                 self.reconcile().await;
             }
-        }
-    }
-
-    /// Notices when the container runtime goes and comes back, until the daemon stops.
-    pub async fn follow_runtime(&self) {
-        loop {
-            tokio::select! {
-                () = self.inner.drain.reached(Phase::Stopped) => return,
-                () = tokio::time::sleep(PING_EVERY) => {}
-            }
-            let up = self.inner.runtime.ping().await;
-            self.set_runtime(up.is_ok()).await;
-        }
-    }
-
-    /// Records whether the runtime answers; after an outage looks for what was missed.
-    async fn set_runtime(&self, up: bool) {
-        let was_up = std::mem::replace(&mut self.lock().runtime_up, up);
-        if up && !was_up {
-            tracing::info!("the container runtime answers");
-            // A new engine on the old socket may have lost the network.
-            if let Err(error) = self.inner.runtime.ensure_network().await {
-                tracing::warn!(%error, "the workers' network");
-            }
-            self.lock().forget_failures();
-            self.look_for_images().await;
-            self.reconcile().await;
-            self.inner.changed.notify_one();
-        } else if was_up && !up {
-            tracing::error!("the container runtime does not answer");
         }
     }
 

@@ -1,15 +1,18 @@
 //! Where containers come from.
 //!
 //! The rest of the daemon speaks of workers; this module turns them into containers with the one hardened profile, and
-//! finds them again by label after a restart. `docker` is the only file that knows bollard.
+//! finds them again by label after a restart. `docker` speaks to the engine; `network` says what the workers' network must
+//! be. Nothing outside knows bollard.
 
 mod agent_folder;
 mod docker;
+mod network;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use docker::Docker;
+pub use network::NetworkFacts;
 
 use crate::engine::{PoolKey, WorkerId};
 
@@ -25,6 +28,8 @@ pub const LABEL_MODE: &str = "warmpool.mode";
 pub const LABEL_AGENT: &str = "warmpool.agent";
 /// Label: the preset whose settings the worker waits with.
 pub const LABEL_PRESET: &str = "warmpool.preset";
+/// Label of a network: a daemon made it for workers.
+pub const LABEL_NETWORK: &str = "warmpool.network";
 
 /// Where the agent of a worker listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +52,16 @@ pub enum RuntimeError {
     /// The folder that a worker's agent listens in is of no use.
     #[error("the folder shared with the worker: {0}")]
     Folder(String),
+    /// There is a network of the name that workers are to have, and it does not keep them apart.
+    #[error("the network `{name}` {flaw}; {remedy}")]
+    UnfitNetwork {
+        /// The network.
+        name: String,
+        /// What is wrong with it, in words that follow its name.
+        flaw: String,
+        /// What the operator can do.
+        remedy: String,
+    },
     /// The runtime refused the call.
     #[error("the container runtime refused to {action}: {message}")]
     Refused {

@@ -102,7 +102,8 @@ pub enum Health {
     Booting,
     /// Its browser can be driven.
     Alive,
-    /// Neither the agent nor the container runtime can be asked.
+    /// Neither the agent nor the container runtime can be asked, or the agent of an earlier process's worker has not
+    /// answered yet.
     Unknown,
     /// It is lost, for ever.
     Lost(Loss),
@@ -131,11 +132,28 @@ pub struct Reports {
 }
 
 impl Worker {
-    /// A worker whose agent listens at `address`, and the ends through which its watch reports.
+    /// A worker that is being started; its agent will listen on `address`. Gives it with the ends through which its watch
+    /// reports.
     #[must_use]
     pub fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
+        Self::with_health(id, key, address, secret, Health::Booting)
+    }
+
+    /// A worker that an earlier process started, and of which nothing is known yet.
+    #[must_use]
+    pub fn found(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
+        Self::with_health(id, key, address, secret, Health::Unknown)
+    }
+
+    fn with_health(
+        id: WorkerId,
+        key: PoolKey,
+        address: AgentAddress,
+        secret: String,
+        health: Health,
+    ) -> (Arc<Self>, Reports) {
         let (snapshot_in, snapshot) = channel::channel(Snapshot::default());
-        let (health_in, health) = channel::channel(Health::Booting);
+        let (health_in, health) = channel::channel(health);
         let worker = Self { id, key, agent: Agent::new(address, secret), snapshot, health };
         (Arc::new(worker), Reports { snapshot: snapshot_in, health: health_in })
     }
@@ -144,6 +162,12 @@ impl Worker {
     #[must_use]
     pub fn health(&self) -> Health {
         self.health.borrow().clone()
+    }
+
+    /// Whether it is known to live.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        *self.health.borrow() == Health::Alive
     }
 
     /// Waits until the worker is lost, and tells why. Also resolves when its watch was stopped.
@@ -166,5 +190,13 @@ impl Worker {
             Ok(Health::Lost(loss)) => Err(loss.clone()),
             _ => Err(Loss::ContainerGone),
         }
+    }
+}
+
+#[cfg(test)]
+impl Reports {
+    /// Says how the worker is, as its watch would.
+    pub(crate) fn say(&self, health: Health) {
+        self.health.send_replace(health);
     }
 }

@@ -1,9 +1,13 @@
 //! What breaks: the daemon, a worker, its browser, the engine; and how the daemon goes down on request.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::json;
-use warmpool_tests::{Cdp, Daemon, Driver, Engine, Group, Session, Settings, Stage, eventually, group};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use warmpool_tests::{Cdp, Daemon, Driver, Engine, Group, Session, Settings, Stage, eventually, group, poll};
 
 const IMAGE: &str = "warmpool/chromium:latest";
 
@@ -21,6 +25,7 @@ pub(crate) fn group() -> Group {
             drain_has_an_end,
             a_second_sigterm_ends_at_once,
             an_end_in_the_middle_of_a_start_leaves_nothing,
+            the_control_socket_waits_for_descriptors,
         ],
     )
 }
@@ -152,6 +157,8 @@ async fn the_engine_may_go_and_come_back(_: Stage) -> Result<()> {
         ensure!(reply.header("retry-after").is_some(), "{:?}", reply.headers);
         engine.run().await?;
         daemon.ready().await?;
+        let containers = daemon.containers().await?;
+        ensure!(containers.iter().any(|container| container.state == "running"), "ready without one: {containers:?}");
         // Its engine took its container along, so the session is over; nobody may still be told that it runs.
         eventually!("the session is over", 60, ["failure", "completed"].contains(&session.status().await?.as_str()))?;
         daemon.end_all().await?;
@@ -218,4 +225,25 @@ async fn an_end_in_the_middle_of_a_start_leaves_nothing(_: Stage) -> Result<()> 
         ensure!(late.is_err(), "a container is left, having begun with {containers}");
     }
     Ok(())
+}
+
+async fn the_control_socket_waits_for_descriptors(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    daemon.limit_open_files(Some(3)).await?;
+    let mut order = UnixStream::connect(daemon.data_dir().join("control.sock")).await?;
+    order.write_all(b"{\"order\":\"list_keys\"}\n").await?;
+    let (begun, before) = (Instant::now(), daemon.processor_time()?);
+    while begun.elapsed() < Duration::from_secs(1) {
+        poll().await;
+    }
+    let (busy, took) = (daemon.processor_time()? - before, begun.elapsed());
+    ensure!(busy < took / 5, "it was busy for {busy:?} of {took:?}");
+    ensure!(daemon.log_text().contains("could not be accepted"), "and says why");
+    daemon.limit_open_files(None).await?;
+    let mut answer = String::new();
+    BufReader::new(order).read_line(&mut answer).await?;
+    ensure!(answer.contains("\"default\""), "the order is carried out then: {answer}");
+    daemon.ready().await?;
+    daemon.session(json!({})).await?.delete().await?.ok()?;
+    daemon.assert_idle().await
 }

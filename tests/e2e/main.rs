@@ -28,12 +28,14 @@ mod listing;
 mod live;
 mod live_hands;
 mod live_kept;
+mod network;
 mod operators;
 mod pages;
 mod pool;
 mod queue;
 mod readme;
 mod recordings;
+mod recovery;
 mod relay;
 mod settings;
 mod steps;
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         listing::group(),
         queue::group(),
         keys::group(),
+        network::group(),
         operators::group(),
         pool::group(),
         clients::group(),
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         fleet_contexts::group(),
         firefox::group(),
         faults::group(),
+        recovery::group(),
         webkit::group(),
     ])
 }

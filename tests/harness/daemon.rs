@@ -196,6 +196,31 @@ impl Daemon {
         Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
     }
 
+    /// How much processor time the process has taken so far.
+    pub fn processor_time(&self) -> Result<Duration> {
+        let process = self.process.as_ref().context("the daemon is not running")?;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.id()))?;
+        // The name before the last bracket may have spaces; fields 14 and 15 are hundredths of a second.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: Vec<u64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+        ensure!(ticks.len() == 2, "{stat}");
+        Ok(Duration::from_millis(10 * ticks.iter().sum::<u64>()))
+    }
+
+    /// Lets the process open no file with a number from `limit` on; `None` gives it back what it may have at most.
+    pub async fn limit_open_files(&self, limit: Option<u64>) -> Result<()> {
+        let process = self.process.as_ref().context("the daemon is not running")?;
+        let limits = fs::read_to_string(format!("/proc/{}/limits", process.id()))?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).context("Max open files")?;
+        let most = line.split_whitespace().nth(1).context("the hard limit")?;
+        let soft = limit.map_or_else(|| most.to_owned(), |limit| limit.to_string());
+        let mut command = tokio::process::Command::new("prlimit");
+        command.args(["--pid", &process.id().to_string(), &format!("--nofile={soft}:{most}")]);
+        let output = command.output().await.context("prlimit")?;
+        ensure!(output.status.success(), "prlimit: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
     /// Ends the process as a crash would.
     pub async fn kill9(&mut self) -> Result<()> {
         self.signal(Signal::SIGKILL)?;

@@ -13,6 +13,7 @@ pub fn check(facts: &Facts) -> Vec<Finding> {
     if let Ok(docker) = &facts.docker {
         findings.extend([engine::limits(docker, &facts.needs), engine::seccomp(docker), engine::runc(docker)]);
         findings.extend(engine::runtime(docker, &facts.needs));
+        findings.push(engine::network(docker, &facts.needs));
         findings.extend(docker.images.iter().map(engine::worker_image));
         findings.extend(facts.docker_root.as_ref().map(engine::engine_space));
     }

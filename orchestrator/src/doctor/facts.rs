@@ -16,6 +16,7 @@ use super::port::Port;
 use crate::{
     config::{ByteSize, Config},
     engine::Engine,
+    runtime::NetworkFacts,
     tls::Tls,
 };
 
@@ -59,6 +60,8 @@ pub struct Needs {
     pub runtime: Option<String>,
     /// The engine's socket.
     pub docker_socket: PathBuf,
+    /// The name of the workers' network.
+    pub network: String,
     /// Free disk space below which nothing new is accepted.
     pub min_free: ByteSize,
 }
@@ -105,6 +108,8 @@ pub struct DockerFacts {
     pub runtimes: Vec<String>,
     /// The workers' images.
     pub images: Vec<ImageFact>,
+    /// The workers' network; none where the daemon has yet to make it.
+    pub network: Option<NetworkFacts>,
 }
 
 /// The image of one engine's workers.
@@ -169,6 +174,7 @@ impl Facts {
                 sandbox: config.worker.sandbox,
                 runtime: config.docker.runtime.clone(),
                 docker_socket,
+                network: config.docker.network.clone(),
                 min_free: config.store.min_free,
             },
         }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::App;
 use super::auth::{GridCaller, Onlooker};
 use super::base::Base;
+use super::operate::unready;
 use super::reply::{W3c, json_reply, w3c};
 use super::{body, create, webdriver};
 use crate::drain::Phase;
@@ -183,7 +184,7 @@ async fn status(State(app): State<App>, _: Onlooker) -> Response {
 /// What clients of a grid wait for: whether a new session would be served.
 pub(super) fn grid_status(app: &App) -> Value {
     let phase = app.drain.phase();
-    let ready = phase < Phase::Draining && app.pool.runtime_up() && app.store.health().ok();
+    let ready = unready(app).is_none();
     let message = if ready { "ready for a new session" } else { "not ready for a new session" };
     let node = json!({
         "id": "warmpool",

@@ -20,16 +20,20 @@ pub(super) async fn healthz() -> &'static str {
 
 /// `GET /readyz`: 200 when a session would be served now, else 503 and why.
 pub(super) async fn readyz(State(app): State<App>) -> Response {
-    let reason = match app.drain.phase() {
-        Phase::Draining | Phase::Stopped => Some("draining"),
-        _ if !app.store.health().ok() => Some("the store does not work"),
-        _ if !app.pool.runtime_up() => Some("the container runtime does not answer"),
-        Phase::Starting => Some("the pool is not warm yet"),
-        Phase::Serving => None,
-    };
-    match reason {
+    match unready(&app) {
         None => (StatusCode::OK, "ready\n".to_owned()).into_response(),
         Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")).into_response(),
+    }
+}
+
+/// Why a session would not be served now, if it would not.
+pub(super) fn unready(app: &App) -> Option<&'static str> {
+    match app.drain.phase() {
+        Phase::Draining | Phase::Stopped => Some("draining"),
+        _ if !app.store.health().ok() => Some("the store does not work"),
+        _ if !app.pool.runtime_up() => Some("the container runtime cannot be used"),
+        Phase::Serving if app.pool.can_serve() => None,
+        Phase::Starting | Phase::Serving => Some("the pool is not warm yet"),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Accepting connections: plain or TLS, with a limit on how many and on how slowly a head may come.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -13,10 +12,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{Duration, timeout};
+use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::base::{Peer, single_slash};
+use crate::accept;
 use crate::config::Config;
 use crate::drain::{Drain, Phase};
 use crate::tls::Tls;
@@ -46,16 +46,9 @@ pub async fn serve(listener: Listener, router: Router, config: Arc<Config>, drai
     loop {
         // Beyond the limit connections wait in the kernel's queue.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let accepted = tokio::select! {
+        let (stream, address) = tokio::select! {
             () = drain.reached(Phase::Stopped) => return,
-            accepted = listener.socket.accept() => accepted,
-        };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                pause_after(&error).await;
-                continue;
-            }
+            accepted = accept::next(|| listener.socket.accept()) => accepted,
         };
         let (router, config, drain) = (router.clone(), Arc::clone(&config), drain.clone());
         let acceptor = listener.tls.as_ref().map(|tls| tls.acceptor());
@@ -69,12 +62,6 @@ pub async fn serve(listener: Listener, router: Router, config: Arc<Config>, drai
             }
         });
     }
-}
-
-/// Out of descriptors, accepting fails again at once: give others time to close theirs.
-async fn pause_after(error: &io::Error) {
-    tracing::warn!(%error, "a connection could not be accepted");
-    tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
 async fn connection(

@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream;
 use tokio::time::timeout;
 
 use super::{Lease, Pool};
@@ -12,52 +14,74 @@ use crate::keys::KeyId;
 use crate::runtime::{OwnedContainer, RuntimeError};
 use crate::worker::{Phase, Reports, Worker};
 
-/// An agent that lives answers at once.
+/// How long the agent of a worker that nobody uses may take to answer: another one is started instead in less.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
+/// How many containers are asked, or removed, at the same time.
+const AT_ONCE: usize = 16;
+
+/// Containers of an earlier process that no session owns.
+pub struct Unclaimed(Vec<OwnedContainer>);
 
 impl Pool {
-    /// Looks through the containers that carry our label: gives leases (and how far each worker is) for those that `owners` claims, keeps those
-    /// that are warm and of the current image, and removes the rest. To be called once, before [`Pool::run`].
+    /// Looks through the containers that carry our label, and gives a lease of each one that runs and that `owners`
+    /// claims, without waiting for its agent: its worker is watched from now on, and its health is `Unknown` until the
+    /// agent or the runtime says how it is. To be called once, before [`Pool::shelve`] and [`Pool::run`].
     ///
     /// # Errors
-    /// [`RuntimeError`] when the runtime cannot be asked; nothing has changed then.
+    /// [`RuntimeError`] when the runtime cannot be used; nothing has changed then.
     pub async fn adopt(
         &self,
         mut owners: HashMap<WorkerId, KeyId>,
-    ) -> Result<HashMap<WorkerId, (Lease, Phase)>, RuntimeError> {
+    ) -> Result<(HashMap<WorkerId, Lease>, Unclaimed), RuntimeError> {
         let runtime = &self.inner.runtime;
         runtime.ping().await?;
         runtime.ensure_network().await?;
-        let mut current = HashSet::new();
         self.look_for_images().await;
-        for engine in Engine::ALL {
-            current.extend(runtime.image_id(self.inner.config.image(engine)).await.ok());
-        }
         let owned = runtime.owned().await?;
         runtime.forget_others(&owned);
         let mut leases = HashMap::new();
+        let mut unclaimed = Vec::new();
         for container in owned {
             let owner = owners.remove(&container.worker);
-            let found = self.reach(&container).await;
-            let Some((worker, reports, phase)) = found else {
-                self.discard(&container).await;
+            let Some((owner, (worker, reports))) = owner.zip(self.found(&container)) else {
+                unclaimed.push(container);
                 continue;
             };
-            if let Some(owner) = owner {
-                tracing::info!(worker = %worker.id, "a session's worker was found again");
-                let stop = self.lock().add_leased(&worker, owner);
-                self.follow(&worker, reports, stop);
-                leases.insert(worker.id.clone(), (Lease { pool: self.clone(), worker, used: true }, phase));
-            } else if phase == Phase::Warm && current.contains(&container.image) && self.has_shelf(worker.key) {
+            tracing::info!(worker = %worker.id, "a session's worker was found again");
+            let stop = self.lock().add_leased(&worker, owner);
+            self.follow(&worker, reports, stop);
+            leases.insert(worker.id.clone(), Lease { pool: self.clone(), worker, used: true });
+        }
+        self.lock().runtime_up = true;
+        Ok((leases, Unclaimed(unclaimed)))
+    }
+
+    /// Keeps those of the containers that are warm and of the current image, and removes the rest. To be called once,
+    /// before [`Pool::run`].
+    pub async fn shelve(&self, unclaimed: Unclaimed) {
+        let mut current = HashSet::new();
+        for engine in Engine::ALL {
+            current.extend(self.inner.runtime.image_id(self.inner.config.image(engine)).await.ok());
+        }
+        let (pool, current) = (self.clone(), Arc::new(current));
+        let shelve = move |container: OwnedContainer| {
+            let (pool, current) = (pool.clone(), Arc::clone(&current));
+            async move { pool.shelve_one(container, &current).await }
+        };
+        stream::iter(unclaimed.0).for_each_concurrent(AT_ONCE, shelve).await;
+    }
+
+    /// Keeps one container, if its image is among the `current` ones, or removes it.
+    async fn shelve_one(&self, container: OwnedContainer, current: &HashSet<String>) {
+        let usable = current.contains(&container.image) && container.key.is_some_and(|key| self.has_shelf(key));
+        match self.found(&container).filter(|_| usable) {
+            Some((worker, reports)) if is_warm(&worker).await => {
                 tracing::info!(worker = %worker.id, "a warm worker was found again");
                 let stop = self.lock().add_ready(Arc::clone(&worker));
                 self.follow(&worker, reports, stop);
-            } else {
-                self.discard(&container).await;
             }
+            _ => self.discard(&container).await,
         }
-        self.lock().runtime_up = true;
-        Ok(leases)
     }
 
     async fn discard(&self, container: &OwnedContainer) {
@@ -68,14 +92,17 @@ impl Pool {
         }
     }
 
-    /// Talks to the agent of a container that runs.
-    async fn reach(&self, container: &OwnedContainer) -> Option<(Arc<Worker>, Reports, Phase)> {
+    /// The worker in a container, if that runs and its labels make sense.
+    fn found(&self, container: &OwnedContainer) -> Option<(Arc<Worker>, Reports)> {
         let key = container.key?;
         let address = container.address.clone().filter(|_| container.running)?;
         let id = container.worker.clone();
         let secret = self.inner.instance.worker_secret(id.as_str());
-        let (worker, reports) = Worker::new(id, key, address, secret);
-        let snapshot = timeout(HEALTH_TIMEOUT, worker.agent.health()).await.ok()?.ok()?;
-        Some((worker, reports, snapshot.state))
+        Some(Worker::found(id, key, address, secret))
     }
+}
+
+async fn is_warm(worker: &Worker) -> bool {
+    let health = timeout(HEALTH_TIMEOUT, worker.agent.health()).await;
+    matches!(health, Ok(Ok(snapshot)) if snapshot.state == Phase::Warm)
 }

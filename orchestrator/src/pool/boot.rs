@@ -46,7 +46,7 @@ impl BootError {
     /// What a client may know of it. Nothing where trying again in a moment may well help.
     fn reason(&self) -> Option<String> {
         match self {
-            Self::Runtime(RuntimeError::Unreachable(_)) | Self::Unwanted => None,
+            Self::Runtime(RuntimeError::Unreachable(_) | RuntimeError::UnfitNetwork { .. }) | Self::Unwanted => None,
             Self::Runtime(RuntimeError::NoImage(_)) => Some("there is no image".to_owned()),
             Self::Runtime(RuntimeError::Refused { action, .. }) => {
                 Some(format!("the container runtime refused to {action}"))
@@ -136,8 +136,11 @@ impl Pool {
         let (pool, worker) = (self.clone(), Arc::clone(worker));
         self.inner.drain.spawn(async move {
             tokio::select! {
+                // First, since the watch of a stopped worker ends too, and looks like a loss.
+                biased;
                 () = stop.cancelled() => {}
                 loss = worker.lost() => {
+                    pool.note_loss(&loss);
                     // A worker that has an owner is given back by its owner, who must tell the client first.
                     if pool.lock().is_ready(&worker.id) {
                         tracing::warn!(worker = %worker.id, %loss, "a warm worker was lost");

@@ -25,7 +25,7 @@ const HOPELESS: u32 = 2;
 enum Stage {
     Starting,
     Ready(Arc<Worker>),
-    Leased(KeyId),
+    Leased(KeyId, Arc<Worker>),
     Removing,
 }
 
@@ -85,6 +85,8 @@ pub(super) struct State {
     pub(super) workers: HashMap<WorkerId, Entry>,
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) runtime_up: bool,
+    /// Whether the pool has been warm since its workers were last lost together, as in an outage of the runtime.
+    warmed: bool,
     pub(super) closed: bool,
     /// Engines whose image is not on this host.
     pub(super) absent: HashSet<Engine>,
@@ -108,6 +110,7 @@ impl State {
             workers: HashMap::new(),
             waiters: VecDeque::new(),
             runtime_up: false,
+            warmed: false,
             closed: false,
             absent: HashSet::new(),
             targets,
@@ -129,7 +132,7 @@ impl State {
             match entry.stage {
                 Stage::Starting => shelf.starting += 1,
                 Stage::Ready(_) => shelf.ready += 1,
-                Stage::Leased(_) => shelf.leased += 1,
+                Stage::Leased(..) => shelf.leased += 1,
                 Stage::Removing => shelf.removing += 1,
             }
         }
@@ -144,21 +147,52 @@ impl State {
     }
 
     /// Whether every shelf has what it is to keep. One that nobody asked for may fail without keeping the others up.
+    /// Only workers that are known to live count: those of a runtime that has just come back may be gone.
     pub(super) fn is_warm(&self, now: Instant) -> bool {
         let fails =
             |key| self.backoffs.contains_key(key) && self.targets.get(key).is_some_and(|target| target.optional);
-        self.shelves(usize::MAX, now)
-            .iter()
-            .all(|(key, shelf)| shelf.ready + shelf.leased >= shelf.target || fails(key))
+        self.shelves(usize::MAX, now).iter().all(|(key, shelf)| self.alive(Some(*key)) >= shelf.target || fails(key))
+    }
+
+    /// How many workers, of one shelf or of all, are warm or leased and known to live.
+    fn alive(&self, key: Option<PoolKey>) -> usize {
+        let of_key = |entry: &&Entry| key.is_none_or(|key| entry.key == key);
+        let lives = |entry: &&Entry| match &entry.stage {
+            Stage::Ready(worker) | Stage::Leased(_, worker) => worker.is_alive(),
+            Stage::Starting | Stage::Removing => false,
+        };
+        self.workers.values().filter(of_key).filter(lives).count()
+    }
+
+    /// Whether a caller can have a worker, now or as soon as the next one is warm. One shelf that is empty for a moment
+    /// behind a hand-out does not make it false; the loss of all workers does, until the pool is warm again.
+    pub(super) fn can_serve(&mut self, now: Instant) -> bool {
+        if !self.warmed && self.is_warm(now) {
+            let on_demand = self.targets.values().all(|target| target.count == 0);
+            let installed = self.absent.len() < Engine::ALL.len();
+            self.warmed = if on_demand { installed } else { self.alive(None) > 0 };
+        }
+        self.runtime_up && self.warmed
+    }
+
+    /// The runtime cannot be used any more. Gives whether it could be until now.
+    pub(super) fn runtime_went(&mut self) -> bool {
+        self.warmed = false;
+        std::mem::replace(&mut self.runtime_up, false)
+    }
+
+    /// A container ended by itself; where it was the last one the runtime may have been away.
+    pub(super) fn lost_a_container(&mut self) {
+        self.warmed &= self.alive(None) > 0;
     }
 
     pub(super) fn leased(&self) -> usize {
-        self.workers.values().filter(|entry| matches!(entry.stage, Stage::Leased(_))).count()
+        self.workers.values().filter(|entry| matches!(entry.stage, Stage::Leased(..))).count()
     }
 
     /// How many workers a key has or waits for.
     pub(super) fn held_by(&self, owner: &KeyId) -> usize {
-        let leased = self.workers.values().filter(|entry| matches!(&entry.stage, Stage::Leased(by) if by == owner));
+        let leased = self.workers.values().filter(|entry| matches!(&entry.stage, Stage::Leased(by, _) if by == owner));
         leased.count() + self.waiters.iter().filter(|waiter| waiter.owner == *owner).count()
     }
 
@@ -179,13 +213,10 @@ impl State {
             .values_mut()
             .filter(|entry| entry.key == key && matches!(entry.stage, Stage::Ready(_)))
             .min_by_key(|entry| entry.since)?;
-        match std::mem::replace(&mut entry.stage, Stage::Leased(owner.clone())) {
-            Stage::Ready(worker) => Some(worker),
-            other => {
-                entry.stage = other;
-                None
-            }
-        }
+        let Stage::Ready(worker) = &entry.stage else { return None };
+        let worker = Arc::clone(worker);
+        entry.stage = Stage::Leased(owner.clone(), Arc::clone(&worker));
+        Some(worker)
     }
 
     /// The first caller in the queue who can be served now, and the worker for it.
@@ -229,8 +260,8 @@ impl State {
         self.insert(worker.id.clone(), worker.key, Stage::Ready(worker))
     }
 
-    pub(super) fn add_leased(&mut self, worker: &Worker, owner: KeyId) -> CancellationToken {
-        self.insert(worker.id.clone(), worker.key, Stage::Leased(owner))
+    pub(super) fn add_leased(&mut self, worker: &Arc<Worker>, owner: KeyId) -> CancellationToken {
+        self.insert(worker.id.clone(), worker.key, Stage::Leased(owner, Arc::clone(worker)))
     }
 
     fn insert(&mut self, id: WorkerId, key: PoolKey, stage: Stage) -> CancellationToken {
@@ -257,7 +288,7 @@ impl State {
     pub(super) fn put_back(&mut self, worker: &Arc<Worker>) -> bool {
         let closed = self.closed;
         match self.workers.get_mut(&worker.id) {
-            Some(entry) if matches!(entry.stage, Stage::Leased(_)) && !closed => {
+            Some(entry) if matches!(entry.stage, Stage::Leased(..)) && !closed => {
                 entry.stage = Stage::Ready(Arc::clone(worker));
                 true
             }
@@ -271,7 +302,7 @@ impl State {
         entry.stop.cancel();
         match std::mem::replace(&mut entry.stage, Stage::Removing) {
             Stage::Starting => Remover::Boot,
-            Stage::Ready(_) | Stage::Leased(_) => Remover::Caller,
+            Stage::Ready(_) | Stage::Leased(..) => Remover::Caller,
             Stage::Removing => Remover::Nobody,
         }
     }
@@ -298,6 +329,10 @@ impl State {
     pub(super) fn start_failed(&mut self, key: PoolKey, failure: Failure) {
         let failures = self.backoffs.get(&key).map_or(0, |backoff| backoff.failures) + 1;
         let pause = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
+        // One failure may be bad luck; when none can be started, none can be had.
+        if failures >= HOPELESS {
+            self.warmed &= self.alive(None) > 0;
+        }
         self.backoffs.insert(key, Backoff { failures, until: Instant::now() + pause, failure });
     }
 
@@ -348,6 +383,8 @@ impl State {
 mod tests {
     use super::*;
     use crate::engine::Mode;
+    use crate::runtime::AgentAddress;
+    use crate::worker::{Health, Loss};
 
     const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
 
@@ -395,6 +432,70 @@ mod tests {
         assert_eq!(state.hopeless(other, now), None);
         state.add_starting(FIREFOX);
         assert_eq!(state.hopeless(FIREFOX, now), None, "one is on its way");
+    }
+
+    fn worker() -> (Arc<Worker>, crate::worker::Reports) {
+        Worker::found(WorkerId::random(), FIREFOX, AgentAddress::Tcp(([127, 0, 0, 1], 1).into()), String::new())
+    }
+
+    #[test]
+    fn readiness_means_that_a_worker_can_be_had() {
+        let (mut state, now) = (state(false), Instant::now());
+        state.runtime_up = true;
+        assert!(!state.can_serve(now), "there is none yet");
+        let (first, reports) = worker();
+        state.add_ready(Arc::clone(&first));
+        assert!(!state.can_serve(now), "nobody has heard of it yet");
+        reports.say(Health::Alive);
+        assert!(state.can_serve(now));
+
+        // Its session ends before the next worker is warm.
+        state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
+        state.set_removing(&first.id);
+        state.workers.remove(&first.id);
+        assert!(state.can_serve(now), "a shelf may be empty for a moment");
+
+        // The runtime goes and comes back; what it left is not known at first.
+        let (second, reports) = worker();
+        state.add_ready(second);
+        reports.say(Health::Alive);
+        assert!(state.runtime_went());
+        reports.say(Health::Unknown);
+        assert!(!state.can_serve(now));
+        state.runtime_up = true;
+        assert!(!state.can_serve(now), "nobody knows whether its worker outlived that");
+        reports.say(Health::Alive);
+        assert!(state.can_serve(now));
+
+        // It goes and comes back between two looks.
+        reports.say(Health::Lost(Loss::ContainerGone));
+        state.lost_a_container();
+        assert!(!state.can_serve(now), "its last worker went with it");
+    }
+
+    #[test]
+    fn workers_that_cannot_be_started_cannot_be_had() {
+        let (mut state, now) = (state(true), Instant::now());
+        state.runtime_up = true;
+        let (only, reports) = worker();
+        state.add_ready(Arc::clone(&only));
+        reports.say(Health::Alive);
+        assert!(state.can_serve(now));
+        state.set_removing(&only.id);
+        fail(&mut state, None);
+        assert!(state.can_serve(now), "one failure may be bad luck");
+        fail(&mut state, None);
+        assert!(!state.can_serve(now));
+    }
+
+    #[test]
+    fn workers_on_demand_can_be_had_where_an_engine_is_installed() {
+        let mut state = State::new(BTreeMap::from([(FIREFOX, Target { count: 0, optional: false })]));
+        state.runtime_up = true;
+        state.absent.extend(Engine::ALL);
+        assert!(!state.can_serve(Instant::now()));
+        state.absent.clear();
+        assert!(state.can_serve(Instant::now()));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bollard::errors::Error as Bollard;
 use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, NetworkCreateRequest, ResourcesUlimits,
-    RestartPolicy, RestartPolicyNameEnum,
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
 };
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, InspectNetworkOptions, ListContainersOptionsBuilder,
@@ -16,6 +16,7 @@ use bollard::query_parameters::{
 };
 
 use super::agent_folder::{self, AgentFolders};
+use super::network::{self, NetworkFacts};
 use super::{
     AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER,
     OwnedContainer, RuntimeError, WorkerSpec,
@@ -84,34 +85,34 @@ impl Docker {
         client.ping().await.map(drop).map_err(|error| RuntimeError::Unreachable(error.to_string()))
     }
 
-    /// Makes the workers' own bridge network where it is missing: no traffic between workers, no IPv6.
+    /// Makes the workers' own bridge network where it is missing: no traffic between workers, no IPv6. One that is there
+    /// must be so already, whoever made it.
     ///
     /// # Errors
-    /// [`RuntimeError`].
+    /// [`RuntimeError`]; `UnfitNetwork` where workers on the network could reach one another.
     pub async fn ensure_network(&self) -> Result<(), RuntimeError> {
-        let client = self.client().await?;
-        let name = &self.inner.config.docker.network;
-        match client.inspect_network(name, None::<InspectNetworkOptions>).await {
-            Ok(_) => return Ok(()),
-            Err(error) if status(&error) == Some(404) => {}
-            Err(error) => return Err(refused("look up the network", error)),
+        if let Some(found) = self.network().await? {
+            return found.check();
         }
-        let options = HashMap::from([
-            ("com.docker.network.bridge.enable_icc".to_owned(), "false".to_owned()),
-            ("com.docker.network.bridge.enable_ip_masquerade".to_owned(), "true".to_owned()),
-        ]);
-        let request = NetworkCreateRequest {
-            name: name.clone(),
-            driver: Some("bridge".to_owned()),
-            enable_ipv6: Some(false),
-            options: Some(options),
-            ..Default::default()
-        };
-        match client.create_network(request).await {
+        let client = self.client().await?;
+        match client.create_network(network::request(&self.inner.config.docker.network)).await {
             Ok(_) => Ok(()),
-            // Another daemon on this engine was first.
-            Err(error) if status(&error) == Some(409) => Ok(()),
+            // Somebody else was first: perhaps another daemon on this engine.
+            Err(error) if status(&error) == Some(409) => match self.network().await? {
+                Some(found) => found.check(),
+                None => Err(refused("make the workers' network", error)),
+            },
             Err(error) => Err(refused("make the workers' network", error)),
+        }
+    }
+
+    /// The workers' network, if there is one.
+    async fn network(&self) -> Result<Option<NetworkFacts>, RuntimeError> {
+        let client = self.client().await?;
+        match client.inspect_network(&self.inner.config.docker.network, None::<InspectNetworkOptions>).await {
+            Ok(found) => Ok(Some(NetworkFacts::read(found))),
+            Err(error) if status(&error) == Some(404) => Ok(None),
+            Err(error) => Err(refused("look up the network", error)),
         }
     }
 
@@ -376,6 +377,7 @@ impl Docker {
             driver: info.driver.unwrap_or_default(),
             runtimes: info.runtimes.unwrap_or_default().into_keys().collect(),
             images,
+            network: self.network().await?,
         })
     }
 }

@@ -63,6 +63,13 @@ impl Activity {
         Busy { activity: Arc::clone(this) }
     }
 
+    /// Counts idleness and the reconnect window from now: until now nobody could reach the session.
+    pub(super) fn resume(&self) {
+        self.touch();
+        let mut detached_at = self.detached_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *detached_at = detached_at.map(|_| Instant::now());
+    }
+
     pub(super) fn was_attached(&self) -> bool {
         self.attached.load(Ordering::Relaxed)
     }
@@ -164,6 +171,18 @@ mod tests {
         assert_eq!(activity.detached_at(), Some(left), "an attempt does not stop the clock");
         let _back = Activity::attach(&activity, 2).unwrap();
         assert_eq!(activity.detached_at(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_out_of_reach_counts_for_nothing() {
+        let activity = Activity::new(true);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        activity.resume();
+        assert_eq!(activity.detached_at(), Some(Instant::now()));
+        assert_eq!(activity.idle_at(Duration::from_secs(10)), Instant::now() + Duration::from_secs(10));
+        let never_attached = Activity::new(false);
+        never_attached.resume();
+        assert_eq!(never_attached.detached_at(), None);
     }
 
     #[tokio::test(start_paused = true)]

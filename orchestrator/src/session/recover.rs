@@ -1,13 +1,17 @@
 //! Finding the sessions of an earlier process again.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream;
+use tokio::time::timeout;
+
 use super::record::Ended;
 use super::table::{Entry, now_ms};
-use super::{Ending, Record, Sessions};
+use super::{Ending, Record, Session, Sessions};
 use crate::error::Error;
 use crate::runtime::RuntimeError;
 use crate::store::{Direction, Durability, KeyRange, Table};
@@ -15,6 +19,10 @@ use crate::worker::Phase;
 
 /// How many records are read from the store at a time.
 const PAGE: usize = 1000;
+/// How long a start waits for the first word of the workers that were found again.
+const FIRST_WORD: Duration = Duration::from_secs(3);
+/// How many ends are given to the store at the same time; it writes them together.
+const WRITES_AT_ONCE: usize = 64;
 
 impl Sessions {
     /// Reads every record from the store into the table. Those without an end count as unknown until
@@ -40,10 +48,12 @@ impl Sessions {
         }
     }
 
-    /// Looks for the workers of the sessions that have no end: those found run on under the same URLs, the others end.
+    /// Looks for the workers of the sessions that have no end: those whose container runs live on under the same URLs, the
+    /// others end. One whose agent does not answer is `unknown` until it does, or until its watch gives it up as it would
+    /// any other.
     ///
     /// # Errors
-    /// When the runtime cannot be asked; to be tried again then.
+    /// When the runtime cannot be used; nothing has changed then.
     pub async fn reclaim(&self) -> Result<(), RuntimeError> {
         let open: Vec<Arc<Record>> = {
             let table = self.lock();
@@ -53,27 +63,32 @@ impl Sessions {
             };
             table.values().filter_map(open).collect()
         };
-        let owners: HashMap<_, _> = open.iter().map(|record| (record.worker.clone(), record.owner.clone())).collect();
-        let mut leases = self.inner.pool.adopt(owners).await?;
+        let owners = open.iter().map(|record| (record.worker.clone(), record.owner.clone())).collect();
+        let (mut leases, unclaimed) = self.inner.pool.adopt(owners).await?;
         let now = now_ms();
+        let (mut lost, mut heard) = (Vec::new(), Vec::new());
         for record in open {
-            let Some((mut lease, phase)) = leases.remove(&record.worker) else {
-                self.interrupt(&record, now).await;
+            let Some(mut lease) = leases.remove(&record.worker) else {
+                lost.push(record);
                 continue;
             };
-            // The daemon died between writing the record and waking the worker.
-            if phase == Phase::Warm
-                && let Err(error) = lease.use_worker().agent.launch(&record.options.launch).await
-            {
-                tracing::warn!(session = %record.session_id, %error, "a session's worker could not be woken");
-                self.interrupt(&record, now).await;
-                continue;
-            }
             let age = Duration::from_millis(now.saturating_sub(record.created_ms));
             let time_left = Duration::from_secs(record.options.session_timeout).saturating_sub(age);
             let session = self.build(Record::clone(&record), time_left, &mut lease, Vec::new());
-            self.admit(session, lease);
+            heard.push(self.inner.drain.spawn(wake(self.admit(session, lease))));
         }
+        // Most agents answer at once, and a start that says it is done should have heard them. No other session waits
+        // for one that is silent.
+        let sessions = self.clone();
+        let interrupt = move |record: Arc<Record>| {
+            let sessions = sessions.clone();
+            async move { sessions.interrupt(&record, now).await }
+        };
+        let ((), (), _) = tokio::join!(
+            self.inner.pool.shelve(unclaimed),
+            stream::iter(lost).for_each_concurrent(WRITES_AT_ONCE, interrupt),
+            timeout(FIRST_WORD, join_all(heard)),
+        );
         Ok(())
     }
 
@@ -83,5 +98,19 @@ impl Sessions {
         if let Err(error) = self.write(&ended, Durability::Process).await {
             tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
         }
+    }
+}
+
+/// Waits for the first word of a session's worker. Wakes a worker that never was: the daemon died between writing the
+/// record and waking it.
+async fn wake(session: Arc<Session>) {
+    let ready = tokio::select! {
+        ready = session.worker.ready() => ready,
+        _ = session.ended() => return,
+    };
+    let asleep = ready.is_ok() && session.worker.snapshot.borrow().state == Phase::Warm;
+    if asleep && let Err(error) = session.worker.agent.launch(&session.options.launch).await {
+        tracing::warn!(session = %session.id, %error, "a session's worker could not be woken");
+        session.end(Ending::Interrupted);
     }
 }

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{Ending, Kind, Session, Sessions};
 use crate::pool::Lease;
+use crate::worker::Health;
 
 /// How long sockets have to pass their Close frames on before the worker goes, and the driver its last answer.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
@@ -37,14 +38,23 @@ pub(super) async fn supervise(sessions: Sessions, session: Arc<Session>, lease: 
 
 /// Waits for the first reason to end.
 async fn watch(session: &Session, reconnect_window: Duration) -> Ending {
+    let mut health = session.worker.health.clone();
     loop {
-        let (at, ending) = next_deadline(session, reconnect_window);
+        // While nobody can reach the worker its client can neither use it nor come back to it: only the hard cap counts.
+        let out_of_reach = *health.borrow_and_update() == Health::Unknown;
+        let (at, ending) =
+            if out_of_reach { (session.deadline, Ending::TimedOut) } else { next_deadline(session, reconnect_window) };
         if at <= Instant::now() {
             return ending;
         }
         tokio::select! {
             ending = session.ended() => return ending,
             loss = session.worker.lost() => return Ending::of_loss(loss),
+            Ok(()) = health.changed() => {
+                if out_of_reach {
+                    session.activity.resume();
+                }
+            }
             () = session.activity.changed.notified() => {}
             () = sleep_until(at) => {}
         }

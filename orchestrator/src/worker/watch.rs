@@ -15,6 +15,8 @@ use crate::runtime::{ContainerState, Docker};
 const SILENCE: Duration = Duration::from_secs(15);
 /// How long an agent may refuse connections while its container runs.
 const DEAF: Duration = Duration::from_secs(10);
+/// How long an agent may take to say again how its worker ended, to a reader that has missed it.
+const SAID_AGAIN: Duration = Duration::from_secs(1);
 /// Between two tries.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -69,11 +71,17 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
 /// Reads events until the stream is cut (`None`) or the worker is lost.
 async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
     let mut first = true;
+    // On a new stream the event that says why the worker ended was missed. The agent tells it again, as it does the
+    // driver's end; this stands for it where the agent does not.
+    let mut untold: Option<Loss> = None;
     loop {
-        let Ok(event) = timeout(SILENCE, events.next()).await else {
-            return Some(Loss::Unresponsive);
+        let patience = if untold.is_some() { SAID_AGAIN } else { SILENCE };
+        let event = match timeout(patience, events.next()).await {
+            Ok(Some(event)) => event,
+            Ok(None) => return untold,
+            Err(_) => return untold.or(Some(Loss::Unresponsive)),
         };
-        match event? {
+        match event {
             Event::State(snapshot) => {
                 let state = snapshot.state;
                 reports.snapshot.send_replace(snapshot);
@@ -82,14 +90,12 @@ async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
                     Phase::Warm | Phase::Active => {
                         reports.health.send_replace(Health::Alive);
                     }
-                    // On a new stream the event that says why was missed; otherwise it follows.
-                    Phase::Ended if first => return Some(Loss::BrowserExited { code: None, signal: None }),
-                    Phase::Failed if first => {
-                        return Some(Loss::BootFailed { reason: "no reason given".to_owned() });
-                    }
+                    Phase::Ended if first => untold = Some(Loss::BrowserExited { code: None, signal: None }),
+                    Phase::Failed if first => untold = Some(Loss::BootFailed { reason: "no reason given".to_owned() }),
                     Phase::Ended | Phase::Failed => {}
                 }
             }
+            Event::Beat | Event::Other if untold.is_some() => return untold,
             Event::Beat | Event::Other => {}
             Event::Exited { oom: true, clean: false, .. } => return Some(Loss::OutOfMemory),
             Event::Exited { clean: true, .. } => return Some(Loss::BrowserClosed),
@@ -99,5 +105,75 @@ async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
             Event::Failed { reason } => return Some(Loss::BootFailed { reason }),
         }
         first = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::engine::{Engine, Mode, PoolKey, WorkerId};
+    use crate::runtime::AgentAddress;
+
+    /// What a daemon makes of an agent that writes these lines to a new reader and then hangs up, or stays silent.
+    async fn reads(lines: &str, hangs_up: bool) -> (Option<Loss>, Health) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let (worker, reports) = Worker::found(
+            WorkerId::random(),
+            key,
+            AgentAddress::Tcp(listener.local_addr().unwrap()),
+            "secret".to_owned(),
+        );
+        assert_eq!(worker.health(), Health::Unknown, "nothing is known of it yet");
+        let agent = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{lines}").as_bytes()).await.unwrap();
+            if !hangs_up {
+                std::future::pending::<()>().await;
+            }
+        };
+        let heard = async { listen(worker.agent.events().await.unwrap(), &reports).await };
+        let loss = tokio::select! {
+            loss = heard => loss,
+            () = async { agent.await; std::future::pending().await } => None,
+        };
+        (loss, worker.health())
+    }
+
+    const ACTIVE: &str = "{\"type\":\"state\",\"state\":\"active\"}\n";
+    const ENDED: &str = "{\"type\":\"state\",\"state\":\"ended\"}\n";
+
+    fn exited(clean: bool, oom: bool) -> String {
+        format!("{{\"type\":\"exited\",\"clean\":{clean},\"code\":0,\"signal\":null,\"oom\":{oom}}}\n")
+    }
+
+    #[tokio::test]
+    async fn a_late_reader_hears_that_the_driver_has_ended() {
+        let told = format!("{ACTIVE}{{\"type\":\"driver_exited\"}}\n");
+        assert_eq!(reads(&told, false).await.0, Some(Loss::DriverExited));
+    }
+
+    #[tokio::test]
+    async fn a_late_reader_hears_how_the_browser_ended() {
+        assert_eq!(reads(&format!("{ENDED}{}", exited(true, false)), false).await.0, Some(Loss::BrowserClosed));
+        assert_eq!(reads(&format!("{ENDED}{}", exited(false, true)), false).await.0, Some(Loss::OutOfMemory));
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_does_not_say_it_again_is_believed_all_the_same() {
+        let unknown = Some(Loss::BrowserExited { code: None, signal: None });
+        assert_eq!(reads(ENDED, true).await.0, unknown);
+        assert_eq!(reads(ENDED, false).await.0, unknown);
+        assert_eq!(reads(&format!("{ENDED}{{\"type\":\"beat\"}}\n"), false).await.0, unknown);
+    }
+
+    #[tokio::test]
+    async fn a_cut_stream_is_no_loss() {
+        assert_eq!(reads(ACTIVE, true).await, (None, Health::Alive));
     }
 }

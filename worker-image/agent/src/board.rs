@@ -101,8 +101,9 @@ impl Event {
 
 struct Inner {
     health: Health,
-    /// How the worker ended: told again to each new reader, who may have missed it.
-    end: Option<Event>,
+    /// What cannot be undone, in its order: the end of the browser, and that of its driver. It is told again to each new
+    /// reader, who may have missed it.
+    ends: Vec<Event>,
 }
 
 /// State and events in one place, so that no reader can see them disagree.
@@ -118,7 +119,7 @@ impl Board {
         Self {
             inner: Mutex::new(Inner {
                 health: Health { state: State::Starting, identity: Identity::default() },
-                end: None,
+                ends: Vec::new(),
             }),
             events: broadcast::channel(BACKLOG).0,
             readers: watch::Sender::new(0),
@@ -175,19 +176,23 @@ impl Board {
 
     /// Tells an event that changes no state.
     pub(crate) fn note(&self, event: &Event) {
-        let _inner = self.lock();
+        let mut inner = self.lock();
         self.tell(event);
+        let driver_ended = |event: &Event| matches!(event, Event::DriverExited);
+        if driver_ended(event) && !inner.ends.iter().any(driver_ended) {
+            inner.ends.push(event.clone());
+        }
     }
 
     fn end(&self, state: State, event: Event) {
         let mut inner = self.lock();
-        if inner.end.is_some() {
+        if matches!(inner.health.state, State::Ended | State::Failed) {
             return;
         }
         inner.health.state = state;
         self.tell(&event);
         self.tell(&Event::State(inner.health.clone()));
-        inner.end = Some(event);
+        inner.ends.push(event);
     }
 
     /// To be called under the lock, so that lines keep the order of what they tell.
@@ -221,8 +226,8 @@ struct Feed {
 pub(crate) fn stream(board: &std::sync::Arc<Board>) -> Body {
     let inner = board.lock();
     let events = board.events.subscribe();
-    // Taken from the back: the state comes first, then how the worker ended.
-    let mut first: Vec<Bytes> = inner.end.iter().map(Event::line).collect();
+    // Taken from the back: the state comes first, then what has ended.
+    let mut first: Vec<Bytes> = inner.ends.iter().rev().map(Event::line).collect();
     first.push(Event::State(inner.health.clone()).line());
     drop(inner);
     board.readers.send_modify(|count| *count += 1);
@@ -280,6 +285,42 @@ mod tests {
         assert_eq!(next(&mut body).await.unwrap()["state"], "ended");
         let end = next(&mut body).await.unwrap();
         assert_eq!(end, json!({"type": "exited", "clean": false, "code": null, "signal": 9, "oom": true}));
+    }
+
+    #[tokio::test]
+    async fn the_drivers_end_is_told_again_to_a_late_reader() {
+        let board = Arc::new(Board::new());
+        board.warm(Identity::default());
+        assert!(board.activate());
+        let mut early = stream(&board);
+        board.note(&Event::DriverExited);
+        board.note(&Event::DriverExited);
+        let mut late = stream(&board);
+        for body in [&mut early, &mut late] {
+            assert_eq!(next(body).await.unwrap()["state"], "active");
+            assert_eq!(next(body).await.unwrap(), json!({"type": "driver_exited"}));
+        }
+        board.note(&Event::Unresponsive);
+        assert_eq!(next(&mut late).await.unwrap()["type"], "unresponsive", "the end is told once");
+    }
+
+    #[tokio::test]
+    async fn a_late_reader_is_told_first_what_ended_first() {
+        for driver_first in [true, false] {
+            let board = Arc::new(Board::new());
+            if driver_first {
+                board.note(&Event::DriverExited);
+            }
+            board.exited(Exit { code: Some(1), signal: None }, false);
+            if !driver_first {
+                board.note(&Event::DriverExited);
+            }
+            let mut body = stream(&board);
+            assert_eq!(next(&mut body).await.unwrap()["state"], "ended");
+            let told = [next(&mut body).await.unwrap(), next(&mut body).await.unwrap()];
+            let ends = if driver_first { ["driver_exited", "exited"] } else { ["exited", "driver_exited"] };
+            assert_eq!(told.map(|line| line["type"].clone()), ends);
+        }
     }
 
     #[tokio::test]

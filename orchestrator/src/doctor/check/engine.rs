@@ -130,6 +130,19 @@ pub(super) fn runtime(docker: &DockerFacts, needs: &Needs) -> Option<Finding> {
     })
 }
 
+pub(super) fn network(docker: &DockerFacts, needs: &Needs) -> Finding {
+    const TITLE: &str = "Workers' network";
+    let name = &needs.network;
+    let Some(network) = &docker.network else {
+        return ok(TITLE, format!("{name} is not there yet; the daemon makes it"));
+    };
+    match network.flaw() {
+        Some(flaw) => fail(TITLE, format!("{name} {flaw}"), network.remedy()),
+        None if network.labelled => ok(TITLE, format!("{name} keeps workers apart")),
+        None => ok(TITLE, format!("{name} keeps workers apart, though it does not carry the daemon's label")),
+    }
+}
+
 pub(super) fn worker_image(image: &ImageFact) -> Finding {
     const TITLE: &str = "Worker image";
     let ImageFact { engine, name, there, needed } = image;

@@ -5,6 +5,7 @@ use crate::{
     config::ByteSize,
     doctor::{Directory, DockerFacts, HostFacts, ImageFact, Needs, Port, Socket, healthy},
     engine::Engine,
+    runtime::NetworkFacts,
 };
 
 fn image(engine: Engine, there: bool, needed: bool) -> ImageFact {
@@ -24,6 +25,7 @@ fn sound() -> Facts {
             sandbox: true,
             runtime: Some("runc".to_owned()),
             docker_socket: "/var/run/docker.sock".into(),
+            network: "warmpool".to_owned(),
             min_free: ByteSize(512 << 20),
         },
         socket: Socket::Open,
@@ -40,6 +42,13 @@ fn sound() -> Facts {
             driver: "overlay2".to_owned(),
             runtimes: vec!["runc".to_owned()],
             images: vec![image(Engine::Chromium, true, true), image(Engine::Firefox, false, false)],
+            network: Some(NetworkFacts {
+                name: "warmpool".to_owned(),
+                driver: "bridge".to_owned(),
+                options: [("com.docker.network.bridge.enable_icc".to_owned(), "false".to_owned())].into(),
+                labelled: true,
+                ..NetworkFacts::default()
+            }),
         }),
         host: HostFacts {
             user_namespaces: true,
@@ -60,11 +69,15 @@ fn docker(facts: &mut Facts) -> &mut DockerFacts {
     facts.docker.as_mut().unwrap()
 }
 
+fn network(facts: &mut Facts) -> &mut NetworkFacts {
+    docker(facts).network.as_mut().unwrap()
+}
+
 #[test]
 fn a_sound_host_has_no_complaints() {
     let findings = check(&sound());
     assert!(findings.iter().all(|finding| finding.level == Level::Ok && finding.remedy.is_none()), "{findings:?}");
-    assert_eq!(findings.len(), 14);
+    assert_eq!(findings.len(), 15);
 }
 
 #[test]
@@ -101,6 +114,8 @@ fn each_flaw_is_found_alone() {
         (|f| docker(f).runc_version = "1.2.7".to_owned(), Warn, "runc", "known ways out"),
         (|f| docker(f).runc_version = "v1.3.2".to_owned(), Warn, "runc", "known ways out"),
         (|f| f.needs.runtime = Some("runsc".to_owned()), Fail, "Container runtime", "no runtime runsc, only runc"),
+        (|f| network(f).options.clear(), Fail, "Workers' network", "warmpool lets workers reach one another"),
+        (|f| network(f).ipv6 = true, Fail, "Workers' network", "warmpool has IPv6"),
         (|f| docker(f).images[0].there = false, Fail, "Worker image", "no warmpool/chromium:latest"),
         (|f| docker(f).images[1].needed = true, Fail, "Worker image", "no warmpool/firefox:latest"),
         (|f| f.docker_root.as_mut().unwrap().free = Some(1 << 30), Warn, "Engine's disk", "only 1GiB free"),
@@ -156,6 +171,8 @@ fn what_only_looks_wrong_is_no_complaint() {
         |f| f.port = Port::Taken(Some(("warmpool".to_owned(), 7))),
         |f| f.host.open_files = Some(2256),
         |f| f.needs.max_workers = 16,
+        |f| network(f).labelled = false,
+        |f| docker(f).network = None,
         |f| f.needs.runtime = None,
         |f| (f.host.max_user_namespaces, f.host.unprivileged_userns_clone) = (None, None),
         |f| (f.host.memory, f.host.open_files, f.data_dir.free) = (None, None, None),

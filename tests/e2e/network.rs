@@ -1,0 +1,74 @@
+//! The workers' network: one on which they could reach one another is refused, and so is starting on it.
+
+use anyhow::{Context, Result, ensure};
+use warmpool_tests::{Daemon, Docker, Group, Settings, Stage, group};
+
+pub(crate) fn group() -> Group {
+    group!("network", None,
+        quick: [],
+        full: [an_open_network_is_refused_with_its_remedy, a_network_of_an_earlier_release_is_taken_over])
+}
+
+/// A network of the test's own, removed with what is on it.
+struct Network {
+    name: String,
+}
+
+impl Network {
+    async fn create(options: &[&str]) -> Result<Self> {
+        let name = format!("warmpool-test-{}", std::process::id());
+        let arguments = [&["network", "create"], options, &[name.as_str()]].concat();
+        Docker::default().run(&arguments).await?;
+        Ok(Self { name })
+    }
+
+    async fn ask(&self, format: &str) -> Result<String> {
+        Docker::default().run(&["network", "inspect", "--format", format, &self.name]).await
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("docker").args(["network", "rm", &self.name]).output();
+    }
+}
+
+fn settings(network: &Network) -> Settings {
+    Settings::new().set("DOCKER_NETWORK", &network.name)
+}
+
+async fn an_open_network_is_refused_with_its_remedy(_: Stage) -> Result<()> {
+    let network = Network::create(&[]).await?;
+    let mut daemon = Daemon::start_cold(settings(&network)).await?;
+    ensure!(!daemon.wait(60).await?.success(), "the daemon does not run on it");
+    let remedy = format!("docker network rm {}", network.name);
+    let said = daemon.log_text();
+    ensure!(said.contains("reach one another") && said.contains(&format!("`{remedy}`")), "{said}");
+    let doctor = daemon.cli(&["doctor"]).await?;
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    ensure!(!doctor.status.success() && said.contains("reach one another") && said.contains(&remedy), "{said}");
+
+    // The very command mends it.
+    let words: Vec<&str> = remedy.split(' ').skip(1).collect();
+    Docker::default().run(&words).await?;
+    daemon.restart().await?;
+    daemon.warm().await.context("it starts on a network that it makes")?;
+    let made =
+        network.ask("{{index .Options \"com.docker.network.bridge.enable_icc\"}} {{.EnableIPv6}} {{.Labels}}").await?;
+    ensure!(made.starts_with("false false") && made.contains("warmpool.network"), "{made}");
+    daemon.cli_ok(&["doctor"]).await?;
+    daemon.assert_idle().await?;
+    drop(daemon);
+    Ok(())
+}
+
+async fn a_network_of_an_earlier_release_is_taken_over(_: Stage) -> Result<()> {
+    let network = Network::create(&["--opt", "com.docker.network.bridge.enable_icc=false"]).await?;
+    let id = network.ask("{{.Id}}").await?;
+    let daemon = Daemon::start(settings(&network)).await?;
+    ensure!(network.ask("{{.Id}} {{len .Containers}}").await? == format!("{id} 1"), "its worker is on that one");
+    daemon.cli_ok(&["doctor"]).await?;
+    daemon.assert_idle().await?;
+    drop(daemon);
+    Ok(())
+}
