@@ -140,7 +140,7 @@ pub async fn run(
         drain: drain.clone(),
         metrics,
         recovery: opened.recovery.map(Arc::new),
-        started: std::time::SystemTime::now(),
+        started: std::time::Instant::now(),
         protocol: Arc::default(),
     };
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));

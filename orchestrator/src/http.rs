@@ -32,7 +32,7 @@ mod tasks;
 mod webdriver;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -81,7 +81,7 @@ pub struct App {
     /// What had to be mended when the store was opened.
     pub recovery: Option<Arc<Recovery>>,
     /// When the daemon started.
-    pub started: SystemTime,
+    pub started: Instant,
     /// The browser's own description of DevTools, once somebody has asked for it.
     pub protocol: Arc<OnceCell<Arc<Value>>>,
 }

@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use subtle::{Choice, ConstantTimeEq};
 use tokio::sync::{Mutex, broadcast};
@@ -25,6 +25,7 @@ pub use record::{InvalidKeyId, KeyId, KeyRecord, KeyState, NewKey, PreviousSecre
 
 use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};
 
+use crate::clock::{Now, unix_ms};
 use crate::store::{Batch, Direction, Durability, KeyRange, Store, StoreError, Table};
 
 /// The name of the key made on the first start.
@@ -113,16 +114,31 @@ impl Keys {
     /// # Errors
     /// [`KeyError::Store`].
     pub async fn load(store: Store) -> Result<Self, KeyError> {
+        Self::load_at(store, &Now::read()).await
+    }
+
+    async fn load_at(store: Store, now: &Now) -> Result<Self, KeyError> {
         let mut entries = HashMap::new();
+        let mut moved = Batch::new();
         let mut range = KeyRange::all();
         loop {
             let rows = store.scan(Table::Keys, range.clone(), PAGE, Direction::Ascending).await?;
             let Some(last) = rows.last() else { break };
             range = range.after(&last.key);
             for row in &rows {
-                let record: KeyRecord = row.json(Table::Keys)?;
+                let mut record: KeyRecord = row.json(Table::Keys)?;
+                if let Some(previous) = record.previous.as_ref().and_then(|previous| previous.anchored(now)) {
+                    record.previous = Some(previous);
+                    moved.put_json(Table::Keys, record.id.as_str(), &record)?;
+                }
                 entries.insert(record.id.clone(), Entry::new(record));
             }
+        }
+        // Where the disk is too full for that, the next start does it.
+        if !moved.is_empty()
+            && let Err(error) = store.commit(moved, Durability::Power).await
+        {
+            tracing::warn!(%error, "how long old secrets still work was not written");
         }
         let (revocations, _) = broadcast::channel(REVOCATIONS);
         Ok(Self {
@@ -158,12 +174,8 @@ impl Keys {
         let _changing = self.inner.changing.lock().await;
         let old = self.active(id)?;
         let (secret, hash) = new_secret(id)?;
-        let until_ms = unix_ms().saturating_add(millis(keep_old_for));
-        let record = KeyRecord {
-            hash,
-            previous: (!keep_old_for.is_zero()).then_some(PreviousSecret { hash: old.hash, until_ms }),
-            ..old
-        };
+        let kept = PreviousSecret::new(old.hash, keep_old_for, &Now::read());
+        let record = KeyRecord { hash, previous: (!keep_old_for.is_zero()).then_some(kept), ..old };
         self.add(&record).await?;
         Ok(NewKey { record, secret })
     }
@@ -196,10 +208,10 @@ impl Keys {
     /// known, the secret wrong or the text no key at all.
     #[must_use]
     pub fn verify(&self, key: &str) -> Option<KeyId> {
-        self.verify_at(key, unix_ms())
+        self.verify_at(key, &Now::read())
     }
 
-    fn verify_at(&self, key: &str, now_ms: u64) -> Option<KeyId> {
+    fn verify_at(&self, key: &str, now: &Now) -> Option<KeyId> {
         let parsed = parse(key);
         let hash = SecretHash::of(parsed.as_ref().map_or(NO_SECRET, |(_, secret)| secret));
         let id = parsed.map(|(id, _)| id);
@@ -210,13 +222,13 @@ impl Keys {
             let current = record.map_or(&NO_HASH, |record| &record.hash);
             let previous = record.and_then(|record| record.previous.as_ref());
             let old = previous.map_or(&NO_HASH, |previous| &previous.hash);
-            let old_counts = Choice::from(u8::from(previous.is_some_and(|previous| now_ms < previous.until_ms)));
+            let old_counts = Choice::from(u8::from(previous.is_some_and(|previous| previous.works(now))));
             let active = Choice::from(u8::from(record.is_some_and(|record| record.state == KeyState::Active)));
             let matches = current.0.ct_eq(&hash.0) | (old.0.ct_eq(&hash.0) & old_counts);
             if !bool::from(matches & active) {
                 return None;
             }
-            entry?.last_used_ms.fetch_max(now_ms, Ordering::Relaxed);
+            entry?.last_used_ms.fetch_max(now.unix_ms(), Ordering::Relaxed);
             id.clone()
         })
     }
@@ -365,12 +377,4 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&unfinished, path)?;
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }

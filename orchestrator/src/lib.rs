@@ -9,6 +9,7 @@
 //! | [`engine`]    | the engines, and the identifiers that everything else passes around |
 //! | [`look`]      | how a browser looks to pages, and what of it can be true |
 //! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
+//! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
 //! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
 //! | [`telemetry`] | the log and the metrics |
 //! | [`store`]     | what is remembered on disk; the only place that knows sled |
@@ -30,7 +31,7 @@
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver, live, task} -> session -> pool -> {runtime, worker}`. `config`,
-//! `engine`, `look`, `error`, `drain` and `store` may be used by all.
+//! `engine`, `look`, `error`, `clock`, `drain` and `store` may be used by all.
 //!
 //! # The paths
 //!
@@ -54,6 +55,7 @@
 //! the control.
 
 pub mod client;
+pub mod clock;
 pub mod config;
 pub mod control;
 pub mod doctor;

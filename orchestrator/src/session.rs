@@ -30,9 +30,10 @@ pub use ending::{Ending, Status};
 pub use gate::{Gate, Shut};
 pub use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
 pub use share::Share;
-pub(crate) use table::now_ms;
 pub use table::{Created, Sessions};
 
+use crate::clock::Deadline;
+pub(crate) use crate::clock::unix_ms as now_ms;
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -75,6 +76,8 @@ pub struct Session {
     pub gate: Gate,
     shares: Shares,
     deadline: Instant,
+    /// The same end, as the store keeps it.
+    kept_deadline: Option<Deadline>,
     activity: Arc<Activity>,
     ending: watch::Sender<Option<Ending>>,
     /// Cancelled once the end is in the table and in the store.
@@ -244,6 +247,7 @@ impl Session {
             owner: self.owner.clone(),
             options: self.options.clone(),
             created_ms: self.created_ms,
+            deadline: self.kept_deadline.clone(),
             worker: self.worker.id.clone(),
             driver_session,
             attached: self.activity.was_attached(),

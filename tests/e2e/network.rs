@@ -1,12 +1,18 @@
 //! The workers' network: one on which they could reach one another is refused, and so is starting on it.
 
 use anyhow::{Context, Result, ensure};
-use warmpool_tests::{Daemon, Docker, Group, Settings, Stage, group};
+use serde_json::json;
+use warmpool_tests::{Daemon, Docker, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!("network", None,
         quick: [],
-        full: [an_open_network_is_refused_with_its_remedy, a_network_of_an_earlier_release_is_taken_over])
+        full: [
+            an_open_network_is_refused_with_its_remedy,
+            a_network_of_an_earlier_release_is_taken_over,
+            an_open_network_in_its_place_stops_new_workers,
+        ],
+    )
 }
 
 /// A network of the test's own, removed with what is on it.
@@ -68,6 +74,30 @@ async fn a_network_of_an_earlier_release_is_taken_over(_: Stage) -> Result<()> {
     let daemon = Daemon::start(settings(&network)).await?;
     ensure!(network.ask("{{.Id}} {{len .Containers}}").await? == format!("{id} 1"), "its worker is on that one");
     daemon.cli_ok(&["doctor"]).await?;
+    daemon.assert_idle().await?;
+    drop(daemon);
+    Ok(())
+}
+
+async fn an_open_network_in_its_place_stops_new_workers(_: Stage) -> Result<()> {
+    let network = Network::create(&["--opt", "com.docker.network.bridge.enable_icc=false"]).await?;
+    // No worker waits, so that somebody can take the network away.
+    let settings = settings(&network).set("POOL_CHROMIUM_HEADLESS", "0").set("DOCKER_RECONCILE_INTERVAL", "1s");
+    let daemon = Daemon::start(settings).await?;
+    let (api, docker) = (daemon.api(), Docker::default());
+    let remove = ["network", "rm", network.name.as_str()];
+    eventually!("an open one is in its place", 20, {
+        // The daemon may be quicker, and make it again as it must be.
+        let _ = docker.run(&remove).await;
+        docker.run(&["network", "create", &network.name]).await.is_ok()
+    })?;
+    eventually!("readiness says so", 30, api.get("/readyz").await?.status == 503)?;
+    let reply = api.post("/sessions/create", &json!({"headless": true})).await?;
+    ensure!(reply.fault(503)?.code == "runtime_down", "{reply}");
+    ensure!(daemon.log_text().contains(&format!("docker network rm {}", network.name)), "the log has the remedy");
+    docker.run(&remove).await?;
+    daemon.ready().await.context("the daemon makes it again")?;
+    daemon.session(json!({})).await?.delete().await?.ok()?;
     daemon.assert_idle().await?;
     drop(daemon);
     Ok(())

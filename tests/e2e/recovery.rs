@@ -1,9 +1,15 @@
-//! What a daemon finds when it comes back: agents that are silent, drivers that died meanwhile.
+//! What a daemon finds when it comes back: agents that are silent, drivers that died meanwhile, a clock that was set.
+
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
@@ -14,6 +20,7 @@ pub(crate) fn group() -> Group {
             a_worker_that_stays_silent_is_given_up,
             a_silent_worker_that_is_removed_ends_its_session,
             a_driver_that_died_meanwhile_ends_its_session,
+            a_wall_clock_that_jumps_ends_nothing,
         ],
     )
 }
@@ -88,4 +95,74 @@ async fn a_driver_that_died_meanwhile_ends_its_session(stage: Stage) -> Result<(
     let record = session.becomes("terminated", 30).await?;
     ensure!(record["reason"] == "driver_crashed", "{record}");
     daemon.assert_idle().await
+}
+
+async fn a_wall_clock_that_jumps_ends_nothing(_: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(Settings::new()).await?;
+    let session = daemon.session(json!({"keep_alive": true})).await?;
+    let links = format!("/sessions/{}/share", session.id);
+    daemon.api().post(&links, &json!({})).await?.ok()?;
+    let new = daemon.cli_ok(&["key", "rotate", "default", "--keep-old-for", "10m"]).await?;
+    daemon.kill9().await?;
+
+    // Meanwhile somebody sets the clock two hours ahead: to the new process all that was noted is two hours older.
+    let folder = tempfile::tempdir()?;
+    let backup = folder.path().join("backup").to_string_lossy().into_owned();
+    daemon.cli_ok(&["backup", &backup]).await?;
+    set_back(Path::new(&backup), 2 * 3_600_000)?;
+    daemon.cli_ok(&["restore", &backup]).await?;
+    daemon.restart().await?;
+    daemon.ready().await?;
+
+    let api = daemon.api().with_key(new.trim());
+    let record = api.get(&format!("/sessions/{}", session.id)).await?.ok()?;
+    ensure!(record["status"] == "running" && record["execution_time"].as_u64() > Some(7_000_000), "{record}");
+    let listed = api.get(&links).await?.ok()?;
+    ensure!(listed["shares"].as_array().is_some_and(|shares| shares.len() == 1), "the link still works: {listed}");
+    ensure!(session.status().await? == "running", "the old secret still works");
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// Makes every time by the wall clock in a backup's sessions and keys so much earlier, in milliseconds.
+fn set_back(backup: &Path, by_ms: u64) -> Result<()> {
+    let text = fs::read_to_string(backup)?;
+    let (rows, trailer) = text.trim_end().rsplit_once('\n').context("a trailer")?;
+    let mut moved = String::new();
+    for row in rows.lines() {
+        let mut row: Value = serde_json::from_str(row)?;
+        if matches!(row["t"].as_str(), Some("sessions" | "keys")) && row["v"].is_string() {
+            let mut value: Value = serde_json::from_slice(&BASE64.decode(row["v"].as_str().unwrap_or_default())?)?;
+            set_times_back(&mut value, by_ms);
+            row["v"] = BASE64.encode(value.to_string()).into();
+            if row["t"] == "sessions" {
+                // The key begins with the moment of creation.
+                let mut key = BASE64.decode(row["k"].as_str().unwrap_or_default())?;
+                let created = value["created_ms"].as_u64().context("created_ms")?;
+                key.get_mut(..8).context("a key")?.copy_from_slice(&created.to_be_bytes());
+                row["k"] = BASE64.encode(key).into();
+            }
+        }
+        moved += &format!("{row}\n");
+    }
+    let mut trailer: Value = serde_json::from_str(trailer)?;
+    let hash = Sha256::digest(moved.as_bytes());
+    trailer["sha256"] = hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    Ok(fs::write(backup, format!("{moved}{trailer}\n"))?)
+}
+
+fn set_times_back(value: &mut Value, by_ms: u64) {
+    const TIMES: [&str; 5] = ["created_ms", "created_at", "expires_at", "until_ms", "unix_ms"];
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field.as_u64().filter(|_| TIMES.contains(&name.as_str())) {
+                    Some(time) => *field = (time - by_ms).into(),
+                    None => set_times_back(field, by_ms),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| set_times_back(value, by_ms)),
+        _ => {}
+    }
 }

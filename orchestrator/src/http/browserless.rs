@@ -138,7 +138,7 @@ async fn pressure(State(app): State<App>, RawQuery(_): RawQuery, _: Onlooker, he
     }
     let body = json!({"pressure": {
         "cpu": cpu,
-        "date": super::json::now_ms(),
+        "date": crate::clock::unix_ms(),
         "isAvailable": !full,
         "maxConcurrent": limits.max_sessions,
         "maxQueued": limits.queue_length,

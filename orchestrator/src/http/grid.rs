@@ -1,8 +1,6 @@
 //! The URLs that clients of Selenium Grid and Selenoid know, at the root and below `/wd/hub`. A new session makes one of
 //! ours; every other command finds it by the driver's own id, and needs the key as well. Errors have the W3C form.
 
-use std::time::SystemTime;
-
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -199,7 +197,7 @@ pub(super) fn grid_status(app: &App) -> Value {
 
 /// `GET /ping`: Selenoid's sign of life.
 async fn ping(State(app): State<App>, _: Onlooker) -> Response {
-    let uptime = SystemTime::now().duration_since(app.started).unwrap_or_default().as_secs();
+    let uptime = app.started.elapsed().as_secs();
     let body = json!({
         "uptime": format!("{}h{}m{}s", uptime / 3600, uptime / 60 % 60, uptime % 60),
         "numSessions": app.sessions.live_count(),

@@ -1,8 +1,6 @@
 //! The browser's own HTTP addresses, as clients know them from a debugging port: `/json/version` and its kin. Asking for
 //! a version makes no session; the websocket that it names does.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -164,10 +162,4 @@ fn caller(app: &App, request: &Request) -> Result<KeyId, Error> {
 /// The `token` of a query.
 pub(super) fn token(query: &str) -> Option<String> {
     form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token").map(|(_, value)| value.into_owned())
-}
-
-/// Unix time in milliseconds.
-pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

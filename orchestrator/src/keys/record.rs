@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{KeyError, unix_ms};
+use super::KeyError;
+use crate::clock::{Deadline, Now, millis, unix_ms};
 
 const PREFIX: &str = "wp_";
 const ID_CHARS: usize = 12;
@@ -142,12 +144,40 @@ impl TryFrom<String> for SecretHash {
 }
 
 /// A secret that was replaced and still works for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousSecret {
     /// Its hash.
     pub hash: SecretHash,
-    /// It works until then, Unix milliseconds.
+    /// It works until then, Unix milliseconds, as the wall clock stood when it was replaced.
     pub until_ms: u64,
+    /// The same end, whatever the wall clock does; none in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadline: Option<Deadline>,
+}
+
+impl PreviousSecret {
+    pub(super) fn new(hash: SecretHash, keep_for: Duration, now: &Now) -> Self {
+        let until_ms = now.unix_ms().saturating_add(millis(keep_for));
+        Self { hash, until_ms, deadline: Some(Deadline::after(keep_for, now)) }
+    }
+
+    /// Whether it still works.
+    pub(super) fn works(&self, now: &Now) -> bool {
+        match &self.deadline {
+            Some(deadline) => !deadline.is_over(now),
+            None => now.unix_ms() < self.until_ms,
+        }
+    }
+
+    /// The same secret, counted by the clock of this boot; `None` where it is already.
+    pub(super) fn anchored(&self, now: &Now) -> Option<Self> {
+        let kept = self.deadline.clone().unwrap_or_else(|| {
+            // How long it was to work is not known; what is left is the most that can be.
+            let left = Duration::from_millis(self.until_ms.saturating_sub(now.unix_ms()));
+            Deadline::by_wall(self.until_ms, left)
+        });
+        kept.anchored(now).map(|deadline| Self { deadline: Some(deadline), ..self.clone() })
+    }
 }
 
 /// What is known of a key. Holds nothing that opens anything.

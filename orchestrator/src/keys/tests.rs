@@ -5,6 +5,12 @@ use super::*;
 use crate::store::fault::{Fault, Faults, Point};
 use crate::store::{FatalHook, StoreOptions};
 
+const YEAR_MS: i64 = 365 * 86_400_000;
+
+fn at(unix_ms: u64) -> Now {
+    Now::at(unix_ms, "a boot", 0)
+}
+
 async fn keys() -> Keys {
     Keys::load(Store::memory()).await.unwrap()
 }
@@ -83,16 +89,57 @@ async fn a_rotated_key_has_two_secrets_for_a_while() {
     let id = old.record.id.clone();
     let new = keys.rotate(&id, Duration::from_secs(60)).await.unwrap();
     assert_eq!(new.record.id, id);
-    let until = new.record.previous.unwrap().until_ms;
+    let rotated = Now::read();
+    let (before, after) = (Duration::from_secs(50), Duration::from_secs(60));
     for keys in [keys.clone(), Keys::load(store).await.unwrap()] {
-        assert_eq!(keys.verify_at(new.secret.expose(), until + 1), Some(id.clone()));
-        assert_eq!(keys.verify_at(old.secret.expose(), until - 1), Some(id.clone()));
-        assert_eq!(keys.verify_at(old.secret.expose(), until), None);
+        assert_eq!(keys.verify_at(new.secret.expose(), &rotated.later(after)), Some(id.clone()));
+        // Whatever the wall clock does meanwhile.
+        for jump in [-YEAR_MS, 0, YEAR_MS] {
+            let at = |span| rotated.later(span).jumped(jump);
+            assert_eq!(keys.verify_at(old.secret.expose(), &at(before)), Some(id.clone()), "{jump}");
+            assert_eq!(keys.verify_at(old.secret.expose(), &at(after)), None, "{jump}");
+        }
     }
     let newest = keys.rotate(&id, Duration::ZERO).await.unwrap();
     assert_eq!(keys.verify(old.secret.expose()), None);
     assert_eq!(keys.verify(new.secret.expose()), None);
     assert_eq!(keys.verify(newest.secret.expose()), Some(id));
+}
+
+#[tokio::test]
+async fn after_another_boot_an_old_secret_works_no_longer_than_it_was_to() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let store = Store::memory();
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let old = keys.create("a").await.unwrap();
+    let id = old.record.id.clone();
+    keys.rotate(&id, MINUTE).await.unwrap();
+    // The machine takes the time for 1970, at this start and at the next.
+    let booted = Now::at(0, "another boot", 10);
+    for now in [booted, booted.later(MINUTE / 2)] {
+        let keys = Keys::load_at(store.clone(), &now).await.unwrap();
+        assert_eq!(keys.verify_at(old.secret.expose(), &now), Some(id.clone()));
+        assert_eq!(keys.verify_at(old.secret.expose(), &booted.later(MINUTE).jumped(-YEAR_MS)), None);
+    }
+}
+
+#[tokio::test]
+async fn an_old_secret_of_an_earlier_release_is_counted_from_the_start() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let store = Store::memory();
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let old = keys.create("a").await.unwrap();
+    let id = old.record.id.clone();
+    let new = keys.rotate(&id, MINUTE).await.unwrap();
+    let mut kept = serde_json::to_value(&new.record).unwrap();
+    kept["previous"].as_object_mut().unwrap().remove("deadline").unwrap();
+    let mut batch = Batch::new();
+    batch.put_json(Table::Keys, id.as_str(), &kept).unwrap();
+    store.commit(batch, Durability::Process).await.unwrap();
+    let started = Now::read();
+    let keys = Keys::load_at(store, &started).await.unwrap();
+    assert_eq!(keys.verify_at(old.secret.expose(), &started.jumped(YEAR_MS)), Some(id));
+    assert_eq!(keys.verify_at(old.secret.expose(), &started.later(MINUTE).jumped(-YEAR_MS)), None);
 }
 
 #[tokio::test]
@@ -162,12 +209,12 @@ async fn the_time_of_last_use_is_saved_now_and_then() {
         assert_eq!(find(&idle.record.id).unwrap().last_used_ms, None);
         find(&key.record.id).unwrap().last_used_ms
     };
-    assert!(keys.verify_at(text, 1000).is_some());
-    assert!(keys.verify_at("wrong", 5000).is_none());
+    assert!(keys.verify_at(text, &at(1000)).is_some());
+    assert!(keys.verify_at("wrong", &at(5000)).is_none());
     assert_eq!(stored().await, None);
     keys.save_last_used().await.unwrap();
     assert_eq!(stored().await, Some(1000));
-    assert!(keys.verify_at(text, 2000).is_some());
+    assert!(keys.verify_at(text, &at(2000)).is_some());
     // A change of the key keeps it.
     keys.rotate(&key.record.id, Duration::from_secs(9)).await.unwrap();
     assert_eq!(stored().await, Some(2000));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Ending, Share, Status};
+use crate::clock::{Deadline, millis};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -101,6 +102,9 @@ pub struct Record {
     pub options: Options,
     /// When it was made, in Unix milliseconds.
     pub created_ms: u64,
+    /// When `session_timeout` is over; none once it ended, and in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Deadline>,
     /// The worker it owns, or owned.
     pub worker: WorkerId,
     /// The driver's id of its WebDriver session.
@@ -118,6 +122,14 @@ pub struct Record {
 }
 
 impl Record {
+    /// When `session_timeout` is over.
+    pub(super) fn deadline(&self) -> Deadline {
+        self.deadline.clone().unwrap_or_else(|| {
+            let span = Duration::from_secs(self.options.session_timeout);
+            Deadline::by_wall(self.created_ms.saturating_add(millis(span)), span)
+        })
+    }
+
     /// What a request to it gets, now that it does not live.
     pub(super) fn past_error(&self) -> Error {
         match &self.ended {
@@ -286,5 +298,49 @@ impl SessionQuery {
             SortOrder::Ascend => order,
             SortOrder::Descend => order.reverse(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::Now;
+
+    /// A record of a session of five minutes as an earlier release kept it, without its deadline.
+    fn earlier(created_ms: u64) -> Record {
+        serde_json::from_value(json!({
+            "session_id": "ses_a",
+            "owner": "000000000000",
+            "options": {
+                "kind": "devtools", "engine": "chromium", "mode": "headless", "launch": {"url": null},
+                "session_timeout": 300, "idle_timeout": null,
+            },
+            "created_ms": created_ms,
+            "worker": "a",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_earlier_releases_session_has_at_most_its_whole_time_left() {
+        let now = Now::at(1_790_000_000_000, "a", 1000);
+        let left = |created_ms| earlier(created_ms).deadline().left(&now).as_secs();
+        assert_eq!(left(now.unix_ms()), 300);
+        assert_eq!(left(now.unix_ms() - 100_000), 200);
+        assert_eq!(left(now.unix_ms() - 300_000), 0);
+        assert_eq!(left(now.unix_ms() + 86_400_000), 300, "the clock was turned back");
+    }
+
+    #[test]
+    fn the_deadline_is_kept_with_the_record() {
+        let now = Now::at(1_790_000_000_000, "a", 1000);
+        let deadline = Deadline::after(Duration::from_secs(300), &now);
+        let record = Record { deadline: Some(deadline.clone()), ..earlier(now.unix_ms()) };
+        let kept: Record = serde_json::from_slice(&serde_json::to_vec(&record).unwrap()).unwrap();
+        assert_eq!(kept.deadline(), deadline);
+        let later = now.later(Duration::from_secs(100)).jumped(86_400_000);
+        assert_eq!(kept.deadline().left(&later).as_secs(), 200, "the clock was set ahead");
     }
 }

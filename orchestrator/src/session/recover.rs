@@ -10,8 +10,9 @@ use futures_util::stream;
 use tokio::time::timeout;
 
 use super::record::Ended;
-use super::table::{Entry, now_ms};
+use super::table::Entry;
 use super::{Ending, Record, Session, Sessions};
+use crate::clock::Now;
 use crate::error::Error;
 use crate::runtime::RuntimeError;
 use crate::store::{Direction, Durability, KeyRange, Table};
@@ -65,35 +66,50 @@ impl Sessions {
         };
         let owners = open.iter().map(|record| (record.worker.clone(), record.owner.clone())).collect();
         let (mut leases, unclaimed) = self.inner.pool.adopt(owners).await?;
-        let now = now_ms();
-        let (mut lost, mut heard) = (Vec::new(), Vec::new());
+        let now = Now::read();
+        let (mut lost, mut moved, mut heard) = (Vec::new(), Vec::new(), Vec::new());
         for record in open {
             let Some(mut lease) = leases.remove(&record.worker) else {
                 lost.push(record);
                 continue;
             };
-            let age = Duration::from_millis(now.saturating_sub(record.created_ms));
-            let time_left = Duration::from_secs(record.options.session_timeout).saturating_sub(age);
-            let session = self.build(Record::clone(&record), time_left, &mut lease, Vec::new());
-            heard.push(self.inner.drain.spawn(wake(self.admit(session, lease))));
+            let mut record = Record::clone(&record);
+            let deadline = record.deadline();
+            let anchored = deadline.anchored(&now);
+            let changed = anchored.is_some();
+            record.deadline = anchored.or(Some(deadline));
+            let time_left = record.deadline().left(&now);
+            let session = self.build(record, time_left, &mut lease, Vec::new());
+            let session = self.admit(session, lease);
+            if changed {
+                moved.push(Arc::clone(&session));
+            }
+            heard.push(self.inner.drain.spawn(wake(session)));
         }
         // Most agents answer at once, and a start that says it is done should have heard them. No other session waits
         // for one that is silent.
         let sessions = self.clone();
         let interrupt = move |record: Arc<Record>| {
             let sessions = sessions.clone();
-            async move { sessions.interrupt(&record, now).await }
+            async move { sessions.interrupt(&record, now.unix_ms()).await }
         };
-        let ((), (), _) = tokio::join!(
+        let sessions = self.clone();
+        let note = move |session: Arc<Session>| {
+            let sessions = sessions.clone();
+            async move { sessions.note(&session).await }
+        };
+        let ((), (), (), _) = tokio::join!(
             self.inner.pool.shelve(unclaimed),
             stream::iter(lost).for_each_concurrent(WRITES_AT_ONCE, interrupt),
+            stream::iter(moved).for_each_concurrent(WRITES_AT_ONCE, note),
             timeout(FIRST_WORD, join_all(heard)),
         );
         Ok(())
     }
 
     async fn interrupt(&self, record: &Record, now: u64) {
-        let ended = Record { ended: Some(Ended::new(&Ending::Interrupted, now)), ..record.clone() };
+        let ended = Some(Ended::new(&Ending::Interrupted, now));
+        let ended = Record { ended, deadline: None, ..record.clone() };
         self.lock().insert(ended.session_id.clone(), Entry::Past(Arc::new(ended.clone())));
         if let Err(error) = self.write(&ended, Durability::Process).await {
             tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::table::{Entry, now_ms};
+use super::table::Entry;
 use super::{Record, Sessions};
+use crate::clock::unix_ms;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::store::{Batch, Durability, Table};
@@ -16,7 +17,7 @@ impl Sessions {
     /// Forgets the oldest records beyond `session.keep_records` and `session.keep_records_for`, until the daemon stops.
     pub async fn sweep(&self) {
         loop {
-            if let Err(error) = self.forget_old(now_ms()).await {
+            if let Err(error) = self.forget_old(unix_ms()).await {
                 tracing::error!(%error, "old session records could not be removed");
             }
             tokio::select! {

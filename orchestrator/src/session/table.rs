@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +14,7 @@ use super::record::Ended;
 use super::share::Shares;
 use super::supervise::supervise;
 use super::{Driver, Ending, Listing, Options, Record, Session, SessionQuery, Status};
+use crate::clock::{Deadline, Now, unix_ms};
 use crate::config::Config;
 use crate::drain::{Drain, Phase};
 use crate::engine::SessionId;
@@ -104,13 +105,6 @@ impl Drop for Created {
     }
 }
 
-/// Unix time in milliseconds.
-#[must_use]
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 impl Sessions {
     /// An empty table. [`Sessions::load`] fills it from the store.
     #[must_use]
@@ -145,11 +139,14 @@ impl Sessions {
     }
 
     async fn begin(&self, owner: KeyId, options: Options, mut lease: Lease) -> Result<Created, Error> {
+        let now = Now::read();
+        let time_left = Duration::from_secs(options.session_timeout);
         let mut record = Record {
             session_id: SessionId::random(),
             owner,
             options,
-            created_ms: now_ms(),
+            created_ms: now.unix_ms(),
+            deadline: Some(Deadline::after(time_left, &now)),
             worker: lease.id().clone(),
             driver_session: None,
             attached: false,
@@ -183,7 +180,6 @@ impl Sessions {
                 }
             }
         };
-        let time_left = Duration::from_secs(record.options.session_timeout);
         let session = self.build(record, time_left, &mut lease, warnings);
         let session = self.admit(session, lease);
         // Draining begins with the phase and then looks into the table: whichever of the two came first here, a session
@@ -219,7 +215,7 @@ impl Sessions {
             token: instance.session_token(id.as_str(), "client"),
             view_token: instance.session_token(id.as_str(), "view"),
             gate: Gate::new(),
-            shares: Shares::new(record.shares),
+            shares: Shares::new(record.shares, &Now::read()),
             id,
             owner: record.owner,
             options: record.options,
@@ -227,6 +223,7 @@ impl Sessions {
             worker: Arc::clone(lease.use_worker()),
             warnings,
             deadline: Instant::now() + time_left,
+            kept_deadline: record.deadline,
             activity: Activity::new(record.attached),
             ending: tokio::sync::watch::Sender::new(None),
             recorded: CancellationToken::new(),
@@ -251,10 +248,11 @@ impl Sessions {
 
     /// Writes the end of a session and moves it to the past.
     pub(super) async fn close(&self, session: &Session, ending: &Ending) {
-        let now = now_ms();
+        let now = unix_ms();
         let mut record = session.record();
         self.inner.drivers.remove(&record);
         record.ended = Some(Ended::new(ending, now));
+        record.deadline = None;
         metrics::counter!(
             "warmpool_sessions_ended_total",
             "engine" => record.options.engine.as_str(),
@@ -313,7 +311,7 @@ impl Sessions {
     pub fn find(&self, id: &str, owner: &KeyId) -> Result<(Listing, Option<Arc<Session>>), Error> {
         let entry = self.lock().get(&SessionId::from(id)).filter(|entry| entry.owner() == owner).cloned();
         let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
-        let listing = entry.listing(now_ms());
+        let listing = entry.listing(unix_ms());
         match entry {
             Entry::Live(session) => Ok((listing, Some(session))),
             Entry::Past(_) => Ok((listing, None)),
@@ -323,7 +321,7 @@ impl Sessions {
     /// One page of the sessions of `owner`, and how many match in all.
     #[must_use]
     pub fn list(&self, query: &SessionQuery, owner: &KeyId) -> (Vec<Listing>, u64) {
-        let now = now_ms();
+        let now = unix_ms();
         let rows: Vec<Entry> = self.lock().values().filter(|entry| entry.owner() == owner).cloned().collect();
         let mut found: Vec<Listing> =
             rows.iter().map(|entry| entry.listing(now)).filter(|listing| query.matches(listing)).collect();

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use crate::clock::millis;
+pub(super) use crate::clock::unix_ms;
 
 /// One operation of the store must not take longer than this.
 const STALL: Duration = Duration::from_secs(10);
@@ -185,13 +188,4 @@ impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Relaxed);
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The wall clock, Unix milliseconds.
-pub(super) fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }

@@ -6,11 +6,12 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::matroska::Matroska;
+use crate::clock::unix_ms;
 use crate::config::Recording;
 use crate::engine::SessionId;
 use crate::store::Folder;
@@ -69,7 +70,7 @@ impl Drop for Writing {
 
 impl Shelf {
     pub(crate) fn new(data_dir: &Path) -> Self {
-        Self { root: data_dir.join(FOLDER.name), active: Arc::default(), began: now_ms() }
+        Self { root: data_dir.join(FOLDER.name), active: Arc::default(), began: unix_ms() }
     }
 
     /// The parts of a session's recording, the oldest first. Blocks.
@@ -137,7 +138,7 @@ impl Shelf {
     pub(super) fn new_part(&self, id: &SessionId, extension: &str) -> io::Result<PathBuf> {
         let folder = self.folder(id);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        Ok(folder.join(format!("{}.{extension}", now_ms())))
+        Ok(folder.join(format!("{}.{extension}", unix_ms())))
     }
 
     pub(super) fn complete(&self, part: &Path, duration: Duration, stopped: Option<&str>) -> io::Result<()> {
@@ -241,11 +242,6 @@ fn finish(part: &Path) -> io::Result<u64> {
     Ok(last_ms)
 }
 
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-}
-
 fn is_part(name: &str) -> bool {
     let Some((start, end)) = name.split_once('.') else { return false };
     !start.is_empty() && start.bytes().all(|byte| byte.is_ascii_digit()) && matches!(end, "webm" | "mkv")
@@ -259,6 +255,8 @@ pub(super) fn free_space(path: &Path) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::super::matroska::Codec;
     use super::*;
 
@@ -308,7 +306,7 @@ mod tests {
         shelf.began = 0;
         shelf.mend_all().unwrap();
         assert_eq!(shelf.parts(&id).unwrap()[0].duration, None, "this process may still be writing it");
-        shelf.began = now_ms() + 1;
+        shelf.began = unix_ms() + 1;
         let _writing = shelf.writing(&id).unwrap();
         assert!(!shelf.parts(&id).unwrap()[0].complete);
         shelf.mend_all().unwrap();
