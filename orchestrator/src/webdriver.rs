@@ -4,6 +4,7 @@
 //! can be what it asks, and its URLs are rewritten in the reply. Quitting ends the Warmpool session.
 
 mod capabilities;
+mod command;
 mod downloads;
 mod window;
 
@@ -26,6 +27,7 @@ use crate::session::{Driver, Ending, Session, Sessions};
 use crate::worker::{AgentError, Body};
 
 pub use capabilities::candidates;
+pub use command::Command;
 pub use downloads::{download, downloads, remove_downloads};
 pub use window::fill_screen;
 
@@ -75,8 +77,9 @@ pub async fn new_session(
     let mut answer: Value = serde_json::from_slice(&reply.body)
         .map_err(|error| Error::worker("the driver's answer cannot be read", error))?;
     let id = answer["value"]["sessionId"].as_str().map(str::to_owned);
-    let Some(id) = id else {
-        return Err(Error::worker("the driver's answer has no session id", "no value.sessionId"));
+    // It becomes a part of paths, and a worker that a page has taken over may answer what it likes.
+    let Some(id) = id.filter(|id| is_driver_id(id)) else {
+        return Err(Error::worker("the driver's answer has no session id", "no usable value.sessionId"));
     };
     if let Some(found) = answer["value"]["capabilities"].as_object_mut() {
         // Clients take this for the address of Chromium's protocol.
@@ -119,8 +122,8 @@ pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Forwards one command to the driver and streams its answer back. `path` starts with `/session/<id>`. The command is
-/// under way until its answer has been read.
+/// Forwards one command to the driver and streams its answer back. Nothing but `/session/<id>/<command>` can reach the
+/// driver this way. The command is under way until its answer has been read.
 ///
 /// # Errors
 /// `UnknownSession` for another driver session's id, `SessionEnded`, `Worker`, `WorkerTimeout`.
@@ -128,21 +131,21 @@ pub async fn forward(
     session: &Arc<Session>,
     config: &Config,
     id: &str,
-    path: &str,
+    mut command: Command,
     mut request: Request<Body>,
 ) -> Result<Response<Answer>, Error> {
     check_id(session, id)?;
     let busy = session.busy();
     session.admitted().await?;
-    let mut path = path.to_owned();
-    if let Some((other, ours)) = window::stand_in(session, id, request.method(), &path) {
-        path = other;
+    if let Some((other, ours)) = window::stand_in(session, request.method(), &command) {
+        command = other;
         request = ours;
     }
-    let closes = window::closes(id, request.method(), &path);
+    let closes = window::closes(request.method(), &command);
     strip_hop_by_hop(request.headers_mut());
     let limit = config.webdriver.command_timeout;
-    let sent = timeout(limit, session.worker.agent.send(&format!("/webdriver{path}"), request)).await;
+    let path = format!("/webdriver{}", command.path_in(id));
+    let sent = timeout(limit, session.worker.agent.send(&path, request)).await;
     match sent {
         // No driver says this: it is the agent's word for a driver that does not answer.
         Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {
@@ -203,6 +206,11 @@ pub async fn upload(session: &Arc<Session>, id: &str, body: &[u8]) -> Result<Val
     }
 }
 
+/// Whether a text may be the id of a driver session: one plain segment of a path.
+fn is_driver_id(id: &str) -> bool {
+    (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
 /// Fails when `id` is not the driver session of this session.
 ///
 /// # Errors
@@ -253,6 +261,16 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_is_one_plain_segment() {
+        for id in ["f0e1d2c3b4a5968778695a4b3c2d1e0f", "3e8f2c1a-0b4d-4c5e-9f60-718293a4b5c6"] {
+            assert!(is_driver_id(id), "{id}");
+        }
+        for id in ["", "..", "a/b", "a%2Fb", "a?b", &"a".repeat(129)] {
+            assert!(!is_driver_id(id), "{id}");
+        }
+    }
 
     #[test]
     fn headers_of_one_connection_stay_on_it() {

@@ -40,10 +40,16 @@ pub(super) async fn target(
 ) -> Result<Response, Error> {
     let session = app.sessions.live(&id)?;
     session.check_token(&token)?;
-    if !target.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_')) {
+    if !is_target(&target) {
         return Err(Error::UnknownTarget);
     }
     connect(&app, session, &format!("/devtools/{target}"), request).await
+}
+
+/// Whether this may be a target's path: plain words between single slashes.
+fn is_target(path: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    path.split('/').all(|part| !part.is_empty() && part.bytes().all(plain))
 }
 
 /// `GET /sessions/<id>/bidi/<token>/<driver session>`: WebDriver BiDi, from the driver.

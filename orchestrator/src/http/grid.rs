@@ -162,9 +162,8 @@ async fn command(
     request: Request,
 ) -> Result<Response, W3c> {
     let session = app.sessions.driven_by(&id, &key)?;
-    // A nested route's own path: what stands before it is left out.
-    let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
-    webdriver::forward(&app, &session, &id, &path, request).await
+    // Behind `session/<driver session>`: a nested route's path has nothing before it.
+    webdriver::forward(&app, &session, &id, 2, request).await
 }
 
 async fn wrong_method(method: Method) -> W3c {

@@ -1,7 +1,7 @@
 //! The WebDriver address of a session. Errors here are in the W3C form.
 
 use axum::body::Body;
-use axum::extract::{OriginalUri, Path, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -18,7 +18,7 @@ use super::reply::{W3c, json_reply, w3c};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{Driver, Session};
-use crate::webdriver::{self as driver, Links};
+use crate::webdriver::{self as driver, Command, Links};
 
 fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
     let session = app.sessions.live(id)?;
@@ -171,25 +171,24 @@ pub(super) async fn manage_downloads(
 pub(super) async fn command(
     State(app): State<App>,
     Path((id, token, driver_id, _)): Path<(String, String, String, String)>,
-    OriginalUri(uri): OriginalUri,
     request: Request,
 ) -> Result<Response, W3c> {
     let session = open(&app, &id, &token)?;
-    // As the client wrote it: decoding and encoding again could change what the driver sees.
-    let path = uri.path_and_query().map_or("", |path| path.as_str());
-    let path = path.split_once(&format!("/{token}/")).map_or("", |(_, rest)| rest);
-    forward(&app, &session, &driver_id, &format!("/{path}"), request).await
+    // Behind `sessions/<id>/webdriver/<token>/session/<driver session>`.
+    forward(&app, &session, &driver_id, 6, request).await
 }
 
-/// Sends a command to the driver; `path` is the driver's, as the client wrote it.
+/// Sends to the driver the command that follows the first `before` segments of the request's path.
 pub(super) async fn forward(
     app: &App,
     session: &Arc<Session>,
     driver_id: &str,
-    path: &str,
+    before: usize,
     request: Request,
 ) -> Result<Response, W3c> {
     refuse_page_types(request.headers())?;
+    let uri = request.uri();
+    let command = Command::read(request.method(), uri.path(), before, uri.query())?;
     let limit = usize::try_from(app.config.webdriver.max_body.bytes()).unwrap_or(usize::MAX);
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(HOST);
@@ -199,7 +198,7 @@ pub(super) async fn forward(
     parts.headers.remove(SECRET_KEY);
     let body = Limited::new(body, limit).boxed_unsync();
     let request = http::Request::from_parts(parts, body);
-    let response = driver::forward(session, &app.config, driver_id, path, request).await?;
+    let response = driver::forward(session, &app.config, driver_id, command, request).await?;
     Ok(response.map(Body::new))
 }
 
