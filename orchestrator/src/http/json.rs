@@ -132,6 +132,7 @@ async fn describe(app: &App, key: &KeyId) -> Result<std::sync::Arc<Value>, Error
     }
     // Waiting browsers are frozen: one is woken for this, and goes.
     let mut lease = app.pool.lease(PoolKey::plain(Engine::Chromium, Mode::Headless), &Look::default(), key).await?;
+    app.keys.require(key)?;
     let worker = lease.use_worker();
     let failed = |error| Error::worker("the browser could not be asked for its protocol", error);
     worker.agent.launch(&Launch::default()).await.map_err(failed)?;

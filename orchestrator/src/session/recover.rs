@@ -40,7 +40,8 @@ impl Sessions {
         }
     }
 
-    /// Looks for the workers of the sessions that have no end: those found run on under the same URLs, the others end.
+    /// Looks for the workers of the sessions that have no end: those found run on under the same URLs, the others end, and
+    /// so do those whose key was revoked meanwhile.
     ///
     /// # Errors
     /// When the runtime cannot be asked; to be tried again then.
@@ -58,27 +59,36 @@ impl Sessions {
         let now = now_ms();
         for record in open {
             let Some((mut lease, phase)) = leases.remove(&record.worker) else {
-                self.interrupt(&record, now).await;
+                self.end_past(&record, &Ending::Interrupted, now).await;
                 continue;
             };
+            if !self.inner.keys.is_active(&record.owner) {
+                tracing::info!(session = %record.session_id, "the key of a session was revoked meanwhile");
+                self.end_past(&record, &Ending::KeyRevoked, now).await;
+                continue;
+            }
             // The daemon died between writing the record and waking the worker.
             if phase == Phase::Warm
                 && let Err(error) = lease.use_worker().agent.launch(&record.options.launch).await
             {
                 tracing::warn!(session = %record.session_id, %error, "a session's worker could not be woken");
-                self.interrupt(&record, now).await;
+                self.end_past(&record, &Ending::Interrupted, now).await;
                 continue;
             }
             let age = Duration::from_millis(now.saturating_sub(record.created_ms));
             let time_left = Duration::from_secs(record.options.session_timeout).saturating_sub(age);
             let session = self.build(Record::clone(&record), time_left, &mut lease, Vec::new());
-            self.admit(session, lease);
+            let session = self.admit(session, lease);
+            // It may have been revoked since it was asked.
+            if !self.inner.keys.is_active(&session.owner) {
+                session.end(Ending::KeyRevoked);
+            }
         }
         Ok(())
     }
 
-    async fn interrupt(&self, record: &Record, now: u64) {
-        let ended = Record { ended: Some(Ended::new(&Ending::Interrupted, now)), ..record.clone() };
+    async fn end_past(&self, record: &Record, ending: &Ending, now: u64) {
+        let ended = Record { ended: Some(Ended::new(ending, now)), ..record.clone() };
         self.lock().insert(ended.session_id.clone(), Entry::Past(Arc::new(ended.clone())));
         if let Err(error) = self.write(&ended, Durability::Process).await {
             tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");

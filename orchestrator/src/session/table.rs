@@ -19,7 +19,7 @@ use crate::drain::{Drain, Phase};
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::instance::Instance;
-use crate::keys::KeyId;
+use crate::keys::{KeyId, Keys};
 use crate::pool::{Lease, Pool};
 use crate::store::{Batch, Durability, Store, Table};
 
@@ -35,6 +35,7 @@ pub struct Sessions {
 pub(super) struct Inner {
     pub(super) config: Arc<Config>,
     pub(super) instance: Arc<Instance>,
+    pub(super) keys: Keys,
     pub(super) pool: Pool,
     pub(super) store: Store,
     pub(super) drain: Drain,
@@ -114,9 +115,16 @@ pub(crate) fn now_ms() -> u64 {
 impl Sessions {
     /// An empty table. [`Sessions::load`] fills it from the store.
     #[must_use]
-    pub fn new(config: Arc<Config>, instance: Arc<Instance>, pool: Pool, store: Store, drain: Drain) -> Self {
+    pub fn new(
+        config: Arc<Config>,
+        instance: Arc<Instance>,
+        keys: Keys,
+        pool: Pool,
+        store: Store,
+        drain: Drain,
+    ) -> Self {
         let table = Mutex::new(HashMap::new());
-        let inner = Inner { config, instance, pool, store, drain, table, drivers: DriverIndex::default() };
+        let inner = Inner { config, instance, keys, pool, store, drain, table, drivers: DriverIndex::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -126,14 +134,21 @@ impl Sessions {
     /// session ends as soon as nobody takes it.
     ///
     /// # Errors
-    /// Those of [`Pool::lease`], `DiskNearlyFull`, and `Worker` when no worker could be made ready.
+    /// Those of [`Pool::lease`], `InvalidKey` when the key was revoked meanwhile, `DiskNearlyFull`, and `Worker` when no
+    /// worker could be made ready.
     pub async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Draining);
         }
         let begun = Instant::now();
         let key = options.pool_key();
-        let lease = self.inner.pool.lease(key, &options.launch.look(), &owner).await?;
+        let look = options.launch.look();
+        let lease = tokio::select! {
+            biased;
+            // A worker that is handed to a key at the moment of its end goes back unused.
+            () = self.inner.keys.revoked(&owner) => return Err(Error::InvalidKey),
+            lease = self.inner.pool.lease(key, &look, &owner) => lease?,
+        };
         let sessions = self.clone();
         let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await });
         let created = work.await.map_err(Error::internal)?;
@@ -186,6 +201,11 @@ impl Sessions {
         let time_left = Duration::from_secs(record.options.session_timeout);
         let session = self.build(record, time_left, &mut lease, warnings);
         let session = self.admit(session, lease);
+        // A key is revoked first and then its sessions are looked for, and so with the end of the daemon below.
+        if let Err(error) = self.inner.keys.require(&session.owner) {
+            session.end(Ending::KeyRevoked);
+            return Err(error);
+        }
         // Draining begins with the phase and then looks into the table: whichever of the two came first here, a session
         // made meanwhile is seen by one of them.
         if self.inner.drain.phase() >= Phase::Draining {
@@ -294,16 +314,21 @@ impl Sessions {
         }
     }
 
-    /// Finds a live session without asking whose it is: for routes that a token in the URL opens.
+    /// Finds a live session without asking who calls: for routes that a token in the URL opens. It is open for as long as
+    /// the key works that made it.
     ///
     /// # Errors
     /// `UnknownSession`, `SessionEnded`.
     pub fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
-        match self.lock().get(&SessionId::from(id)) {
-            Some(Entry::Live(session)) => session.check_open().map(|()| Arc::clone(session)),
-            Some(Entry::Past(record)) => Err(record.past_error()),
-            None => Err(Error::UnknownSession { id: id.to_owned() }),
+        let session = match self.lock().get(&SessionId::from(id)) {
+            Some(Entry::Live(session)) => Arc::clone(session),
+            Some(Entry::Past(record)) => return Err(record.past_error()),
+            None => return Err(Error::UnknownSession { id: id.to_owned() }),
+        };
+        if !self.inner.keys.is_active(&session.owner) {
+            session.end(Ending::KeyRevoked);
         }
+        session.check_open().map(|()| session)
     }
 
     /// Finds a session of `owner`, live or not.
@@ -362,9 +387,9 @@ impl Sessions {
         self.lock().values().filter(|entry| matches!(entry, Entry::Live(_))).count()
     }
 
-    /// Ends every live session of a revoked key.
-    pub fn revoke(&self, key: &KeyId) {
-        for session in self.all_live().iter().filter(|session| session.owner == *key) {
+    /// Ends every live session whose key was revoked.
+    pub fn end_revoked(&self) {
+        for session in self.all_live().iter().filter(|session| !self.inner.keys.is_active(&session.owner)) {
             session.end(Ending::KeyRevoked);
         }
     }
