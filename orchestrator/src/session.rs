@@ -1,12 +1,13 @@
 //! Sessions: one client's use of one worker, from its creation to its one end.
 //!
-//! `table` creates, finds and lists them; `supervise` ends them; `record` is their form in the store and in lists;
-//! `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover` finds
-//! them again after a restart; `retention` forgets the oldest. `share` holds the links of the live view, `gate` a client's
-//! commands while a person drives.
+//! `create` makes them; `table` finds and lists them; `supervise` ends them; `record` is their form in the store and in
+//! lists; `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover`
+//! finds them again after a restart; `retention` forgets the oldest. `share` holds the links of the live view, `gate` a
+//! client's commands while a person drives.
 
 mod activity;
 mod address;
+mod create;
 mod drivers;
 mod ending;
 mod gate;
@@ -26,12 +27,13 @@ use tokio_util::sync::CancellationToken;
 
 pub use activity::{Attachment, Busy};
 pub use address::page_address;
+pub use create::Created;
 pub use ending::{Ending, Status};
 pub use gate::{Gate, Shut};
 pub use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
 pub use share::Share;
+pub use table::Sessions;
 pub(crate) use table::now_ms;
-pub use table::{Created, Sessions};
 
 use crate::engine::SessionId;
 use crate::error::Error;

@@ -61,7 +61,9 @@ async fn no_spelling_of_a_path_goes_around_the_guard(stage: Stage) -> Result<()>
     let (first, rest) = token.split_at(1);
     let coded = format!("%{:02X}{rest}", first.as_bytes()[0]);
     // What the guard refuses by name, in a body that a driver would take: a command in the place of a helper process.
-    let order = options(json!({"args": ["--no-sandbox", "--headless=new", "--utility-cmd-prefix=/usr/bin/touch /tmp/escaped"]}));
+    let order = options(
+        json!({"args": ["--no-sandbox", "--headless=new", "--utility-cmd-prefix=/usr/bin/touch /tmp/escaped"]}),
+    );
     let order = json!({"capabilities": {"alwaysMatch": order}});
     let id = driver.id();
     let behind = [

@@ -95,8 +95,11 @@ async fn a_revoked_key_gets_no_session_that_it_waits_for(_: Stage) -> Result<()>
     let headers = HeaderMap::from_iter([(HeaderName::from_static(KEY_HEADER), key.parse()?)]);
     let socket = format!("{}/chromium", daemon.url().replace("http:", "ws:"));
     let asked = async {
-        let (first, second, third) =
-            tokio::join!(api.post("/sessions/create", &headless), api.post("/session", &grid), wire::refusal(&socket, &headers));
+        let (first, second, third) = tokio::join!(
+            api.post("/sessions/create", &headless),
+            api.post("/session", &grid),
+            wire::refusal(&socket, &headers)
+        );
         first?.fault(401)?;
         ensure!(second?.status == 401, "a grid's client is refused");
         ensure!(third? == 401, "a websocket is refused");
@@ -175,7 +178,8 @@ async fn a_key_revoked_while_the_daemon_is_down_keeps_nothing(stage: Stage) -> R
     // One task runs and holds the tasks' only worker, one waits; a fleet waits behind both.
     let wait = json!({"type": "waitForElement", "selectors": [["#never"]], "timeout": 30_000});
     let steps = json!([{"type": "navigate", "url": format!("{site}/")}, wait]);
-    let endless = json!({"recording": {"title": "Endless", "steps": steps}, "timeout": 120_000, "safe_to_repeat": true});
+    let endless =
+        json!({"recording": {"title": "Endless", "steps": steps}, "timeout": 120_000, "safe_to_repeat": true});
     let running = api.post("/lam/run", &endless).await?.ok()?["taskId"].clone();
     let running = format!("/lam/tasks/{}", running.as_str().context("taskId")?);
     eventually!("the task runs", 60, api.get(&running).await?.ok()?["status"] == "running")?;
@@ -202,7 +206,8 @@ async fn a_key_revoked_while_the_daemon_is_down_keeps_nothing(stage: Stage) -> R
     })?;
     let metrics = daemon.metrics().await?;
     ensure!(metrics.sum("warmpool_session_create_seconds_count", &[]).unwrap_or_default() == 0.0, "a session was made");
-    let (queued, running) = (metrics.sum("warmpool_tasks", &[("state", "queued")]), metrics.sum("warmpool_tasks", &[("state", "running")]));
+    let (queued, running) =
+        (metrics.sum("warmpool_tasks", &[("state", "queued")]), metrics.sum("warmpool_tasks", &[("state", "running")]));
     ensure!(queued.unwrap_or_default() == 0.0 && running.unwrap_or_default() == 0.0, "{queued:?} {running:?}");
     daemon.assert_idle().await
 }

@@ -119,8 +119,9 @@ mod tests {
     fn pieces() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             prop::sample::select(vec![
-                "session", "SESSION", "/", "//", "/..", "..", ".", "%2e", "%2E", "%2f", "%2F", "%5c", "\\", "%252e", "%25",
-                "%32%65", "%00", "%0d%0a", "%", "%zz", "url", "window", ";", "?", "#", ":", "@", "..;", "\u{e9}", "%c3%a9",
+                "session", "SESSION", "/", "//", "/..", "..", ".", "%2e", "%2E", "%2f", "%2F", "%5c", "\\", "%252e",
+                "%25", "%32%65", "%00", "%0d%0a", "%", "%zz", "url", "window", ";", "?", "#", ":", "@", "..;",
+                "\u{e9}", "%c3%a9",
             ])
             .prop_map(str::to_owned),
             "[a-zA-Z0-9.%/]{0,6}",
@@ -171,7 +172,9 @@ mod tests {
 
     #[test]
     fn what_a_client_may_write_goes_on_as_it_is() {
-        for command in ["url", "cookie/a%2Fb%20c", "element/f.1.d/attribute/a%20b", "css/%25", "goog/cdp/execute", "a/%zz"] {
+        for command in
+            ["url", "cookie/a%2Fb%20c", "element/f.1.d/attribute/a%20b", "css/%25", "goog/cdp/execute", "a/%zz"]
+        {
             assert_eq!(sent(command).as_deref(), Some(format!("/session/{ID}/{command}").as_str()));
         }
         let command = Command::read(&Method::GET, "/session/D/title", 2, Some("query=1")).unwrap();
@@ -181,9 +184,25 @@ mod tests {
 
     #[test]
     fn what_climbs_is_no_command() {
-        for command in ["", "/", "%2f", "%255c", "url/", "a//b", "..", "../D2/url", "%2e%2e/x", ".%2E", "a%2f..%2f..%2fx", "a/..%5cx",
-            "%252e%252e/x", "%25252e./x", "x/./y", "a%00", "a%0d%0aX: 1"]
-        {
+        for command in [
+            "",
+            "/",
+            "%2f",
+            "%255c",
+            "url/",
+            "a//b",
+            "..",
+            "../D2/url",
+            "%2e%2e/x",
+            ".%2E",
+            "a%2f..%2f..%2fx",
+            "a/..%5cx",
+            "%252e%252e/x",
+            "%25252e./x",
+            "x/./y",
+            "a%00",
+            "a%0d%0aX: 1",
+        ] {
             assert_eq!(sent(command), None, "{command}");
         }
     }
