@@ -125,7 +125,7 @@ async fn session(
 
 /// `GET /session/<driver session>/se/cdp`: DevTools, for clients that put this URL together themselves.
 async fn socket(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
-    let token = super::json::token(request.uri().query().unwrap_or_default());
+    let token = super::query::value(request.uri().query().unwrap_or_default(), "token");
     let key = super::auth::verify(&app, request.headers(), token.as_deref())?;
     let session = app.sessions.driven_by(&id, &key)?;
     webdriver::attach(&app, session, &id, request).await

@@ -159,12 +159,9 @@ async fn ask(worker: &Worker, path: &str) -> Result<Value, Error> {
 }
 
 fn caller(app: &App, request: &Request) -> Result<KeyId, Error> {
-    verify(app, request.headers(), token(request.uri().query().unwrap_or_default()).as_deref())
-}
-
-/// The `token` of a query.
-pub(super) fn token(query: &str) -> Option<String> {
-    form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token").map(|(_, value)| value.into_owned())
+    // What such a URL says of a session is for those who open one.
+    let query = read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
+    verify(app, request.headers(), query.token.as_deref())
 }
 
 /// Unix time in milliseconds.
