@@ -108,10 +108,24 @@ pub async fn run(
     }
     let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
     let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
-    let sessions =
-        Sessions::new(Arc::clone(&config), Arc::clone(&instance), keys.clone(), pool.clone(), store.clone(), drain.clone());
+    let sessions = Sessions::new(
+        Arc::clone(&config),
+        Arc::clone(&instance),
+        keys.clone(),
+        pool.clone(),
+        store.clone(),
+        drain.clone(),
+    );
     sessions.load().await.map_err(StartError::Records)?;
-    let tasks = Tasks::new(Arc::clone(&config), instance, keys.clone(), sessions.clone(), pool.clone(), store.clone(), drain.clone());
+    let tasks = Tasks::new(
+        Arc::clone(&config),
+        instance,
+        keys.clone(),
+        sessions.clone(),
+        pool.clone(),
+        store.clone(),
+        drain.clone(),
+    );
     tasks.load().await.map_err(StartError::Tasks)?;
     control::listen(&data_dir, keys.clone(), store.clone(), drain.clone()).await.map_err(StartError::Control)?;
 
@@ -139,6 +153,7 @@ pub async fn run(
         store: store.clone(),
         drain: drain.clone(),
         metrics,
+        bodies: http::Budget::new(config.server.body_memory),
         recovery: opened.recovery.map(Arc::new),
         started: std::time::SystemTime::now(),
         protocol: Arc::default(),

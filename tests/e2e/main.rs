@@ -6,6 +6,7 @@
 
 mod backups;
 mod bad_input;
+mod bodies;
 mod capabilities;
 mod clients;
 mod conditions;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         create::group(),
         settings::group(),
         bad_input::group(),
+        bodies::group(),
         guard::group(),
         readme::group(),
         relay::group(),

@@ -121,10 +121,14 @@ settings! {
         max_connections: usize = Is("10000"), min "1";
         /// Time for a client to send the whole of a request's head.
         header_timeout: Duration = Is("10s"), min "1s";
+        /// Time for a client to send the whole of a body that is read at once; within an upload, the time it may pause.
+        body_timeout: Duration = Is("60s"), min "1s";
         /// Size of a request's head.
         max_header_bytes: ByteSize = Is("64KiB"), min "8KiB";
         /// Size of a JSON request's body.
         max_body: ByteSize = Is("1MiB"), min "1KiB";
+        /// Memory for the bodies of all requests together, and for what is made of them; where it is full, requests are refused.
+        body_memory: ByteSize = Is("128MiB"), min "1MiB";
         /// Whether `/status` and `/metrics` need a key.
         status_needs_key: bool = Is("false");
     }
@@ -266,7 +270,9 @@ settings! {
 
     /// The WebDriver forwarder.
     webdriver: WebDriver {
-        /// Size of one command or reply.
+        /// Size of a new session's body, with the profile or the extensions in it.
+        max_session_body: ByteSize = Is("8MiB"), min "4KiB";
+        /// Size of one command or upload; these are passed on and not kept.
         max_body: ByteSize = Is("256MiB"), min "64KiB";
         /// Time for one command.
         command_timeout: Duration = Is("10m"), min "1s";

@@ -15,7 +15,7 @@ use super::App;
 use super::auth::{GridCaller, Onlooker};
 use super::base::Base;
 use super::reply::{W3c, json_reply, w3c};
-use super::{body, create, webdriver};
+use super::{create, webdriver};
 use crate::drain::Phase;
 use crate::dropin::grid::{NewSession, OWN, other_version, read, version_fits};
 use crate::error::Error;
@@ -48,16 +48,13 @@ async fn new_session(
     body: Body,
 ) -> Result<Response, W3c> {
     webdriver::refuse_page_types(&headers)?;
-    let body = body::read(body, app.config.webdriver.max_body.bytes(), "webdriver.max_body").await?;
-    let body: Value = serde_json::from_slice(&body)
-        .map_err(|error| Error::InvalidBody { message: format!("the body is not JSON: {error}") })?;
+    let (body, _text) = webdriver::new_session_body(&app, body).await?;
     let wanted = read(&body, |engine| app.known_version(engine))?;
     driver::check_capabilities(&wanted.body, wanted.engine)?;
     let created = make(&app, key, &wanted).await?;
     let session = created.session()?;
     let links = webdriver::links(&base, session);
-    let order = wanted.body.to_string();
-    let made = driver::new_session(&app.sessions, session, &app.config, &links, order.as_bytes()).await;
+    let made = driver::new_session(&app.sessions, session, &app.config, &links, &wanted.body).await;
     let (status, reply) = match made {
         Ok(made) => made,
         Err(error) => {
