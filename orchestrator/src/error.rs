@@ -185,6 +185,14 @@ pub enum Error {
         /// `server.body_timeout`.
         after: Duration,
     },
+    /// The client's address has as many connections as it may have.
+    #[error(
+        "this address has {limit} connections open already: close one first, or raise `server.max_connections_per_address`"
+    )]
+    AddressLimit {
+        /// `server.max_connections_per_address`.
+        limit: usize,
+    },
     /// A body of another type than JSON.
     #[error("send the body as `Content-Type: application/json`")]
     MediaType,
@@ -308,7 +316,7 @@ impl Error {
             Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
                 Some(Duration::from_secs(5))
             }
-            Self::BodyMemory => Some(Duration::from_secs(5)),
+            Self::BodyMemory | Self::AddressLimit { .. } => Some(Duration::from_secs(5)),
             Self::NoWorker { .. } | Self::NoStart { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,

@@ -1,12 +1,14 @@
 //! The HTTP interface: routes, one file a resource. Nothing else depends on it.
 //!
-//! `server` accepts connections; `guard` refuses what a foreign web page or name could send, and gives each request its id; `query` checks what stands
+//! `server` accepts connections, as many of one address as `addresses` allows, and `stall` cuts those that do not read;
+//! `guard` refuses what a foreign web page or name could send, and gives each request its id; `query` checks what stands
 //! behind the question mark, on every route; `auth` finds the caller's key; `body` reads JSON, within the memory that
 //! `budget` has for it and by the measure of `weight`, and `passing` hands on what is not to be read; `base` builds the
 //! URLs in replies; `reply` turns errors into responses; `console` holds the pages that are built in.
 //!
 //! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask.
 
+mod addresses;
 mod auth;
 mod base;
 mod body;
@@ -30,6 +32,7 @@ mod recording;
 mod reply;
 mod server;
 mod sessions;
+mod stall;
 mod submit;
 mod tasks;
 mod webdriver;

@@ -10,6 +10,7 @@ mod bodies;
 mod capabilities;
 mod clients;
 mod conditions;
+mod connections;
 mod create;
 mod dropin;
 mod dropin_input;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         settings::group(),
         bad_input::group(),
         bodies::group(),
+        connections::group(),
         guard::group(),
         readme::group(),
         relay::group(),

@@ -289,6 +289,8 @@ fn risky_settings_are_warned_of() {
         ("worker.sandbox", "false", "sandbox is off"),
         ("worker.tmp", "3GiB", "worker.tmp"),
         ("session.max_sessions", "99", "always wait"),
+        ("server.write_timeout", "75s", "server.write_timeout"),
+        ("relay.write_timeout", "2m", "relay.write_timeout"),
     ] {
         let warnings = with(&[(name, text)]).unwrap().warnings();
         assert!(warnings.len() == 1 && warnings[0].contains(said), "{name}: {warnings:?}");

@@ -36,6 +36,7 @@ impl Error {
             Self::BodyTooHeavy { .. } => "body_too_heavy",
             Self::BodyMemory => "body_memory",
             Self::BodyTimeout { .. } => "body_timeout",
+            Self::AddressLimit { .. } => "address_limit",
             Self::MediaType => "unsupported_media_type",
             Self::QueueFull { .. } => "queue_full",
             Self::KeyLimit { .. } => "key_limit",
@@ -82,7 +83,8 @@ impl Error {
             Self::QueueFull { .. }
             | Self::TaskQueueFull { .. }
             | Self::KeyLimit { .. }
-            | Self::SocketLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
+            | Self::SocketLimit { .. }
+            | Self::AddressLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NoWorker { .. }
             | Self::NoEngine { .. }
             | Self::NoStart { .. }
@@ -138,6 +140,7 @@ impl Error {
             | Self::UpgradeRequired
             | Self::SocketLimit { .. }
             | Self::BodyMemory
+            | Self::AddressLimit { .. }
             | Self::NoSpace
             | Self::Worker { .. }
             | Self::NotBuilt { .. }

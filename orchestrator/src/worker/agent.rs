@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use super::lines::Lines;
 use super::protocol::{Act, Claim, DriverMode, Event, Launch, Page, Snapshot};
 use crate::error::Cause;
+use crate::tcp::{PROBES, Patience};
 
 /// A streamed request body.
 pub type Body = UnsyncBoxBody<Bytes, Cause>;
@@ -113,6 +114,10 @@ impl Agent {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        // A worker that vanishes says no farewell.
+        connector.set_keepalive(Some(Patience::WORKER.keepalive));
+        connector.set_keepalive_interval(Some(Patience::WORKER.interval()));
+        connector.set_keepalive_retries(Some(PROBES));
         // A client of its own: when the worker goes, so do its pooled connections, and a container that gets the same
         // address later never sees them.
         let client = Client::builder(TokioExecutor::new()).build(connector);
@@ -236,6 +241,7 @@ impl Agent {
         let work = async {
             let stream = TcpStream::connect(self.address).await.map_err(|error| AgentError::Connect(error.into()))?;
             stream.set_nodelay(true).map_err(|error| AgentError::Broken(error.into()))?;
+            Patience::WORKER.apply(&stream).map_err(|error| AgentError::Broken(error.into()))?;
             let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
                 .await
                 .map_err(|error| AgentError::Broken(error.into()))?;
