@@ -175,6 +175,21 @@ impl Config {
                 self.worker.tmp, self.worker.memory
             ));
         }
+        for (name, write_timeout) in [
+            ("server.write_timeout", self.server.write_timeout),
+            ("relay.write_timeout", self.relay.write_timeout),
+            ("live.write_timeout", self.live.write_timeout),
+        ] {
+            if self.server.tcp_user_timeout <= write_timeout {
+                let (short, long) = (
+                    humantime::format_duration(self.server.tcp_user_timeout),
+                    humantime::format_duration(write_timeout),
+                );
+                warnings.push(format!(
+                    "server.tcp_user_timeout, {short}, is no more than {name}, {long}: the kernel ends connections first, without a word"
+                ));
+            }
+        }
         if self.session.max_sessions > self.pool.max_workers {
             warnings.push(format!(
                 "session.max_sessions, {}, is more than pool.max_workers, {}: the rest will always wait",

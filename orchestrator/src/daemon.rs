@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +15,7 @@ use crate::control;
 use crate::drain::{Drain, Phase};
 use crate::http::{self, App, Listener};
 use crate::instance::{Instance, InstanceError};
-use crate::keys::{KeyError, Keys};
+use crate::keys::{KeyError, KeyId, Keys};
 use crate::live::Live;
 use crate::pool::Pool;
 use crate::runtime::{Docker, RuntimeError};
@@ -100,6 +102,8 @@ pub async fn run(
     let store = opened.store;
     let instance = Arc::new(Instance::load_or_create(&data_dir)?);
     let keys = Keys::load(store.clone()).await?;
+    // Before the first of them can be revoked.
+    let revocations = keys.revocations();
     if let Some(path) = keys.ensure_first(&data_dir).await? {
         tracing::info!(path = %path.display(), "the first key was made: take it from this file, then remove the file");
     }
@@ -108,10 +112,24 @@ pub async fn run(
     }
     let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
     let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
-    let sessions =
-        Sessions::new(Arc::clone(&config), Arc::clone(&instance), pool.clone(), store.clone(), drain.clone());
+    let sessions = Sessions::new(
+        Arc::clone(&config),
+        Arc::clone(&instance),
+        keys.clone(),
+        pool.clone(),
+        store.clone(),
+        drain.clone(),
+    );
     sessions.load().await.map_err(StartError::Records)?;
-    let tasks = Tasks::new(Arc::clone(&config), instance, sessions.clone(), pool.clone(), store.clone(), drain.clone());
+    let tasks = Tasks::new(
+        Arc::clone(&config),
+        instance,
+        keys.clone(),
+        sessions.clone(),
+        pool.clone(),
+        store.clone(),
+        drain.clone(),
+    );
     tasks.load().await.map_err(StartError::Tasks)?;
     control::listen(&data_dir, keys.clone(), store.clone(), drain.clone()).await.map_err(StartError::Control)?;
 
@@ -120,7 +138,7 @@ pub async fn run(
     }
     tokio::spawn(crate::telemetry::upkeep(metrics.clone()));
     tokio::spawn(store::run_backups(store.clone(), stop.clone()));
-    tokio::spawn(follow_revocations(keys.clone(), sessions.clone(), tasks.clone()));
+    tokio::spawn(follow_revocations(revocations, sessions.clone(), tasks.clone()));
     let last_used = tokio::spawn(keys.clone().run_last_used(stop.clone()));
     let sweeping = sessions.clone();
     drain.spawn(async move { sweeping.sweep().await });
@@ -139,6 +157,7 @@ pub async fn run(
         store: store.clone(),
         drain: drain.clone(),
         metrics,
+        bodies: http::Budget::new(config.server.body_memory),
         recovery: opened.recovery.map(Arc::new),
         started: std::time::Instant::now(),
         protocol: Arc::default(),
@@ -215,25 +234,10 @@ async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, live: Live, drain
 }
 
 /// Ends the sessions and tasks of keys as they are revoked.
-async fn follow_revocations(keys: Keys, sessions: Sessions, tasks: Tasks) {
-    use tokio::sync::broadcast::error::RecvError;
-    let mut revocations = keys.revocations();
-    loop {
-        match revocations.recv().await {
-            Ok(key) => {
-                tasks.revoke(&key);
-                sessions.revoke(&key);
-            }
-            // Too many at once to be told one by one.
-            Err(RecvError::Lagged(_)) => {
-                for session in sessions.all_live() {
-                    if !keys.is_active(&session.owner) {
-                        tasks.revoke(&session.owner);
-                        sessions.revoke(&session.owner);
-                    }
-                }
-            }
-            Err(RecvError::Closed) => return,
-        }
+async fn follow_revocations(mut revocations: broadcast::Receiver<KeyId>, sessions: Sessions, tasks: Tasks) {
+    // One revocation or more than could be told one by one: whoever's key does not work any more is asked for.
+    while let Ok(_) | Err(RecvError::Lagged(_)) = revocations.recv().await {
+        tasks.end_revoked();
+        sessions.end_revoked();
     }
 }

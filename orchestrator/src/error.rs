@@ -166,6 +166,33 @@ pub enum Error {
         /// The setting that holds the limit.
         setting: &'static str,
     },
+    /// The body would take more memory than there is for all bodies together.
+    #[error(
+        "the body has too many values: with what is made of them it takes more than {limit} bytes; send less, or raise `server.body_memory`"
+    )]
+    BodyTooHeavy {
+        /// `server.body_memory`, in bytes.
+        limit: u64,
+    },
+    /// The bodies of other requests take the memory that there is for bodies.
+    #[error(
+        "the bodies of other requests take all the memory that there is for them: try again later, or raise `server.body_memory`"
+    )]
+    BodyMemory,
+    /// The body did not arrive in time.
+    #[error("the body did not arrive: nothing, or not all of it, came within {} seconds (`server.body_timeout`)", after.as_secs())]
+    BodyTimeout {
+        /// `server.body_timeout`.
+        after: Duration,
+    },
+    /// The client's address has as many connections as it may have.
+    #[error(
+        "this address has {limit} connections open already: close one first, or raise `server.max_connections_per_address`"
+    )]
+    AddressLimit {
+        /// `server.max_connections_per_address`.
+        limit: usize,
+    },
     /// A body of another type than JSON.
     #[error("send the body as `Content-Type: application/json`")]
     MediaType,
@@ -289,6 +316,7 @@ impl Error {
             Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
                 Some(Duration::from_secs(5))
             }
+            Self::BodyMemory | Self::AddressLimit { .. } => Some(Duration::from_secs(5)),
             Self::NoWorker { .. } | Self::NoStart { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,

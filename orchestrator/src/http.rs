@@ -1,15 +1,19 @@
 //! The HTTP interface: routes, one file a resource. Nothing else depends on it.
 //!
-//! `server` accepts connections; `guard` refuses what a foreign web page or name could send, and gives each request its
-//! id; `auth` finds the caller's key; `body` reads JSON; `base` builds the URLs in replies; `reply` turns errors into
-//! responses; `console` holds the pages that are built in.
+//! `server` accepts connections, as many of one address as `addresses` allows, and `stall` cuts those that do not read;
+//! `guard` refuses what a foreign web page or name could send, and gives each request its id; `query` checks what stands
+//! behind the question mark, on every route; `auth` finds the caller's key; `body` reads JSON, within the memory that
+//! `budget` has for it and by the measure of `weight`, and `passing` hands on what is not to be read; `base` builds the
+//! URLs in replies; `reply` turns errors into responses; `console` holds the pages that are built in.
 //!
 //! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask.
 
+mod addresses;
 mod auth;
 mod base;
 mod body;
 mod browserless;
+mod budget;
 mod console;
 mod create;
 mod devtools;
@@ -22,14 +26,17 @@ mod inspect;
 mod json;
 mod live;
 mod operate;
+mod passing;
 mod query;
 mod recording;
 mod reply;
 mod server;
 mod sessions;
+mod stall;
 mod submit;
 mod tasks;
 mod webdriver;
+mod weight;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -55,6 +62,7 @@ use crate::store::{Recovery, Store};
 use crate::task::Tasks;
 use crate::worker::Snapshot;
 
+pub use budget::Budget;
 pub use server::{Listener, serve};
 
 /// What the routes work with.
@@ -78,6 +86,8 @@ pub struct App {
     pub drain: Drain,
     /// The metrics.
     pub metrics: PrometheusHandle,
+    /// The memory that bodies of requests may take.
+    pub bodies: Budget,
     /// What had to be mended when the store was opened.
     pub recovery: Option<Arc<Recovery>>,
     /// When the daemon started.

@@ -18,6 +18,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use subtle::{Choice, ConstantTimeEq};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +27,7 @@ pub use record::{InvalidKeyId, KeyId, KeyRecord, KeyState, NewKey, PreviousSecre
 use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};
 
 use crate::clock::{Now, unix_ms};
+use crate::error::Error;
 use crate::store::{Batch, Direction, Durability, KeyRange, Store, StoreError, Table};
 
 /// The name of the key made on the first start.
@@ -236,7 +238,26 @@ impl Keys {
     /// Whether a key exists and is not revoked.
     #[must_use]
     pub fn is_active(&self, id: &KeyId) -> bool {
-        self.active(id).is_ok()
+        self.read(|entries| entries.get(id).is_some_and(|entry| entry.record.state == KeyState::Active))
+    }
+
+    /// Asks a key again before something is begun, or taken up again, in its name.
+    ///
+    /// # Errors
+    /// `InvalidKey` when it was revoked meanwhile.
+    pub fn require(&self, id: &KeyId) -> Result<(), Error> {
+        if self.is_active(id) { Ok(()) } else { Err(Error::InvalidKey) }
+    }
+
+    /// Waits until a key is revoked. One that is revoked already takes no time.
+    pub async fn revoked(&self, id: &KeyId) {
+        // In this order, so that nothing falls between the two.
+        let mut revocations = self.revocations();
+        while self.is_active(id) {
+            if let Err(RecvError::Closed) = revocations.recv().await {
+                return std::future::pending().await;
+            }
+        }
     }
 
     /// Whether there is any key that works.

@@ -25,13 +25,14 @@
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
 //! | [`task`]      | runs, extracts and fleets: accepted, carried out in sessions, kept in a history |
 //! | [`http`]      | the routes; nothing depends on it |
+//! | [`tcp`]       | noticing that the other end of a connection has vanished |
 //! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`control`]   | the operator's socket, for the command line |
 //! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver, live, task} -> session -> pool -> {runtime, worker}`. `config`,
-//! `engine`, `look`, `error`, `clock`, `drain` and `store` may be used by all.
+//! `engine`, `look`, `error`, `clock`, `drain`, `store` and `tcp` may be used by all.
 //!
 //! # The paths
 //!
@@ -74,6 +75,7 @@ pub mod runtime;
 pub mod session;
 pub mod store;
 pub mod task;
+pub mod tcp;
 pub mod telemetry;
 pub mod tls;
 pub mod webdriver;

@@ -1,12 +1,13 @@
 //! Sessions: one client's use of one worker, from its creation to its one end.
 //!
-//! `table` creates, finds and lists them; `supervise` ends them; `record` is their form in the store and in lists;
-//! `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover` finds
-//! them again after a restart; `retention` forgets the oldest. `share` holds the links of the live view, `gate` a client's
-//! commands while a person drives.
+//! `create` makes them; `table` finds and lists them; `supervise` ends them; `record` is their form in the store and in
+//! lists; `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover`
+//! finds them again after a restart; `retention` forgets the oldest. `share` holds the links of the live view, `gate` a
+//! client's commands while a person drives.
 
 mod activity;
 mod address;
+mod create;
 mod drivers;
 mod ending;
 mod gate;
@@ -26,11 +27,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use activity::{Attachment, Busy};
 pub use address::page_address;
+pub use create::Created;
 pub use ending::{Ending, Status};
 pub use gate::{Gate, Shut};
 pub use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
 pub use share::Share;
-pub use table::{Created, Sessions};
+pub use table::Sessions;
 
 use crate::clock::Deadline;
 pub(crate) use crate::clock::unix_ms as now_ms;

@@ -3,19 +3,20 @@
 //! Only the new session is looked into: `capabilities` decides what a client may ask for and whether the warm browser
 //! can be what it asks, and its URLs are rewritten in the reply. Quitting ends the Warmpool session.
 
+mod archive;
 mod capabilities;
+mod command;
 mod downloads;
+mod upload;
 mod window;
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::header::HeaderName;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -26,7 +27,9 @@ use crate::session::{Driver, Ending, Session, Sessions};
 use crate::worker::{AgentError, Body};
 
 pub use capabilities::candidates;
+pub use command::Command;
 pub use downloads::{download, downloads, remove_downloads};
+pub use upload::upload;
 pub use window::fill_screen;
 
 /// A driver's answer, streamed.
@@ -54,14 +57,12 @@ pub async fn new_session(
     session: &Arc<Session>,
     config: &Config,
     links: &Links,
-    body: &[u8],
+    wish: &Value,
 ) -> Result<(StatusCode, Bytes), Error> {
     let _busy = session.busy();
     session.admitted().await?;
-    let wish: Value = serde_json::from_slice(body)
-        .map_err(|error| Error::InvalidBody { message: format!("the body is not JSON: {error}") })?;
     let warm = session.worker.snapshot.borrow().clone();
-    let plan = capabilities::plan(&wish, session.options.engine, &warm.args)?;
+    let plan = capabilities::plan(wish, session.options.engine, &warm.args)?;
     let opening = session.open_driver()?;
     let agent = &session.worker.agent;
     let reply = agent.driver_session(plan.mode, &plan.capabilities, config.webdriver.command_timeout).await;
@@ -75,8 +76,9 @@ pub async fn new_session(
     let mut answer: Value = serde_json::from_slice(&reply.body)
         .map_err(|error| Error::worker("the driver's answer cannot be read", error))?;
     let id = answer["value"]["sessionId"].as_str().map(str::to_owned);
-    let Some(id) = id else {
-        return Err(Error::worker("the driver's answer has no session id", "no value.sessionId"));
+    // It becomes a part of paths, and a worker that a page has taken over may answer what it likes.
+    let Some(id) = id.filter(|id| is_driver_id(id)) else {
+        return Err(Error::worker("the driver's answer has no session id", "no usable value.sessionId"));
     };
     if let Some(found) = answer["value"]["capabilities"].as_object_mut() {
         // Clients take this for the address of Chromium's protocol.
@@ -119,8 +121,8 @@ pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Forwards one command to the driver and streams its answer back. `path` starts with `/session/<id>`. The command is
-/// under way until its answer has been read.
+/// Forwards one command to the driver and streams its answer back. Nothing but `/session/<id>/<command>` can reach the
+/// driver this way. The command is under way until its answer has been read.
 ///
 /// # Errors
 /// `UnknownSession` for another driver session's id, `SessionEnded`, `Worker`, `WorkerTimeout`.
@@ -128,21 +130,21 @@ pub async fn forward(
     session: &Arc<Session>,
     config: &Config,
     id: &str,
-    path: &str,
+    mut command: Command,
     mut request: Request<Body>,
 ) -> Result<Response<Answer>, Error> {
     check_id(session, id)?;
     let busy = session.busy();
     session.admitted().await?;
-    let mut path = path.to_owned();
-    if let Some((other, ours)) = window::stand_in(session, id, request.method(), &path) {
-        path = other;
+    if let Some((other, ours)) = window::stand_in(session, request.method(), &command) {
+        command = other;
         request = ours;
     }
-    let closes = window::closes(id, request.method(), &path);
+    let closes = window::closes(request.method(), &command);
     strip_hop_by_hop(request.headers_mut());
     let limit = config.webdriver.command_timeout;
-    let sent = timeout(limit, session.worker.agent.send(&format!("/webdriver{path}"), request)).await;
+    let path = format!("/webdriver{}", command.path_in(id));
+    let sent = timeout(limit, session.worker.agent.send(&path, request)).await;
     match sent {
         // No driver says this: it is the agent's word for a driver that does not answer.
         Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {
@@ -167,40 +169,9 @@ pub async fn forward(
     }
 }
 
-/// Selenium's remote upload, which drivers do not serve: a zip with one file, base64 in JSON. Gives the path that the
-/// file has inside the worker.
-///
-/// # Errors
-/// `InvalidBody`, `InvalidField`, and those of [`forward`].
-pub async fn upload(session: &Arc<Session>, id: &str, body: &[u8]) -> Result<Value, Error> {
-    check_id(session, id)?;
-    let _busy = session.busy();
-    let wish: Value = serde_json::from_slice(body)
-        .map_err(|error| Error::InvalidBody { message: format!("the body is not JSON: {error}") })?;
-    let Some(text) = wish["file"].as_str() else {
-        return Err(Error::field("file", "send the file as a base64 zip in `file`"));
-    };
-    // Python's encoder breaks its lines.
-    let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let zip = STANDARD.decode(text).map_err(|error| Error::field("file", format!("`file` is not base64: {error}")))?;
-    let mut request = Request::new(crate::worker::full(zip));
-    *request.method_mut() = Method::POST;
-    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-    let response = match session.worker.agent.send("/files/archive", request).await {
-        Ok(response) => response,
-        Err(error) => return Err(verdict(session, error).await),
-    };
-    let status = response.status();
-    let body = Limited::new(response.into_body(), 1 << 20).collect().await;
-    let body = body.map_err(|error| Error::worker("the upload broke off", error))?.to_bytes();
-    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match answer["path"].as_str() {
-        Some(path) if status.is_success() => Ok(json!(path)),
-        _ => {
-            let message = answer["error"]["message"].as_str().unwrap_or("the file was refused");
-            Err(Error::field("file", message))
-        }
-    }
+/// Whether a text may be the id of a driver session: one plain segment of a path.
+fn is_driver_id(id: &str) -> bool {
+    (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
 /// Fails when `id` is not the driver session of this session.
@@ -252,7 +223,19 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
+
+    #[test]
+    fn an_id_is_one_plain_segment() {
+        for id in ["f0e1d2c3b4a5968778695a4b3c2d1e0f", "3e8f2c1a-0b4d-4c5e-9f60-718293a4b5c6"] {
+            assert!(is_driver_id(id), "{id}");
+        }
+        for id in ["", "..", "a/b", "a%2Fb", "a?b", &"a".repeat(129)] {
+            assert!(!is_driver_id(id), "{id}");
+        }
+    }
 
     #[test]
     fn headers_of_one_connection_stay_on_it() {

@@ -9,7 +9,14 @@ use warmpool_tests::{Group, Settings, Stage, group, wire};
 pub(crate) fn group() -> Group {
     group!("bad_input", Some(Settings::new()),
         quick: [wrong_fields_are_named, malformed_json_is_400, sizes_are_limited],
-        full: [another_content_type_is_415, unknown_paths_and_methods, unknown_sessions_are_404, lists_check_their_query],
+        full: [
+            another_content_type_is_415,
+            unknown_paths_and_methods,
+            unknown_sessions_are_404,
+            lists_check_their_query,
+            a_parameter_is_known_and_comes_once,
+            one_host_is_asked_for,
+        ],
     )
 }
 
@@ -162,6 +169,55 @@ async fn lists_check_their_query(stage: Stage) -> Result<()> {
     for (query, field) in wrong {
         let fault = api.get(&format!("/sessions?{query}")).await?.fault(400)?;
         ensure!(fault.field.starts_with(field), "{query}: {fault:?}");
+    }
+    Ok(())
+}
+
+async fn a_parameter_is_known_and_comes_once(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api();
+    let session = daemon.session(json!({})).await?;
+    let id = &session.id;
+    let task = "/lam/tasks/01K00000000000000000000000";
+    for (path, field) in [
+        ("/sessions?limit=1&limit=2".to_owned(), "limit"),
+        ("/lam/tasks?page=1&page=2".to_owned(), "page"),
+        (format!("{task}/items?limit=1&limit=2"), "limit"),
+        (format!("{task}/items?limit=1&colour=red"), "colour"),
+        (format!("{task}?format=json&format=csv"), "format"),
+        (format!("{task}?colour=red"), "colour"),
+        (format!("{task}/artifacts?limit=1"), "limit"),
+        ("/healthz?verbose=1".to_owned(), "verbose"),
+        ("/status?x".to_owned(), "x"),
+        ("/metrics?name=a".to_owned(), "name"),
+        (format!("/sessions/{id}?fields=id"), "fields"),
+        (format!("/sessions/{id}/files?path=/"), "path"),
+        (format!("/sessions/{id}/devtools?token=a&token=b"), "token"),
+        (format!("/sessions/{id}/devtools?token=a&colour=red"), "colour"),
+        (format!("/sessions/{id}/stream?token=a&token=b"), "token"),
+        (format!("/sessions/{id}/stream/state?token=a&colour=red"), "colour"),
+        (format!("/json/version?token={0}&token={0}", daemon.key()), "token"),
+        (format!("/json/list?token={}&colour=red", daemon.key()), "colour"),
+        (format!("/json/protocol?token={}&colour=red", daemon.key()), "colour"),
+        ("/chromium?timeout=1&timeout=2".to_owned(), "timeout"),
+        ("/wd/hub/status?x=1".to_owned(), "x"),
+    ] {
+        ensure!(api.get(&path).await?.fault(400)?.field == field, "{path}");
+    }
+    for path in ["/sessions/create?headless=true", "/session?timeout=1", "/lam/run?wait=1"] {
+        api.post(path, &json!({})).await?.fault(400)?;
+    }
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn one_host_is_asked_for(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let host = daemon.url().trim_start_matches("http://");
+    for (first, second) in [(host, host), (host, "evil.example"), ("evil.example", host)] {
+        let request = format!("GET /status HTTP/1.1\r\nHost: {first}\r\nHost: {second}\r\nConnection: close\r\n\r\n");
+        let answer = wire::raw(daemon.url(), request.as_bytes(), 4096).await?;
+        ensure!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("Host"), "{first} {second}: {answer}");
     }
     Ok(())
 }

@@ -3,11 +3,11 @@
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use serde_json::{Value, json};
-use warmpool_tests::{Driver, Group, Session, Settings, Stage, eventually, group, webdriver};
+use warmpool_tests::{Api, Driver, Group, Session, Settings, Stage, eventually, group, webdriver};
 
 pub(crate) fn group() -> Group {
     group!("capabilities", Some(Settings::new()),
-        quick: [dangerous_ones_are_refused_by_name, a_second_session_is_refused],
+        quick: [dangerous_ones_are_refused_by_name, no_spelling_of_a_path_goes_around_the_guard, a_second_session_is_refused],
         full: [
             harmless_habits_are_accepted,
             plain_ones_take_effect_on_a_warm_browser,
@@ -47,6 +47,52 @@ async fn dangerous_ones_are_refused_by_name(stage: Stage) -> Result<()> {
     // Nothing was spent on them.
     let driver = Driver::start(session.connect_url()?, json!({"browserName": "chrome"})).await?;
     ensure!(driver.execute("return 6 * 7").await? == 42);
+    driver.quit().await?;
+    Ok(())
+}
+
+async fn no_spelling_of_a_path_goes_around_the_guard(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    daemon.assert_idle().await?;
+    let container = daemon.only_container().await?;
+    let session = daemon.webdriver(json!({})).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    let (base, token) = session.connect_url()?.trim_end_matches('/').rsplit_once('/').context("a token")?;
+    let (first, rest) = token.split_at(1);
+    let coded = format!("%{:02X}{rest}", first.as_bytes()[0]);
+    // What the guard refuses by name, in a body that a driver would take: a command in the place of a helper process.
+    let order = options(
+        json!({"args": ["--no-sandbox", "--headless=new", "--utility-cmd-prefix=/usr/bin/touch /tmp/escaped"]}),
+    );
+    let order = json!({"capabilities": {"alwaysMatch": order}});
+    let id = driver.id();
+    let behind = [
+        format!("{coded}/session/{id}/{token}/session"),
+        format!("{token}/session/{id}/{token}/session"),
+        format!("{coded}/session/{id}/..%2f..%2fsession"),
+        format!("{token}/session/{id}/%2e%2e/%2e%2e/session"),
+        format!("{token}/session/{id}/../../session"),
+        format!("{token}/session/{id}//session"),
+        format!("{token}/session/{id}/%252e%252e/%252e%252e/session"),
+        format!("{token}/session/{id}/a/..%5c..%5c..%5csession"),
+        format!("{coded}/SESSION/{id}/session"),
+    ];
+    for path in behind {
+        let reply = Api::new(base).post(&format!("/{path}"), &order).await?;
+        let (error, _) = webdriver::fault(&reply, 404)?;
+        ensure!(error == "unknown command", "{path}: {reply}");
+    }
+    // The same from a grid's client.
+    let grid = [format!("/session/{id}/../../session"), format!("/wd/hub/session/{id}/%2e%2e/%2e%2e/session")];
+    for path in grid {
+        let (error, _) = webdriver::fault(&daemon.api().post(&path, &order).await?, 404)?;
+        ensure!(error == "unknown command", "{path}: {error}");
+    }
+    let found = daemon.docker().run(&["exec", &container, "ls", "/tmp"]).await?;
+    ensure!(!found.contains("escaped"), "a command ran: {found}");
+    // The session under attack goes on, also where its own token is written in another way.
+    let again = Api::new(base).get(&format!("/{coded}/session/{id}/title")).await?;
+    ensure!(again.status == 200, "{again}");
     driver.quit().await?;
     Ok(())
 }

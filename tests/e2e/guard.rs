@@ -39,7 +39,7 @@ async fn a_key_may_come_as_bearer(stage: Stage) -> Result<()> {
     let bearer = header(AUTHORIZATION, &format!("Bearer {}", daemon.key()))?;
     api.send(Method::GET, "/sessions", bearer, bytes::Bytes::new()).await?.ok()?;
     // In the address it counts for websockets only: addresses are written to logs.
-    api.get(&format!("/sessions?token={}", daemon.key())).await?.fault(401)?;
+    ensure!(api.get(&format!("/sessions?token={}", daemon.key())).await?.fault(400)?.field == "token");
     Ok(())
 }
 

@@ -6,9 +6,11 @@
 
 mod backups;
 mod bad_input;
+mod bodies;
 mod capabilities;
 mod clients;
 mod conditions;
+mod connections;
 mod create;
 mod dropin;
 mod dropin_input;
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
         create::group(),
         settings::group(),
         bad_input::group(),
+        bodies::group(),
+        connections::group(),
         guard::group(),
         fence::group(),
         readme::group(),

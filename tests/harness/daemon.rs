@@ -190,9 +190,18 @@ impl Daemon {
 
     /// The process's resident memory, in bytes.
     pub fn resident(&self) -> Result<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// The most resident memory that the process ever had, in bytes.
+    pub fn peak_resident(&self) -> Result<u64> {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, field: &str) -> Result<u64> {
         let process = self.process.as_ref().context("the daemon is not running")?;
         let status = fs::read_to_string(format!("/proc/{}/status", process.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).with_context(|| field.to_owned())?;
         Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
     }
 

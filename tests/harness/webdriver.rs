@@ -51,6 +51,11 @@ impl Driver {
         self.api.send(method, &format!("/session/{}{path}", self.id), headers, bytes).await
     }
 
+    /// A POST with a body that is sent as it is, whatever the answer.
+    pub async fn command_bytes(&self, path: &str, body: Bytes) -> Result<Reply> {
+        self.api.post_bytes(&format!("/session/{}{path}", self.id), "application/json", body).await
+    }
+
     /// Navigates the current window.
     pub async fn goto(&self, url: &str) -> Result<()> {
         self.command(Method::POST, "/url", &json!({"url": url})).await?.ok()?;

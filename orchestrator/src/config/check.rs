@@ -5,9 +5,13 @@ use url::Url;
 
 use super::{layers::Layers, table::Sections};
 
+/// What a byte of a body takes in memory at least: as text, parsed, and copied.
+const BODY_MEMORY_PER_BYTE: u64 = 4;
+
 /// Notes every fault of the settings as a whole. Settings that are wrong by themselves are left out.
 pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     server(config, layers);
+    bodies(config, layers);
     docker(config, layers);
     worker(config, layers);
     pool(config, layers);
@@ -58,6 +62,22 @@ fn server(config: &Sections, layers: &mut Layers<'_>) {
                 format!("{origin:?} is not an origin"),
                 "write scheme and host, such as https://app.example.com",
             );
+        }
+    }
+}
+
+fn bodies(config: &Sections, layers: &mut Layers<'_>) {
+    let memory = config.server.body_memory;
+    for (name, size) in [
+        ("server.max_body", config.server.max_body),
+        ("webdriver.max_session_body", config.webdriver.max_session_body),
+        ("tasks.max_body", config.tasks.max_body),
+    ] {
+        let needs = size.bytes().saturating_mul(BODY_MEMORY_PER_BYTE);
+        if layers.sound(&["server.body_memory", name]) && needs > memory.bytes() {
+            let what =
+                format!("{memory} is less than {BODY_MEMORY_PER_BYTE} times {name}, {size}: no such body would fit");
+            layers.fault("server.body_memory", what, format!("raise it, or lower {name}"));
         }
     }
 }

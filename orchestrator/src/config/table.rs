@@ -119,12 +119,26 @@ settings! {
         trusted_proxies: Vec<IpNet> = Unset("10.0.0.0/8");
         /// Connections open at once; more are left waiting in the listening queue.
         max_connections: usize = Is("10000"), min "1";
+        /// Connections open at once from one address, or from one IPv6 network of 64 bits; more are refused. 0 sets no limit.
+        /// Trusted proxies have none.
+        max_connections_per_address: usize = Is("4000");
         /// Time for a client to send the whole of a request's head.
         header_timeout: Duration = Is("10s"), min "1s";
+        /// Time for a client to send the whole of a body that is read at once; within an upload, the time it may pause.
+        body_timeout: Duration = Is("60s"), min "1s";
+        /// Time a client may take nothing of what is being sent to it; websockets have settings of their own.
+        write_timeout: Duration = Is("60s"), min "1s";
+        /// Time without a word after which a client's machine is asked whether it is there (TCP keepalive).
+        tcp_keepalive: Duration = Is("15s"), min "1s";
+        /// Time that such a question, or anything sent, may stay unacknowledged before the connection is given up; longer
+        /// than all write_timeouts, since the kernel counts the time in which a client takes nothing as well.
+        tcp_user_timeout: Duration = Is("75s"), min "1s";
         /// Size of a request's head.
         max_header_bytes: ByteSize = Is("64KiB"), min "8KiB";
         /// Size of a JSON request's body.
         max_body: ByteSize = Is("1MiB"), min "1KiB";
+        /// Memory for the bodies of all requests together, and for what is made of them; where it is full, requests are refused.
+        body_memory: ByteSize = Is("128MiB"), min "1MiB";
         /// Whether `/status` and `/metrics` need a key.
         status_needs_key: bool = Is("false");
     }
@@ -270,7 +284,9 @@ settings! {
 
     /// The WebDriver forwarder.
     webdriver: WebDriver {
-        /// Size of one command or reply.
+        /// Size of a new session's body, with the profile or the extensions in it.
+        max_session_body: ByteSize = Is("8MiB"), min "4KiB";
+        /// Size of one command or upload; these are passed on and not kept.
         max_body: ByteSize = Is("256MiB"), min "64KiB";
         /// Time for one command.
         command_timeout: Duration = Is("10m"), min "1s";

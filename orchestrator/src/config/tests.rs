@@ -97,6 +97,8 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("server.status_needs_key", "maybe", "write true or false"),
         ("server.max_body", "many", "64KiB"),
         ("server.max_body", "9999999999GiB", "is not a size"),
+        ("server.body_memory", "16MiB", "less than 4 times webdriver.max_session_body"),
+        ("tasks.max_body", "64MiB", "less than 4 times tasks.max_body"),
         ("docker.host", "tcp://10.0.0.1:2375", "in the clear"),
         ("docker.host", "ssh://there", "not supported"),
         ("docker.host", "docker.sock", "write unix://"),
@@ -132,6 +134,7 @@ fn limits_themselves_are_allowed() {
         &[("session.default_timeout", "1d")],
         &[("pool.chromium_headed", "6"), ("pool.chromium_headless", "6")],
         &[("worker.memory", "256MiB"), ("worker.shm", "64MiB")],
+        &[("server.body_memory", "32MiB")],
     ] {
         with(pairs).unwrap_or_else(|faults| panic!("{pairs:?}: {faults}"));
     }
@@ -286,6 +289,8 @@ fn risky_settings_are_warned_of() {
         ("worker.sandbox", "false", "sandbox is off"),
         ("worker.tmp", "3GiB", "worker.tmp"),
         ("session.max_sessions", "99", "always wait"),
+        ("server.write_timeout", "75s", "server.write_timeout"),
+        ("relay.write_timeout", "2m", "relay.write_timeout"),
     ] {
         let warnings = with(&[(name, text)]).unwrap().warnings();
         assert!(warnings.len() == 1 && warnings[0].contains(said), "{name}: {warnings:?}");

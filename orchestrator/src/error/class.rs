@@ -33,6 +33,10 @@ impl Error {
             Self::UpgradeRequired => "upgrade_required",
             Self::Conflict { .. } => "conflict",
             Self::BodyTooLarge { .. } => "body_too_large",
+            Self::BodyTooHeavy { .. } => "body_too_heavy",
+            Self::BodyMemory => "body_memory",
+            Self::BodyTimeout { .. } => "body_timeout",
+            Self::AddressLimit { .. } => "address_limit",
             Self::MediaType => "unsupported_media_type",
             Self::QueueFull { .. } => "queue_full",
             Self::KeyLimit { .. } => "key_limit",
@@ -73,14 +77,18 @@ impl Error {
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::UpgradeRequired => StatusCode::UPGRADE_REQUIRED,
             Self::Conflict { .. } => StatusCode::CONFLICT,
-            Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTooLarge { .. } | Self::BodyTooHeavy { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
-                StatusCode::TOO_MANY_REQUESTS
-            }
+            Self::QueueFull { .. }
+            | Self::TaskQueueFull { .. }
+            | Self::KeyLimit { .. }
+            | Self::SocketLimit { .. }
+            | Self::AddressLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NoWorker { .. }
             | Self::NoEngine { .. }
             | Self::NoStart { .. }
+            | Self::BodyMemory
             | Self::Draining
             | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
             Self::DiskNearlyFull | Self::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
@@ -100,6 +108,8 @@ impl Error {
             | Self::UnknownField { .. }
             | Self::NotSupported { .. }
             | Self::BodyTooLarge { .. }
+            | Self::BodyTooHeavy { .. }
+            | Self::BodyTimeout { .. }
             | Self::MediaType => ErrorStatus::InvalidArgument,
             Self::Capability { .. }
             | Self::Conflict { .. }
@@ -129,6 +139,8 @@ impl Error {
             | Self::UnknownFile { .. }
             | Self::UpgradeRequired
             | Self::SocketLimit { .. }
+            | Self::BodyMemory
+            | Self::AddressLimit { .. }
             | Self::NoSpace
             | Self::Worker { .. }
             | Self::NotBuilt { .. }

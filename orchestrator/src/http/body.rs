@@ -1,52 +1,160 @@
-//! Reading JSON bodies, so that what is wrong with them is said by field.
+//! Reading bodies into memory, within one budget, and JSON so that what is wrong with it is said by field.
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
+use super::App;
+use super::budget::Part;
+use super::passing::broke_off;
+use super::weight::{Fault, Weight, weigh};
 use crate::error::{Error, plain};
 
-/// Reads a body of at most `limit` bytes; `setting` is the limit's name.
-pub(super) async fn read(body: Body, limit: u64, setting: &'static str) -> Result<Bytes, Error> {
-    let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    match Limited::new(body, most).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Error::BodyTooLarge { limit, setting }),
-        Err(_) => Err(Error::InvalidBody { message: "the body broke off".to_owned() }),
+/// What is made of a body is held about so many times at once: parsed, checked and copied.
+const COPIES: u64 = 2;
+
+/// A text that is read so fast that it holds up nobody, in bytes.
+const SHORT: usize = 64 << 10;
+
+/// A body in memory, and what it holds of the budget: for as long as this lives.
+pub(super) struct Text {
+    bytes: Bytes,
+    part: Part,
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
-/// Reads a JSON object; no body means an empty one.
-pub(super) async fn json<T: DeserializeOwned>(headers: &HeaderMap, body: Body, limit: u64) -> Result<T, Error> {
-    parse(&json_text(headers, body, limit, "server.max_body").await?)
+impl Text {
+    /// Parses JSON; an error names the field by its path.
+    ///
+    /// # Errors
+    /// `InvalidBody`, `InvalidField`, `UnknownField`; `BodyTooHeavy` or `BodyMemory` when too much would be made of it.
+    pub(super) fn parse<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
+        self.aside(|text| {
+            if !text.weighed(COPIES)?.is_object {
+                return Err(no_object());
+            }
+            typed(&text.bytes)
+        })
+    }
+
+    /// Parses any JSON.
+    ///
+    /// # Errors
+    /// `InvalidBody`, `BodyTooHeavy`, `BodyMemory`.
+    pub(super) fn value(&mut self) -> Result<Value, Error> {
+        self.aside(|text| {
+            text.weighed(COPIES)?;
+            serde_json::from_slice(&text.bytes).map_err(|error| no_json(&error))
+        })
+    }
+
+    /// Makes room for as many more copies of what was made of it.
+    ///
+    /// # Errors
+    /// `BodyTooHeavy`, `BodyMemory`.
+    pub(super) fn copied(&mut self, times: usize) -> Result<(), Error> {
+        self.aside(|text| text.weighed(times as u64).map(drop))
+    }
+
+    /// Weighs it, and takes so many times its weight of the budget.
+    fn weighed(&mut self, times: u64) -> Result<Weight, Error> {
+        let weight = match weigh(&self.bytes, self.part.room() / times.max(1)) {
+            Ok(weight) => weight,
+            Err(Fault::NoJson(error)) => return Err(no_json(&error)),
+            Err(Fault::TooHeavy) => return Err(self.part.too_heavy()),
+        };
+        self.part.grow(weight.bytes.saturating_mul(times))?;
+        Ok(weight)
+    }
+
+    /// Does what takes a processor its time. A long text must not hold up the other work of this thread, which may be
+    /// what tells that workers live.
+    fn aside<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        if self.bytes.len() <= SHORT {
+            return work(self);
+        }
+        tokio::task::block_in_place(|| work(self))
+    }
+}
+
+/// Reads a body of at most `limit` bytes; `setting` is the limit's name.
+///
+/// # Errors
+/// `BodyTooLarge`, `BodyTimeout`, `BodyTooHeavy`, `BodyMemory`, and `InvalidBody` when it breaks off.
+pub(super) async fn read(app: &App, body: Body, limit: u64, setting: &'static str) -> Result<Text, Error> {
+    if body.size_hint().lower() > limit {
+        return Err(Error::BodyTooLarge { limit, setting });
+    }
+    let after = app.config.server.body_timeout;
+    let read = async {
+        let mut part = app.bodies.part();
+        let mut body = Limited::new(body, usize::try_from(limit).unwrap_or(usize::MAX));
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+                true => Error::BodyTooLarge { limit, setting },
+                false => broke_off(),
+            })?;
+            if let Ok(data) = frame.into_data() {
+                part.grow(data.len() as u64)?;
+                bytes.extend_from_slice(&data);
+            }
+        }
+        Ok(Text { bytes: bytes.freeze(), part })
+    };
+    timeout(after, read).await.unwrap_or(Err(Error::BodyTimeout { after }))
+}
+
+/// Reads a JSON object; no body means an empty one. What it holds of the budget comes with it.
+///
+/// # Errors
+/// Those of [`read`] and [`Text::parse`], and `MediaType`.
+pub(super) async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body) -> Result<(T, Text), Error> {
+    let mut text = json_text(app, headers, body, app.config.server.max_body.bytes(), "server.max_body").await?;
+    Ok((text.parse()?, text))
 }
 
 /// Reads the text of a JSON object; no body means an empty one.
+///
+/// # Errors
+/// Those of [`read`], and `MediaType`.
 pub(super) async fn json_text(
+    app: &App,
     headers: &HeaderMap,
     body: Body,
     limit: u64,
     setting: &'static str,
-) -> Result<Bytes, Error> {
-    let bytes = read(body, limit, setting).await?;
-    if bytes.is_empty() {
-        return Ok(Bytes::from_static(b"{}"));
+) -> Result<Text, Error> {
+    let mut text = read(app, body, limit, setting).await?;
+    if text.is_empty() {
+        text.bytes = Bytes::from_static(b"{}");
+        return Ok(text);
     }
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
         return Err(Error::MediaType);
     }
-    Ok(bytes)
+    Ok(text)
 }
 
 /// The members of an object, each as it came; none of them twice.
@@ -80,15 +188,30 @@ impl<'de> Deserialize<'de> for Members {
     }
 }
 
-/// Parses JSON; an error names the field by its path.
+/// Parses JSON that is in memory already; an error names the field by its path.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    // In two steps, so that what is no JSON and what is JSON of a wrong shape are told apart for certain.
-    let value: Value = serde_json::from_slice(bytes)
-        .map_err(|error| Error::InvalidBody { message: format!("the body is not valid JSON: {error}") })?;
-    if !value.is_object() {
-        return Err(Error::InvalidBody { message: "the body must be a JSON object".to_owned() });
+    check_object(bytes)?;
+    typed(bytes)
+}
+
+/// What is no JSON and what is JSON of a wrong shape are told apart before the shape is looked at.
+fn check_object(bytes: &[u8]) -> Result<(), Error> {
+    match weigh(bytes, u64::MAX) {
+        Ok(weight) if weight.is_object => Ok(()),
+        Err(Fault::NoJson(error)) => Err(no_json(&error)),
+        _ => Err(no_object()),
     }
-    // From the text again: `value` has forgotten a field that was given twice.
+}
+
+fn no_object() -> Error {
+    Error::InvalidBody { message: "the body must be a JSON object".to_owned() }
+}
+
+fn no_json(error: &serde_json::Error) -> Error {
+    Error::InvalidBody { message: format!("the body is not valid JSON: {error}") }
+}
+
+fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(bytes)).map_err(|error| {
         let path = error.path().to_string();
         let cause = error.into_inner();

@@ -2,7 +2,7 @@
 //! closed; and the answers about the load.
 
 use axum::Router;
-use axum::extract::{RawQuery, Request, State};
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
@@ -124,7 +124,7 @@ async fn active() -> StatusCode {
 }
 
 /// `GET /pressure`: how full the service is, as JSON or, for who wants text, as a status and a word.
-async fn pressure(State(app): State<App>, RawQuery(_): RawQuery, _: Onlooker, headers: HeaderMap) -> Response {
+async fn pressure(State(app): State<App>, _: Onlooker, headers: HeaderMap) -> Response {
     let (running, queued) = (app.sessions.live_count(), app.pool.waiting());
     let limits = &app.config.session;
     let full = running >= limits.max_sessions && queued >= limits.queue_length;

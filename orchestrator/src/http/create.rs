@@ -103,7 +103,7 @@ pub(super) async fn webdriver(
 
 /// Reads the body and makes the session. It is the client's from here on: the caller only writes the reply.
 async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Body) -> Result<Arc<Session>, Error> {
-    let request: CreateRequest = body::json(headers, body, app.config.server.max_body.bytes()).await?;
+    let (request, _text) = body::json::<CreateRequest>(app, headers, body).await?;
     let options = options(request, kind, &app.config)?;
     let created = app.sessions.create(key, options).await?;
     let session = created.confirm().ok_or(Error::Draining)?;

@@ -1,33 +1,33 @@
 //! Websockets of a session: DevTools and BiDi.
 
-use axum::extract::{Path, Query, Request, State};
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
 use tracing::Instrument as _;
 
 use super::App;
+use super::query::value;
 use crate::error::Error;
 use crate::relay;
 use crate::session::Session;
 
-/// The token in a websocket's URL.
-#[derive(Deserialize)]
-pub(super) struct Token {
-    #[serde(default)]
-    token: String,
+/// The session that a websocket's URL names, if the token in it opens that.
+fn opened(app: &App, id: &str, request: &Request) -> Result<Arc<Session>, Error> {
+    let session = app.sessions.live(id)?;
+    session.check_token(&value(request.uri().query().unwrap_or_default(), "token").unwrap_or_default())?;
+    Ok(session)
 }
 
 /// `GET /sessions/<id>/devtools?token=…`: the browser's own target.
 pub(super) async fn browser(
     State(app): State<App>,
     Path(id): Path<String>,
-    Query(Token { token }): Query<Token>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = app.sessions.live(&id)?;
-    session.check_token(&token)?;
+    let session = opened(&app, &id, &request)?;
     connect(&app, session, "/devtools", request).await
 }
 
@@ -35,15 +35,19 @@ pub(super) async fn browser(
 pub(super) async fn target(
     State(app): State<App>,
     Path((id, target)): Path<(String, String)>,
-    Query(Token { token }): Query<Token>,
     request: Request,
 ) -> Result<Response, Error> {
-    let session = app.sessions.live(&id)?;
-    session.check_token(&token)?;
-    if !target.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_')) {
+    let session = opened(&app, &id, &request)?;
+    if !is_target(&target) {
         return Err(Error::UnknownTarget);
     }
     connect(&app, session, &format!("/devtools/{target}"), request).await
+}
+
+/// Whether this may be a target's path: plain words between single slashes.
+fn is_target(path: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    path.split('/').all(|part| !part.is_empty() && part.bytes().all(plain))
 }
 
 /// `GET /sessions/<id>/bidi/<token>/<driver session>`: WebDriver BiDi, from the driver.
@@ -60,7 +64,7 @@ pub(super) async fn bidi(
 
 pub(super) async fn connect(
     app: &App,
-    session: std::sync::Arc<Session>,
+    session: Arc<Session>,
     path: &str,
     mut request: Request,
 ) -> Result<Response, Error> {
@@ -68,7 +72,7 @@ pub(super) async fn connect(
     let (headers, relay) = relay::open(&session, &app.config, path, request.headers()).await?;
     if relay.is_first() {
         // The reconnect window must hold after a restart too.
-        let (app, session) = (app.clone(), std::sync::Arc::clone(&session));
+        let (app, session) = (app.clone(), Arc::clone(&session));
         app.drain.clone().spawn(async move { app.sessions.note(&session).await });
     }
     let work = async move {

@@ -9,11 +9,10 @@ use futures_util::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
-use url::form_urlencoded;
 
 use super::App;
 use super::follow::wants;
-use super::query::one_of;
+use super::query::{one_of, value};
 use crate::error::Error;
 use crate::task::{Item, Record, Status, TaskId, item_view};
 
@@ -31,8 +30,7 @@ pub(super) enum Format {
 impl Format {
     /// What `format` asks for, or else the header `Accept`.
     pub(super) fn of(headers: &HeaderMap, query: &str) -> Result<Self, Error> {
-        let named = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "format").map(|(_, value)| value);
-        match named.as_deref() {
+        match value(query, "format").as_deref() {
             Some("json") => Ok(Self::Json),
             Some("ndjson") => Ok(Self::Ndjson),
             Some("csv") => Ok(Self::Csv),

@@ -5,16 +5,20 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::App;
 use super::auth::Caller;
+use super::passing::passing;
 use crate::error::Error;
 use crate::session::Session;
 use crate::webdriver::{strip_hop_by_hop, verdict};
 use crate::worker::file_path;
+
+/// The setting that limits a file.
+const LIMIT: &str = "worker.file_limit";
 
 /// `GET /sessions/<id>/files`
 pub(super) async fn list(
@@ -74,35 +78,19 @@ async fn send(
     let _busy = session.busy();
     let path = name.map_or_else(|| "/files".to_owned(), file_path);
     let limit = app.config.worker.file_limit;
-    let fault = Arc::new(OnceLock::new());
-    let told = Arc::clone(&fault);
-    let too_long_now = move || Error::BodyTooLarge { limit: limit.bytes(), setting: "worker.file_limit" };
-    let body = Limited::new(body, limit.as_usize()).map_err(move |error| {
-        let _ = told.set(error.is::<LengthLimitError>());
-        error
-    });
-    let mut request = http::Request::new(body.boxed_unsync());
+    let (body, fault) = passing(app, body, limit.bytes(), LIMIT)?;
+    let mut request = http::Request::new(body);
     *request.method_mut() = method;
     if let Some(length) = headers.get(CONTENT_LENGTH) {
-        let too_long =
-            length.to_str().ok().and_then(|text| text.parse().ok()).is_some_and(|length: u64| length > limit.bytes());
-        if too_long {
-            return Err(too_long_now());
-        }
         request.headers_mut().insert(CONTENT_LENGTH, length.clone());
     }
-    let mut response = match session.worker.agent.send(&path, request).await {
-        Ok(response) => response,
-        // The client's own fault, not the worker's.
-        Err(error) => match fault.get() {
-            Some(true) => return Err(too_long_now()),
-            Some(false) => {
-                let message = "the body broke off before all of it was there: send the file again".to_owned();
-                return Err(Error::InvalidBody { message });
-            }
-            None => return Err(verdict(session, error).await),
-        },
+    let sent = async {
+        match session.worker.agent.send(&path, request).await {
+            Ok(response) => Ok(response),
+            Err(error) => Err(verdict(session, error).await),
+        }
     };
+    let mut response = fault.or(sent).await?;
     let status = response.status();
     if status.is_success() {
         strip_hop_by_hop(response.headers_mut());
@@ -121,7 +109,7 @@ async fn send(
     let message = body["error"]["message"].as_str().unwrap_or("the worker refused the file").to_owned();
     Err(match status {
         StatusCode::NOT_FOUND => Error::UnknownFile { name: name.unwrap_or_default().to_owned() },
-        StatusCode::PAYLOAD_TOO_LARGE => too_long_now(),
+        StatusCode::PAYLOAD_TOO_LARGE => Error::BodyTooLarge { limit: limit.bytes(), setting: LIMIT },
         StatusCode::BAD_REQUEST => Error::field("name", message),
         StatusCode::CONFLICT => Error::Conflict { message },
         StatusCode::INSUFFICIENT_STORAGE => Error::NoSpace,

@@ -14,7 +14,7 @@ use super::auth::{GridCaller, Onlooker};
 use super::base::Base;
 use super::operate::unready;
 use super::reply::{W3c, json_reply, w3c};
-use super::{body, create, webdriver};
+use super::{create, webdriver};
 use crate::drain::Phase;
 use crate::dropin::grid::{NewSession, OWN, other_version, read, version_fits};
 use crate::error::Error;
@@ -47,16 +47,13 @@ async fn new_session(
     body: Body,
 ) -> Result<Response, W3c> {
     webdriver::refuse_page_types(&headers)?;
-    let body = body::read(body, app.config.webdriver.max_body.bytes(), "webdriver.max_body").await?;
-    let body: Value = serde_json::from_slice(&body)
-        .map_err(|error| Error::InvalidBody { message: format!("the body is not JSON: {error}") })?;
+    let (body, _text) = webdriver::new_session_body(&app, body).await?;
     let wanted = read(&body, |engine| app.known_version(engine))?;
     driver::check_capabilities(&wanted.body, wanted.engine)?;
     let created = make(&app, key, &wanted).await?;
     let session = created.session()?;
     let links = webdriver::links(&base, session);
-    let order = wanted.body.to_string();
-    let made = driver::new_session(&app.sessions, session, &app.config, &links, order.as_bytes()).await;
+    let made = driver::new_session(&app.sessions, session, &app.config, &links, &wanted.body).await;
     let (status, reply) = match made {
         Ok(made) => made,
         Err(error) => {
@@ -124,7 +121,7 @@ async fn session(
 
 /// `GET /session/<driver session>/se/cdp`: DevTools, for clients that put this URL together themselves.
 async fn socket(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
-    let token = super::json::token(request.uri().query().unwrap_or_default());
+    let token = super::query::value(request.uri().query().unwrap_or_default(), "token");
     let key = super::auth::verify(&app, request.headers(), token.as_deref())?;
     let session = app.sessions.driven_by(&id, &key)?;
     webdriver::attach(&app, session, &id, request).await
@@ -161,9 +158,8 @@ async fn command(
     request: Request,
 ) -> Result<Response, W3c> {
     let session = app.sessions.driven_by(&id, &key)?;
-    // A nested route's own path: what stands before it is left out.
-    let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
-    webdriver::forward(&app, &session, &id, &path, request).await
+    // Behind `session/<driver session>`: a nested route's path has nothing before it.
+    webdriver::forward(&app, &session, &id, 2, request).await
 }
 
 async fn wrong_method(method: Method) -> W3c {

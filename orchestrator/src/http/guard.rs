@@ -1,6 +1,6 @@
-//! What every request passes: an id and a span, and the checks that keep foreign web pages out.
+//! What every request passes: an id and a span, the checks that keep foreign web pages out, and that of its query.
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{HOST, HeaderName, ORIGIN};
@@ -10,6 +10,7 @@ use url::{Host, Url};
 
 use super::App;
 use super::base::Peer;
+use super::query;
 use super::reply::REQUEST;
 use crate::config::Config;
 use crate::engine::RequestId;
@@ -24,7 +25,9 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let header = HeaderValue::try_from(id.as_str());
     let work = async {
         let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure);
-        let checked = check(&app.config, request.headers(), secure).and_then(|()| check_path(request.uri().path()));
+        let checked = check(&app.config, request.headers(), secure)
+            .and_then(|()| check_path(request.uri().path()))
+            .and_then(|()| check_query(&request));
         match checked {
             Ok(()) => next.run(request).await,
             Err(error) => error.into_response(),
@@ -49,6 +52,10 @@ fn route(request: &Request) -> String {
 /// A name that is not ours in `Host` is what DNS rebinding sends; an address is not, since a page that can make the
 /// browser say it is already served from it. `Origin` is sent by web pages only: they must be ours.
 fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error> {
+    // Whoever stands in front may go by the other one.
+    if headers.get_all(HOST).iter().nth(1).is_some() {
+        return Err(Error::field("Host", "`Host` is given twice: send one value"));
+    }
     let host = headers.get(HOST).map_or(Ok(""), HeaderValue::to_str).unwrap_or("?");
     if !host_is_ours(config, host) {
         return Err(Error::ForeignHost { host: host.chars().take(100).collect() });
@@ -60,6 +67,14 @@ fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error
         }
     }
     Ok(())
+}
+
+/// The parameters behind the path: those of the route that it leads to. Where it leads nowhere, that is the answer.
+fn check_query(request: &Request) -> Result<(), Error> {
+    let (Some(query), Some(route)) = (request.uri().query(), request.extensions().get::<MatchedPath>()) else {
+        return Ok(());
+    };
+    query::check(route.as_str(), query)
 }
 
 /// What is no text can name nothing here.

@@ -130,6 +130,7 @@ async fn describe(app: &App, key: &KeyId) -> Result<std::sync::Arc<Value>, Error
     }
     // Waiting browsers are frozen: one is woken for this, and goes.
     let mut lease = app.pool.lease(PoolKey::plain(Engine::Chromium, Mode::Headless), &Look::default(), key).await?;
+    app.keys.require(key)?;
     let worker = lease.use_worker();
     let failed = |error| Error::worker("the browser could not be asked for its protocol", error);
     worker.agent.launch(&Launch::default()).await.map_err(failed)?;
@@ -156,10 +157,7 @@ async fn ask(worker: &Worker, path: &str) -> Result<Value, Error> {
 }
 
 fn caller(app: &App, request: &Request) -> Result<KeyId, Error> {
-    verify(app, request.headers(), token(request.uri().query().unwrap_or_default()).as_deref())
-}
-
-/// The `token` of a query.
-pub(super) fn token(query: &str) -> Option<String> {
-    form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token").map(|(_, value)| value.into_owned())
+    // What such a URL says of a session is for those who open one.
+    let query = read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
+    verify(app, request.headers(), query.token.as_deref())
 }

@@ -203,7 +203,7 @@ pub(super) async fn share(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let request: ShareRequest = body::json(&headers, body, app.config.server.max_body.bytes()).await?;
+    let (request, _text) = body::json::<ShareRequest>(&app, &headers, body).await?;
     let session = owned(&app, &id, &key)?;
     let left = session.time_left();
     let ttl = match request.ttl {

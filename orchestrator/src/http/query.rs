@@ -1,11 +1,136 @@
-//! Query parameters of lists, checked: every fault names its parameter.
+//! Query parameters, of every route: which ones it takes, and what those of lists mean. Every fault names its parameter.
+
+use std::borrow::Cow;
 
 use url::form_urlencoded;
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{SessionQuery, SortKey, SortOrder, Status};
-use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, TaskQuery};
+use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
+
+/// The parameters that a route takes.
+struct Takes {
+    /// Each may be there once.
+    once: &'static [&'static str],
+    /// Each may be there as often as wanted, also as `name[]` or `name[0]`.
+    lists: &'static [&'static str],
+}
+
+const SESSIONS: Takes = Takes {
+    once: &[
+        "start_time",
+        "end_time",
+        "session_id",
+        "service_passcode",
+        "raccoon_passcode",
+        "page",
+        "limit",
+        "sort_by",
+        "sort_order",
+    ],
+    lists: &["status", "browser_type"],
+};
+const TASKS: Takes = Takes {
+    once: &[
+        "start_time",
+        "end_time",
+        "task_id",
+        "service_passcode",
+        "raccoon_passcode",
+        "page",
+        "limit",
+        "sort_by",
+        "sort_order",
+    ],
+    lists: &["executionType"],
+};
+const TASK: Takes = Takes { once: &["format"], lists: &[] };
+const ITEMS: Takes = Takes { once: &["status", "after", "limit", "format"], lists: &[] };
+const TOKEN: Takes = Takes { once: &["token"], lists: &[] };
+const VIEW: Takes = Takes { once: &["token", "theme", "enable_actions"], lists: &[] };
+const NOTHING: Takes = Takes { once: &[], lists: &[] };
+
+/// What may stand behind a route's question mark.
+enum Rule {
+    /// These parameters.
+    Takes(&'static Takes),
+    /// Each parameter once; the route knows which there are, or leaves that to others.
+    Once,
+    /// It is not ours: the driver reads it.
+    Drivers,
+}
+
+/// The rule of a route, by the path it was made with. One that is not named here takes no parameters.
+fn rule(route: &str) -> Rule {
+    let within = route.strip_prefix("/wd/hub").unwrap_or(route);
+    Rule::Takes(match within {
+        "/sessions" => &SESSIONS,
+        "/lam/tasks" => &TASKS,
+        "/lam/tasks/{id}" => &TASK,
+        "/lam/tasks/{id}/items" => &ITEMS,
+        "/sessions/{id}/devtools" | "/sessions/{id}/devtools/{*target}" | "/session/{driver}/se/cdp" => &TOKEN,
+        "/active" | "/pressure" => &TOKEN,
+        "/sessions/{id}/stream/state" | "/sessions/{id}/stream/socket" => &VIEW,
+        // Pages that show a live view add what they like to its address.
+        "/sessions/{id}/stream" => return Rule::Once,
+        // What clients of browserless say there is read by `dropin::browserless`, which refuses what it does not know.
+        "/" | "/chromium" | "/chrome" | "/firefox" | "/webkit" | "/edge" => return Rule::Once,
+        path if path.starts_with("/json") || path.contains("/playwright") => return Rule::Once,
+        "/session/{driver}/{*command}" | "/sessions/{id}/webdriver/{token}/session/{driver}/{*command}" => {
+            return Rule::Drivers;
+        }
+        _ => &NOTHING,
+    })
+}
+
+/// Checks the query of a request to `route`: of two values one would be passed over in silence, and so would a parameter
+/// that nobody reads.
+///
+/// # Errors
+/// `InvalidField` for a parameter that is given twice, `UnknownField` for one that the route does not have.
+pub(super) fn check(route: &str, query: &str) -> Result<(), Error> {
+    match rule(route) {
+        Rule::Takes(takes) => pairs(query, takes).map(drop),
+        Rule::Once => {
+            let mut once = Once::default();
+            form_urlencoded::parse(query.as_bytes()).try_for_each(|(name, _)| once.check(&name))
+        }
+        Rule::Drivers => Ok(()),
+    }
+}
+
+type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+/// The parameters of a query, checked.
+fn pairs<'a>(query: &'a str, takes: &Takes) -> Result<Vec<Pair<'a>>, Error> {
+    let mut once = Once::default();
+    let mut pairs = Vec::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if takes.once.contains(&&*name) {
+            once.check(&name)?;
+        } else if !takes.lists.contains(&list_name(&name)) {
+            return Err(takes.unknown(&name));
+        }
+        pairs.push((name, value));
+    }
+    Ok(pairs)
+}
+
+impl Takes {
+    fn unknown(&self, name: &str) -> Error {
+        let lists = self.lists.iter().map(|name| format!("{name}[]"));
+        // The other name of a filter is for clients that know it already.
+        let known = self.once.iter().filter(|name| **name != "raccoon_passcode").map(|name| (*name).to_owned());
+        let known: Vec<String> = known.chain(lists).collect();
+        let message = match known.as_slice() {
+            [] => "this path takes no parameters".to_owned(),
+            [one] => format!("expected {one}"),
+            [first @ .., last] => format!("expected {} or {last}", first.join(", ")),
+        };
+        Error::UnknownField { field: name.chars().take(100).collect(), message }
+    }
+}
 
 /// Parses the query of `GET /sessions`.
 pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
@@ -21,13 +146,8 @@ pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
         sort_by: SortKey::default(),
         sort_order: SortOrder::default(),
     };
-    let mut once = Once::default();
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let bare = list_name(&name);
-        if !matches!(bare, "status" | "browser_type") {
-            once.check(&name)?;
-        }
-        match bare {
+    for (name, value) in pairs(query, &SESSIONS)? {
+        match list_name(&name) {
             "start_time" => parsed.start_time = Some(number(&name, &value, 0, u64::MAX)?),
             "end_time" => parsed.end_time = Some(number(&name, &value, 0, u64::MAX)?),
             "session_id" => parsed.session_id = Some(value.into_owned()),
@@ -51,21 +171,8 @@ pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
                     _ => return Err(one_of(&name, &["timestamp", "executionTime", "sessionId", "status"])),
                 };
             }
-            "sort_order" => {
-                parsed.sort_order = match &*value {
-                    "ascend" => SortOrder::Ascend,
-                    "descend" => SortOrder::Descend,
-                    _ => return Err(one_of(&name, &["ascend", "descend"])),
-                };
-            }
-            _ => {
-                return Err(Error::UnknownField {
-                    field: name.into_owned(),
-                    message: "expected start_time, end_time, session_id, status, browser_type, service_passcode, \
-                              page, limit, sort_by or sort_order"
-                        .to_owned(),
-                });
-            }
+            "sort_order" => parsed.sort_order = sort_order(&name, &value)?,
+            _ => return Err(SESSIONS.unknown(&name)),
         }
     }
     Ok(parsed)
@@ -74,19 +181,12 @@ pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
 /// Parses the query of `GET /lam/tasks`.
 pub(super) fn task_query(query: &str) -> Result<TaskQuery, Error> {
     let mut parsed = TaskQuery::default();
-    let mut once = Once::default();
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        let bare = list_name(&name);
-        if bare != "executionType" {
-            once.check(&name)?;
-        }
-        match bare {
+    for (name, value) in pairs(query, &TASKS)? {
+        match list_name(&name) {
             "executionType" => {
                 let kind = value.parse().ok();
                 parsed.kinds.push(kind.ok_or_else(|| one_of(&name, TaskKind::ALL.map(TaskKind::as_str).as_slice()))?);
             }
-            // The others are no lists.
-            _ if bare != name => return Err(unknown_task_parameter(&name)),
             "start_time" => parsed.start_time = Some(number(&name, &value, 0, u64::MAX)?),
             "end_time" => parsed.end_time = Some(number(&name, &value, 0, u64::MAX)?),
             "task_id" => parsed.task_id = Some(value.into_owned()),
@@ -98,26 +198,52 @@ pub(super) fn task_query(query: &str) -> Result<TaskQuery, Error> {
                 parsed.sort_by =
                     key.ok_or_else(|| one_of(&name, TaskSortKey::ALL.map(TaskSortKey::as_str).as_slice()))?;
             }
-            "sort_order" => {
-                parsed.sort_order = match &*value {
-                    "ascend" => SortOrder::Ascend,
-                    "descend" => SortOrder::Descend,
-                    _ => return Err(one_of(&name, &["ascend", "descend"])),
-                };
-            }
-            _ => return Err(unknown_task_parameter(&name)),
+            "sort_order" => parsed.sort_order = sort_order(&name, &value)?,
+            _ => return Err(TASKS.unknown(&name)),
         }
     }
     Ok(parsed)
 }
 
-fn unknown_task_parameter(name: &str) -> Error {
-    Error::UnknownField {
-        field: name.to_owned(),
-        message: "expected start_time, end_time, task_id, page, limit, executionType[], sort_by, sort_order or \
-                  service_passcode"
-            .to_owned(),
+fn sort_order(name: &str, value: &str) -> Result<SortOrder, Error> {
+    match value {
+        "ascend" => Ok(SortOrder::Ascend),
+        "descend" => Ok(SortOrder::Descend),
+        _ => Err(one_of(name, &["ascend", "descend"])),
     }
+}
+
+/// What `GET /lam/tasks/<id>/items` asks for.
+#[derive(Debug)]
+pub(super) struct ItemQuery {
+    /// Items of this status only.
+    pub(super) status: Option<TaskStatus>,
+    /// Items behind the one of this number.
+    pub(super) after: Option<u32>,
+    /// So many at most.
+    pub(super) limit: usize,
+}
+
+/// Parses the query of `GET /lam/tasks/<id>/items`, its `format` left out.
+pub(super) fn item_query(query: &str) -> Result<ItemQuery, Error> {
+    let mut parsed = ItemQuery { status: None, after: None, limit: 100 };
+    for (name, value) in pairs(query, &ITEMS)? {
+        match &*name {
+            "status" => {
+                let names = TaskStatus::ALL.map(TaskStatus::as_str);
+                parsed.status = Some(value.parse().map_err(|()| one_of(&name, &names))?);
+            }
+            "after" => parsed.after = u32::try_from(number(&name, &value, 0, u64::from(u32::MAX))?).ok(),
+            "limit" => parsed.limit = usize::try_from(number(&name, &value, 1, 100)?).unwrap_or(100),
+            _ => {}
+        }
+    }
+    Ok(parsed)
+}
+
+/// The value of one parameter, decoded.
+pub(super) fn value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    form_urlencoded::parse(query.as_bytes()).find(|(found, _)| found == name).map(|(_, value)| value)
 }
 
 /// The bare name of a list parameter that is written `name[]` or `name[0]`.
@@ -136,7 +262,9 @@ impl Once {
         // Two names of one filter.
         let filter = if name == "raccoon_passcode" { "service_passcode" } else { name };
         if self.0.iter().any(|seen| seen == filter) {
-            return Err(Error::field(name, format!("`{name}` is given twice: send one value")));
+            let name: String = name.chars().take(100).collect();
+            let message = format!("`{name}` is given twice: send one value");
+            return Err(Error::InvalidField { field: name, message });
         }
         self.0.push(filter.to_owned());
         Ok(())
@@ -160,6 +288,39 @@ pub(super) fn one_of(name: &str, values: &[&str]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn fault(route: &str, query: &str) -> Option<String> {
+        let error = check(route, query).err()?;
+        assert_eq!(error.status(), http::StatusCode::BAD_REQUEST);
+        Some(error.named_field().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn every_route_refuses_what_is_doubled_or_unknown() {
+        for (route, query, field) in [
+            ("/healthz", "x=1", Some("x")),
+            ("/healthz", "", None),
+            ("/sessions/create", "headless=true", Some("headless")),
+            ("/sessions/{id}/some/new/route", "token=T", Some("token")),
+            ("/sessions/{id}/devtools", "token=T", None),
+            ("/sessions/{id}/devtools", "token=T&token=U", Some("token")),
+            ("/sessions/{id}/devtools", "token=T&t%6fken=U", Some("token")),
+            ("/lam/tasks/{id}/items", "limit=1&limit=2", Some("limit")),
+            ("/lam/tasks/{id}/items", "limit=1&after=2&status=success&format=json", None),
+            ("/lam/tasks/{id}", "format=csv&format=json", Some("format")),
+            ("/lam/tasks/{id}", "form=csv", Some("form")),
+            ("/sessions", "status=running&status[]=failure&limit=1", None),
+            ("/sessions", "limit[]=1", Some("limit[]")),
+            ("/sessions/{id}/stream", "token=T&utm=x", None),
+            ("/sessions/{id}/stream", "token=T&enable_actions=false&enable_actions=true", Some("enable_actions")),
+            ("/sessions/{id}/stream/socket", "token=T&utm=x", Some("utm")),
+            ("/chromium", "token=T&timeout=1&timeout=2", Some("timeout")),
+            ("/wd/hub/session/{driver}/se/cdp", "token=T", None),
+            ("/wd/hub/session/{driver}/{*command}", "a=1&a=2", None),
+        ] {
+            assert_eq!(fault(route, query).as_deref(), field, "{route}?{query}");
+        }
+    }
 
     #[test]
     fn defaults_are_those_of_the_contract() {

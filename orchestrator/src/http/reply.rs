@@ -43,18 +43,34 @@ pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Re
     }
 }
 
+/// The body of the REST form.
+fn rest(error: &Error, request_id: &str) -> Value {
+    let mut body = json!({"code": error.code(), "message": error.to_string(), "request_id": request_id});
+    if let Some(field) = error.named_field() {
+        body["field"] = json!(field);
+    }
+    json!({"error": body})
+}
+
+/// A whole answer as bytes, for a connection on which nothing is read: it is closed behind this.
+pub(super) fn last_words(error: &Error) -> Vec<u8> {
+    log(error);
+    let (status, body) = (error.status(), rest(error, RequestId::random().as_str()).to_string());
+    let reason = status.canonical_reason().unwrap_or_default();
+    let retry = error.retry_after().map_or_else(String::new, |after| format!("retry-after: {}\r\n", after.as_secs()));
+    let code = status.as_str();
+    format!(
+        "HTTP/1.1 {code} {reason}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{retry}connection: \
+         close\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         log(&self);
-        let mut error = json!({
-            "code": self.code(),
-            "message": self.to_string(),
-            "request_id": request_id(),
-        });
-        if let Some(field) = self.named_field() {
-            error["field"] = json!(field);
-        }
-        let mut response = json_reply(self.status(), &json!({"error": error}));
+        let mut response = json_reply(self.status(), &rest(&self, &request_id()));
         if matches!(self, Self::UpgradeRequired) {
             response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
         }

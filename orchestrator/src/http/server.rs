@@ -1,11 +1,14 @@
-//! Accepting connections: plain or TLS, with a limit on how many and on how slowly a head may come.
+//! Accepting connections: plain or TLS, with limits on how many there are, in all and of one address, on how slowly a
+//! head may come, and on how long a client may take nothing of its answers.
 
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
+use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -15,10 +18,15 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower::ServiceExt as _;
 
+use super::addresses::Addresses;
 use super::base::{Peer, single_slash};
+use super::reply;
+use super::stall::{Flow, Watched};
 use crate::accept;
 use crate::config::Config;
 use crate::drain::{Drain, Phase};
+use crate::error::Error;
+use crate::tcp::Patience;
 use crate::tls::Tls;
 
 /// The most headers a request may have.
@@ -43,6 +51,7 @@ impl Listener {
 /// Serves `router` until the daemon stops.
 pub async fn serve(listener: Listener, router: Router, config: Arc<Config>, drain: Drain) {
     let places = Arc::new(Semaphore::new(config.server.max_connections));
+    let addresses = Addresses::default();
     loop {
         // Beyond the limit connections wait in the kernel's queue.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -50,17 +59,31 @@ pub async fn serve(listener: Listener, router: Router, config: Arc<Config>, drai
             () = drain.reached(Phase::Stopped) => return,
             accepted = accept::next(|| listener.socket.accept()) => accepted,
         };
+        // Behind a trusted proxy there are many clients.
+        let limit = if config.trusts_proxy(address.ip()) { 0 } else { config.server.max_connections_per_address };
+        let Some(seat) = addresses.admit(address.ip(), limit) else {
+            refuse(stream, listener.tls.is_some(), limit);
+            continue;
+        };
         let (router, config, drain) = (router.clone(), Arc::clone(&config), drain.clone());
         let acceptor = listener.tls.as_ref().map(|tls| tls.acceptor());
         // Not tracked: a connection may be idle for ever, and what matters on it (sessions, tasks) is tracked itself.
         tokio::spawn(async move {
-            let _place = place;
+            let _held = (place, seat);
             let served = connection(stream, address, acceptor, router, &config);
             tokio::select! {
                 () = drain.reached(Phase::Stopped) => {}
                 () = served => {}
             }
         });
+    }
+}
+
+/// Says why, as far as that can be said without waiting; in TLS it cannot.
+fn refuse(stream: TcpStream, tls: bool, limit: usize) {
+    metrics::counter!("warmpool_connections_refused_total").increment(1);
+    if !tls && let Ok(mut stream) = stream.into_std() {
+        let _ = stream.write_all(&reply::last_words(&Error::AddressLimit { limit }));
     }
 }
 
@@ -72,11 +95,19 @@ async fn connection(
     config: &Config,
 ) {
     let _ = stream.set_nodelay(true);
+    let server = &config.server;
+    let patience = Patience { keepalive: server.tcp_keepalive, user_timeout: Some(server.tcp_user_timeout) };
+    if let Err(error) = patience.apply(&stream) {
+        tracing::debug!(%error, "a connection cannot be asked whether its other end is there");
+    }
+    // Below TLS, where it shows what the client's machine takes.
+    let stream = Watched::new(stream, server.write_timeout);
+    let flow = stream.flow();
     let peer = Peer { address, secure: acceptor.is_some() };
     match acceptor {
-        None => http(stream, peer, router, config).await,
-        Some(acceptor) => match timeout(config.server.header_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => http(stream, peer, router, config).await,
+        None => http(stream, flow, peer, router, config).await,
+        Some(acceptor) => match timeout(server.header_timeout, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => http(stream, flow, peer, router, config).await,
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took too long"),
         },
@@ -94,19 +125,24 @@ fn mend_path(request: &mut Request) {
 
 async fn http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    flow: Arc<Flow>,
     peer: Peer,
     router: Router,
     config: &Config,
 ) {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let router = router.clone();
+        let (router, flow) = (router.clone(), Arc::clone(&flow));
         async move {
+            flow.caught_up().await;
             let mut request: Request = request.map(axum::body::Body::new);
             request.extensions_mut().insert(peer);
             mend_path(&mut request);
             // A router's error is Infallible.
-            let response = router.oneshot(request).await;
-            Ok::<_, Infallible>(response.unwrap_or_else(|never| match never {}))
+            let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                flow.hand_over();
+            }
+            Ok::<_, Infallible>(response)
         }
     });
     let result = hyper::server::conn::http1::Builder::new()

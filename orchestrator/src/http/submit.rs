@@ -110,8 +110,8 @@ async fn submit(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let text = body::json_text(headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
-    let (work, common) = read(kind, body::parse::<Members>(&text)?.0)?;
+    let mut text = body::json_text(app, headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
+    let (work, common) = read(kind, text.parse::<Members>()?.0)?;
     let manner = Manner::of(headers, common.wait, &app.config)?;
     let (order, secrets) = order(kind, work, common, &app.config)?;
     let extras = Extras {
@@ -121,6 +121,8 @@ async fn submit(
         retry_of: None,
     };
     let accepted = app.tasks.accept(key, order, extras).await?;
+    // Who waits for the task holds nothing of its body.
+    drop(text);
     answer(app, accepted, manner).await
 }
 
@@ -132,8 +134,8 @@ pub(super) async fn retry(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let text = body::json_text(&headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
-    let again: Again = body::parse(&text)?;
+    let mut text = body::json_text(&app, &headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
+    let again: Again = text.parse()?;
     let manner = Manner::of(&headers, again.wait, &app.config)?;
     let task = super::tasks::task_id(&id)?;
     let record = super::tasks::record_of(&app.tasks.find(task, &key).await?);
@@ -154,6 +156,7 @@ pub(super) async fn retry(
         retry_of: Some(task),
     };
     let accepted = app.tasks.accept(key, order, extras).await?;
+    drop(text);
     answer(&app, accepted, manner).await
 }
 

@@ -7,16 +7,15 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tokio_util::io::ReaderStream;
-use url::form_urlencoded;
 
 use super::App;
 use super::auth::Caller;
 use super::export::{self, Format};
 use super::follow::{events, stream_of, wants, whole};
-use super::query::{number, one_of, task_query};
+use super::query::{ItemQuery, item_query, task_query};
 use super::reply::json_reply;
 use crate::error::Error;
-use crate::task::{Accepted, ArtifactNote, Record, Status, TaskId, artifacts_view, item_view, record_view};
+use crate::task::{Accepted, ArtifactNote, Record, TaskId, artifacts_view, item_view, record_view};
 
 /// Media types that a browser shows and does not run.
 const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text/plain"];
@@ -93,27 +92,10 @@ pub(super) async fn items(
 ) -> Result<Response, Error> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
     let query = query.unwrap_or_default();
-    let (mut status, mut after, mut limit) = (None, None, 100);
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        match &*name {
-            "status" => {
-                let names = Status::ALL.map(Status::as_str);
-                status = Some(value.parse::<Status>().map_err(|()| one_of(&name, &names))?);
-            }
-            "after" => after = Some(number(&name, &value, 0, u64::from(u32::MAX))?),
-            "limit" => limit = number(&name, &value, 1, 100)?,
-            "format" => {}
-            _ => {
-                let message = "expected status, after, limit or format".to_owned();
-                return Err(Error::UnknownField { field: name.into_owned(), message });
-            }
-        }
-    }
+    let ItemQuery { status, mut after, limit: most } = item_query(&query)?;
     if Format::of(&headers, &query)? != Format::Json {
         return Ok(export::items(&app, &record, status));
     }
-    let mut after = after.and_then(|after| u32::try_from(after).ok());
-    let most = usize::try_from(limit).unwrap_or(100);
     let mut found = Vec::new();
     let mut next = None;
     'pages: loop {

@@ -1,24 +1,24 @@
 //! The WebDriver address of a session. Errors here are in the W3C form.
 
 use axum::body::Body;
-use axum::extract::{OriginalUri, Path, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::App;
 use super::auth::SECRET_KEY;
 use super::base::Base;
-use super::body;
+use super::body::{self, Text};
 use super::devtools;
+use super::passing::passing;
 use super::reply::{W3c, json_reply, w3c};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{Driver, Session};
-use crate::webdriver::{self as driver, Links};
+use crate::webdriver::{self as driver, Command, Links};
 
 fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
     let session = app.sessions.live(id)?;
@@ -46,11 +46,23 @@ pub(super) async fn create(
 ) -> Result<Response, W3c> {
     let session = open(&app, &id, &token)?;
     refuse_page_types(&headers)?;
-    let body = body::read(body, app.config.webdriver.max_body.bytes(), "webdriver.max_body").await?;
+    let (wish, _text) = new_session_body(&app, body).await?;
     let links = links(&base, &session);
-    let (status, reply) = driver::new_session(&app.sessions, &session, &app.config, &links, &body).await?;
+    let (status, reply) = driver::new_session(&app.sessions, &session, &app.config, &links, &wish).await?;
     let reply: Value = serde_json::from_slice(&reply).map_err(Error::internal)?;
     Ok(json_reply(status, &reply))
+}
+
+/// Reads the body of a new session. What it holds of the budget for bodies comes with it, and covers the copy of what the
+/// client always wants that each of its alternatives gets.
+pub(super) async fn new_session_body(app: &App, body: Body) -> Result<(Value, Text), Error> {
+    let limit = app.config.webdriver.max_session_body.bytes();
+    let mut text = body::read(app, body, limit, "webdriver.max_session_body").await?;
+    let wish = text.value()?;
+    if let Some(alternatives) = wish["capabilities"]["firstMatch"].as_array() {
+        text.copied(alternatives.len())?;
+    }
+    Ok((wish, text))
 }
 
 pub(super) fn links(base: &Base, session: &Session) -> Links {
@@ -98,8 +110,8 @@ pub(super) async fn take_file(
     body: Body,
 ) -> Result<Response, W3c> {
     refuse_page_types(headers)?;
-    let body = body::read(body, app.config.webdriver.max_body.bytes(), "webdriver.max_body").await?;
-    let path = driver::upload(session, driver_id, &body).await?;
+    let (body, fault) = passing(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
+    let path = fault.or(driver::upload(session, driver_id, body)).await?;
     Ok(w3c(StatusCode::OK, &path))
 }
 
@@ -151,9 +163,8 @@ pub(super) async fn manage_downloads(
             Ok(w3c(StatusCode::OK, &Value::Null))
         }
         Method::POST => {
-            let body = body::read(request.into_body(), app.config.server.max_body.bytes(), "server.max_body").await?;
-            let wish: Value = serde_json::from_slice(&body)
-                .map_err(|error| Error::InvalidBody { message: format!("the body is not JSON: {error}") })?;
+            let limit = app.config.server.max_body.bytes();
+            let wish = body::read(app, request.into_body(), limit, "server.max_body").await?.value()?;
             let Some(name) = wish["name"].as_str() else {
                 return Err(Error::field("name", "send the name of a downloaded file in `name`").into());
             };
@@ -171,35 +182,33 @@ pub(super) async fn manage_downloads(
 pub(super) async fn command(
     State(app): State<App>,
     Path((id, token, driver_id, _)): Path<(String, String, String, String)>,
-    OriginalUri(uri): OriginalUri,
     request: Request,
 ) -> Result<Response, W3c> {
     let session = open(&app, &id, &token)?;
-    // As the client wrote it: decoding and encoding again could change what the driver sees.
-    let path = uri.path_and_query().map_or("", |path| path.as_str());
-    let path = path.split_once(&format!("/{token}/")).map_or("", |(_, rest)| rest);
-    forward(&app, &session, &driver_id, &format!("/{path}"), request).await
+    // Behind `sessions/<id>/webdriver/<token>/session/<driver session>`.
+    forward(&app, &session, &driver_id, 6, request).await
 }
 
-/// Sends a command to the driver; `path` is the driver's, as the client wrote it.
+/// Sends to the driver the command that follows the first `before` segments of the request's path.
 pub(super) async fn forward(
     app: &App,
     session: &Arc<Session>,
     driver_id: &str,
-    path: &str,
+    before: usize,
     request: Request,
 ) -> Result<Response, W3c> {
     refuse_page_types(request.headers())?;
-    let limit = usize::try_from(app.config.webdriver.max_body.bytes()).unwrap_or(usize::MAX);
+    let uri = request.uri();
+    let command = Command::read(request.method(), uri.path(), before, uri.query())?;
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(HOST);
     parts.headers.remove(ORIGIN);
     // A key of ours is no business of the driver's.
     parts.headers.remove(AUTHORIZATION);
     parts.headers.remove(SECRET_KEY);
-    let body = Limited::new(body, limit).boxed_unsync();
+    let (body, fault) = passing(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
     let request = http::Request::from_parts(parts, body);
-    let response = driver::forward(session, &app.config, driver_id, path, request).await?;
+    let response = fault.or(driver::forward(session, &app.config, driver_id, command, request)).await?;
     Ok(response.map(Body::new))
 }
 

@@ -274,3 +274,26 @@ async fn keys_survive_damage_to_the_store_as_they_were() {
     assert_eq!(keys.verify(bad.secret.expose()), None);
     opened.store.close().await.unwrap();
 }
+
+#[tokio::test]
+async fn who_waits_for_a_revocation_hears_of_it_and_of_no_other() {
+    let keys = keys().await;
+    let (key, other) = (keys.create("a").await.unwrap().record.id, keys.create("b").await.unwrap().record.id);
+    assert!(keys.require(&key).is_ok());
+    let waiting = tokio::spawn({
+        let (keys, key) = (keys.clone(), key.clone());
+        async move { keys.revoked(&key).await }
+    });
+    // More than a subscriber may be behind.
+    for _ in 0..2 * REVOCATIONS {
+        keys.revoke(&other).await.unwrap();
+    }
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    keys.revoke(&key).await.unwrap();
+    waiting.await.unwrap();
+    assert!(matches!(keys.require(&key), Err(Error::InvalidKey)));
+    // One that is revoked already is not waited for, nor one that never was.
+    keys.revoked(&key).await;
+    keys.revoked(&"000000000000".parse().unwrap()).await;
+}

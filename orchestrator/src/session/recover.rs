@@ -50,8 +50,8 @@ impl Sessions {
     }
 
     /// Looks for the workers of the sessions that have no end: those whose container runs live on under the same URLs, the
-    /// others end. One whose agent does not answer is `unknown` until it does, or until its watch gives it up as it would
-    /// any other.
+    /// others end, and so do those whose key was revoked meanwhile. One whose agent does not answer is `unknown` until it
+    /// does, or until its watch gives it up as it would any other.
     ///
     /// # Errors
     /// When the runtime cannot be used; nothing has changed then.
@@ -70,9 +70,14 @@ impl Sessions {
         let (mut lost, mut moved, mut heard) = (Vec::new(), Vec::new(), Vec::new());
         for record in open {
             let Some(mut lease) = leases.remove(&record.worker) else {
-                lost.push(record);
+                lost.push((record, Ending::Interrupted));
                 continue;
             };
+            if !self.inner.keys.is_active(&record.owner) {
+                tracing::info!(session = %record.session_id, "the key of a session was revoked meanwhile");
+                lost.push((record, Ending::KeyRevoked));
+                continue;
+            }
             let mut record = Record::clone(&record);
             let deadline = record.deadline();
             let anchored = deadline.anchored(&now);
@@ -84,14 +89,18 @@ impl Sessions {
             if changed {
                 moved.push(Arc::clone(&session));
             }
+            // It may have been revoked since it was asked.
+            if !self.inner.keys.is_active(&session.owner) {
+                session.end(Ending::KeyRevoked);
+            }
             heard.push(self.inner.drain.spawn(wake(session)));
         }
         // Most agents answer at once, and a start that says it is done should have heard them. No other session waits
         // for one that is silent.
         let sessions = self.clone();
-        let interrupt = move |record: Arc<Record>| {
+        let end = move |(record, ending): (Arc<Record>, Ending)| {
             let sessions = sessions.clone();
-            async move { sessions.interrupt(&record, now.unix_ms()).await }
+            async move { sessions.end_past(&record, &ending, now.unix_ms()).await }
         };
         let sessions = self.clone();
         let note = move |session: Arc<Session>| {
@@ -100,16 +109,15 @@ impl Sessions {
         };
         let ((), (), (), _) = tokio::join!(
             self.inner.pool.shelve(unclaimed),
-            stream::iter(lost).for_each_concurrent(WRITES_AT_ONCE, interrupt),
+            stream::iter(lost).for_each_concurrent(WRITES_AT_ONCE, end),
             stream::iter(moved).for_each_concurrent(WRITES_AT_ONCE, note),
             timeout(FIRST_WORD, join_all(heard)),
         );
         Ok(())
     }
 
-    async fn interrupt(&self, record: &Record, now: u64) {
-        let ended = Some(Ended::new(&Ending::Interrupted, now));
-        let ended = Record { ended, deadline: None, ..record.clone() };
+    async fn end_past(&self, record: &Record, ending: &Ending, now: u64) {
+        let ended = Record { ended: Some(Ended::new(ending, now)), deadline: None, ..record.clone() };
         self.lock().insert(ended.session_id.clone(), Entry::Past(Arc::new(ended.clone())));
         if let Err(error) = self.write(&ended, Durability::Process).await {
             tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");

@@ -13,19 +13,16 @@ use super::gate::Gate;
 use super::record::Ended;
 use super::share::Shares;
 use super::supervise::supervise;
-use super::{Driver, Ending, Listing, Options, Record, Session, SessionQuery, Status};
-use crate::clock::{Deadline, Now, unix_ms};
+use super::{Driver, Ending, Listing, Record, Session, SessionQuery, Status};
+use crate::clock::{Now, unix_ms};
 use crate::config::Config;
-use crate::drain::{Drain, Phase};
+use crate::drain::Drain;
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::instance::Instance;
-use crate::keys::KeyId;
+use crate::keys::{KeyId, Keys};
 use crate::pool::{Lease, Pool};
 use crate::store::{Batch, Durability, Store, Table};
-
-/// How often a worker that fails at hand-out is replaced before the caller hears of it.
-const LAUNCH_ATTEMPTS: usize = 2;
 
 /// Every session there is and was. Clones share it.
 #[derive(Clone)]
@@ -36,6 +33,7 @@ pub struct Sessions {
 pub(super) struct Inner {
     pub(super) config: Arc<Config>,
     pub(super) instance: Arc<Instance>,
+    pub(super) keys: Keys,
     pub(super) pool: Pool,
     pub(super) store: Store,
     pub(super) drain: Drain,
@@ -76,129 +74,20 @@ impl Entry {
     }
 }
 
-/// A session that its client has not heard of yet. Ends when dropped unconfirmed.
-pub struct Created {
-    session: Option<Arc<Session>>,
-}
-
-impl Created {
-    /// The session, which is not the client's yet.
-    ///
-    /// # Errors
-    /// `Draining`, as [`Created::confirm`] would find.
-    pub fn session(&self) -> Result<&Arc<Session>, Error> {
-        self.session.as_ref().ok_or(Error::Draining)
-    }
-
-    /// The client is being told: the session is its own now.
-    #[must_use]
-    pub fn confirm(mut self) -> Option<Arc<Session>> {
-        self.session.take()
-    }
-}
-
-impl Drop for Created {
-    fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            session.end(Ending::ClientGone);
-        }
-    }
-}
-
 impl Sessions {
     /// An empty table. [`Sessions::load`] fills it from the store.
     #[must_use]
-    pub fn new(config: Arc<Config>, instance: Arc<Instance>, pool: Pool, store: Store, drain: Drain) -> Self {
+    pub fn new(
+        config: Arc<Config>,
+        instance: Arc<Instance>,
+        keys: Keys,
+        pool: Pool,
+        store: Store,
+        drain: Drain,
+    ) -> Self {
         let table = Mutex::new(HashMap::new());
-        let inner = Inner { config, instance, pool, store, drain, table, drivers: DriverIndex::default() };
+        let inner = Inner { config, instance, keys, pool, store, drain, table, drivers: DriverIndex::default() };
         Self { inner: Arc::new(inner) }
-    }
-
-    /// Makes a session: waits for a worker, wakes it, makes its settings true, writes the record.
-    ///
-    /// A client that leaves while it waits leaves the queue; once it has a worker the rest goes on without it, and the
-    /// session ends as soon as nobody takes it.
-    ///
-    /// # Errors
-    /// Those of [`Pool::lease`], `DiskNearlyFull`, and `Worker` when no worker could be made ready.
-    pub async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
-        if self.inner.drain.phase() >= Phase::Draining {
-            return Err(Error::Draining);
-        }
-        let begun = Instant::now();
-        let key = options.pool_key();
-        let lease = self.inner.pool.lease(key, &options.launch.look(), &owner).await?;
-        let sessions = self.clone();
-        let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await });
-        let created = work.await.map_err(Error::internal)?;
-        if created.is_ok() {
-            metrics::histogram!("warmpool_session_create_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
-                .record(begun.elapsed());
-        }
-        created
-    }
-
-    async fn begin(&self, owner: KeyId, options: Options, mut lease: Lease) -> Result<Created, Error> {
-        let now = Now::read();
-        let time_left = Duration::from_secs(options.session_timeout);
-        let mut record = Record {
-            session_id: SessionId::random(),
-            owner,
-            options,
-            created_ms: now.unix_ms(),
-            deadline: Some(Deadline::after(time_left, &now)),
-            worker: lease.id().clone(),
-            driver_session: None,
-            attached: false,
-            shares: Vec::new(),
-            ended: None,
-        };
-        let mut attempt = 1;
-        let warnings = loop {
-            record.worker = lease.id().clone();
-            let worker = Arc::clone(lease.use_worker());
-            // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
-            let launch = worker.agent.launch(&record.options.launch);
-            let (launched, written) = tokio::join!(launch, self.write(&record, Durability::Process));
-            written?;
-            match launched {
-                Ok(warnings) => break warnings,
-                Err(error) if attempt < LAUNCH_ATTEMPTS => {
-                    tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
-                    drop(lease);
-                    let options = &record.options;
-                    let look = options.launch.look();
-                    lease = match self.inner.pool.lease(options.pool_key(), &look, &record.owner).await {
-                        Ok(lease) => lease,
-                        Err(error) => return Err(self.withdraw(&record, error).await),
-                    };
-                    attempt += 1;
-                }
-                Err(error) => {
-                    let error = Error::worker("the browser could not be made ready: try again", error);
-                    return Err(self.withdraw(&record, error).await);
-                }
-            }
-        };
-        let session = self.build(record, time_left, &mut lease, warnings);
-        let session = self.admit(session, lease);
-        // Draining begins with the phase and then looks into the table: whichever of the two came first here, a session
-        // made meanwhile is seen by one of them.
-        if self.inner.drain.phase() >= Phase::Draining {
-            session.end(Ending::Drained);
-            return Err(Error::Draining);
-        }
-        Ok(Created { session: Some(session) })
-    }
-
-    /// Takes back the record of a session that came to nothing; gives the error for the caller.
-    async fn withdraw(&self, record: &Record, error: Error) -> Error {
-        let mut batch = Batch::new();
-        batch.delete(Table::Sessions, record.store_key()).essential();
-        if let Err(error) = self.inner.store.commit(batch, Durability::Process).await {
-            tracing::error!(session = %record.session_id, %error, "a record could not be taken back");
-        }
-        error
     }
 
     /// Puts a session together.
@@ -292,16 +181,21 @@ impl Sessions {
         }
     }
 
-    /// Finds a live session without asking whose it is: for routes that a token in the URL opens.
+    /// Finds a live session without asking who calls: for routes that a token in the URL opens. It is open for as long as
+    /// the key works that made it.
     ///
     /// # Errors
     /// `UnknownSession`, `SessionEnded`.
     pub fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
-        match self.lock().get(&SessionId::from(id)) {
-            Some(Entry::Live(session)) => session.check_open().map(|()| Arc::clone(session)),
-            Some(Entry::Past(record)) => Err(record.past_error()),
-            None => Err(Error::UnknownSession { id: id.to_owned() }),
+        let session = match self.lock().get(&SessionId::from(id)) {
+            Some(Entry::Live(session)) => Arc::clone(session),
+            Some(Entry::Past(record)) => return Err(record.past_error()),
+            None => return Err(Error::UnknownSession { id: id.to_owned() }),
+        };
+        if !self.inner.keys.is_active(&session.owner) {
+            session.end(Ending::KeyRevoked);
         }
+        session.check_open().map(|()| session)
     }
 
     /// Finds a session of `owner`, live or not.
@@ -360,9 +254,9 @@ impl Sessions {
         self.lock().values().filter(|entry| matches!(entry, Entry::Live(_))).count()
     }
 
-    /// Ends every live session of a revoked key.
-    pub fn revoke(&self, key: &KeyId) {
-        for session in self.all_live().iter().filter(|session| session.owner == *key) {
+    /// Ends every live session whose key was revoked.
+    pub fn end_revoked(&self) {
+        for session in self.all_live().iter().filter(|session| !self.inner.keys.is_active(&session.owner)) {
             session.end(Ending::KeyRevoked);
         }
     }

@@ -42,11 +42,12 @@ impl Tasks {
     /// Accepts an order: once this returns the task is on the disk, and runs when its turn comes.
     ///
     /// # Errors
-    /// `Draining`, `TaskQueueFull`, `KeyReused`, `DiskNearlyFull`, and those of [`Order::parse_work`].
+    /// `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`, `DiskNearlyFull`, and those of [`Order::parse_work`].
     pub async fn accept(&self, owner: KeyId, order: Order, extras: Extras) -> Result<Accepted, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Draining);
         }
+        self.inner.keys.require(&owner)?;
         check_values(&order, &extras.secrets)?;
         let Some(sent) = &extras.idempotency else {
             return self.admit(owner, order, extras, None).await.map(Accepted::Live);
@@ -96,6 +97,8 @@ impl Tasks {
             return Err(error);
         }
         tracing::info!(task = %live.id, kind = %order.kind, "task accepted");
+        // It may have been revoked since it was asked, when this task was in no table yet.
+        self.ask_key(&live);
         self.launch(Arc::clone(&live));
         Ok(live)
     }

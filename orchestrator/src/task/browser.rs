@@ -63,8 +63,7 @@ impl Browser {
             "timeouts": timeouts.value(),
         }}});
         let links = Links { devtools: String::new(), bidi: String::new() };
-        let wish = wish.to_string();
-        let made = webdriver::new_session(&self.sessions, &self.session, &self.config, &links, wish.as_bytes()).await;
+        let made = webdriver::new_session(&self.sessions, &self.session, &self.config, &links, &wish).await;
         let (status, body) = made.map_err(|error| Fault::new(FailureCode::DriverError, error.to_string()))?;
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let Some(id) = body["value"]["sessionId"].as_str().filter(|_| status.is_success()) else {

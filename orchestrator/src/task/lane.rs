@@ -62,7 +62,8 @@ impl<'a> Lane<'a> {
         if self.turn.is_none() {
             self.turn = self.tasks.turn(self.live).await;
         }
-        self.turn.is_some()
+        self.tasks.ask_key(self.live);
+        self.turn.is_some() && self.live.stopped().is_none()
     }
 
     /// Waits until then, and holds no worker that others want meanwhile. False when the fleet is stopped or the daemon

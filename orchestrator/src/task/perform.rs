@@ -101,12 +101,14 @@ impl Tasks {
     /// Waits for a permit; none when the task is stopped or the daemon goes down before.
     pub(super) async fn turn(&self, live: &Live) -> Option<tokio::sync::OwnedSemaphorePermit> {
         let _counted = (Counted::new(&self.inner.queueing), Counted::new(&live.queueing));
-        tokio::select! {
+        let turn = tokio::select! {
             biased;
             () = live.stop_token().cancelled() => None,
             () = self.inner.drain.reached(Phase::Draining) => None,
             permit = Arc::clone(&self.inner.slots).acquire_owned() => permit.ok(),
-        }
+        };
+        self.ask_key(live);
+        turn.filter(|_| live.stopped().is_none())
     }
 
     async fn run_single(&self, live: &Live) -> Result<(), Error> {
@@ -218,6 +220,10 @@ impl Tasks {
         self.take_session(live, order).await.map_err(|error| match (live.stopped(), error) {
             (Some(Stop::Interrupted), _) | (None, Error::Draining) => Attempt::NotBegun,
             (Some(stop), _) => Attempt::Stopped(stop),
+            (None, Error::InvalidKey) => {
+                live.stop(Stop::KeyRevoked);
+                Attempt::Stopped(Stop::KeyRevoked)
+            }
             (None, error) => {
                 let code = if is_shortage(&error) { "no_worker" } else { error.code() };
                 Attempt::Done(Done::failed(Fault::new(code, error.to_string())))

@@ -62,7 +62,7 @@ impl Tasks {
     }
 
     /// Goes on with the tasks of an earlier process: queued ones run, fleets go on where they were, and those that were
-    /// running end as interrupted unless they are safe to repeat.
+    /// running end as interrupted unless they are safe to repeat. Those whose key was revoked meanwhile end unrun.
     pub async fn resume(&self) {
         for session in self.inner.sessions.all_live() {
             if session.options.kind == SessionKind::Task && session.created_ms < self.inner.started_ms {
@@ -76,6 +76,7 @@ impl Tasks {
             tracing::info!(tasks = left.len(), "going on with the tasks of an earlier process");
         }
         for live in left {
+            self.ask_key(&live);
             let record = live.record();
             match (record.status, record.kind) {
                 (Status::Running, Kind::Run | Kind::Extract) if !record.safe_to_repeat => {

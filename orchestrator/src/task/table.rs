@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::drain::Drain;
 use crate::error::Error;
 use crate::instance::Instance;
-use crate::keys::KeyId;
+use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
 use crate::session::{Sessions, now_ms};
 use crate::store::{Durability, Store};
@@ -36,6 +36,7 @@ pub struct Tasks {
 pub(super) struct Inner {
     pub(super) config: Arc<Config>,
     pub(super) instance: Arc<Instance>,
+    pub(super) keys: Keys,
     pub(super) sessions: Sessions,
     pub(super) pool: Pool,
     pub(super) drain: Drain,
@@ -70,6 +71,7 @@ impl Tasks {
     pub fn new(
         config: Arc<Config>,
         instance: Arc<Instance>,
+        keys: Keys,
         sessions: Sessions,
         pool: Pool,
         store: Store,
@@ -80,6 +82,7 @@ impl Tasks {
             slots: Arc::new(Semaphore::new(config.tasks.workers)),
             config,
             instance,
+            keys,
             sessions,
             pool,
             drain,
@@ -142,9 +145,16 @@ impl Tasks {
         }
     }
 
-    /// Stops every task of a revoked key.
-    pub fn revoke(&self, key: &KeyId) {
-        for live in self.live_table().values().filter(|live| live.owner == *key) {
+    /// Stops every task whose key was revoked.
+    pub fn end_revoked(&self) {
+        for live in self.live_table().values() {
+            self.ask_key(live);
+        }
+    }
+
+    /// Stops a task if its key was revoked: to be asked before anything of it is begun or taken up again.
+    pub(super) fn ask_key(&self, live: &Live) {
+        if !self.inner.keys.is_active(&live.owner) {
             live.stop(Stop::KeyRevoked);
         }
     }

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use super::{Answer, forward};
+use super::{Answer, Command, forward};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
@@ -20,6 +20,9 @@ use crate::worker::{Body, DISPLAY, full};
 /// No list of window handles is longer, in bytes.
 const HANDLES_LIMIT: usize = 1 << 20;
 
+/// The command that gives a window its place and size.
+const RECT: &str = "window/rect";
+
 /// The display of a Firefox that counts as headless: as large as the one that it would pretend itself.
 const FIREFOX_DISPLAY: Viewport = Viewport { width: 1366, height: 768 };
 
@@ -28,8 +31,7 @@ const FIREFOX_DISPLAY: Viewport = Viewport { width: 1366, height: 768 };
 /// # Errors
 /// Those of [`forward`].
 pub async fn fill_screen(session: &Arc<Session>, config: &Config, id: &str, size: Viewport) -> Result<(), Error> {
-    let path = format!("/session/{id}/window/rect");
-    let reply = forward(session, config, id, &path, resize(size)).await?;
+    let reply = forward(session, config, id, Command::own(RECT), resize(size)).await?;
     // The connection is used again once its reply has been read.
     let status = reply.status();
     let _ = reply.into_body().collect().await;
@@ -39,20 +41,16 @@ pub async fn fill_screen(session: &Arc<Session>, config: &Config, id: &str, size
     Ok(())
 }
 
-/// The command to send in the place of one that needs a window manager, with its path; `None` for all others.
-pub(super) fn stand_in(session: &Session, id: &str, method: &Method, path: &str) -> Option<(String, Request<Body>)> {
-    let command = path.strip_prefix("/session/")?.strip_prefix(id)?;
-    let fills = match command {
-        "/window/maximize" => true,
-        // Chromium does this one by itself.
-        "/window/fullscreen" => session.options.engine != Engine::Chromium,
-        _ => false,
-    };
+/// The command to send in the place of one that needs a window manager, with its request; `None` for all others.
+pub(super) fn stand_in(session: &Session, method: &Method, command: &Command) -> Option<(Command, Request<Body>)> {
+    // Chromium makes its windows cover the screen by itself.
+    let covers = || command.is("window/fullscreen") && session.options.engine != Engine::Chromium;
+    let fills = command.is("window/maximize") || covers();
     if *method != Method::POST || !fills {
         return None;
     }
     let screen = screen(session)?;
-    Some((format!("/session/{id}/window/rect"), resize(session.options.screen.unwrap_or(screen))))
+    Some((Command::own(RECT), resize(session.options.screen.unwrap_or(screen))))
 }
 
 /// The size of the display that the browser's windows are on; `None` where it pretends one and manages it.
@@ -65,9 +63,8 @@ fn screen(session: &Session) -> Option<Viewport> {
 }
 
 /// Whether a command closes a window.
-pub(super) fn closes(id: &str, method: &Method, path: &str) -> bool {
-    let command = path.strip_prefix("/session/").and_then(|path| path.strip_prefix(id));
-    *method == Method::DELETE && command == Some("/window")
+pub(super) fn closes(method: &Method, command: &Command) -> bool {
+    *method == Method::DELETE && command.is("window")
 }
 
 /// Passes on the answer to a command that closed a window. The last one takes the driver's session with it, by the

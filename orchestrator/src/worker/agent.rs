@@ -351,6 +351,10 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
 
 /// The agent's path of a file: its name as one segment.
 pub(crate) fn file_path(name: &str) -> String {
+    // Two names of dots alone mean a folder to some readers of paths.
+    if matches!(name, "." | "..") {
+        return format!("/files/{}", name.replace('.', "%2E"));
+    }
     format!("/files/{}", crate::engine::escape(name))
 }
 
@@ -362,5 +366,6 @@ mod tests {
     fn a_name_stays_one_segment() {
         assert_eq!(file_path("a b/../c.txt"), "/files/a%20b%2F..%2Fc.txt");
         assert_eq!(file_path("é"), "/files/%C3%A9");
+        assert_eq!(file_path(".."), "/files/%2E%2E");
     }
 }

@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_util::either::Either;
 
 use crate::runtime::AgentAddress;
+use crate::tcp::Patience;
 
 /// The workers are on this host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -43,6 +44,8 @@ impl AgentStream {
                 AgentAddress::Tcp(address) => {
                     let stream = TcpStream::connect(address).await?;
                     stream.set_nodelay(true)?;
+                    // A worker that vanishes says no farewell.
+                    Patience::WORKER.apply(&stream)?;
                     Ok(Self(Either::Right(stream)))
                 }
             }

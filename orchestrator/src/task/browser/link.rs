@@ -23,7 +23,7 @@ use tower::Service;
 use crate::config::Config;
 use crate::error::Error;
 use crate::session::Session;
-use crate::webdriver;
+use crate::webdriver::{self, Command};
 
 /// What the driver's address is called on this way; nothing resolves it.
 pub(super) const ADDRESS: &str = "http://session.invalid/";
@@ -91,7 +91,8 @@ impl Dial {
         let (mut parts, body) = request.into_parts();
         parts.headers.remove(http::header::HOST);
         let request = Request::from_parts(parts, body.map_err(Into::into).boxed_unsync());
-        let response = webdriver::forward(&self.session, &self.config, id, path, request).await?;
+        let command = Command::read(request.method(), path, 2, None)?;
+        let response = webdriver::forward(&self.session, &self.config, id, command, request).await?;
         let (mut parts, body) = response.into_parts();
         let limited = Limited::new(body, self.max_answer).collect().await;
         let bytes = limited

@@ -1,0 +1,148 @@
+//! Making a session: a worker for it, its record, and whoever asked for it still there at the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Ending, Options, Record, Session, Sessions};
+use crate::clock::{Deadline, Now};
+use crate::drain::Phase;
+use crate::engine::SessionId;
+use crate::error::Error;
+use crate::keys::KeyId;
+use crate::pool::Lease;
+use crate::store::{Batch, Durability, Table};
+
+/// How often a worker that fails at hand-out is replaced before the caller hears of it.
+const LAUNCH_ATTEMPTS: usize = 2;
+
+/// A session that its client has not heard of yet. Ends when dropped unconfirmed.
+pub struct Created {
+    session: Option<Arc<Session>>,
+}
+
+impl Created {
+    /// The session, which is not the client's yet.
+    ///
+    /// # Errors
+    /// `Draining`, as [`Created::confirm`] would find.
+    pub fn session(&self) -> Result<&Arc<Session>, Error> {
+        self.session.as_ref().ok_or(Error::Draining)
+    }
+
+    /// The client is being told: the session is its own now.
+    #[must_use]
+    pub fn confirm(mut self) -> Option<Arc<Session>> {
+        self.session.take()
+    }
+}
+
+impl Drop for Created {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.end(Ending::ClientGone);
+        }
+    }
+}
+
+impl Sessions {
+    /// Makes a session: waits for a worker, wakes it, makes its settings true, writes the record.
+    ///
+    /// A client that leaves while it waits leaves the queue; once it has a worker the rest goes on without it, and the
+    /// session ends as soon as nobody takes it.
+    ///
+    /// # Errors
+    /// Those of [`Pool::lease`](crate::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
+    /// `DiskNearlyFull`, and `Worker` when no worker could be made ready.
+    pub async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
+        if self.inner.drain.phase() >= Phase::Draining {
+            return Err(Error::Draining);
+        }
+        let begun = Instant::now();
+        let key = options.pool_key();
+        let look = options.launch.look();
+        let lease = tokio::select! {
+            biased;
+            // A worker that is handed to a key at the moment of its end goes back unused.
+            () = self.inner.keys.revoked(&owner) => return Err(Error::InvalidKey),
+            lease = self.inner.pool.lease(key, &look, &owner) => lease?,
+        };
+        let sessions = self.clone();
+        let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await });
+        let created = work.await.map_err(Error::internal)?;
+        if created.is_ok() {
+            metrics::histogram!("warmpool_session_create_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
+                .record(begun.elapsed());
+        }
+        created
+    }
+
+    async fn begin(&self, owner: KeyId, options: Options, mut lease: Lease) -> Result<Created, Error> {
+        let now = Now::read();
+        let time_left = Duration::from_secs(options.session_timeout);
+        let mut record = Record {
+            session_id: SessionId::random(),
+            owner,
+            options,
+            created_ms: now.unix_ms(),
+            deadline: Some(Deadline::after(time_left, &now)),
+            worker: lease.id().clone(),
+            driver_session: None,
+            attached: false,
+            shares: Vec::new(),
+            ended: None,
+        };
+        let mut attempt = 1;
+        let warnings = loop {
+            record.worker = lease.id().clone();
+            let worker = Arc::clone(lease.use_worker());
+            // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
+            let launch = worker.agent.launch(&record.options.launch);
+            let (launched, written) = tokio::join!(launch, self.write(&record, Durability::Process));
+            written?;
+            match launched {
+                Ok(warnings) => break warnings,
+                Err(error) if attempt < LAUNCH_ATTEMPTS => {
+                    tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
+                    drop(lease);
+                    let options = &record.options;
+                    let look = options.launch.look();
+                    lease = match self.inner.pool.lease(options.pool_key(), &look, &record.owner).await {
+                        Ok(lease) => lease,
+                        Err(error) => return Err(self.withdraw(&record, error).await),
+                    };
+                    attempt += 1;
+                }
+                Err(error) => {
+                    let error = Error::worker("the browser could not be made ready: try again", error);
+                    return Err(self.withdraw(&record, error).await);
+                }
+            }
+        };
+        let session = self.build(record, time_left, &mut lease, warnings);
+        let session = self.admit(session, lease);
+        // A key is revoked first and then its sessions are looked for, and so with the end of the daemon below.
+        if let Err(error) = self.inner.keys.require(&session.owner) {
+            session.end(Ending::KeyRevoked);
+            return Err(error);
+        }
+        // Draining begins with the phase and then looks into the table: whichever of the two came first here, a session
+        // made meanwhile is seen by one of them.
+        if self.inner.drain.phase() >= Phase::Draining {
+            session.end(Ending::Drained);
+            return Err(Error::Draining);
+        }
+        Ok(Created { session: Some(session) })
+    }
+
+    /// Takes back the record of a session that came to nothing; gives the error for the caller.
+    async fn withdraw(&self, record: &Record, error: Error) -> Error {
+        let mut batch = Batch::new();
+        batch.delete(Table::Sessions, record.store_key()).essential();
+        if let Err(error) = self.inner.store.commit(batch, Durability::Process).await {
+            tracing::error!(session = %record.session_id, %error, "a record could not be taken back");
+        }
+        error
+    }
+}

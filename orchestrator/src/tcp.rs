@@ -1,0 +1,67 @@
+//! Noticing that the other end of a connection has vanished: a machine that lost its power or its network sends no
+//! farewell, and without questions the kernel waits for it for ever.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use socket2::{SockRef, TcpKeepalive};
+
+/// Unanswered questions after which a connection is given up.
+pub const PROBES: u32 = 3;
+
+/// When the kernel gives a silent connection up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// Time without a word after which the other end is asked whether it is there (TCP keepalive).
+    pub keepalive: Duration,
+    /// Time that what was sent, or asked, may stay unacknowledged (`TCP_USER_TIMEOUT`). The kernel counts the time in
+    /// which a living peer takes nothing as well, so a write deadline must be shorter to come first.
+    pub user_timeout: Option<Duration>,
+}
+
+impl Patience {
+    /// Towards workers, which are a bridge away. A browser may take nothing for a while, in a debugger for instance; that
+    /// it has vanished while something was on its way is told by its events.
+    pub const WORKER: Self = Self { keepalive: Duration::from_secs(15), user_timeout: None };
+
+    /// Between two questions.
+    #[must_use]
+    pub fn interval(self) -> Duration {
+        (self.keepalive / PROBES).max(Duration::from_secs(1))
+    }
+
+    /// Sets it for one connection.
+    ///
+    /// # Errors
+    /// When the kernel refuses, as it does for what is no TCP connection.
+    pub fn apply(self, socket: &impl AsFd) -> io::Result<()> {
+        let socket = SockRef::from(socket);
+        let keepalive =
+            TcpKeepalive::new().with_time(self.keepalive).with_interval(self.interval()).with_retries(PROBES);
+        socket.set_tcp_keepalive(&keepalive)?;
+        socket.set_tcp_user_timeout(self.user_timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpListener, TcpStream};
+
+    #[tokio::test]
+    async fn the_kernel_is_told_to_ask() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (client, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let (_client, (stream, _)) = (client.unwrap(), accepted.unwrap());
+        let timeout = Some(Duration::from_millis(12_500));
+        let patience = Patience { keepalive: Duration::from_secs(12), user_timeout: timeout };
+        patience.apply(&stream).unwrap();
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(12));
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), Duration::from_secs(4));
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), PROBES);
+        assert_eq!(socket.tcp_user_timeout().unwrap(), timeout);
+    }
+}

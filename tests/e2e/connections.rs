@@ -1,0 +1,143 @@
+//! Connections whose clients do not read, are too many, or have vanished.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use warmpool_tests::wire::Target;
+use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
+
+pub(crate) fn group() -> Group {
+    group!("connections", None,
+        quick: [who_never_reads_is_cut_off, an_address_has_its_share_and_no_more],
+        full: [who_vanishes_gives_the_browser_back],
+    )
+}
+
+/// A connection that comes from `from`: this machine has a whole network of loopback addresses.
+async fn connect_from(daemon: &Daemon, from: [u8; 4]) -> Result<TcpStream> {
+    let target = Target::parse(daemon.url())?;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((from, 0)))?;
+    Ok(socket.connect(SocketAddr::new(target.host.parse()?, target.port)).await?)
+}
+
+fn get(daemon: &Daemon, path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", daemon.url().trim_start_matches("http://"))
+}
+
+async fn who_never_reads_is_cut_off(_: Stage) -> Result<()> {
+    const CLIENTS: usize = 10;
+    let settings = Settings::new().set("SERVER_WRITE_TIMEOUT", "1s").set("SERVER_MAX_CONNECTIONS", CLIENTS);
+    let daemon = Daemon::start(settings).await?;
+    let requests = get(&daemon, "/metrics").repeat(1000);
+    let clients = (0..CLIENTS).map(|_| async {
+        let mut stream = connect_from(&daemon, [127, 0, 0, 2]).await?;
+        // It asks for as long as it may, and reads nothing: in the end it is the daemon that hangs up.
+        while stream.write_all(requests.as_bytes()).await.is_ok() {}
+        anyhow::Ok(())
+    });
+    let all = futures_util::future::try_join_all(clients);
+    tokio::time::timeout(Duration::from_secs(60), all).await.context("a client that never reads is still there")??;
+    let metrics = daemon.metrics().await?;
+    ensure!(metrics.sum("warmpool_connections_stalled_total", &[]) == Some(10.0), "each was cut off for that reason");
+    daemon.session(json!({})).await?.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn an_address_has_its_share_and_no_more(_: Stage) -> Result<()> {
+    let settings = Settings::new()
+        .set("SERVER_MAX_CONNECTIONS_PER_ADDRESS", "5")
+        .set("SERVER_TRUSTED_PROXIES", "127.0.0.9")
+        .set("SERVER_HEADER_TIMEOUT", "5m");
+    let daemon = Daemon::start(settings).await?;
+    let mut held = Vec::new();
+    for _ in 0..5 {
+        let mut stream = connect_from(&daemon, [127, 0, 0, 2]).await?;
+        stream.write_all(get(&daemon, "/healthz").as_bytes()).await?;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await?;
+        ensure!(&answer == b"HTTP/1.1 200", "{}", String::from_utf8_lossy(&answer));
+        held.push(stream);
+    }
+    let mut refused = String::new();
+    connect_from(&daemon, [127, 0, 0, 2]).await?.read_to_string(&mut refused).await?;
+    ensure!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("retry-after"), "{refused}");
+    ensure!(refused.contains("address_limit") && refused.contains("max_connections_per_address"), "{refused}");
+    // Others have theirs, and a proxy stands for many.
+    ensure!(daemon.api().get("/healthz").await?.status == 200);
+    for _ in 0..12 {
+        let mut stream = connect_from(&daemon, [127, 0, 0, 9]).await?;
+        stream.write_all(get(&daemon, "/healthz").as_bytes()).await?;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await?;
+        ensure!(&answer == b"HTTP/1.1 200", "{}", String::from_utf8_lossy(&answer));
+        held.push(stream);
+    }
+    drop(held);
+    eventually!("its share is free again", 10, {
+        let mut stream = connect_from(&daemon, [127, 0, 0, 2]).await?;
+        // A refusal may come before the request is out.
+        let _ = stream.write_all(get(&daemon, "/healthz").as_bytes()).await;
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.is_ok() && &answer == b"HTTP/1.1 200"
+    })?;
+    daemon.assert_idle().await
+}
+
+/// A container that is removed with whatever runs in it.
+struct Machine<'a> {
+    daemon: &'a Daemon,
+    id: String,
+}
+
+impl Machine<'_> {
+    async fn said(&self) -> Result<String> {
+        self.daemon.docker().run(&["logs", &self.id]).await
+    }
+
+    async fn remove(self) -> Result<()> {
+        self.daemon.docker().run(&["rm", "--force", "--volumes", &self.id]).await.map(drop)
+    }
+}
+
+async fn who_vanishes_gives_the_browser_back(_: Stage) -> Result<()> {
+    let settings = Settings::new()
+        .set("SERVER_LISTEN", "0.0.0.0:0")
+        .set("SERVER_TCP_KEEPALIVE", "1s")
+        .set("SERVER_TCP_USER_TIMEOUT", "3s")
+        .set("SERVER_WRITE_TIMEOUT", "2s")
+        .set("RELAY_WRITE_TIMEOUT", "2s")
+        .set("LIVE_WRITE_TIMEOUT", "2s")
+        .set("SESSION_RECONNECT_WINDOW", "0s");
+    let daemon = Daemon::start(settings).await?;
+    let session = daemon.session(json!({})).await?;
+    let gateway: IpAddr = daemon.gateway().await?.parse()?;
+    let target = Target::parse(session.websocket_url()?)?;
+    let handshake = format!(
+        "GET {} HTTP/1.1\\r\\nHost: {gateway}:{}\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\
+         Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n\\r\\n",
+        target.path, target.port
+    );
+    // The client's machine is a container: it can be taken off the network, so that not even its kernel says farewell.
+    let script =
+        format!("exec 3<>/dev/tcp/{gateway}/{}; printf '{handshake}' >&3; head -n 1 <&3; sleep 600", target.port);
+    let image = "warmpool/chromium:latest";
+    let run = ["run", "--detach", "--network", "warmpool", "--entrypoint", "bash", image, "-c", &script];
+    let machine = Machine { daemon: &daemon, id: daemon.docker().run(&run).await? };
+    let vanished = async {
+        eventually!("the client has its browser", 30, machine.said().await?.contains(" 101 "))?;
+        ensure!(session.status().await? == "running");
+        daemon.docker().run(&["network", "disconnect", "--force", "warmpool", &machine.id]).await?;
+        let record = session.becomes("completed", 30).await?;
+        ensure!(record["reason"] == "disconnected", "{record}");
+        anyhow::Ok(())
+    };
+    let vanished = vanished.await;
+    machine.remove().await?;
+    vanished?;
+    daemon.assert_idle().await
+}
