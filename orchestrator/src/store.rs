@@ -1,9 +1,10 @@
 //! What the daemon remembers: keys, sessions, tasks, and facts about itself.
 //!
 //! A [`Store`] is a handle; one thread of its own does the work, another waits for the disk. Every call has a
-//! deadline. A failure of the storage ends the process, because sled cannot go on after one: a fresh process
-//! recovers everything that was answered. Damage found at the start is put aside and the newest backup
-//! restored; see [`Recovery`].
+//! deadline. A commit that has not begun by then is withdrawn, so that it is certain that nothing was written; one that
+//! the disk is at stays open until the disk answers, and its outcome is never guessed: see [`Commit`]. A failure of the
+//! storage ends the process, because sled cannot go on after one: a fresh process recovers everything that was answered.
+//! Damage found at the start is put aside and the newest backup restored; see [`Recovery`].
 //!
 //! The directory:
 //!
@@ -18,6 +19,7 @@
 //! | file         | what it holds |
 //! |--------------|---------------|
 //! | `batch.rs`   | tables, batches, ranges, rows |
+//! | `commit.rs`  | a commit on its way |
 //! | `error.rs`   | what can go wrong |
 //! | `health.rs`  | what `/status` shows, and what happens on failure |
 //! | `thread.rs`  | the storage thread and the barrier thread; `worker.rs` is the former's work |
@@ -33,6 +35,7 @@ mod backend;
 mod backup;
 mod batch;
 mod build;
+mod commit;
 mod dump;
 mod error;
 #[cfg(test)]
@@ -53,13 +56,14 @@ mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout_at};
 
 pub use backup::{restore, run_backups};
 pub use batch::{Batch, Direction, Durability, KeyRange, MAX_BATCH_OPS, MAX_KEY_BYTES, MAX_VALUE_BYTES, Row, Table};
+pub use commit::Commit;
 pub use dump::{Dumped, Restored};
 pub use error::StoreError;
 pub use folder::Folder;
@@ -68,6 +72,7 @@ pub use recover::{Cause, Recovery};
 pub use schema::SCHEMA_VERSION;
 
 use backend::{Backend, BackendError};
+use commit::Ticket;
 use health::Vitals;
 use lock::DirLock;
 use memory::MemoryBackend;
@@ -148,6 +153,9 @@ impl std::fmt::Debug for Store {
 /// A call may overstay its time by so much before the process is given up: only a lost disk takes longer.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
+/// Between two tries of what must be written.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
+
 impl Store {
     /// Opens the store in the directory `dir`, which is created if need be. Blocks, for up to the open timeout
     /// and the restoring of a backup: call it at the start, or where blocking is allowed.
@@ -217,15 +225,47 @@ impl Store {
         })
     }
 
-    /// Makes all changes of the batch, or none. Dropping the future does not undo it.
+    /// Makes all changes of the batch, or none. What is queued when the call timeout is over is withdrawn; what the disk
+    /// is at by then is waited for until it is known. Dropping the future does not undo it.
     ///
     /// # Errors
-    /// [`StoreError::Timeout`] if the outcome is not known in time; it may still be applied. Sizes, a disk
-    /// nearly full, or a store that has failed or is closed each have their own error, and then nothing was
-    /// or will be applied, except that after [`StoreError::Failed`] the next start decides.
+    /// [`StoreError::Timeout`], sizes, a disk nearly full, or a store that is closed: nothing was or will be written.
+    /// After [`StoreError::Failed`] the next start decides.
     pub async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        self.begin(batch, durability).await?.known().await
+    }
+
+    /// Hands a commit over, for a caller who cannot wait until its outcome is known, however long that takes.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]: nothing was or will be written.
+    pub async fn begin(&self, batch: Batch, durability: Durability) -> Result<Commit, StoreError> {
         batch.check()?;
-        self.call(|reply, deadline| Request::Commit { batch, durability, deadline, reply }).await
+        let until = Instant::now() + self.options().call_timeout;
+        let (reply, answer) = oneshot::channel();
+        let ticket = Ticket::default();
+        self.send(Request::Commit { batch, durability, ticket: ticket.clone(), reply }, until).await?;
+        Ok(Commit::new(self.clone(), ticket, answer, until))
+    }
+
+    /// Makes changes that must not be lost: tries until the store has taken them. `held` is told each time why it has
+    /// not. Ask for it with a batch that may use the reserve ([`Batch::essential`]).
+    ///
+    /// # Errors
+    /// Those of [`Store::commit`] that do not pass: sizes, or a store that has failed or is closed.
+    pub async fn insist(
+        &self,
+        batch: Batch,
+        durability: Durability,
+        mut held: impl FnMut(&StoreError),
+    ) -> Result<(), StoreError> {
+        loop {
+            match self.commit(batch.clone(), durability).await {
+                Err(error) if error.is_passing() => held(&error),
+                outcome => return outcome,
+            }
+            sleep(TRY_AGAIN).await;
+        }
     }
 
     /// The value of a key.
@@ -234,7 +274,7 @@ impl Store {
     /// [`StoreError::Timeout`], or that the store has failed or is closed.
     pub async fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let key = key.to_vec();
-        self.call(|reply, _| Request::Get { table, key, reply }).await
+        self.call(|reply| Request::Get { table, key, reply }).await
     }
 
     /// The values of some keys, in their order, read at one moment.
@@ -242,7 +282,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Timeout`], or that the store has failed or is closed.
     pub async fn get_many(&self, table: Table, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
-        self.call(|reply, _| Request::GetMany { table, keys, reply }).await
+        self.call(|reply| Request::GetMany { table, keys, reply }).await
     }
 
     /// Up to `limit` rows of a range, in the direction's order. Ask for the next page with
@@ -257,7 +297,7 @@ impl Store {
         limit: usize,
         direction: Direction,
     ) -> Result<Vec<Row>, StoreError> {
-        self.call(|reply, _| Request::Scan { table, range, limit, direction, reply }).await
+        self.call(|reply| Request::Scan { table, range, limit, direction, reply }).await
     }
 
     /// Writes everything into a new file, as JSON lines with counts and a hash, while commits go on. The file
@@ -294,7 +334,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Timeout`] if that takes too long, [`StoreError::Closed`] if it was closed before.
     pub async fn close(&self) -> Result<(), StoreError> {
-        self.call(|reply, _| Request::Close { reply }).await
+        self.call(|reply| Request::Close { reply }).await
     }
 
     /// The data directory, unless the store is in memory.
@@ -312,22 +352,25 @@ impl Store {
 
     async fn call<T>(
         &self,
-        make: impl FnOnce(oneshot::Sender<Result<T, StoreError>>, Instant) -> Request,
+        make: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
     ) -> Result<T, StoreError> {
-        let limit = self.shared.options.call_timeout;
+        let limit = self.options().call_timeout;
+        let until = Instant::now() + limit;
         let (reply, answer) = oneshot::channel();
-        let request = make(reply, Instant::now() + limit);
+        self.send(make(reply), until).await?;
+        match timeout_at(until, answer).await {
+            Ok(answered) => answered.map_err(|_| self.gone())?,
+            Err(_) => Err(self.timed_out(limit)),
+        }
+    }
+
+    /// Hands a request to the storage thread; after an error it has not got it.
+    async fn send(&self, request: Request, until: Instant) -> Result<(), StoreError> {
         match &self.link {
-            Link::Thread(sender) => {
-                let exchange = async {
-                    sender.send(request).await.map_err(|_| self.gone())?;
-                    answer.await.map_err(|_| self.gone())?
-                };
-                match timeout(limit, exchange).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => Err(self.timed_out(limit)),
-                }
-            }
+            Link::Thread(sender) => match timeout_at(until, sender.send(request)).await {
+                Ok(sent) => sent.map_err(|_| self.gone()),
+                Err(_) => Err(self.timed_out(self.options().call_timeout)),
+            },
             Link::Inline(worker) => {
                 if self.shared.vitals.health(0, None, 0).state != StoreState::Ok {
                     return Err(self.gone());
@@ -339,7 +382,7 @@ impl Store {
                 if let Err(error) = outcome {
                     self.shared.context.fatal(&error);
                 }
-                answer.await.map_err(|_| self.gone())?
+                Ok(())
             }
         }
     }

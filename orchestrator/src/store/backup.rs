@@ -44,7 +44,7 @@ pub(super) async fn dump(store: &Store, path: &Path, folders: &[Folder]) -> Resu
         move || Writer::create(&path, names)
     })
     .await?;
-    store.call(|reply, _| Request::StartCapture { reply }).await?;
+    store.call(|reply| Request::StartCapture { reply }).await?;
     for table in Table::ALL {
         let mut range = KeyRange::all();
         loop {
@@ -60,7 +60,7 @@ pub(super) async fn dump(store: &Store, path: &Path, folders: &[Folder]) -> Resu
             .await?;
         }
     }
-    let changes = store.call(|reply, _| Request::EndCapture { reply }).await?;
+    let changes = store.call(|reply| Request::EndCapture { reply }).await?;
     let min_free = store.options().min_free_bytes;
     off_thread(move || {
         for Op { table, key, value } in &changes {

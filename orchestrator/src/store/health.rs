@@ -154,6 +154,10 @@ impl Vitals {
         let _ = self.phase.compare_exchange(RUNNING, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
     }
 
+    pub(super) fn failed(&self) -> bool {
+        self.phase.load(Ordering::SeqCst) == FAILED
+    }
+
     pub(super) fn closed(&self) -> bool {
         self.phase.load(Ordering::SeqCst) == CLOSED
     }

@@ -8,12 +8,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
-use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::backend::{Backend, BackendError, Barrier};
 use super::batch::{Batch, Op};
+use super::commit::Ticket;
 use super::health::{FatalHook, Vitals, Work};
 use super::lock::DirLock;
 use super::trouble::Trouble;
@@ -30,7 +30,7 @@ pub(super) enum Request {
     Commit {
         batch: Batch,
         durability: Durability,
-        deadline: Instant,
+        ticket: Ticket,
         reply: Reply<()>,
     },
     Get {
