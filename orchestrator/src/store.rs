@@ -20,13 +20,15 @@
 //! |--------------|---------------|
 //! | `batch.rs`   | tables, batches, ranges, rows |
 //! | `commit.rs`  | a commit on its way |
+//! | `options.rs` | how the store behaves |
 //! | `error.rs`   | what can go wrong |
 //! | `health.rs`  | what `/status` shows, and what happens on failure |
 //! | `thread.rs`  | the storage thread and the barrier thread; `worker.rs` is the former's work |
 //! | `backend.rs` | what a place for rows must do; `sled.rs`, `memory.rs`, `fault.rs` do it |
 //! | `record.rs`  | version and checksum of each value |
 //! | `schema.rs`  | the version of the data and its migrations |
-//! | `dump.rs`    | everything as JSON lines, with counts and a hash; files too |
+//! | `disk.rs`    | how much of the disk is used and free |
+//! | `dump.rs`    | everything as JSON lines, with counts and a hash; files too; `unfinished.rs` is one that is being written |
 //! | `folder.rs`  | folders whose files go with the rows |
 //! | `backup.rs`  | hourly dumps, and restoring one |
 //! | `recover.rs` | opening: deadline, quarantine, restore; with `lock.rs`, `trouble.rs`, `build.rs` |
@@ -36,6 +38,7 @@ mod backup;
 mod batch;
 mod build;
 mod commit;
+mod disk;
 mod dump;
 mod error;
 #[cfg(test)]
@@ -44,6 +47,7 @@ mod folder;
 mod health;
 mod lock;
 mod memory;
+mod options;
 mod record;
 mod recover;
 mod schema;
@@ -52,6 +56,7 @@ mod sled;
 mod tests;
 mod thread;
 mod trouble;
+mod unfinished;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -64,10 +69,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 pub use backup::{restore, run_backups};
 pub use batch::{Batch, Direction, Durability, KeyRange, MAX_BATCH_OPS, MAX_KEY_BYTES, MAX_VALUE_BYTES, Row, Table};
 pub use commit::Commit;
+pub(crate) use disk::free_bytes;
 pub use dump::{Dumped, Restored};
 pub use error::StoreError;
 pub use folder::Folder;
 pub use health::{FatalHook, StoreHealth, StoreState};
+pub use options::StoreOptions;
 pub use recover::{Cause, Recovery};
 pub use schema::SCHEMA_VERSION;
 
@@ -78,39 +85,6 @@ use lock::DirLock;
 use memory::MemoryBackend;
 use thread::{Context, Request};
 use worker::{BarrierLink, Worker};
-
-/// How the store behaves.
-#[derive(Clone, Debug)]
-pub struct StoreOptions {
-    /// With less free space than this, bytes, commits are refused.
-    pub min_free_bytes: u64,
-    /// How long a call may take, queueing included.
-    pub call_timeout: Duration,
-    /// How long opening may go without progress before the data counts as damaged.
-    pub open_timeout: Duration,
-    /// How many calls may wait for the storage thread.
-    pub queue: usize,
-    /// What happens when the storage fails.
-    pub on_fatal: FatalHook,
-    /// Time between two backups.
-    pub backup_interval: Duration,
-    /// So many of them are kept, beside the newest four of any kind; with 0 none are made by the clock.
-    pub backups_kept: usize,
-}
-
-impl Default for StoreOptions {
-    fn default() -> Self {
-        Self {
-            min_free_bytes: 512 * 1024 * 1024,
-            call_timeout: Duration::from_secs(5),
-            open_timeout: Duration::from_secs(30),
-            queue: 1024,
-            on_fatal: FatalHook::default(),
-            backup_interval: Duration::from_secs(3600),
-            backups_kept: 24,
-        }
-    }
-}
 
 /// An open store, and what had to be done to open it.
 #[derive(Debug)]
@@ -142,6 +116,8 @@ struct Shared {
     context: Context,
     /// One dump at a time.
     dumping: tokio::sync::Mutex<()>,
+    /// Dropped with the store, which ends the thread that measures the disk.
+    _gauge: Option<std::sync::mpsc::Sender<()>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -201,6 +177,7 @@ impl Store {
                 dir: None,
                 context,
                 dumping: tokio::sync::Mutex::new(()),
+                _gauge: None,
             }),
         }
     }
@@ -213,6 +190,9 @@ impl Store {
         lock: Option<DirLock>,
     ) -> Result<Self, StoreError> {
         let sender = thread::spawn(backend, lock, context.clone(), options.queue)?;
+        let database = dir.as_ref().map(|dir| dir.join(recover::DATABASE));
+        let size = move || database.as_deref().map_or(0, disk::directory_bytes);
+        let gauge = Some(disk::watch(&context, size)?);
         Ok(Self {
             link: Link::Thread(sender),
             shared: Arc::new(Shared {
@@ -221,6 +201,7 @@ impl Store {
                 dir,
                 context,
                 dumping: tokio::sync::Mutex::new(()),
+                _gauge: gauge,
             }),
         })
     }
@@ -308,7 +289,7 @@ impl Store {
     /// [`StoreError::DiskNearlyFull`] where the files would fill the disk.
     pub async fn dump(&self, file: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
         let _one = self.shared.dumping.lock().await;
-        backup::dump(self, file, folders).await
+        backup::write_dump(self, file, folders).await
     }
 
     /// Dumps into the store's directory of backups and removes old ones.
@@ -321,11 +302,11 @@ impl Store {
         backup::backup(self, dir).await
     }
 
-    /// How the store is doing. Does not wait for the storage thread.
+    /// How the store is doing. Waits for nothing: neither for a thread nor for the disk, which was measured within the last
+    /// second, or is stalled.
     #[must_use]
     pub fn health(&self) -> StoreHealth {
-        let size = self.shared.dir.as_ref().map_or(0, |dir| directory_bytes(&dir.join(recover::DATABASE)));
-        self.shared.vitals.health(size, (self.shared.context.free_space)(), self.shared.context.min_free_bytes)
+        self.shared.vitals.health(self.shared.context.min_free_bytes)
     }
 
     /// Makes everything durable, lets go of the files and ends the threads. Later calls get
@@ -346,8 +327,9 @@ impl Store {
         self.shared.dir.as_deref()
     }
 
-    fn disk_nearly_full(&self) -> Option<StoreError> {
-        self.shared.context.disk_nearly_full(false)
+    /// What knows the disk, for those who may block.
+    fn context(&self) -> Context {
+        self.shared.context.clone()
     }
 
     async fn call<T>(
@@ -372,7 +354,7 @@ impl Store {
                 Err(_) => Err(self.timed_out(self.options().call_timeout)),
             },
             Link::Inline(worker) => {
-                if self.shared.vitals.health(0, None, 0).state != StoreState::Ok {
+                if self.shared.vitals.health(0).state != StoreState::Ok {
                     return Err(self.gone());
                 }
                 let outcome = {
@@ -400,26 +382,4 @@ impl Store {
         }
         StoreError::Timeout { waited }
     }
-}
-
-/// Free space that this process may use on the file system of `path`, bytes.
-fn free_bytes(path: &Path) -> Option<u64> {
-    let stat = nix::sys::statvfs::statvfs(path).ok()?;
-    #[allow(clippy::useless_conversion, reason = "the width of the fields differs between platforms")]
-    Some(u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())))
-}
-
-/// Size of the files in a directory and its directories, bytes.
-fn directory_bytes(path: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(path) else {
-        return 0;
-    };
-    entries
-        .filter_map(Result::ok)
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => directory_bytes(&entry.path()),
-            Ok(metadata) => metadata.len(),
-            Err(_) => 0,
-        })
-        .sum()
 }

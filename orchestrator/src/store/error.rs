@@ -104,6 +104,12 @@ impl StoreError {
         matches!(self, Self::Timeout { .. } | Self::DiskNearlyFull { .. })
     }
 
+    /// Whether it is for want of free space.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::DiskNearlyFull { .. })
+    }
+
     /// For `map_err`: an I/O error with what was being done to which path.
     pub(super) fn io(doing: &str, path: &std::path::Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
         let doing = format!("{doing} {}", path.display());

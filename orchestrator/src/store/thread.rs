@@ -92,9 +92,11 @@ impl Context {
         self.on_fatal.call(&reason);
     }
 
-    /// Checked before the backend is touched: sled cannot go on after it has met a full disk.
+    /// Checked before the backend is touched: sled cannot go on after it has met a full disk. Blocks.
     pub(super) fn disk_nearly_full(&self, essential: bool) -> Option<StoreError> {
-        let free_bytes = (self.free_space)()?;
+        let free_bytes = (self.free_space)();
+        self.vitals.measured_free(free_bytes);
+        let free_bytes = free_bytes?;
         let min_free_bytes = if essential { self.min_free_bytes / 4 } else { self.min_free_bytes };
         (free_bytes < min_free_bytes).then_some(StoreError::DiskNearlyFull { free_bytes, min_free_bytes })
     }

@@ -213,6 +213,23 @@ async fn a_disk_nearly_full_is_refused_before_the_backend_is_touched() {
 }
 
 #[tokio::test]
+async fn who_asks_how_it_is_does_not_wait_for_the_disk() {
+    let faults = Faults::default();
+    let guarded = StoreOptions { min_free_bytes: 1000, ..options() };
+    let store = Store::faulty(&faults, guarded);
+    assert!(store.health().ok());
+    // What others write is noticed, too.
+    faults.set_free_bytes(999);
+    until("it is measured", || store.health().state == StoreState::DiskNearlyFull).await;
+    let gate = Gate::default();
+    faults.hang_free_space(gate.clone());
+    let asked = tokio::task::spawn_blocking(move || store.health());
+    let health = tokio::time::timeout(Duration::from_secs(10), asked).await;
+    gate.open();
+    assert_eq!(health.expect("it waited for the disk").unwrap().free_bytes, Some(999));
+}
+
+#[tokio::test]
 async fn the_guard_looks_at_the_real_disk() {
     let dir = tempfile::tempdir().unwrap();
     let greedy = StoreOptions { min_free_bytes: u64::MAX, ..options() };
