@@ -40,6 +40,8 @@ mod step;
 mod steps;
 mod table;
 mod template;
+#[cfg(test)]
+mod tests;
 mod view;
 pub mod work;
 

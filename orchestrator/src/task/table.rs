@@ -98,12 +98,16 @@ impl Tasks {
     /// Finds a task of `owner`.
     ///
     /// # Errors
-    /// `UnknownTask`, also when it is another key's.
+    /// `UnknownTask`, also when it is another key's; `OutcomeUnknown` while it is on its way into the store.
     pub async fn find(&self, id: TaskId, owner: &KeyId) -> Result<Accepted, Error> {
         let unknown = || Error::UnknownTask { id: id.to_string() };
         let live = self.live_table().get(&id).cloned();
         if let Some(live) = live {
-            return if live.owner == *owner { Ok(Accepted::Live(live)) } else { Err(unknown()) };
+            return match live.owner == *owner {
+                true if live.is_kept() => Ok(Accepted::Live(live)),
+                true => Err(live.unknown()),
+                false => Err(unknown()),
+            };
         }
         let record = self.inner.keep.record(id).await?.filter(|record| record.owner == *owner);
         record.map(|record| Accepted::Past(Box::new(record))).ok_or_else(unknown)
@@ -115,11 +119,20 @@ impl Tasks {
     /// When the store cannot be read.
     pub async fn list(&self, query: &TaskQuery, owner: &KeyId) -> Result<(Vec<Record>, u64), Error> {
         let (ids, total) = self.history().page(owner, query);
-        let mut found: HashMap<TaskId, Record> = {
+        let (mut found, past) = {
             let live = self.live_table();
-            ids.iter().filter_map(|id| Some((*id, live.get(id)?.record()))).collect()
+            let mut found: HashMap<TaskId, Record> = HashMap::new();
+            let mut past: Vec<TaskId> = Vec::new();
+            for id in &ids {
+                match live.get(id) {
+                    Some(live) if live.is_kept() => drop(found.insert(*id, live.record())),
+                    // Nobody knows yet whether there is such a task.
+                    Some(_) => {}
+                    None => past.push(*id),
+                }
+            }
+            (found, past)
         };
-        let past: Vec<TaskId> = ids.iter().filter(|id| !found.contains_key(id)).copied().collect();
         for record in self.inner.keep.records(&past).await? {
             found.insert(record.task_id, record);
         }
