@@ -1,7 +1,7 @@
 //! Sessions: one client's use of one worker, from its creation to its one end.
 //!
 //! `table` creates, finds and lists them; `supervise` ends them; `record` is their form in the store and in lists;
-//! `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover` finds
+//! `journal` writes it, the end last; `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover` finds
 //! them again after a restart; `retention` forgets the oldest. `share` holds the links of the live view, `gate` a client's
 //! commands while a person drives.
 
@@ -10,6 +10,7 @@ mod address;
 mod drivers;
 mod ending;
 mod gate;
+mod journal;
 mod record;
 mod recover;
 mod retention;
@@ -38,6 +39,7 @@ use crate::error::Error;
 use crate::keys::KeyId;
 use crate::worker::{Health, Worker};
 use activity::Activity;
+use journal::Journal;
 use share::Shares;
 
 /// The one WebDriver session of a worker.
@@ -74,6 +76,7 @@ pub struct Session {
     /// What a client's commands pass on their way to the browser.
     pub gate: Gate,
     shares: Shares,
+    journal: Journal,
     deadline: Instant,
     activity: Arc<Activity>,
     ending: watch::Sender<Option<Ending>>,

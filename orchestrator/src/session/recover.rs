@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::journal::written;
 use super::record::Ended;
 use super::table::{Entry, now_ms};
 use super::{Ending, Record, Sessions};
@@ -58,7 +59,7 @@ impl Sessions {
         let now = now_ms();
         for record in open {
             let Some((mut lease, phase)) = leases.remove(&record.worker) else {
-                self.interrupt(&record, now).await;
+                self.interrupt(&record, now);
                 continue;
             };
             // The daemon died between writing the record and waking the worker.
@@ -66,7 +67,7 @@ impl Sessions {
                 && let Err(error) = lease.use_worker().agent.launch(&record.options.launch).await
             {
                 tracing::warn!(session = %record.session_id, %error, "a session's worker could not be woken");
-                self.interrupt(&record, now).await;
+                self.interrupt(&record, now);
                 continue;
             }
             let age = Duration::from_millis(now.saturating_sub(record.created_ms));
@@ -77,11 +78,15 @@ impl Sessions {
         Ok(())
     }
 
-    async fn interrupt(&self, record: &Record, now: u64) {
+    fn interrupt(&self, record: &Record, now: u64) {
         let ended = Record { ended: Some(Ended::new(&Ending::Interrupted, now)), ..record.clone() };
         self.lock().insert(ended.session_id.clone(), Entry::Past(Arc::new(ended.clone())));
-        if let Err(error) = self.write(&ended, Durability::Process).await {
-            tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
-        }
+        let store = self.inner.store.clone();
+        self.inner.drain.spawn(async move {
+            let outcome = async { Ok::<_, Error>(store.insist(written(&ended)?, Durability::Process, |_| {}).await?) };
+            if let Err(error) = outcome.await {
+                tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
+            }
+        });
     }
 }

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
 use super::drivers::DriverIndex;
 use super::gate::Gate;
+use super::journal::{Journal, written};
 use super::record::Ended;
 use super::share::Shares;
 use super::supervise::supervise;
@@ -162,8 +163,12 @@ impl Sessions {
             let worker = Arc::clone(lease.use_worker());
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
             let launch = worker.agent.launch(&record.options.launch);
-            let (launched, written) = tokio::join!(launch, self.write(&record, Durability::Process));
-            written?;
+            let commit = self.inner.store.commit(written(&record)?, Durability::Process);
+            let (launched, kept) = tokio::join!(launch, commit);
+            if let Err(error) = kept {
+                // An earlier worker's record may be there.
+                return Err(if attempt == 1 { error.into() } else { self.withdraw(&record, error.into()) });
+            }
             match launched {
                 Ok(warnings) => break warnings,
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
@@ -173,13 +178,13 @@ impl Sessions {
                     let look = options.launch.look();
                     lease = match self.inner.pool.lease(options.pool_key(), &look, &record.owner).await {
                         Ok(lease) => lease,
-                        Err(error) => return Err(self.withdraw(&record, error).await),
+                        Err(error) => return Err(self.withdraw(&record, error)),
                     };
                     attempt += 1;
                 }
                 Err(error) => {
                     let error = Error::worker("the browser could not be made ready: try again", error);
-                    return Err(self.withdraw(&record, error).await);
+                    return Err(self.withdraw(&record, error));
                 }
             }
         };
@@ -195,13 +200,17 @@ impl Sessions {
         Ok(Created { session: Some(session) })
     }
 
-    /// Takes back the record of a session that came to nothing; gives the error for the caller.
-    async fn withdraw(&self, record: &Record, error: Error) -> Error {
+    /// Takes back the record of a session that came to nothing, however long the store takes; gives the error for the
+    /// caller.
+    fn withdraw(&self, record: &Record, error: Error) -> Error {
         let mut batch = Batch::new();
         batch.delete(Table::Sessions, record.store_key()).essential();
-        if let Err(error) = self.inner.store.commit(batch, Durability::Process).await {
-            tracing::error!(session = %record.session_id, %error, "a record could not be taken back");
-        }
+        let (store, id) = (self.inner.store.clone(), record.session_id.clone());
+        self.inner.drain.spawn(async move {
+            if let Err(error) = store.insist(batch, Durability::Process, |_| {}).await {
+                tracing::error!(session = %id, %error, "a record could not be taken back");
+            }
+        });
         error
     }
 
@@ -220,6 +229,7 @@ impl Sessions {
             view_token: instance.session_token(id.as_str(), "view"),
             gate: Gate::new(),
             shares: Shares::new(record.shares),
+            journal: Journal::new(self.inner.store.clone()),
             id,
             owner: record.owner,
             options: record.options,
@@ -250,7 +260,7 @@ impl Sessions {
     }
 
     /// Writes the end of a session and moves it to the past.
-    pub(super) async fn close(&self, session: &Session, ending: &Ending) {
+    pub(super) async fn close(&self, session: &Arc<Session>, ending: &Ending) {
         let now = now_ms();
         let mut record = session.record();
         self.inner.drivers.remove(&record);
@@ -266,32 +276,8 @@ impl Sessions {
         metrics::histogram!("warmpool_session_seconds", "engine" => record.options.engine.as_str())
             .record(now.saturating_sub(record.created_ms) as f64 / 1000.0);
         self.lock().insert(record.session_id.clone(), Entry::Past(Arc::new(record.clone())));
-        if let Err(error) = self.write(&record, Durability::Process).await {
-            tracing::error!(session = %record.session_id, %error, "the end of a session was not written");
-        }
+        self.record_end(Arc::clone(session), record).await;
         session.recorded.cancel();
-    }
-
-    pub(super) async fn write(&self, record: &Record, durability: Durability) -> Result<(), Error> {
-        let value = serde_json::to_vec(record).map_err(Error::internal)?;
-        let mut batch = Batch::new();
-        batch.put(Table::Sessions, record.store_key(), value);
-        if record.ended.is_some() {
-            // A nearly full disk stops new sessions; the ends of old ones are still recorded.
-            batch.essential();
-        }
-        self.inner.store.commit(batch, durability).await?;
-        Ok(())
-    }
-
-    /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
-    pub async fn note(&self, session: &Session) {
-        // Not after the end was written: that record is the last.
-        if session.check_open().is_ok()
-            && let Err(error) = self.write(&session.record(), Durability::Process).await
-        {
-            tracing::error!(session = %session.id, %error, "a change of a session was not written");
-        }
     }
 
     /// Finds a live session without asking whose it is: for routes that a token in the URL opens.
@@ -376,7 +362,7 @@ impl Sessions {
                 session.recorded().await;
             }
         };
-        if tokio::time::timeout(deadline, left).await.is_err() {
+        if timeout(deadline, left).await.is_err() {
             let sessions = self.all_live();
             sessions.iter().for_each(|session| session.end(Ending::Drained));
             for session in sessions {
