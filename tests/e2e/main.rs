@@ -19,6 +19,7 @@ mod files;
 mod firefox;
 mod fleet;
 mod fleet_contexts;
+mod full_disk;
 mod guard;
 mod history;
 mod keys;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         tasks_kept::group(),
         fleet::group(),
         fleet_contexts::group(),
+        full_disk::group(),
         firefox::group(),
         faults::group(),
         webkit::group(),

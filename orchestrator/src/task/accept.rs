@@ -180,6 +180,7 @@ fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
         items: order.fleet.as_ref().map(|fleet| ItemCounts::of(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
         retry_of: None,
         idempotency: None,
+        waiting: None,
         body_parts: 0,
     }
 }

@@ -1,10 +1,12 @@
-//! Tasks on a store that answers late. No worker ever comes, so what is launched stays as it began.
+//! Tasks on a store that answers late, or has no room. No worker ever comes, so what is launched stays as it began.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, json};
 
+use super::record::Fault;
+use super::table::End;
 use super::*;
 use crate::config::{Config, Flags, Host};
 use crate::drain::Drain;
@@ -70,6 +72,10 @@ impl Bench {
             let query: TaskQuery = TaskQuery::default();
             tasks.list(&query, &owner).await.unwrap().0
         }
+    }
+
+    async fn on_disk(&self, id: TaskId) -> Record {
+        self.tasks.inner.keep.record(id).await.unwrap().unwrap()
     }
 }
 
@@ -160,4 +166,50 @@ async fn a_client_that_leaves_leaves_no_task_that_never_runs() {
     until("it is on the disk", || bench.tasks.counts() == (0, 1, 1)).await;
     let live = bench.accepted("a").await;
     until("it has its turn", || live.record().status == Status::Running).await;
+}
+
+#[tokio::test]
+async fn nothing_runs_that_is_not_on_the_disk() {
+    let bench = Bench::new();
+    let all = u32::try_from(bench.tasks.inner.slots.available_permits()).unwrap();
+    let turn = Arc::clone(&bench.tasks.inner.slots).acquire_many_owned(all).await.unwrap();
+    let live = bench.accepted("a").await;
+    bench.faults.set_free_bytes(0);
+    let marked = bench.tasks.mark_running(&live).await;
+    assert!(matches!(marked, Err(Error::DiskNearlyFull)), "{marked:?}");
+    assert_eq!(live.record().status, Status::Queued);
+    drop(turn);
+    until("it waits", || live.record().waiting.is_some()).await;
+    let record = live.record();
+    assert_eq!(record.waiting.unwrap().code, "disk_nearly_full");
+    assert_eq!((record.status, bench.on_disk(live.id).await.status), (Status::Queued, Status::Queued));
+    assert_eq!(bench.tasks.inner.slots.available_permits(), all as usize, "it holds up no other meanwhile");
+    bench.faults.set_free_bytes(PLENTY);
+    until("it runs", || live.record().status == Status::Running).await;
+    assert_eq!(live.record().waiting, None);
+    assert_eq!(bench.on_disk(live.id).await.status, Status::Running);
+}
+
+#[tokio::test]
+async fn an_end_is_told_when_it_is_on_the_disk() {
+    let bench = Arc::new(Bench::new());
+    let live = bench.accepted("a").await;
+    until("it runs", || live.record().status == Status::Running).await;
+    bench.faults.set_free_bytes(0);
+    let mut events = live.listen();
+    let finishing = tokio::spawn({
+        let (bench, live) = (Arc::clone(&bench), Arc::clone(&live));
+        let end = End::empty(Status::Failure, Fault::new("x", "y"));
+        async move { bench.tasks.finish(&live, end).await }
+    });
+    until("it waits", || live.record().waiting.is_some()).await;
+    assert_eq!(live.record().status, Status::Running);
+    assert_eq!(events.recv().await.unwrap().data()["waiting"]["code"], "disk_nearly_full");
+    bench.faults.set_free_bytes(PLENTY);
+    finishing.await.unwrap();
+    assert_eq!(bench.on_disk(live.id).await.status, Status::Failure);
+    let Accepted::Past(record) = bench.tasks.find(live.id, &bench.owner).await.unwrap() else { panic!("it lives") };
+    assert_eq!((record.status, record.waiting.clone()), (Status::Failure, None));
+    let told = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.name()).last();
+    assert_eq!(told, Some("end"));
 }
