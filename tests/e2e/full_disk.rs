@@ -150,9 +150,11 @@ async fn recordings_give_way_first(stage: Stage) -> Result<()> {
     ensure!(reply.status == 200 && reply.text().contains("warning: the disk fills up"), "{reply}");
     ensure!(api.get("/status").await?.ok()?["store"]["warning"].is_string(), "the status says so, too");
     ensure!(session.status().await? == "running", "only its recording has ended");
-    session.delete().await?.ok()?;
     let other = daemon.session(json!({})).await?;
     other.delete().await?.ok()?;
+    ensure!(!parts(&api, &running).await?.is_empty(), "what there is of it stays as long as its session");
+    session.delete().await?.ok()?;
+    eventually!("then it goes, too", 20, parts(&api, &running).await?.is_empty())?;
     disk.clear()?;
     eventually!("all is well again", 10, api.get("/readyz").await?.text() == "ready\n")?;
     daemon.assert_idle().await

@@ -40,7 +40,7 @@ const ATTEMPTS: u32 = 10;
 const SWEEP_EVERY: Duration = Duration::from_secs(300);
 /// Between two looks whether recordings leave enough of the disk to others, who may be what fills it.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Bytes of one recording between two such looks.
+/// The most bytes of one recording between two such looks.
 const LOOK_AFTER: u64 = 1 << 20;
 
 /// One picture on its way to the file.
@@ -77,9 +77,18 @@ impl Stop {
 }
 
 impl Live {
-    /// Records a session until it ends. Whatever goes wrong is logged, and the session goes on.
-    pub async fn record(&self, session: Arc<Session>) {
-        let Some(_writing) = self.shelf.writing(&session.id) else { return };
+    /// Records a session until it ends. Whatever goes wrong is logged, and the session goes on. From the call on, and until
+    /// its session ends, the recording gives way to nothing.
+    pub fn record(&self, session: Arc<Session>) -> impl Future<Output = ()> + Send + 'static {
+        let (live, writing) = (self.clone(), self.shelf.writing(&session.id));
+        async move {
+            if let Some(_writing) = writing {
+                live.record_parts(session).await;
+            }
+        }
+    }
+
+    async fn record_parts(&self, session: Arc<Session>) {
         let mut failures = 0;
         loop {
             let outcome = self.part(&session).await;
@@ -87,6 +96,7 @@ impl Live {
             match outcome {
                 Ok((_, Some(stop))) => {
                     tracing::warn!(session = %session.id, reason = stop.as_str(), "a recording stopped early");
+                    session.ended().await;
                     break;
                 }
                 Ok((0, None)) => failures += 1,
@@ -177,18 +187,19 @@ fn write(
     let used = shelf.size_of(id);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let mut video = Matroska::begin(file, format.codec, format.width, format.height)?;
-    let (mut count, mut stop, mut look_at) = (0, None, 0);
+    let (mut count, mut stop) = (0, None);
+    let (mut looked, mut look_at) = (began, 0);
     while let Some(picture) = pictures.blocking_recv() {
         if used + video.size() + picture.data.len() as u64 > config.recording.max_size.bytes() {
             stop = Some(Stop::Full);
             break;
         }
-        if video.size() >= look_at {
+        if video.size() >= look_at || looked.elapsed() >= LOOK_EVERY {
             if !shelf.make_room(config.recording_min_free())? {
                 stop = Some(Stop::Disk);
                 break;
             }
-            look_at = video.size() + LOOK_AFTER;
+            (looked, look_at) = (Instant::now(), video.size() + LOOK_AFTER);
         }
         video.picture(picture.time_ms, picture.key, &picture.data)?;
         count += 1;
