@@ -147,6 +147,11 @@ impl Config {
             || pool.presets.0.iter().any(|preset| preset.engine == engine)
     }
 
+    /// Free disk space, in bytes, below which recordings give way: long before everything else does.
+    pub fn recording_min_free(&self) -> u64 {
+        self.store.min_free.bytes().saturating_add(self.recording.reserve.bytes())
+    }
+
     /// The image that workers of this engine are made from.
     pub fn image(&self, engine: Engine) -> &str {
         match engine {

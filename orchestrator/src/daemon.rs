@@ -145,8 +145,6 @@ pub async fn run(
     let sweeping = tasks.clone();
     drain.spawn(async move { sweeping.sweep().await });
     let live = Live::new(Arc::clone(&config));
-    let (shelf, ended) = (live.clone(), drain.clone());
-    drain.spawn(async move { shelf.keep_recordings(ended).await });
     let app = App {
         config: Arc::clone(&config),
         keys,
@@ -219,6 +217,9 @@ async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, live: Live, drain
             }
         });
     }
+    // Only now is it known which recordings go on, and so which ones may give way.
+    let (shelf, ended) = (live.clone(), drain.clone());
+    drain.spawn(async move { shelf.keep_recordings(ended).await });
     let follow = pool.clone();
     drain.spawn(async move { follow.follow_runtime().await });
     let run = pool.clone();

@@ -244,6 +244,18 @@ pub enum Error {
     /// The container runtime does not answer.
     #[error("the container runtime cannot be reached at the moment: try again later")]
     RuntimeDown,
+    /// The store did not answer in time, and nothing was written.
+    #[error("the store does not answer at the moment, and nothing was changed: try again later")]
+    StoreBusy,
+    /// The store did not answer in time, and may still take the task.
+    #[error(
+        "the store has not answered yet, so it is not known whether task `{task}` is accepted: ask for it later, or send \
+         the request again with the same Idempotency-Key"
+    )]
+    OutcomeUnknown {
+        /// The task's id, should it be accepted.
+        task: String,
+    },
     /// The disk is nearly full.
     #[error("the disk is nearly full, so nothing new can be recorded: free space under the data directory")]
     DiskNearlyFull,
@@ -296,6 +308,12 @@ impl Error {
         Self::Internal { source: source.into() }
     }
 
+    /// Whether the store did not take something that it may take a little later, and has nothing of it.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        matches!(self, Self::StoreBusy | Self::DiskNearlyFull)
+    }
+
     /// The field or capability to look at, where there is one.
     #[must_use]
     pub fn named_field(&self) -> Option<&str> {
@@ -316,7 +334,9 @@ impl Error {
             Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
                 Some(Duration::from_secs(5))
             }
-            Self::BodyMemory | Self::AddressLimit { .. } => Some(Duration::from_secs(5)),
+            Self::BodyMemory | Self::AddressLimit { .. } | Self::StoreBusy | Self::OutcomeUnknown { .. } => {
+                Some(Duration::from_secs(5))
+            }
             Self::NoWorker { .. } | Self::NoStart { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,
@@ -328,6 +348,9 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::DiskNearlyFull { .. } => Self::DiskNearlyFull,
+            StoreError::Timeout { .. } => Self::StoreBusy,
+            // It is closed last, so whoever finds it closed has outlived the daemon.
+            StoreError::Closed => Self::Draining,
             other => Self::internal(other),
         }
     }

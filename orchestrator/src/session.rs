@@ -1,9 +1,9 @@
 //! Sessions: one client's use of one worker, from its creation to its one end.
 //!
 //! `create` makes them; `table` finds and lists them; `supervise` ends them; `record` is their form in the store and in
-//! lists; `drivers` finds them by the driver's id; `ending` says why they end; `activity` counts who uses them; `recover`
-//! finds them again after a restart; `retention` forgets the oldest. `share` holds the links of the live view, `gate` a
-//! client's commands while a person drives.
+//! lists; `journal` writes it, the end last; `drivers` finds them by the driver's id; `ending` says why they end; `activity`
+//! counts who uses them; `recover` finds them again after a restart; `retention` forgets the oldest. `share` holds the links
+//! of the live view, `gate` a client's commands while a person drives.
 
 mod activity;
 mod address;
@@ -11,6 +11,7 @@ mod create;
 mod drivers;
 mod ending;
 mod gate;
+mod journal;
 mod record;
 mod recover;
 mod retention;
@@ -41,6 +42,7 @@ use crate::error::Error;
 use crate::keys::KeyId;
 use crate::worker::{Health, Worker};
 use activity::Activity;
+use journal::Journal;
 use share::Shares;
 
 /// The one WebDriver session of a worker.
@@ -77,6 +79,7 @@ pub struct Session {
     /// What a client's commands pass on their way to the browser.
     pub gate: Gate,
     shares: Shares,
+    journal: Journal,
     deadline: Instant,
     /// The same end, as the store keeps it.
     kept_deadline: Option<Deadline>,

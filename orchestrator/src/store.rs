@@ -1,9 +1,10 @@
 //! What the daemon remembers: keys, sessions, tasks, and facts about itself.
 //!
 //! A [`Store`] is a handle; one thread of its own does the work, another waits for the disk. Every call has a
-//! deadline. A failure of the storage ends the process, because sled cannot go on after one: a fresh process
-//! recovers everything that was answered. Damage found at the start is put aside and the newest backup
-//! restored; see [`Recovery`].
+//! deadline. A commit that has not begun by then is withdrawn, so that it is certain that nothing was written; one that
+//! the disk is at stays open until the disk answers, and its outcome is never guessed: see [`Commit`]. A failure of the
+//! storage ends the process, because sled cannot go on after one: a fresh process recovers everything that was answered.
+//! Damage found at the start is put aside and the newest backup restored; see [`Recovery`].
 //!
 //! The directory:
 //!
@@ -18,13 +19,16 @@
 //! | file         | what it holds |
 //! |--------------|---------------|
 //! | `batch.rs`   | tables, batches, ranges, rows |
+//! | `commit.rs`  | a commit on its way |
+//! | `options.rs` | how the store behaves |
 //! | `error.rs`   | what can go wrong |
 //! | `health.rs`  | what `/status` shows, and what happens on failure |
 //! | `thread.rs`  | the storage thread and the barrier thread; `worker.rs` is the former's work |
 //! | `backend.rs` | what a place for rows must do; `sled.rs`, `memory.rs`, `fault.rs` do it |
 //! | `record.rs`  | version and checksum of each value |
 //! | `schema.rs`  | the version of the data and its migrations |
-//! | `dump.rs`    | everything as JSON lines, with counts and a hash; files too |
+//! | `disk.rs`    | how much of the disk is used and free |
+//! | `dump.rs`    | everything as JSON lines, with counts and a hash; files too; `unfinished.rs` is one that is being written |
 //! | `folder.rs`  | folders whose files go with the rows |
 //! | `backup.rs`  | hourly dumps, and restoring one |
 //! | `recover.rs` | opening: deadline, quarantine, restore; with `lock.rs`, `trouble.rs`, `build.rs` |
@@ -33,6 +37,8 @@ mod backend;
 mod backup;
 mod batch;
 mod build;
+mod commit;
+mod disk;
 mod dump;
 mod error;
 #[cfg(test)]
@@ -41,6 +47,7 @@ mod folder;
 mod health;
 mod lock;
 mod memory;
+mod options;
 mod record;
 mod recover;
 mod schema;
@@ -49,63 +56,35 @@ mod sled;
 mod tests;
 mod thread;
 mod trouble;
+mod unfinished;
 mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout_at};
 
 pub use backup::{restore, run_backups};
 pub use batch::{Batch, Direction, Durability, KeyRange, MAX_BATCH_OPS, MAX_KEY_BYTES, MAX_VALUE_BYTES, Row, Table};
+pub use commit::Commit;
+pub(crate) use disk::free_bytes;
 pub use dump::{Dumped, Restored};
 pub use error::StoreError;
 pub use folder::Folder;
 pub use health::{FatalHook, StoreHealth, StoreState};
+pub use options::StoreOptions;
 pub use recover::{Cause, Recovery};
 pub use schema::SCHEMA_VERSION;
 
 use backend::{Backend, BackendError};
+use commit::Ticket;
 use health::Vitals;
 use lock::DirLock;
 use memory::MemoryBackend;
 use thread::{Context, Request};
 use worker::{BarrierLink, Worker};
-
-/// How the store behaves.
-#[derive(Clone, Debug)]
-pub struct StoreOptions {
-    /// With less free space than this, bytes, commits are refused.
-    pub min_free_bytes: u64,
-    /// How long a call may take, queueing included.
-    pub call_timeout: Duration,
-    /// How long opening may go without progress before the data counts as damaged.
-    pub open_timeout: Duration,
-    /// How many calls may wait for the storage thread.
-    pub queue: usize,
-    /// What happens when the storage fails.
-    pub on_fatal: FatalHook,
-    /// Time between two backups.
-    pub backup_interval: Duration,
-    /// So many of them are kept, beside the newest four of any kind; with 0 none are made by the clock.
-    pub backups_kept: usize,
-}
-
-impl Default for StoreOptions {
-    fn default() -> Self {
-        Self {
-            min_free_bytes: 512 * 1024 * 1024,
-            call_timeout: Duration::from_secs(5),
-            open_timeout: Duration::from_secs(30),
-            queue: 1024,
-            on_fatal: FatalHook::default(),
-            backup_interval: Duration::from_secs(3600),
-            backups_kept: 24,
-        }
-    }
-}
 
 /// An open store, and what had to be done to open it.
 #[derive(Debug)]
@@ -137,6 +116,8 @@ struct Shared {
     context: Context,
     /// One dump at a time.
     dumping: tokio::sync::Mutex<()>,
+    /// Dropped with the store, which ends the thread that measures the disk.
+    _gauge: Option<std::sync::mpsc::Sender<()>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -147,6 +128,9 @@ impl std::fmt::Debug for Store {
 
 /// A call may overstay its time by so much before the process is given up: only a lost disk takes longer.
 const GIVE_UP: Duration = Duration::from_secs(60);
+
+/// Between two tries of what must be written.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
 
 impl Store {
     /// Opens the store in the directory `dir`, which is created if need be. Blocks, for up to the open timeout
@@ -193,6 +177,7 @@ impl Store {
                 dir: None,
                 context,
                 dumping: tokio::sync::Mutex::new(()),
+                _gauge: None,
             }),
         }
     }
@@ -205,6 +190,9 @@ impl Store {
         lock: Option<DirLock>,
     ) -> Result<Self, StoreError> {
         let sender = thread::spawn(backend, lock, context.clone(), options.queue)?;
+        let database = dir.as_ref().map(|dir| dir.join(recover::DATABASE));
+        let size = move || database.as_deref().map_or(0, disk::directory_bytes);
+        let gauge = Some(disk::watch(&context, size)?);
         Ok(Self {
             link: Link::Thread(sender),
             shared: Arc::new(Shared {
@@ -213,19 +201,52 @@ impl Store {
                 dir,
                 context,
                 dumping: tokio::sync::Mutex::new(()),
+                _gauge: gauge,
             }),
         })
     }
 
-    /// Makes all changes of the batch, or none. Dropping the future does not undo it.
+    /// Makes all changes of the batch, or none. What is queued when the call timeout is over is withdrawn; what the disk
+    /// is at by then is waited for until it is known. Dropping the future does not undo it.
     ///
     /// # Errors
-    /// [`StoreError::Timeout`] if the outcome is not known in time; it may still be applied. Sizes, a disk
-    /// nearly full, or a store that has failed or is closed each have their own error, and then nothing was
-    /// or will be applied, except that after [`StoreError::Failed`] the next start decides.
+    /// [`StoreError::Timeout`], sizes, a disk nearly full, or a store that is closed: nothing was or will be written.
+    /// After [`StoreError::Failed`] the next start decides.
     pub async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        self.begin(batch, durability).await?.known().await
+    }
+
+    /// Hands a commit over, for a caller who cannot wait until its outcome is known, however long that takes.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]: nothing was or will be written.
+    pub async fn begin(&self, batch: Batch, durability: Durability) -> Result<Commit, StoreError> {
         batch.check()?;
-        self.call(|reply, deadline| Request::Commit { batch, durability, deadline, reply }).await
+        let until = Instant::now() + self.options().call_timeout;
+        let (reply, answer) = oneshot::channel();
+        let ticket = Ticket::default();
+        self.send(Request::Commit { batch, durability, ticket: ticket.clone(), reply }, until).await?;
+        Ok(Commit::new(self.clone(), ticket, answer, until))
+    }
+
+    /// Makes changes that must not be lost: tries until the store has taken them. `held` is told each time why it has
+    /// not. Ask for it with a batch that may use the reserve ([`Batch::essential`]).
+    ///
+    /// # Errors
+    /// Those of [`Store::commit`] that do not pass: sizes, or a store that has failed or is closed.
+    pub async fn insist(
+        &self,
+        batch: Batch,
+        durability: Durability,
+        mut held: impl FnMut(&StoreError),
+    ) -> Result<(), StoreError> {
+        loop {
+            match self.commit(batch.clone(), durability).await {
+                Err(error) if error.is_passing() => held(&error),
+                outcome => return outcome,
+            }
+            sleep(TRY_AGAIN).await;
+        }
     }
 
     /// The value of a key.
@@ -234,7 +255,7 @@ impl Store {
     /// [`StoreError::Timeout`], or that the store has failed or is closed.
     pub async fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let key = key.to_vec();
-        self.call(|reply, _| Request::Get { table, key, reply }).await
+        self.call(|reply| Request::Get { table, key, reply }).await
     }
 
     /// The values of some keys, in their order, read at one moment.
@@ -242,7 +263,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Timeout`], or that the store has failed or is closed.
     pub async fn get_many(&self, table: Table, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
-        self.call(|reply, _| Request::GetMany { table, keys, reply }).await
+        self.call(|reply| Request::GetMany { table, keys, reply }).await
     }
 
     /// Up to `limit` rows of a range, in the direction's order. Ask for the next page with
@@ -257,7 +278,7 @@ impl Store {
         limit: usize,
         direction: Direction,
     ) -> Result<Vec<Row>, StoreError> {
-        self.call(|reply, _| Request::Scan { table, range, limit, direction, reply }).await
+        self.call(|reply| Request::Scan { table, range, limit, direction, reply }).await
     }
 
     /// Writes everything into a new file, as JSON lines with counts and a hash, while commits go on. The file
@@ -268,7 +289,7 @@ impl Store {
     /// [`StoreError::DiskNearlyFull`] where the files would fill the disk.
     pub async fn dump(&self, file: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
         let _one = self.shared.dumping.lock().await;
-        backup::dump(self, file, folders).await
+        backup::write_dump(self, file, folders).await
     }
 
     /// Dumps into the store's directory of backups and removes old ones.
@@ -281,11 +302,11 @@ impl Store {
         backup::backup(self, dir).await
     }
 
-    /// How the store is doing. Does not wait for the storage thread.
+    /// How the store is doing. Waits for nothing: neither for a thread nor for the disk, which was measured within the last
+    /// second, or is stalled.
     #[must_use]
     pub fn health(&self) -> StoreHealth {
-        let size = self.shared.dir.as_ref().map_or(0, |dir| directory_bytes(&dir.join(recover::DATABASE)));
-        self.shared.vitals.health(size, (self.shared.context.free_space)(), self.shared.context.min_free_bytes)
+        self.shared.vitals.health(self.shared.context.min_free_bytes)
     }
 
     /// Makes everything durable, lets go of the files and ends the threads. Later calls get
@@ -294,7 +315,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Timeout`] if that takes too long, [`StoreError::Closed`] if it was closed before.
     pub async fn close(&self) -> Result<(), StoreError> {
-        self.call(|reply, _| Request::Close { reply }).await
+        self.call(|reply| Request::Close { reply }).await
     }
 
     /// The data directory, unless the store is in memory.
@@ -306,30 +327,34 @@ impl Store {
         self.shared.dir.as_deref()
     }
 
-    fn disk_nearly_full(&self) -> Option<StoreError> {
-        self.shared.context.disk_nearly_full(false)
+    /// What knows the disk, for those who may block.
+    fn context(&self) -> Context {
+        self.shared.context.clone()
     }
 
     async fn call<T>(
         &self,
-        make: impl FnOnce(oneshot::Sender<Result<T, StoreError>>, Instant) -> Request,
+        make: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
     ) -> Result<T, StoreError> {
-        let limit = self.shared.options.call_timeout;
+        let limit = self.options().call_timeout;
+        let until = Instant::now() + limit;
         let (reply, answer) = oneshot::channel();
-        let request = make(reply, Instant::now() + limit);
+        self.send(make(reply), until).await?;
+        match timeout_at(until, answer).await {
+            Ok(answered) => answered.map_err(|_| self.gone())?,
+            Err(_) => Err(self.timed_out(limit)),
+        }
+    }
+
+    /// Hands a request to the storage thread; after an error it has not got it.
+    async fn send(&self, request: Request, until: Instant) -> Result<(), StoreError> {
         match &self.link {
-            Link::Thread(sender) => {
-                let exchange = async {
-                    sender.send(request).await.map_err(|_| self.gone())?;
-                    answer.await.map_err(|_| self.gone())?
-                };
-                match timeout(limit, exchange).await {
-                    Ok(outcome) => outcome,
-                    Err(_) => Err(self.timed_out(limit)),
-                }
-            }
+            Link::Thread(sender) => match timeout_at(until, sender.send(request)).await {
+                Ok(sent) => sent.map_err(|_| self.gone()),
+                Err(_) => Err(self.timed_out(self.options().call_timeout)),
+            },
             Link::Inline(worker) => {
-                if self.shared.vitals.health(0, None, 0).state != StoreState::Ok {
+                if self.shared.vitals.health(0).state != StoreState::Ok {
                     return Err(self.gone());
                 }
                 let outcome = {
@@ -339,7 +364,7 @@ impl Store {
                 if let Err(error) = outcome {
                     self.shared.context.fatal(&error);
                 }
-                answer.await.map_err(|_| self.gone())?
+                Ok(())
             }
         }
     }
@@ -357,26 +382,4 @@ impl Store {
         }
         StoreError::Timeout { waited }
     }
-}
-
-/// Free space that this process may use on the file system of `path`, bytes.
-fn free_bytes(path: &Path) -> Option<u64> {
-    let stat = nix::sys::statvfs::statvfs(path).ok()?;
-    #[allow(clippy::useless_conversion, reason = "the width of the fields differs between platforms")]
-    Some(u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size())))
-}
-
-/// Size of the files in a directory and its directories, bytes.
-fn directory_bytes(path: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(path) else {
-        return 0;
-    };
-    entries
-        .filter_map(Result::ok)
-        .map(|entry| match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => directory_bytes(&entry.path()),
-            Ok(metadata) => metadata.len(),
-            Err(_) => 0,
-        })
-        .sum()
 }

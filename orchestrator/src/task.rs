@@ -7,7 +7,7 @@
 //!
 //! What is around it: `order` is what a client asks for; `accept` takes it, `table` finds, lists and ends tasks; `live` is one that
 //! has not ended; `perform` carries one piece of work out in a session, `fleet` many in `lane`s that hold one each; `keep` and `files` put tasks on the
-//! disk, `seal` their secrets; `record` and `view` are their form there and for clients; `query` asks `history`, the index;
+//! disk, `persist` waits for it, `seal` their secrets; `record` and `view` are their form there and for clients; `query` asks `history`, the index;
 //! `recover` goes on after a restart; `retention` forgets the oldest.
 
 mod accept;
@@ -27,6 +27,7 @@ mod order;
 mod page;
 mod patience;
 mod perform;
+mod persist;
 mod query;
 mod record;
 mod recording;
@@ -40,6 +41,8 @@ mod step;
 mod steps;
 mod table;
 mod template;
+#[cfg(test)]
+mod tests;
 mod view;
 pub mod work;
 

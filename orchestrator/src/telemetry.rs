@@ -67,6 +67,7 @@ pub fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
         "From the call to the reply, waiting included"
     );
     describe_gauge!("warmpool_tasks", "Tasks by state: queued, running, kept in the history");
+    describe_gauge!("warmpool_disk_free_bytes", Unit::Bytes, "Free space where the data directory lies");
     describe_counter!("warmpool_tasks_ended_total", "Tasks that ended, by type and status");
     describe_counter!("warmpool_task_items_ended_total", "Items of fleets that ended, by status");
     describe_histogram!("warmpool_task_seconds", Unit::Seconds, "From a task's beginning to its end");
@@ -106,6 +107,14 @@ pub fn gauge_pool(shelves: &[ShelfStatus], sessions: usize, waiting: usize) {
     }
     gauge!("warmpool_sessions_live").set(sessions as f64);
     gauge!("warmpool_queue_length").set(waiting as f64);
+}
+
+/// Sets the gauge of free disk space, where it is known.
+#[expect(clippy::cast_precision_loss, reason = "a disk's size to sixteen digits will do")]
+pub fn gauge_disk(free_bytes: Option<u64>) {
+    if let Some(free) = free_bytes {
+        gauge!("warmpool_disk_free_bytes").set(free as f64);
+    }
 }
 
 /// Sets the gauges of tasks: how many wait, run, and are in the history.

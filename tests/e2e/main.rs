@@ -22,6 +22,7 @@ mod files;
 mod firefox;
 mod fleet;
 mod fleet_contexts;
+mod full_disk;
 mod guard;
 mod history;
 mod keys;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         tasks_kept::group(),
         fleet::group(),
         fleet_contexts::group(),
+        full_disk::group(),
         firefox::group(),
         faults::group(),
         recovery::group(),

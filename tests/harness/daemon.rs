@@ -32,6 +32,7 @@ pub struct Settings {
     values: BTreeMap<String, String>,
     docker: Docker,
     trusted: Option<Trusted>,
+    data_in: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -44,7 +45,7 @@ impl Settings {
     /// A small pool on a free port: one headless Chromium warm, at most four workers; other engines start on demand.
     #[must_use]
     pub fn new() -> Self {
-        let mut settings = Self { values: BTreeMap::new(), docker: Docker::default(), trusted: None };
+        let mut settings = Self { values: BTreeMap::new(), docker: Docker::default(), trusted: None, data_in: None };
         // As scripts/images has it.
         if let Ok(repository) = std::env::var("WARMPOOL_IMAGE_REPOSITORY") {
             for engine in ["chromium", "firefox", "webkit"] {
@@ -70,6 +71,13 @@ impl Settings {
     #[must_use]
     pub fn set(mut self, name: &str, value: impl ToString) -> Self {
         self.values.insert(name.to_owned(), value.to_string());
+        self
+    }
+
+    /// Keeps the daemon's data in a directory of this one.
+    #[must_use]
+    pub fn data_in(mut self, directory: &Path) -> Self {
+        self.data_in = Some(directory.to_owned());
         self
     }
 
@@ -108,7 +116,8 @@ impl Daemon {
 
     /// Starts a daemon and waits only until it listens.
     pub async fn start_cold(settings: Settings) -> Result<Self> {
-        let data = tempfile::Builder::new().prefix("warmpool-data-").tempdir()?;
+        let directory = settings.data_in.clone().unwrap_or_else(std::env::temp_dir);
+        let data = tempfile::Builder::new().prefix("warmpool-data-").tempdir_in(directory)?;
         let log = suite::new_log("daemon")?;
         let mut daemon = Self { settings, data, process: None, log, base: String::new(), key: String::new() };
         daemon.launch().await?;

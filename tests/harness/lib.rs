@@ -6,6 +6,7 @@
 //! - [`daemon`]: the `warmpool` process: start, kill, restart, and "is everything given back".
 //! - [`api`]: REST client and replies; [`wire`]: raw connections, TLS and websockets.
 //! - [`session`]: one session as a caller holds it; [`cdp`] and [`webdriver`]: just enough of both protocols.
+//! - [`disk`]: a small disk that a case may fill.
 //! - [`docker`]: the container engine by its command line; [`engine`]: an engine of the test's own.
 //! - [`proxy`]: a reverse proxy in front of the daemon.
 //! - [`site`]: the web site under test; [`programs`]: Node and Python clients as processes.
@@ -16,6 +17,7 @@
 pub mod api;
 pub mod cdp;
 pub mod daemon;
+pub mod disk;
 pub mod docker;
 pub mod engine;
 mod eventually;

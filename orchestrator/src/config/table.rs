@@ -280,6 +280,9 @@ settings! {
         keep_for: Duration = Is("7d");
         /// Size of all recordings; the oldest ones go first.
         keep: ByteSize = Is("20GiB");
+        /// Disk space that recordings leave free beside `store.min_free`: with less the oldest ones go, and then the running
+        /// ones stop.
+        reserve: ByteSize = Is("1GiB"), min "1MiB";
     }
 
     /// The WebDriver forwarder.

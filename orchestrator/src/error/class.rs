@@ -46,6 +46,8 @@ impl Error {
             Self::NoStart { .. } => "browser_not_starting",
             Self::Draining => "draining",
             Self::RuntimeDown => "runtime_down",
+            Self::StoreBusy => "store_busy",
+            Self::OutcomeUnknown { .. } => "outcome_unknown",
             Self::DiskNearlyFull => "disk_nearly_full",
             Self::NoSpace => "no_space",
             Self::Worker { .. } => "worker_failed",
@@ -90,7 +92,9 @@ impl Error {
             | Self::NoStart { .. }
             | Self::BodyMemory
             | Self::Draining
-            | Self::RuntimeDown => StatusCode::SERVICE_UNAVAILABLE,
+            | Self::RuntimeDown
+            | Self::StoreBusy
+            | Self::OutcomeUnknown { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::DiskNearlyFull | Self::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             Self::Worker { .. } => StatusCode::BAD_GATEWAY,
             Self::WorkerTimeout { .. } => StatusCode::GATEWAY_TIMEOUT,
@@ -120,6 +124,8 @@ impl Error {
             | Self::NoStart { .. }
             | Self::Draining
             | Self::RuntimeDown
+            | Self::StoreBusy
+            | Self::OutcomeUnknown { .. }
             | Self::DiskNearlyFull => ErrorStatus::SessionNotCreated,
             Self::InvalidToken | Self::UnknownSession { .. } | Self::SessionEnded { .. } => {
                 ErrorStatus::InvalidSessionId
@@ -153,7 +159,12 @@ impl Error {
     pub const fn blame(&self) -> Blame {
         match self {
             Self::Worker { .. } | Self::WorkerTimeout { .. } | Self::NoStart { .. } => Blame::Worker,
-            Self::RuntimeDown | Self::DiskNearlyFull | Self::NotBuilt { .. } | Self::Internal { .. } => Blame::Daemon,
+            Self::RuntimeDown
+            | Self::StoreBusy
+            | Self::OutcomeUnknown { .. }
+            | Self::DiskNearlyFull
+            | Self::NotBuilt { .. }
+            | Self::Internal { .. } => Blame::Daemon,
             _ => Blame::Client,
         }
     }

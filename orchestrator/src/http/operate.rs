@@ -12,29 +12,48 @@ use super::grid::grid_status;
 use super::reply::json_reply;
 use crate::drain::Phase;
 use crate::error::Error;
+use crate::store::{StoreHealth, StoreState};
 
 /// `GET /healthz`: 200 while the process serves.
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// `GET /readyz`: 200 when a session would be served now, else 503 and why.
+/// `GET /readyz`: 200 when a session would be served now, with a warning when the disk fills up; else 503 and why.
 pub(super) async fn readyz(State(app): State<App>) -> Response {
     match unready(&app) {
-        None => (StatusCode::OK, "ready\n".to_owned()).into_response(),
+        None => {
+            let warning = disk_warning(&app, &app.store.health())
+                .map_or_else(String::new, |warning| format!("warning: {warning}\n"));
+            (StatusCode::OK, format!("ready\n{warning}")).into_response()
+        }
         Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")).into_response(),
     }
 }
 
 /// Why a session would not be served now, if it would not.
 pub(super) fn unready(app: &App) -> Option<&'static str> {
+    let store = app.store.health();
     match app.drain.phase() {
         Phase::Draining | Phase::Stopped => Some("draining"),
-        _ if !app.store.health().ok() => Some("the store does not work"),
+        _ if store.state == StoreState::DiskNearlyFull => {
+            Some("the disk is nearly full: free space under store.data_dir")
+        }
+        _ if store.state == StoreState::Stalled => Some("the disk does not answer"),
+        _ if !store.ok() => Some("the store does not work"),
         _ if !app.pool.runtime_up() => Some("the container runtime cannot be used"),
         Phase::Serving if app.pool.can_serve() => None,
         Phase::Starting | Phase::Serving => Some("the pool is not warm yet"),
     }
+}
+
+/// Said before the service stops for want of space: recordings already do.
+fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
+    let free = store.free_bytes.filter(|free| *free < app.config.recording_min_free())?;
+    Some(format!(
+        "the disk fills up: {free} bytes are free, recordings have stopped, and below {} bytes nothing new is accepted",
+        store.min_free_bytes
+    ))
 }
 
 /// `GET /status`: counts only, nothing that names or opens a session.
@@ -72,6 +91,9 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
         },
         "store": {
             "ok": store.ok(),
+            "free_bytes": store.free_bytes,
+            "min_free_bytes": store.min_free_bytes,
+            "warning": disk_warning(&app, &store),
             "recovered": app.recovery.as_ref().map(|recovery| recovery.to_string()),
         },
     });
@@ -83,6 +105,7 @@ pub(super) async fn metrics(State(app): State<App>, _: Onlooker) -> Result<Respo
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     crate::telemetry::gauge_pool(&app.pool.shelves(), sessions, waiting);
     crate::telemetry::gauge_tasks(app.tasks.counts());
+    crate::telemetry::gauge_disk(app.store.health().free_bytes);
     let text = app.metrics.render();
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

@@ -1,5 +1,7 @@
 //! `POST /lam/run`, `/lam/extract`, `/lam/fleet`, and another try of what failed: what a body may say.
 
+use std::collections::HashSet;
+
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -147,7 +149,13 @@ pub(super) async fn retry(
     }
     let mut order = app.tasks.order(&record).await?;
     if let Some(rules) = &mut order.fleet {
-        rules.items = failed_items(&app, task).await?;
+        let done = succeeded(&app, task).await?;
+        // From the order, so that items are tried again of which nothing was ever written down.
+        let items = std::mem::take(&mut rules.items).into_iter().zip(0..);
+        rules.items = items.filter(|(_, index)| !done.contains(index)).map(|(item, _)| item).collect();
+        if rules.items.is_empty() {
+            return Err(Error::Conflict { message: "every item of this fleet succeeded".to_owned() });
+        }
     }
     let extras = Extras {
         secrets: secrets(again.secrets)?,
@@ -160,13 +168,14 @@ pub(super) async fn retry(
     answer(&app, accepted, manner).await
 }
 
-async fn failed_items(app: &App, task: TaskId) -> Result<Vec<Map<String, Value>>, Error> {
-    let (mut failed, mut after) = (Vec::new(), None);
+/// The numbers of the items that succeeded.
+async fn succeeded(app: &App, task: TaskId) -> Result<HashSet<u32>, Error> {
+    let (mut done, mut after) = (HashSet::new(), None);
     loop {
         let page = app.tasks.items(task, after).await?;
-        let Some(last) = page.last() else { return Ok(failed) };
+        let Some(last) = page.last() else { return Ok(done) };
         after = Some(last.index);
-        failed.extend(page.into_iter().filter(|item| item.status != Status::Success).map(|item| item.inputs));
+        done.extend(page.iter().filter(|item| item.status == Status::Success).map(|item| item.index));
     }
 }
 

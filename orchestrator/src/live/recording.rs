@@ -23,7 +23,7 @@ use super::Live;
 use super::room::Room;
 use crate::config::Config;
 use crate::drain::{Drain, Phase};
-use crate::engine::{Engine, Mode};
+use crate::engine::{Engine, Mode, SessionId};
 use crate::session::Session;
 use broken::Broken;
 use matroska::{Codec, Matroska};
@@ -38,6 +38,10 @@ const ATTEMPTS: u32 = 10;
 
 /// Between two looks for recordings that are older, or more, than they may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(300);
+/// Between two looks whether recordings leave enough of the disk to others, who may be what fills it.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// The most bytes of one recording between two such looks.
+const LOOK_AFTER: u64 = 1 << 20;
 
 /// One picture on its way to the file.
 struct Picture {
@@ -59,7 +63,7 @@ struct Format {
 enum Stop {
     /// `recording.max_size` is reached.
     Full,
-    /// The disk is nearly full.
+    /// The disk has no more for recordings.
     Disk,
 }
 
@@ -73,9 +77,18 @@ impl Stop {
 }
 
 impl Live {
-    /// Records a session until it ends. Whatever goes wrong is logged, and the session goes on.
-    pub async fn record(&self, session: Arc<Session>) {
-        let Some(_writing) = self.shelf.writing(&session.id) else { return };
+    /// Records a session until it ends. Whatever goes wrong is logged, and the session goes on. From the call on, and until
+    /// its session ends, the recording gives way to nothing.
+    pub fn record(&self, session: Arc<Session>) -> impl Future<Output = ()> + Send + 'static {
+        let (live, writing) = (self.clone(), self.shelf.writing(&session.id));
+        async move {
+            if let Some(_writing) = writing {
+                live.record_parts(session).await;
+            }
+        }
+    }
+
+    async fn record_parts(&self, session: Arc<Session>) {
         let mut failures = 0;
         loop {
             let outcome = self.part(&session).await;
@@ -83,6 +96,7 @@ impl Live {
             match outcome {
                 Ok((_, Some(stop))) => {
                     tracing::warn!(session = %session.id, reason = stop.as_str(), "a recording stopped early");
+                    session.ended().await;
                     break;
                 }
                 Ok((0, None)) => failures += 1,
@@ -107,13 +121,21 @@ impl Live {
         if let Err(error) = self.shelf.mend().await {
             tracing::error!(%error, "recordings of an earlier process could not be finished");
         }
+        let min_free = self.config.recording_min_free();
+        let mut swept: Option<Instant> = None;
         loop {
-            if let Err(error) = self.shelf.forget_old(&self.config.recording).await {
-                tracing::error!(%error, "old recordings could not be removed");
+            if swept.is_none_or(|swept| swept.elapsed() >= SWEEP_EVERY) {
+                if let Err(error) = self.shelf.forget_old(&self.config.recording).await {
+                    tracing::error!(%error, "old recordings could not be removed");
+                }
+                swept = Some(Instant::now());
+            }
+            if let Err(error) = self.shelf.give_way(min_free).await {
+                tracing::error!(%error, "recordings could not give way to others");
             }
             tokio::select! {
                 () = drain.reached(Phase::Draining) => return,
-                () = sleep(SWEEP_EVERY) => {}
+                () = sleep(LOOK_EVERY) => {}
             }
         }
     }
@@ -137,8 +159,9 @@ impl Live {
         };
         let path = self.shelf.new_part(&session.id, format.codec.extension())?;
         let writing = tokio::task::spawn_blocking({
-            let (config, path, used) = (Arc::clone(&self.config), path.clone(), self.shelf.size_of(&session.id));
-            move || write(&path, &format, to_write, &config, used, began)
+            let (config, shelf) = (Arc::clone(&self.config), self.shelf.clone());
+            let (id, path) = (session.id.clone(), path.clone());
+            move || write((&shelf, &id), &path, &format, to_write, &config, began)
         });
         tokio::select! {
             _ = session.ended() => {}
@@ -154,24 +177,29 @@ impl Live {
 
 /// Writes one part. Blocks.
 fn write(
+    (shelf, id): (&Shelf, &SessionId),
     path: &Path,
     format: &Format,
     mut pictures: mpsc::Receiver<Picture>,
     config: &Config,
-    used: u64,
     began: Instant,
 ) -> std::io::Result<(u64, Option<Stop>)> {
+    let used = shelf.size_of(id);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let mut video = Matroska::begin(file, format.codec, format.width, format.height)?;
     let (mut count, mut stop) = (0, None);
+    let (mut looked, mut look_at) = (began, 0);
     while let Some(picture) = pictures.blocking_recv() {
         if used + video.size() + picture.data.len() as u64 > config.recording.max_size.bytes() {
             stop = Some(Stop::Full);
             break;
         }
-        if count % 64 == 0 && shelf::free_space(path)? < config.store.min_free.bytes() {
-            stop = Some(Stop::Disk);
-            break;
+        if video.size() >= look_at || looked.elapsed() >= LOOK_EVERY {
+            if !shelf.make_room(config.recording_min_free())? {
+                stop = Some(Stop::Disk);
+                break;
+            }
+            (looked, look_at) = (Instant::now(), video.size() + LOOK_AFTER);
         }
         video.picture(picture.time_ms, picture.key, &picture.data)?;
         count += 1;

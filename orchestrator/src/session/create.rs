@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::journal::written;
 use super::{Ending, Options, Record, Session, Sessions};
 use crate::clock::{Deadline, Now};
 use crate::drain::Phase;
@@ -99,8 +100,12 @@ impl Sessions {
             let worker = Arc::clone(lease.use_worker());
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
             let launch = worker.agent.launch(&record.options.launch);
-            let (launched, written) = tokio::join!(launch, self.write(&record, Durability::Process));
-            written?;
+            let commit = self.inner.store.commit(written(&record)?, Durability::Process);
+            let (launched, kept) = tokio::join!(launch, commit);
+            if let Err(error) = kept {
+                // An earlier worker's record may be there.
+                return Err(if attempt == 1 { error.into() } else { self.withdraw(&record, error.into()) });
+            }
             match launched {
                 Ok(warnings) => break warnings,
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
@@ -110,13 +115,13 @@ impl Sessions {
                     let look = options.launch.look();
                     lease = match self.inner.pool.lease(options.pool_key(), &look, &record.owner).await {
                         Ok(lease) => lease,
-                        Err(error) => return Err(self.withdraw(&record, error).await),
+                        Err(error) => return Err(self.withdraw(&record, error)),
                     };
                     attempt += 1;
                 }
                 Err(error) => {
                     let error = Error::worker("the browser could not be made ready: try again", error);
-                    return Err(self.withdraw(&record, error).await);
+                    return Err(self.withdraw(&record, error));
                 }
             }
         };
@@ -136,13 +141,17 @@ impl Sessions {
         Ok(Created { session: Some(session) })
     }
 
-    /// Takes back the record of a session that came to nothing; gives the error for the caller.
-    async fn withdraw(&self, record: &Record, error: Error) -> Error {
+    /// Takes back the record of a session that came to nothing, however long the store takes; gives the error for the
+    /// caller.
+    fn withdraw(&self, record: &Record, error: Error) -> Error {
         let mut batch = Batch::new();
         batch.delete(Table::Sessions, record.store_key()).essential();
-        if let Err(error) = self.inner.store.commit(batch, Durability::Process).await {
-            tracing::error!(session = %record.session_id, %error, "a record could not be taken back");
-        }
+        let (store, id) = (self.inner.store.clone(), record.session_id.clone());
+        self.inner.drain.spawn(async move {
+            if let Err(error) = store.insist(batch, Durability::Process, |_| {}).await {
+                tracing::error!(session = %id, %error, "a record could not be taken back");
+            }
+        });
         error
     }
 }

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use futures_util::stream;
 use tokio::time::timeout;
 
+use super::journal::written;
 use super::record::Ended;
 use super::table::Entry;
 use super::{Ending, Record, Session, Sessions};
@@ -67,15 +68,15 @@ impl Sessions {
         let owners = open.iter().map(|record| (record.worker.clone(), record.owner.clone())).collect();
         let (mut leases, unclaimed) = self.inner.pool.adopt(owners).await?;
         let now = Now::read();
-        let (mut lost, mut moved, mut heard) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut moved, mut heard) = (Vec::new(), Vec::new());
         for record in open {
             let Some(mut lease) = leases.remove(&record.worker) else {
-                lost.push((record, Ending::Interrupted));
+                self.end_past(&record, &Ending::Interrupted, now.unix_ms());
                 continue;
             };
             if !self.inner.keys.is_active(&record.owner) {
                 tracing::info!(session = %record.session_id, "the key of a session was revoked meanwhile");
-                lost.push((record, Ending::KeyRevoked));
+                self.end_past(&record, &Ending::KeyRevoked, now.unix_ms());
                 continue;
             }
             let mut record = Record::clone(&record);
@@ -98,30 +99,28 @@ impl Sessions {
         // Most agents answer at once, and a start that says it is done should have heard them. No other session waits
         // for one that is silent.
         let sessions = self.clone();
-        let end = move |(record, ending): (Arc<Record>, Ending)| {
-            let sessions = sessions.clone();
-            async move { sessions.end_past(&record, &ending, now.unix_ms()).await }
-        };
-        let sessions = self.clone();
         let note = move |session: Arc<Session>| {
             let sessions = sessions.clone();
             async move { sessions.note(&session).await }
         };
-        let ((), (), (), _) = tokio::join!(
+        let ((), (), _) = tokio::join!(
             self.inner.pool.shelve(unclaimed),
-            stream::iter(lost).for_each_concurrent(WRITES_AT_ONCE, end),
             stream::iter(moved).for_each_concurrent(WRITES_AT_ONCE, note),
             timeout(FIRST_WORD, join_all(heard)),
         );
         Ok(())
     }
 
-    async fn end_past(&self, record: &Record, ending: &Ending, now: u64) {
+    fn end_past(&self, record: &Record, ending: &Ending, now: u64) {
         let ended = Record { ended: Some(Ended::new(ending, now)), deadline: None, ..record.clone() };
         self.lock().insert(ended.session_id.clone(), Entry::Past(Arc::new(ended.clone())));
-        if let Err(error) = self.write(&ended, Durability::Process).await {
-            tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
-        }
+        let store = self.inner.store.clone();
+        self.inner.drain.spawn(async move {
+            let outcome = async { Ok::<_, Error>(store.insist(written(&ended)?, Durability::Process, |_| {}).await?) };
+            if let Err(error) = outcome.await {
+                tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
+            }
+        });
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
 use super::drivers::DriverIndex;
 use super::gate::Gate;
+use super::journal::Journal;
 use super::record::Ended;
 use super::share::Shares;
 use super::supervise::supervise;
@@ -22,7 +23,7 @@ use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
 use crate::pool::{Lease, Pool};
-use crate::store::{Batch, Durability, Store, Table};
+use crate::store::Store;
 
 /// Every session there is and was. Clones share it.
 #[derive(Clone)]
@@ -105,6 +106,7 @@ impl Sessions {
             view_token: instance.session_token(id.as_str(), "view"),
             gate: Gate::new(),
             shares: Shares::new(record.shares, &Now::read()),
+            journal: Journal::new(self.inner.store.clone()),
             id,
             owner: record.owner,
             options: record.options,
@@ -136,7 +138,7 @@ impl Sessions {
     }
 
     /// Writes the end of a session and moves it to the past.
-    pub(super) async fn close(&self, session: &Session, ending: &Ending) {
+    pub(super) async fn close(&self, session: &Arc<Session>, ending: &Ending) {
         let now = unix_ms();
         let mut record = session.record();
         self.inner.drivers.remove(&record);
@@ -153,32 +155,8 @@ impl Sessions {
         metrics::histogram!("warmpool_session_seconds", "engine" => record.options.engine.as_str())
             .record(now.saturating_sub(record.created_ms) as f64 / 1000.0);
         self.lock().insert(record.session_id.clone(), Entry::Past(Arc::new(record.clone())));
-        if let Err(error) = self.write(&record, Durability::Process).await {
-            tracing::error!(session = %record.session_id, %error, "the end of a session was not written");
-        }
+        self.record_end(Arc::clone(session), record).await;
         session.recorded.cancel();
-    }
-
-    pub(super) async fn write(&self, record: &Record, durability: Durability) -> Result<(), Error> {
-        let value = serde_json::to_vec(record).map_err(Error::internal)?;
-        let mut batch = Batch::new();
-        batch.put(Table::Sessions, record.store_key(), value);
-        if record.ended.is_some() {
-            // A nearly full disk stops new sessions; the ends of old ones are still recorded.
-            batch.essential();
-        }
-        self.inner.store.commit(batch, durability).await?;
-        Ok(())
-    }
-
-    /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
-    pub async fn note(&self, session: &Session) {
-        // Not after the end was written: that record is the last.
-        if session.check_open().is_ok()
-            && let Err(error) = self.write(&session.record(), Durability::Process).await
-        {
-            tracing::error!(session = %session.id, %error, "a change of a session was not written");
-        }
     }
 
     /// Finds a live session without asking who calls: for routes that a token in the URL opens. It is open for as long as
@@ -268,7 +246,7 @@ impl Sessions {
                 session.recorded().await;
             }
         };
-        if tokio::time::timeout(deadline, left).await.is_err() {
+        if timeout(deadline, left).await.is_err() {
             let sessions = self.all_live();
             sessions.iter().for_each(|session| session.end(Ending::Drained));
             for session in sessions {

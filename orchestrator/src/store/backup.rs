@@ -12,7 +12,7 @@ use super::folder::{self, Folder};
 use super::health::unix_ms;
 use super::lock::DirLock;
 use super::thread::Request;
-use super::{Direction, KeyRange, Row, Store, StoreError, Table, build};
+use super::{Direction, KeyRange, Row, Store, StoreError, Table, build, unfinished};
 
 /// Where backups are, below the data directory.
 const DIRECTORY: &str = "backups";
@@ -33,7 +33,7 @@ async fn off_thread<T: Send + 'static>(
     }
 }
 
-pub(super) async fn dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
+pub(super) async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
     // A store in memory has no folders beside it.
     let with_files = store.directory().map(|data| (data.to_owned(), folders.to_vec()));
     let names =
@@ -44,7 +44,7 @@ pub(super) async fn dump(store: &Store, path: &Path, folders: &[Folder]) -> Resu
         move || Writer::create(&path, names)
     })
     .await?;
-    store.call(|reply, _| Request::StartCapture { reply }).await?;
+    store.call(|reply| Request::StartCapture { reply }).await?;
     for table in Table::ALL {
         let mut range = KeyRange::all();
         loop {
@@ -60,7 +60,7 @@ pub(super) async fn dump(store: &Store, path: &Path, folders: &[Folder]) -> Resu
             .await?;
         }
     }
-    let changes = store.call(|reply, _| Request::EndCapture { reply }).await?;
+    let changes = store.call(|reply| Request::EndCapture { reply }).await?;
     let min_free = store.options().min_free_bytes;
     off_thread(move || {
         for Op { table, key, value } in &changes {
@@ -85,13 +85,14 @@ pub(super) fn next_path(dir: &Path) -> Result<PathBuf, StoreError> {
 }
 
 pub(super) async fn backup(store: &Store, dir: &Path) -> Result<Dumped, StoreError> {
-    if let Some(refusal) = store.disk_nearly_full() {
-        return Err(refusal);
-    }
     let dir = dir.to_owned();
-    let within = dir.clone();
-    let path = off_thread(move || next_path(&within)).await?;
-    let dumped = dump(store, &path, &[]).await?;
+    let (within, context) = (dir.clone(), store.context());
+    let path = off_thread(move || match context.disk_nearly_full(false) {
+        Some(refusal) => Err(refusal),
+        None => next_path(&within),
+    })
+    .await?;
+    let dumped = write_dump(store, &path, &[]).await?;
     let options = store.options().clone();
     off_thread(move || {
         rotate(&dir, options.backup_interval, options.backups_kept);
@@ -99,6 +100,20 @@ pub(super) async fn backup(store: &Store, dir: &Path) -> Result<Dumped, StoreErr
     })
     .await?;
     Ok(dumped)
+}
+
+/// Removes dumps that an earlier process did not finish.
+pub(super) fn remove_unfinished(dir: &Path) {
+    let entries = fs::read_dir(dir.join(DIRECTORY)).into_iter().flatten().filter_map(Result::ok);
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(PREFIX)
+            && name.ends_with(unfinished::SUFFIX)
+            && let Err(error) = fs::remove_file(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished backup");
+        }
+    }
 }
 
 /// The backups of a data directory with their times, newest first.
@@ -157,7 +172,7 @@ pub async fn run_backups(store: Store, stop: CancellationToken) {
         return;
     }
     let mut wait = {
-        let newest = list(&dir).first().map_or(0, |(ms, _)| *ms);
+        let newest = off_thread(move || Ok(list(&dir).first().map_or(0, |(ms, _)| *ms))).await.unwrap_or(0);
         let age = Duration::from_millis(unix_ms().saturating_sub(newest));
         every.saturating_sub(age)
     };

@@ -17,7 +17,7 @@ use super::trouble::Trouble;
 use super::{StoreError, record};
 
 /// A database that is being built.
-const UNFINISHED: &str = "db.new";
+pub(super) const UNFINISHED: &str = "db.new";
 
 /// Replaces a sound database, and those of the folders that a dump holds, by the dump.
 pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {

@@ -9,9 +9,8 @@
 //! line with its place and size, which so many bytes of content and a line's end follow.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -23,6 +22,7 @@ use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::folder::Place;
 use super::health::unix_ms;
+use super::unfinished::Unfinished;
 use super::{Direction, KeyRange, SCHEMA_VERSION, StoreError, Table, build, record};
 
 /// The format of a dump of rows alone, which every release reads.
@@ -127,16 +127,7 @@ const fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-/// A file that is removed unless it has been renamed.
-struct Unfinished(PathBuf);
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// Writes a dump beside its final name and renames it at the end.
+/// Writes a dump, which gets its name at the end.
 pub(super) struct Writer {
     path: PathBuf,
     unfinished: Unfinished,
@@ -151,20 +142,11 @@ pub(super) struct Writer {
 impl Writer {
     /// Begins a dump that will hold the files of these folders.
     pub(super) fn create(path: &Path, folders: Vec<String>) -> Result<Self, StoreError> {
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".tmp");
-        let unfinished = PathBuf::from(unfinished);
-        let _ = fs::remove_file(&unfinished);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&unfinished)
-            .map_err(StoreError::io("create", &unfinished))?;
+        let (unfinished, file) = Unfinished::create(path)?;
         let created_ms = unix_ms();
         let mut writer = Self {
             path: path.to_owned(),
-            unfinished: Unfinished(unfinished),
+            unfinished,
             out: BufWriter::new(file),
             hash: Sha256::new(),
             bytes: 0,
@@ -187,7 +169,7 @@ impl Writer {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(StoreError::io("write", &self.unfinished.0))
+        self.out.write_all(bytes).map_err(StoreError::io("write", self.unfinished.name()))
     }
 
     pub(super) fn change(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
@@ -223,10 +205,10 @@ impl Writer {
     pub(super) fn finish(mut self) -> Result<Dumped, StoreError> {
         let sha256 = hex(&self.hash.clone().finalize());
         self.line(&Trailer { lines: self.lines.clone(), files: self.files, sha256 })?;
-        let unfinished = &self.unfinished.0;
+        let unfinished = self.unfinished.name();
         self.out.flush().map_err(StoreError::io("write", unfinished))?;
         self.out.get_ref().sync_all().map_err(StoreError::io("sync", unfinished))?;
-        fs::rename(unfinished, &self.path).map_err(StoreError::io("rename", unfinished))?;
+        self.unfinished.finish(self.out.get_ref(), &self.path)?;
         build::sync_parent(&self.path)?;
         Ok(Dumped {
             path: self.path,

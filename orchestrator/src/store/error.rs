@@ -9,7 +9,7 @@ use super::Table;
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No answer in time. A commit may still take effect afterwards.
+    /// No answer in time. A commit was withdrawn: nothing was or will be written.
     #[error("the store did not answer within {} ms", waited.as_millis())]
     Timeout {
         /// How long the caller waited.
@@ -98,6 +98,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the same call may succeed a little later, and nothing was or will be written by this one.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        matches!(self, Self::Timeout { .. } | Self::DiskNearlyFull { .. })
+    }
+
+    /// Whether it is for want of free space.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::DiskNearlyFull { .. })
+    }
+
     /// For `map_err`: an I/O error with what was being done to which path.
     pub(super) fn io(doing: &str, path: &std::path::Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
         let doing = format!("{doing} {}", path.display());

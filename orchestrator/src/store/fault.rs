@@ -68,6 +68,7 @@ struct Plan {
     always: Mutex<HashMap<Point, Fault>>,
     calls: Mutex<HashMap<Point, u64>>,
     free_bytes: AtomicU64,
+    free_gate: Mutex<Option<Gate>>,
 }
 
 impl Default for Faults {
@@ -76,7 +77,9 @@ impl Default for Faults {
             due: Mutex::default(),
             always: Mutex::default(),
             calls: Mutex::default(),
-            free_bytes: AtomicU64::new(u64::MAX),
+            // What the system could say at most.
+            free_bytes: AtomicU64::new(u64::MAX - 1),
+            free_gate: Mutex::default(),
         }))
     }
 }
@@ -101,6 +104,19 @@ impl Faults {
     /// Pretends that so many bytes are free on the disk.
     pub(crate) fn set_free_bytes(&self, bytes: u64) {
         self.0.free_bytes.store(bytes, Ordering::SeqCst);
+    }
+
+    /// From now on, whoever asks how much is free waits until the gate is opened.
+    pub(crate) fn hang_free_space(&self, gate: Gate) {
+        *self.0.free_gate.lock().unwrap() = Some(gate);
+    }
+
+    fn free_space(&self) -> u64 {
+        let gate = self.0.free_gate.lock().unwrap().clone();
+        if let Some(gate) = gate {
+            gate.pass();
+        }
+        self.0.free_bytes.load(Ordering::SeqCst)
     }
 
     fn reach(&self, point: Point) -> Result<(), BackendError> {
@@ -180,7 +196,7 @@ impl Store {
         let plan = faults.clone();
         let context = Context {
             vitals: Arc::new(Vitals::new()),
-            free_space: Arc::new(move || Some(plan.0.free_bytes.load(Ordering::SeqCst))),
+            free_space: Arc::new(move || Some(plan.free_space())),
             min_free_bytes: options.min_free_bytes,
             on_fatal: options.on_fatal.clone(),
             trouble: None,

@@ -15,7 +15,7 @@ use super::health::unix_ms;
 use super::{StoreError, free_bytes};
 
 /// Where files of a dump lie until all of them are there.
-const STAGING: &str = "files.new";
+pub(super) const STAGING: &str = "files.new";
 
 /// A folder of the data directory with files at `<folder>/<owner>/<name>`.
 #[derive(Clone, Copy, Debug)]

@@ -38,6 +38,8 @@ pub struct StoreHealth {
     pub size_bytes: u64,
     /// Free space of the file system, bytes; none in memory or when the system does not say.
     pub free_bytes: Option<u64>,
+    /// With less free space than this, bytes, nothing new is taken.
+    pub min_free_bytes: u64,
 }
 
 impl StoreHealth {
@@ -93,13 +95,26 @@ pub(super) struct Vitals {
     syncing_since: AtomicU64,
     last_commit_ms: AtomicU64,
     last_durable_ms: AtomicU64,
+    disk: DiskGauge,
 }
 
-/// Which of the two threads is at work.
+/// What was last measured of the disk. Looking at a disk may take as long as the disk likes, so whoever asks how the store
+/// is doing gets this instead.
+#[derive(Debug)]
+struct DiskGauge {
+    /// As `busy_since`, of a measurement under way.
+    since: AtomicU64,
+    size_bytes: AtomicU64,
+    /// `u64::MAX` when it is not known.
+    free_bytes: AtomicU64,
+}
+
+/// Which of the threads is at work.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     Storage,
     Barrier,
+    Gauge,
 }
 
 impl Vitals {
@@ -111,13 +126,27 @@ impl Vitals {
             syncing_since: AtomicU64::new(0),
             last_commit_ms: AtomicU64::new(0),
             last_durable_ms: AtomicU64::new(0),
+            disk: DiskGauge {
+                since: AtomicU64::new(0),
+                size_bytes: AtomicU64::new(0),
+                free_bytes: AtomicU64::new(u64::MAX),
+            },
         }
+    }
+
+    pub(super) fn measured_free(&self, bytes: Option<u64>) {
+        self.disk.free_bytes.store(bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(super) fn measured_size(&self, bytes: u64) {
+        self.disk.size_bytes.store(bytes, Ordering::Relaxed);
     }
 
     fn cell(&self, work: Work) -> &AtomicU64 {
         match work {
             Work::Storage => &self.busy_since,
             Work::Barrier => &self.syncing_since,
+            Work::Gauge => &self.disk.since,
         }
     }
 
@@ -128,10 +157,14 @@ impl Vitals {
         Busy(cell)
     }
 
-    /// The longest that one operation has been under way.
+    /// The longest that one operation of the two threads that write has been under way.
     pub(super) fn busy_for(&self) -> Duration {
+        self.longest([Work::Storage, Work::Barrier])
+    }
+
+    fn longest<const N: usize>(&self, works: [Work; N]) -> Duration {
         let now = millis(self.started.elapsed()) + 1;
-        let longest = [Work::Storage, Work::Barrier]
+        let longest = works
             .into_iter()
             .map(|work| self.cell(work).load(Ordering::Relaxed))
             .filter(|since| *since != 0)
@@ -157,16 +190,21 @@ impl Vitals {
         let _ = self.phase.compare_exchange(RUNNING, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
     }
 
+    pub(super) fn failed(&self) -> bool {
+        self.phase.load(Ordering::SeqCst) == FAILED
+    }
+
     pub(super) fn closed(&self) -> bool {
         self.phase.load(Ordering::SeqCst) == CLOSED
     }
 
     /// Health as far as the threads know it.
-    pub(super) fn health(&self, size_bytes: u64, free_bytes: Option<u64>, min_free_bytes: u64) -> StoreHealth {
+    pub(super) fn health(&self, min_free_bytes: u64) -> StoreHealth {
+        let free_bytes = Some(self.disk.free_bytes.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX);
         let state = match self.phase.load(Ordering::SeqCst) {
             FAILED => StoreState::Failed,
             CLOSED => StoreState::Closed,
-            _ if self.busy_for() > STALL => StoreState::Stalled,
+            _ if self.longest([Work::Storage, Work::Barrier, Work::Gauge]) > STALL => StoreState::Stalled,
             _ if free_bytes.is_some_and(|free| free < min_free_bytes) => StoreState::DiskNearlyFull,
             _ => StoreState::Ok,
         };
@@ -175,8 +213,9 @@ impl Vitals {
             state,
             last_commit_ms: time(&self.last_commit_ms),
             last_durable_ms: time(&self.last_durable_ms),
-            size_bytes,
+            size_bytes: self.disk.size_bytes.load(Ordering::Relaxed),
             free_bytes,
+            min_free_bytes,
         }
     }
 }

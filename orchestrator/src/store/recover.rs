@@ -16,14 +16,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::backend::{Backend, BackendError};
-use super::build::{build, create_private_dir, sync_parent, writing};
+use super::build::{self, build, create_private_dir, sync_parent, writing};
 use super::dump::{self, Restored};
 use super::health::unix_ms;
 use super::lock::DirLock;
 use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
 use super::sled::SledBackend;
 use super::trouble::{Notes, Trouble};
-use super::{Direction, KeyRange, StoreError, StoreOptions, Table, backup, record, thread};
+use super::{Direction, KeyRange, StoreError, StoreOptions, Table, backup, folder, record, thread};
 
 /// The database, below the data directory.
 pub(super) const DATABASE: &str = "db";
@@ -122,6 +122,7 @@ enum Refusal {
 pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirLock), StoreError> {
     create_private_dir(dir)?;
     let lock = DirLock::take(dir)?;
+    remove_unfinished(dir);
     let trouble = Trouble::of(dir);
     let mut notes = trouble.read();
     let database = dir.join(DATABASE);
@@ -164,6 +165,19 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirL
     trouble.clear()?;
     let recovery = Some(recovery);
     Ok((Prepared { backend, recovery }, lock))
+}
+
+/// Removes what an earlier process was making when it was killed: it may be as large as the data, and is of no use.
+fn remove_unfinished(dir: &Path) {
+    backup::remove_unfinished(dir);
+    for path in [dir.join(build::UNFINISHED), dir.join(folder::STAGING)] {
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %path.display(), %error, "cannot remove what was never finished");
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Opens the database that is there, unless it is known or found to be bad.

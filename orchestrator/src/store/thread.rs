@@ -8,12 +8,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc as std_mpsc;
-use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::backend::{Backend, BackendError, Barrier};
 use super::batch::{Batch, Op};
+use super::commit::Ticket;
 use super::health::{FatalHook, Vitals, Work};
 use super::lock::DirLock;
 use super::trouble::Trouble;
@@ -30,7 +30,7 @@ pub(super) enum Request {
     Commit {
         batch: Batch,
         durability: Durability,
-        deadline: Instant,
+        ticket: Ticket,
         reply: Reply<()>,
     },
     Get {
@@ -92,9 +92,11 @@ impl Context {
         self.on_fatal.call(&reason);
     }
 
-    /// Checked before the backend is touched: sled cannot go on after it has met a full disk.
+    /// Checked before the backend is touched: sled cannot go on after it has met a full disk. Blocks.
     pub(super) fn disk_nearly_full(&self, essential: bool) -> Option<StoreError> {
-        let free_bytes = (self.free_space)()?;
+        let free_bytes = (self.free_space)();
+        self.vitals.measured_free(free_bytes);
+        let free_bytes = free_bytes?;
         let min_free_bytes = if essential { self.min_free_bytes / 4 } else { self.min_free_bytes };
         (free_bytes < min_free_bytes).then_some(StoreError::DiskNearlyFull { free_bytes, min_free_bytes })
     }

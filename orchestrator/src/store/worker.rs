@@ -1,7 +1,6 @@
 //! The worker: carries out requests on a backend, one after the other, and answers them.
 
 use std::sync::mpsc as std_mpsc;
-use std::time::Instant;
 
 use tokio::sync::oneshot;
 
@@ -68,9 +67,9 @@ impl Worker {
     /// Carries out one request. Commits are answered by [`Worker::finish_group`] at the earliest.
     pub(super) fn take(&mut self, request: Request) -> Fate<()> {
         match request {
-            Request::Commit { batch, durability, deadline, reply } => {
-                self.commit(batch, durability, deadline, reply)?
-            }
+            // One that was withdrawn is passed over: its caller has been told that it never happens.
+            Request::Commit { ticket, .. } if !ticket.take() => {}
+            Request::Commit { batch, durability, reply, .. } => self.commit(batch, durability, reply)?,
             Request::Get { table, key, reply } => {
                 let value = self.get(table, &key)?;
                 let _ = reply.send(Ok(value));
@@ -118,11 +117,7 @@ impl Worker {
         self.backend.get(table, key)?.map(|sealed| unseal(table, key, &sealed)).transpose()
     }
 
-    fn commit(&mut self, batch: Batch, durability: Durability, deadline: Instant, reply: Reply<()>) -> Fate<()> {
-        // Nobody waits any more: to apply it now would surprise more than not to.
-        if Instant::now() >= deadline {
-            return Ok(());
-        }
+    fn commit(&mut self, batch: Batch, durability: Durability, reply: Reply<()>) -> Fate<()> {
         if let Some(refusal) = self.context.disk_nearly_full(batch.essential) {
             let _ = reply.send(Err(refusal));
             return Ok(());

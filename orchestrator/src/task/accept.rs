@@ -16,7 +16,7 @@ use crate::drain::Phase;
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::session::now_ms;
-use crate::store::{Batch, Durability, Table};
+use crate::store::{Batch, Commit, Durability, StoreError, Table};
 
 /// What comes with an order and is not kept as it is.
 #[derive(Debug, Default)]
@@ -42,13 +42,22 @@ impl Tasks {
     /// Accepts an order: once this returns the task is on the disk, and runs when its turn comes.
     ///
     /// # Errors
-    /// `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`, `DiskNearlyFull`, and those of [`Order::parse_work`].
+    /// `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`, `DiskNearlyFull`,
+    /// `StoreBusy`, and those of [`Order::parse_work`]: there is no task. `OutcomeUnknown`: the task is accepted, or does
+    /// not exist, as soon as the disk says which.
     pub async fn accept(&self, owner: KeyId, order: Order, extras: Extras) -> Result<Accepted, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Draining);
         }
         self.inner.keys.require(&owner)?;
         check_values(&order, &extras.secrets)?;
+        // By itself: a client that leaves must not leave a task behind that is written and never runs.
+        let tasks = self.clone();
+        let taken = self.inner.drain.spawn(async move { tasks.take(owner, order, extras).await });
+        taken.await.map_err(Error::internal)?
+    }
+
+    async fn take(&self, owner: KeyId, order: Order, extras: Extras) -> Result<Accepted, Error> {
         let Some(sent) = &extras.idempotency else {
             return self.admit(owner, order, extras, None).await.map(Accepted::Live);
         };
@@ -84,23 +93,53 @@ impl Tasks {
             let mut record = new_record(self.inner.ids.next(now_ms()), owner, &order);
             record.retry_of = extras.retry_of;
             record.idempotency = idempotency.as_ref().map(|(key, _)| hex(key));
-            let live = Arc::new(Live::new(record));
+            let live = Arc::new(Live::unwritten(record));
             history.add(&live.owner, &live.record().entry());
             table.insert(live.id, Arc::clone(&live));
             live
         };
-        if let Err(error) = self.write_new(&live, &order, &extras, idempotency).await {
-            let record = live.record();
-            self.history().withdraw(&live.owner, &record.entry());
-            self.live_table().remove(&live.id);
-            live.set_ended();
-            return Err(error);
+        let mut commit = match self.write_new(&live, &order, &extras, idempotency).await {
+            Ok(commit) => commit,
+            Err(error) => return Err(self.refuse(&live, error)),
+        };
+        if let Some(outcome) = commit.wait().await {
+            return self.settle(live, outcome);
         }
-        tracing::info!(task = %live.id, kind = %order.kind, "task accepted");
-        // It may have been revoked since it was asked, when this task was in no table yet.
-        self.ask_key(&live);
-        self.launch(Arc::clone(&live));
-        Ok(live)
+        tracing::warn!(task = %live.id, "the store has not answered yet whether it has taken a task");
+        let unknown = live.unknown();
+        let tasks = self.clone();
+        self.inner.drain.spawn(async move {
+            let outcome = commit.known().await;
+            if let Err(error) = tasks.settle(live, outcome) {
+                tracing::warn!(%error, "the store has not taken a task");
+            }
+        });
+        Err(unknown)
+    }
+
+    /// The store has said what became of a task that was on its way into it.
+    fn settle(&self, live: Arc<Live>, outcome: Result<(), StoreError>) -> Result<Arc<Live>, Error> {
+        match outcome {
+            Ok(()) => {
+                tracing::info!(task = %live.id, kind = %live.record().kind, "task accepted");
+                live.set_kept();
+                // It may have been revoked since it was asked, when this task was in no table yet.
+                self.ask_key(&live);
+                self.launch(Arc::clone(&live));
+                Ok(live)
+            }
+            // The process is about to end, and the next one finds out.
+            Err(StoreError::Failed) => Err(live.unknown()),
+            Err(error) => Err(self.refuse(&live, error.into())),
+        }
+    }
+
+    /// Takes back a task that the store does not have; gives the error for the client.
+    fn refuse(&self, live: &Live, error: Error) -> Error {
+        self.history().withdraw(&live.owner, &live.record().entry());
+        self.live_table().remove(&live.id);
+        live.set_ended();
+        error
     }
 
     async fn write_new(
@@ -109,7 +148,7 @@ impl Tasks {
         order: &Order,
         extras: &Extras,
         idempotency: Option<(Vec<u8>, String)>,
-    ) -> Result<(), Error> {
+    ) -> Result<Commit, Error> {
         let mut batch = Batch::new();
         let parts = Keep::put_order(&mut batch, live.id, order)?;
         let record = live.change(|record| record.body_parts = parts);
@@ -121,7 +160,7 @@ impl Tasks {
         if let Some((key, fingerprint)) = idempotency {
             batch.put_json(Table::TaskKeys, key, &Earlier { task: live.id, fingerprint })?;
         }
-        self.inner.keep.commit(batch, Durability::Power).await
+        Ok(self.inner.keep.store.begin(batch, Durability::Power).await?)
     }
 }
 
@@ -145,6 +184,7 @@ fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
         items: order.fleet.as_ref().map(|fleet| ItemCounts::of(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
         retry_of: None,
         idempotency: None,
+        waiting: None,
         body_parts: 0,
     }
 }

@@ -4,11 +4,12 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::id::TaskId;
 use crate::error::Error;
-use crate::store::Folder;
+use crate::store::{Folder, free_bytes};
 
 /// The folder of all tasks' files, within the data directory.
 pub const FOLDER: Folder = Folder { name: "tasks", has: is_hash };
@@ -34,19 +35,28 @@ impl Files {
     }
 
     /// Writes a file so that it is whole or not there, also after loss of power; answers its hash.
-    pub(super) async fn put(&self, task: TaskId, bytes: Vec<u8>) -> Result<String, Error> {
-        let folder = self.folder(task);
+    ///
+    /// # Errors
+    /// `DiskNearlyFull` where less than `min_free` bytes would stay free.
+    pub(super) async fn put(&self, task: TaskId, bytes: Bytes, min_free: u64) -> Result<String, Error> {
+        let (root, folder) = (self.root.clone(), self.folder(task));
         blocking(move || {
             let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
             let path = folder.join(&hash);
             if path.exists() {
                 return Ok(hash);
             }
+            let data = root.parent().unwrap_or(&root);
+            if free_bytes(data).is_some_and(|free| free < min_free.saturating_add(bytes.len() as u64)) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
             fs::create_dir_all(&folder)?;
             let mut file = tempfile(&folder, &hash)?;
-            file.1.write_all(&bytes)?;
-            file.1.sync_all()?;
-            fs::rename(&file.0, &path)?;
+            let written = file.1.write_all(&bytes).and_then(|()| file.1.sync_all());
+            if let Err(error) = written.and_then(|()| fs::rename(&file.0, &path)) {
+                let _ = fs::remove_file(&file.0);
+                return Err(error);
+            }
             fs::File::open(&folder)?.sync_all()?;
             Ok(hash)
         })
@@ -113,8 +123,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::new(dir.path());
         let task = Ids::default().next(7);
-        let hash = files.put(task, b"one".to_vec()).await.unwrap();
-        assert_eq!(files.put(task, b"one".to_vec()).await.unwrap(), hash);
+        let hash = files.put(task, Bytes::from_static(b"one"), 0).await.unwrap();
+        assert_eq!(files.put(task, Bytes::from_static(b"one"), 0).await.unwrap(), hash);
+        let full = files.put(task, Bytes::from_static(b"two"), u64::MAX).await;
+        assert!(matches!(full, Err(Error::DiskNearlyFull)), "{full:?}");
         assert_eq!(files.get(task, &hash).await.unwrap(), b"one");
         assert_eq!(files.tasks().await.unwrap(), [task]);
         assert_eq!(files.path(task, "../../instance.json"), None);

@@ -14,7 +14,7 @@ use super::lane::Lane;
 use super::live::{Event, Live, Stop};
 use super::order::{FleetRules, Order};
 use super::perform::{Attempt, Done, Piece, interrupted, stopped};
-use super::record::{Fault, Item, ItemCounts, Output, Status};
+use super::record::{Fault, Item, ItemCounts, Output, Record, Status};
 use super::table::{End, Tasks};
 use super::view;
 use super::work::Work;
@@ -46,9 +46,10 @@ struct Plan {
 
 impl Tasks {
     pub(super) async fn run_fleet(&self, live: &Live) -> Result<(), Error> {
-        let order = self.order(&live.record()).await?;
+        let record = live.record();
+        let order = self.patiently(live, || self.order(&record)).await?;
         let rules = order.fleet.as_ref().ok_or_else(|| Error::internal("a fleet without its rules"))?;
-        let secrets = self.inner.keep.secrets(&self.inner.instance, live.id).await?;
+        let secrets = self.patiently(live, || self.inner.keep.secrets(&self.inner.instance, live.id)).await?;
         let work = order.parse_work()?;
         let plan = Mutex::new(self.plan(live, &order, rules).await?);
         let fleet = Fleet { tasks: self, live, order: &order, rules, work: &work, secrets: &secrets, plan };
@@ -65,7 +66,7 @@ impl Tasks {
         let mut counts = ItemCounts::of(u32::try_from(items.len()).unwrap_or(u32::MAX));
         let mut after = None;
         loop {
-            let page = self.inner.keep.items(live.id, after, ITEM_PAGE).await?;
+            let page = self.patiently(live, || self.inner.keep.items(live.id, after, ITEM_PAGE)).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.index);
             for mut item in page {
@@ -81,7 +82,7 @@ impl Tasks {
                         item.error = Some(interrupted());
                         let mut batch = Batch::new();
                         put_item(&mut batch, live.id, &item)?;
-                        self.inner.keep.commit(batch, Durability::Process).await?;
+                        self.insist(live, batch, Durability::Process).await?;
                         counts.moved(Status::Queued, Status::Failure);
                         *place = None;
                     }
@@ -170,7 +171,17 @@ impl Fleet<'_> {
             }
             let begun = now_ms();
             item.attempts += 1;
-            self.write(&mut item, Status::Running).await?;
+            if let Err(error) = self.write(&mut item, Status::Running).await {
+                if !error.is_passing() {
+                    return Err(error);
+                }
+                item.attempts -= 1;
+                lane.let_go();
+                if !self.tasks.room(self.live, error).await {
+                    return Ok(Some(item));
+                }
+                continue;
+            }
             let values = values(self.order, Some(&item.inputs), self.secrets);
             let piece = Piece { order: self.order, work: self.work, values, item: Some(item.index) };
             let attempt = lane.attempt(&piece).await?;
@@ -182,7 +193,7 @@ impl Fleet<'_> {
                         return Ok(Some(item));
                     }
                 }
-                Attempt::NotBegun => {
+                Attempt::NotBegun | Attempt::Held(_) => {
                     item.attempts -= 1;
                     self.write(&mut item, Status::Queued).await?;
                     return Ok(Some(item));
@@ -227,30 +238,46 @@ impl Fleet<'_> {
         Ok(None)
     }
 
-    /// Writes an item and the fleet's counts, and tells those who listen.
+    /// Writes an item's next status and the fleet's counts; then they are so, and those who listen are told. That an item
+    /// is begun is written now or not at all; all else waits until the store takes it.
+    ///
+    /// # Errors
+    /// Nothing is written, and nothing has changed.
     async fn write(&self, item: &mut Item, status: Status) -> Result<(), Error> {
-        let from = std::mem::replace(&mut item.status, status);
-        let counts = {
-            let mut plan = self.plan();
-            plan.counts.moved(from, status);
-            plan.counts.clone()
+        let from = item.status;
+        let next = Item { status, ..item.clone() };
+        let counts = self.count(from, status);
+        let mut record = self.live.record();
+        let began = now_ms();
+        let begin = |record: &mut Record| {
+            record.status = Status::Running;
+            record.started_ms.get_or_insert(began);
         };
+        begin(&mut record);
+        record.items = Some(counts);
+        let written = async {
+            let mut batch = Batch::new();
+            put_item(&mut batch, self.live.id, &next)?;
+            put_record(&mut batch, &record)?;
+            if status != Status::Running {
+                return self.tasks.insist(self.live, batch, Durability::Process).await;
+            }
+            // An item that is not safe to repeat must not be begun twice, also after loss of power.
+            let durability = if self.order.safe_to_repeat { Durability::Process } else { Durability::Power };
+            self.tasks.inner.keep.commit(batch, durability).await
+        };
+        if let Err(error) = written.await {
+            self.count(status, from);
+            return Err(error);
+        }
+        *item = next;
+        let counts = self.plan().counts.clone();
         let mut first = false;
         let record = self.live.change(|record| {
-            record.items = Some(counts);
             first = record.status != Status::Running;
-            record.status = Status::Running;
-            record.started_ms.get_or_insert_with(now_ms);
+            begin(record);
+            record.items = Some(counts);
         });
-        let mut batch = Batch::new();
-        put_item(&mut batch, self.live.id, item)?;
-        put_record(&mut batch, &record)?;
-        // An item that is not safe to repeat must not be begun twice, also after loss of power.
-        let durability = match status {
-            Status::Running if !self.order.safe_to_repeat => Durability::Power,
-            _ => Durability::Process,
-        };
-        self.tasks.inner.keep.commit(batch, durability).await?;
         if first {
             self.tasks.history().change(&self.live.owner, &record.entry());
             self.live.tell(Event::Status(record));
@@ -260,6 +287,13 @@ impl Fleet<'_> {
         }
         self.live.tell(Event::Item(item.clone()));
         Ok(())
+    }
+
+    /// Counts that an item goes from one status to another; answers the counts then.
+    fn count(&self, from: Status, to: Status) -> ItemCounts {
+        let mut plan = self.plan();
+        plan.counts.moved(from, to);
+        plan.counts.clone()
     }
 
     /// Ends the fleet, or leaves it for the next process.
@@ -292,8 +326,17 @@ impl Fleet<'_> {
             _ => (Status::Success, None),
         };
         let (rows, artifacts) = self.gather().await?;
-        let output = self.tasks.keep_output(self.live, rows).await?;
-        self.tasks.finish(self.live, End { status, error, output, artifacts }).await;
+        let end = match (self.tasks.keep_output(self.live, rows).await, self.live.stopped()) {
+            (Ok(output), _) => End { status, error, output, artifacts },
+            // It was stopped while it waited for room. Every item has its end, so there is only this left to do.
+            (Err(Error::DiskNearlyFull), None | Some(Stop::Interrupted)) => {
+                self.tasks.suspend(self.live);
+                return Ok(());
+            }
+            (Err(Error::DiskNearlyFull), Some(stop)) => End::empty(Status::Cancelled, stopped(stop)),
+            (Err(error), _) => return Err(error),
+        };
+        self.tasks.finish(self.live, end).await;
         Ok(())
     }
 
@@ -303,7 +346,8 @@ impl Fleet<'_> {
         let (mut rows, mut bytes, mut artifacts) = (Vec::new(), 0, Vec::new());
         let mut after = None;
         loop {
-            let page = self.tasks.inner.keep.items(self.live.id, after, ITEM_PAGE).await?;
+            let read = || self.tasks.inner.keep.items(self.live.id, after, ITEM_PAGE);
+            let page = self.tasks.patiently(self.live, read).await?;
             let Some(last) = page.last() else { return Ok((rows, artifacts)) };
             after = Some(last.index);
             for item in page {

@@ -84,13 +84,6 @@ impl Keep {
         Ok(self.store.commit(batch, durability).await?)
     }
 
-    /// Writes a record and nothing else.
-    pub(super) async fn write(&self, record: &Record, durability: Durability) -> Result<(), Error> {
-        let mut batch = Batch::new();
-        put_record(&mut batch, record)?;
-        self.commit(batch, durability).await
-    }
-
     pub(super) async fn record(&self, task: TaskId) -> Result<Option<Record>, Error> {
         let value = self.store.get(Table::Tasks, &task.store_key()).await?;
         value.map(|value| serde_json::from_slice(&value).map_err(Error::internal)).transpose()

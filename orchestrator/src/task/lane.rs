@@ -94,7 +94,9 @@ impl<'a> Lane<'a> {
         seat.items += 1;
         seat.failed |= failure.is_some();
         let session = Arc::clone(&seat.session);
-        if failure.is_none_or(leaves_a_sound_browser) && seat.browser.has_context().await {
+        // What it has found may have to wait for room, and a worker would wait with it.
+        let will_wait = self.tasks.shortage().is_some();
+        if !will_wait && failure.is_none_or(leaves_a_sound_browser) && seat.browser.has_context().await {
             self.seat = Some(seat);
         } else {
             drop(seat);
@@ -146,6 +148,13 @@ impl<'a> Lane<'a> {
         Ok(Seat { session, browser, since: Instant::now(), items: 0, failed: false })
     }
 
+    /// Gives up what the lane holds: it has to wait for something else than a worker.
+    pub(super) fn let_go(&mut self) {
+        // In this order, as always.
+        self.seat = None;
+        self.turn = None;
+    }
+
     /// Gives the worker up if it is no use for another item, or if others want it more.
     fn give_way(&mut self) {
         let keeps = self.seat.as_ref().is_some_and(|seat| {
@@ -158,8 +167,7 @@ impl<'a> Lane<'a> {
             serves && !client_waits && !task_waits
         });
         if !keeps {
-            self.seat = None;
-            self.turn = None;
+            self.let_go();
         }
     }
 }

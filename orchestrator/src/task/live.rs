@@ -1,6 +1,6 @@
 //! A task that has not ended: its record as it is now, who listens, and how it is stopped.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use super::id::TaskId;
 use super::record::{Item, Record};
 use super::view;
 use super::work::Progress;
+use crate::error::Error;
 use crate::keys::KeyId;
 
 /// Events that a slow listener may be behind; beyond that it misses the oldest.
@@ -80,6 +81,8 @@ pub struct Live {
     /// The key that sent it.
     pub owner: KeyId,
     record: Mutex<Record>,
+    /// Whether the store is known to have it. Until then it is nobody's task.
+    kept: AtomicBool,
     events: broadcast::Sender<Event>,
     /// Cancelled once its end is in the store.
     ended: CancellationToken,
@@ -90,17 +93,38 @@ pub struct Live {
 }
 
 impl Live {
+    /// A task that is in the store.
     pub(super) fn new(record: Record) -> Self {
+        Self { kept: AtomicBool::new(true), ..Self::unwritten(record) }
+    }
+
+    /// A task that is on its way into the store.
+    pub(super) fn unwritten(record: Record) -> Self {
         Self {
             id: record.task_id,
             owner: record.owner.clone(),
             record: Mutex::new(record),
+            kept: AtomicBool::new(false),
             events: broadcast::Sender::new(EVENTS),
             ended: CancellationToken::new(),
             stop: CancellationToken::new(),
             why: Mutex::new(None),
             queueing: AtomicUsize::new(0),
         }
+    }
+
+    /// Whether the store is known to have it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_kept(&self) {
+        self.kept.store(true, Ordering::Release);
+    }
+
+    /// What is said of it until the store has answered.
+    pub(super) fn unknown(&self) -> Error {
+        Error::OutcomeUnknown { task: self.id.to_string() }
     }
 
     /// The record as it is now.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
@@ -18,8 +19,7 @@ use super::work::{FailureCode, Outcome, Progress, Values, Watch, Work};
 use crate::drain::Phase;
 use crate::engine::SessionId;
 use crate::error::Error;
-use crate::session::{Ending, Session, now_ms};
-use crate::store::Durability;
+use crate::session::{Ending, Session};
 
 /// How long a task goes on asking for a worker.
 const WORKER_PATIENCE: Duration = Duration::from_secs(600);
@@ -33,6 +33,8 @@ pub(super) enum Attempt {
     Done(Done),
     /// It did not begin, and may begin later: the daemon goes down.
     NotBegun,
+    /// It did not begin, because the store did not take that it was about to.
+    Held(Error),
     /// It was stopped half-way.
     Stopped(Stop),
 }
@@ -90,10 +92,15 @@ impl Tasks {
                 Kind::Fleet => tasks.run_fleet(&live).await,
                 Kind::Run | Kind::Extract => tasks.run_single(&live).await,
             };
-            if let Err(error) = outcome {
+            match outcome {
+                Ok(()) => {}
+                // The store is closed: the next process goes on from what it has.
+                Err(Error::Draining) => tasks.suspend(&live),
+                Err(error) => {
                 tracing::error!(task = %live.id, %error, cause = ?std::error::Error::source(&error), "a task failed");
                 let fault = Fault::new("internal", "an internal error: the log has the cause under this task's id");
                 tasks.finish(&live, End::empty(Status::Failure, fault)).await;
+                }
             }
         });
     }
@@ -112,22 +119,35 @@ impl Tasks {
     }
 
     async fn run_single(&self, live: &Live) -> Result<(), Error> {
-        let Some(_turn) = self.turn(live).await else {
+        let Some(mut turn) = self.turn(live).await else {
             self.not_begun(live).await;
             return Ok(());
         };
         let record = live.record();
-        let order = self.order(&record).await?;
-        let secrets: Map<String, Value> = self.inner.keep.secrets(&self.inner.instance, live.id).await?;
+        let order = self.patiently(live, || self.order(&record)).await?;
+        let secrets: Map<String, Value> =
+            self.patiently(live, || self.inner.keep.secrets(&self.inner.instance, live.id)).await?;
         let work = order.parse_work()?;
-        let begin = |record: &mut super::record::Record| {
-            record.status = Status::Running;
-            record.started_ms = Some(now_ms());
-        };
-        // Before its first step it must be on the disk that it was begun: it may not be safe to repeat.
-        let begun = self.mark(live, begin, Durability::Power);
         let piece = Piece { order: &order, work: &work, values: values(&order, None, &secrets), item: None };
-        match self.attempt(live, &piece, begun).await? {
+        let attempt = loop {
+            // Before its first step it must be on the disk that it was begun: it may not be safe to repeat.
+            let error = match self.attempt(live, &piece, self.mark_running(live)).await? {
+                Attempt::Held(error) => error,
+                attempt => break attempt,
+            };
+            // Others may have the turn meanwhile.
+            drop(turn);
+            let next = match self.room(live, error).await {
+                true => self.turn(live).await,
+                false => None,
+            };
+            let Some(next) = next else {
+                self.not_begun(live).await;
+                return Ok(());
+            };
+            turn = next;
+        };
+        match attempt {
             Attempt::Done(done) => {
                 let status = if done.error.is_some() { Status::Failure } else { Status::Success };
                 live.change(|record| record.session_id = done.session);
@@ -137,12 +157,8 @@ impl Tasks {
             Attempt::Stopped(Stop::Interrupted) if !order.safe_to_repeat => {
                 self.finish(live, End::empty(Status::Failure, interrupted())).await;
             }
-            Attempt::Stopped(Stop::Interrupted) | Attempt::NotBegun => {
-                let again = |record: &mut super::record::Record| {
-                    record.status = Status::Queued;
-                    record.started_ms = None;
-                };
-                self.mark(live, again, Durability::Process).await;
+            Attempt::Stopped(Stop::Interrupted) | Attempt::NotBegun | Attempt::Held(_) => {
+                self.mark_queued(live).await?;
                 self.suspend(live);
             }
             Attempt::Stopped(stop) => self.finish(live, End::empty(Status::Cancelled, stopped(stop))).await,
@@ -166,12 +182,23 @@ impl Tasks {
     }
 
     /// One attempt at a piece of work, in a session of its own. Its first step waits for `begun`, which goes on while
-    /// the session is made.
-    async fn attempt(&self, live: &Live, piece: &Piece<'_>, begun: impl Future<Output = ()>) -> Result<Attempt, Error> {
-        let (session, ()) = tokio::join!(self.session(live, piece.order), begun);
-        let session = match session {
-            Ok(session) => session,
-            Err(attempt) => return Ok(attempt),
+    /// the session is made; if that fails there is no first step.
+    async fn attempt(
+        &self,
+        live: &Live,
+        piece: &Piece<'_>,
+        begun: impl Future<Output = Result<(), Error>>,
+    ) -> Result<Attempt, Error> {
+        if let Some(shortage) = self.shortage() {
+            // Rather than to have a worker for nothing.
+            return Ok(Attempt::Held(shortage));
+        }
+        let session = async { Ok(self.session(live, piece.order).await) };
+        let session = match tokio::try_join!(session, begun) {
+            Ok((Ok(session), ())) => session,
+            Ok((Err(attempt), ())) => return Ok(attempt),
+            Err(error) if error.is_passing() => return Ok(Attempt::Held(error)),
+            Err(error) => return Err(error),
         };
         let worked = self.work(live, piece, &session, &self.browser(&session)).await;
         let ending = if worked.outcome.failure.is_none() { Ending::TaskSucceeded } else { Ending::TaskFailed };
@@ -212,7 +239,11 @@ impl Tasks {
         if matches!(lost, Some(Ending::Drained)) {
             return Ok(Attempt::Stopped(Stop::Interrupted));
         }
-        self.keep_outcome(live, item, session.id.clone(), outcome).await.map(Attempt::Done)
+        match self.keep_outcome(live, item, session.id.clone(), outcome).await {
+            // It was stopped while it waited for room.
+            Err(Error::DiskNearlyFull) => Ok(Attempt::Stopped(live.stopped().unwrap_or(Stop::Interrupted))),
+            outcome => outcome.map(Attempt::Done),
+        }
     }
 
     /// A session for an order, or what becomes of an attempt that gets none.
@@ -263,6 +294,9 @@ impl Tasks {
     }
 
     /// Writes what is large into files.
+    ///
+    /// # Errors
+    /// `DiskNearlyFull` when it was stopped while it waited for room.
     async fn keep_outcome(
         &self,
         live: &Live,
@@ -274,30 +308,23 @@ impl Tasks {
         let mut artifacts = Vec::with_capacity(outcome.artifacts.len());
         for artifact in outcome.artifacts {
             let bytes = artifact.bytes.len() as u64;
-            match self.put_file(live, artifact.bytes).await {
-                Ok(hash) => {
-                    let name = item.map_or(artifact.name.clone(), |item| format!("{item}-{}", artifact.name));
-                    artifacts.push(ArtifactNote { name, media_type: artifact.media_type, bytes, hash });
-                }
-                Err(full) => error = Some(error.unwrap_or_else(|| Fault::new(full.code(), full.to_string()))),
-            }
+            let hash = self.put_file(live, artifact.bytes).await?;
+            let name = item.map_or(artifact.name.clone(), |item| format!("{item}-{}", artifact.name));
+            artifacts.push(ArtifactNote { name, media_type: artifact.media_type, bytes, hash });
         }
         if let (Some(fault), Some(item)) = (&mut error, item)
             && let Some(shown) = &mut fault.screenshot
         {
             *shown = format!("{item}-{shown}");
         }
-        let output = match self.keep_output(live, outcome.output).await {
-            Ok(output) => output,
-            Err(full) => {
-                error = Some(error.unwrap_or_else(|| Fault::new(full.code(), full.to_string())));
-                Output::default()
-            }
-        };
+        let output = self.keep_output(live, outcome.output).await?;
         Ok(Done { session: Some(session), error, output, artifacts })
     }
 
     /// Result objects, in a file if they are large.
+    ///
+    /// # Errors
+    /// As [`Tasks::put_file`].
     pub(super) async fn keep_output(&self, live: &Live, rows: Vec<Value>) -> Result<Output, Error> {
         let text = serde_json::to_vec(&rows).map_err(Error::internal)?;
         if text.len() <= INLINE_OUTPUT {
@@ -307,12 +334,24 @@ impl Tasks {
         Ok(Output::File { hash: self.put_file(live, text).await?, bytes })
     }
 
+    /// Writes a file, and waits for room if there is none: what was worked for is not thrown away.
+    ///
+    /// # Errors
+    /// `DiskNearlyFull` when the task was stopped while it waited.
     async fn put_file(&self, live: &Live, bytes: Vec<u8>) -> Result<String, Error> {
-        let health = self.inner.keep.store.health();
-        if health.free_bytes.is_some_and(|free| free < self.inner.config.store.min_free.bytes() + bytes.len() as u64) {
-            return Err(Error::DiskNearlyFull);
+        let bytes = Bytes::from(bytes);
+        let min_free = self.inner.config.store.min_free.bytes();
+        loop {
+            match self.inner.files.put(live.id, bytes.clone(), min_free).await {
+                Err(Error::DiskNearlyFull) if self.room_for_file(live).await => {}
+                outcome => {
+                    if outcome.is_ok() {
+                        self.go_on(live);
+                    }
+                    return outcome;
+                }
+            }
         }
-        self.inner.files.put(live.id, bytes).await
     }
 }
 

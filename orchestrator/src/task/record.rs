@@ -109,7 +109,7 @@ impl Default for Output {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// For programs: a [`FailureCode`](super::work::FailureCode), or one of `interrupted`, `no_worker`, `items_failed`,
-    /// `stopped`, `disk_nearly_full`, `internal`.
+    /// `stopped`, `internal`; or `disk_nearly_full`, `store_busy` of a task that waits.
     pub code: String,
     /// For people.
     pub message: String,
@@ -246,6 +246,9 @@ pub struct Record {
     /// Under which key of [`TaskKeys`](crate::store::Table::TaskKeys) it can be found again, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<String>,
+    /// Why it stands still at the moment. Never on the disk: it is the disk that it waits for.
+    #[serde(skip)]
+    pub waiting: Option<Box<Fault>>,
     /// In how many parts the store keeps what it is to do.
     #[serde(default)]
     pub body_parts: u16,

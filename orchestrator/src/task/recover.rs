@@ -16,7 +16,6 @@ use crate::drain::Phase;
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::session::{Ending, Kind as SessionKind};
-use crate::store::Durability;
 
 /// Between two looks whether a running task has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -77,22 +76,28 @@ impl Tasks {
         }
         for live in left {
             self.ask_key(&live);
-            let record = live.record();
-            match (record.status, record.kind) {
-                (Status::Running, Kind::Run | Kind::Extract) if !record.safe_to_repeat => {
-                    self.finish(&live, End::empty(Status::Failure, interrupted())).await;
-                    continue;
-                }
-                (Status::Running, Kind::Run | Kind::Extract) => {
-                    let again = |record: &mut super::record::Record| {
-                        record.status = Status::Queued;
-                        record.started_ms = None;
-                    };
-                    self.mark(&live, again, Durability::Process).await;
-                }
-                _ => {}
+            if live.record().status == Status::Queued || live.record().kind == Kind::Fleet {
+                self.launch(live);
+                continue;
             }
-            self.launch(live);
+            // By themselves: one that waits for the store holds up no other.
+            let tasks = self.clone();
+            self.inner.drain.spawn(async move { tasks.take_up(live).await });
+        }
+    }
+
+    /// Goes on with a run or extract that was running.
+    async fn take_up(&self, live: Arc<Live>) {
+        if !live.record().safe_to_repeat {
+            self.finish(&live, End::empty(Status::Failure, interrupted())).await;
+            return;
+        }
+        match self.mark_queued(&live).await {
+            Ok(()) => self.launch(live),
+            Err(error) => {
+                tracing::error!(task = %live.id, %error, "a task was not taken up again");
+                self.suspend(&live);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use super::files::Files;
 use super::history::History;
 use super::id::{Ids, TaskId};
-use super::keep::Keep;
+use super::keep::{Keep, put_record};
 use super::live::{Event, Live, Stop};
 use super::order::Order;
 use super::query::TaskQuery;
@@ -22,7 +22,7 @@ use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
 use crate::session::{Sessions, now_ms};
-use crate::store::{Durability, Store};
+use crate::store::{Batch, Durability, Store};
 
 /// So many requests with idempotency keys are looked at side by side.
 pub(super) const GATES: usize = 16;
@@ -101,12 +101,16 @@ impl Tasks {
     /// Finds a task of `owner`.
     ///
     /// # Errors
-    /// `UnknownTask`, also when it is another key's.
+    /// `UnknownTask`, also when it is another key's; `OutcomeUnknown` while it is on its way into the store.
     pub async fn find(&self, id: TaskId, owner: &KeyId) -> Result<Accepted, Error> {
         let unknown = || Error::UnknownTask { id: id.to_string() };
         let live = self.live_table().get(&id).cloned();
         if let Some(live) = live {
-            return if live.owner == *owner { Ok(Accepted::Live(live)) } else { Err(unknown()) };
+            return match live.owner == *owner {
+                true if live.is_kept() => Ok(Accepted::Live(live)),
+                true => Err(live.unknown()),
+                false => Err(unknown()),
+            };
         }
         let record = self.inner.keep.record(id).await?.filter(|record| record.owner == *owner);
         record.map(|record| Accepted::Past(Box::new(record))).ok_or_else(unknown)
@@ -118,11 +122,20 @@ impl Tasks {
     /// When the store cannot be read.
     pub async fn list(&self, query: &TaskQuery, owner: &KeyId) -> Result<(Vec<Record>, u64), Error> {
         let (ids, total) = self.history().page(owner, query);
-        let mut found: HashMap<TaskId, Record> = {
+        let (mut found, past) = {
             let live = self.live_table();
-            ids.iter().filter_map(|id| Some((*id, live.get(id)?.record()))).collect()
+            let mut found: HashMap<TaskId, Record> = HashMap::new();
+            let mut past: Vec<TaskId> = Vec::new();
+            for id in &ids {
+                match live.get(id) {
+                    Some(live) if live.is_kept() => drop(found.insert(*id, live.record())),
+                    // Nobody knows yet whether there is such a task.
+                    Some(_) => {}
+                    None => past.push(*id),
+                }
+            }
+            (found, past)
         };
-        let past: Vec<TaskId> = ids.iter().filter(|id| !found.contains_key(id)).copied().collect();
         for record in self.inner.keep.records(&past).await? {
             found.insert(record.task_id, record);
         }
@@ -206,18 +219,27 @@ impl Tasks {
         (queued, running, self.history().len())
     }
 
-    /// Writes an end, tells everybody, and lets go of the task.
+    /// Writes an end, then tells everybody, and lets go of the task. Where the store is gone before it has taken the end,
+    /// the task is left for the next process, which ends or repeats it by what was written before.
     pub(super) async fn finish(&self, live: &Live, end: End) {
-        let record = live.change(|record| {
-            record.status = end.status;
-            record.error = end.error;
-            record.output = end.output;
-            record.artifacts = end.artifacts;
-            record.ended_ms = Some(now_ms().max(record.started_ms.unwrap_or(0)));
-        });
-        if let Err(error) = self.inner.keep.write(&record, Durability::Process).await {
+        let mut record = live.record();
+        record.status = end.status;
+        record.error = end.error;
+        record.output = end.output;
+        record.artifacts = end.artifacts;
+        record.waiting = None;
+        record.ended_ms = Some(now_ms().max(record.started_ms.unwrap_or(0)));
+        let mut batch = Batch::new();
+        let written = match put_record(&mut batch, &record) {
+            Ok(()) => self.insist(live, batch, Durability::Process).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
             tracing::error!(task = %live.id, %error, "the end of a task was not written");
+            self.suspend(live);
+            return;
         }
+        live.change(|now| now.clone_from(&record));
         self.history().change(&live.owner, &record.entry());
         self.live_table().remove(&live.id);
         let reason = record.error.as_ref().map_or("", |fault| fault.code.as_str());
@@ -231,12 +253,46 @@ impl Tasks {
         live.set_ended();
     }
 
-    /// Writes down that a task is in another state that is no end.
-    pub(super) async fn mark(&self, live: &Live, change: impl FnOnce(&mut Record), durability: Durability) {
+    /// Writes down that a task runs now. Only once this is on the disk may it do anything.
+    ///
+    /// # Errors
+    /// It is not on the disk, and nothing of the task has changed.
+    pub(super) async fn mark_running(&self, live: &Live) -> Result<(), Error> {
+        let began = now_ms();
+        let change = |record: &mut Record| {
+            record.status = Status::Running;
+            record.started_ms = Some(began);
+        };
+        let mut record = live.record();
+        change(&mut record);
+        let mut batch = Batch::new();
+        put_record(&mut batch, &record)?;
+        self.inner.keep.commit(batch, Durability::Power).await?;
+        self.publish(live, change);
+        Ok(())
+    }
+
+    /// Writes down that a task waits for its turn again.
+    ///
+    /// # Errors
+    /// The store is gone; there the task still runs, and the next process takes it for that.
+    pub(super) async fn mark_queued(&self, live: &Live) -> Result<(), Error> {
+        let change = |record: &mut Record| {
+            record.status = Status::Queued;
+            record.started_ms = None;
+        };
+        let mut record = live.record();
+        change(&mut record);
+        let mut batch = Batch::new();
+        put_record(&mut batch, &record)?;
+        self.insist(live, batch, Durability::Process).await?;
+        self.publish(live, change);
+        Ok(())
+    }
+
+    /// Shows what has been written.
+    pub(super) fn publish(&self, live: &Live, change: impl FnOnce(&mut Record)) {
         let record = live.change(change);
-        if let Err(error) = self.inner.keep.write(&record, durability).await {
-            tracing::error!(task = %live.id, %error, "a change of a task was not written");
-        }
         self.history().change(&live.owner, &record.entry());
         live.tell(Event::Status(record));
     }

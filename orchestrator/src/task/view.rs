@@ -30,6 +30,7 @@ pub fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
         };
         more("sessionId", record.session_id.as_ref().map(|session| json!(session)));
         more("error", record.error.as_ref().map(fault));
+        more("waiting", record.waiting.as_deref().map(fault));
         more("startedAt", record.started_ms.map(Value::from));
         more("endedAt", record.ended_ms.map(Value::from));
         more("items", record.items.as_ref().map(|items| json!(items)));

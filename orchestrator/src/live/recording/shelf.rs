@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use super::matroska::Matroska;
 use crate::clock::unix_ms;
 use crate::config::Recording;
 use crate::engine::SessionId;
-use crate::store::Folder;
+use crate::store::{Folder, free_bytes};
 
 /// The folder of all recordings, within the data directory.
 pub const FOLDER: Folder =
@@ -188,23 +188,59 @@ impl Shelf {
     }
 
     fn forget(&self, keep_for: Duration, keep: u64) -> io::Result<()> {
-        let mut folders = Vec::new();
-        for id in self.sessions()? {
-            if self.active().contains(&id) {
-                continue;
-            }
-            let changed = fs::metadata(self.folder(&id))?.modified()?;
-            folders.push((changed, self.size_of(&id), id));
-        }
-        folders.sort_by_key(|(changed, ..)| std::cmp::Reverse(*changed));
         let mut total = 0u64;
-        for (changed, size, id) in folders {
-            total = total.saturating_add(size);
+        for (changed, id) in self.past()?.into_iter().rev() {
+            total = total.saturating_add(self.size_of(&id));
             if total > keep || changed.elapsed().unwrap_or_default() > keep_for {
                 self.remove(&id)?;
             }
         }
         Ok(())
+    }
+
+    /// Removes the oldest recordings while less than `min_free` bytes are free.
+    pub(super) async fn give_way(&self, min_free: u64) -> io::Result<()> {
+        let shelf = self.clone();
+        let work = move || shelf.make_room(min_free).map(drop);
+        tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+    }
+
+    /// Removes the oldest recordings while less than `min_free` bytes are free; whether there is enough then. Blocks.
+    pub(super) fn make_room(&self, min_free: u64) -> io::Result<bool> {
+        let data = self.root.parent().unwrap_or(&self.root);
+        // Where the system does not say, there is enough.
+        self.evict(min_free, || free_bytes(data).unwrap_or(u64::MAX))
+    }
+
+    fn evict(&self, min_free: u64, free: impl Fn() -> u64) -> io::Result<bool> {
+        if free() >= min_free {
+            return Ok(true);
+        }
+        for (_, id) in self.past()? {
+            tracing::warn!(session = %id, "a recording is removed: the disk has too little free space");
+            self.remove(&id)?;
+            if free() >= min_free {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The recordings that are not being written, the oldest first, each with the time of its last change.
+    fn past(&self) -> io::Result<Vec<(SystemTime, SessionId)>> {
+        let mut past = Vec::new();
+        for id in self.sessions()? {
+            if self.active().contains(&id) {
+                continue;
+            }
+            match fs::metadata(self.folder(&id)) {
+                // Somebody else removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                folder => past.push((folder?.modified()?, id)),
+            }
+        }
+        past.sort_by_key(|(changed, _)| *changed);
+        Ok(past)
     }
 
     fn folder(&self, id: &SessionId) -> PathBuf {
@@ -247,12 +283,6 @@ fn is_part(name: &str) -> bool {
     !start.is_empty() && start.bytes().all(|byte| byte.is_ascii_digit()) && matches!(end, "webm" | "mkv")
 }
 
-/// What is left for plain users where `path` lies, in bytes.
-pub(super) fn free_space(path: &Path) -> io::Result<u64> {
-    let disk = nix::sys::statvfs::statvfs(path)?;
-    Ok(disk.blocks_available() as u64 * disk.fragment_size() as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::SystemTime;
@@ -289,6 +319,30 @@ mod tests {
         assert!(part.complete && part.duration == Some(3000) && part.size == 1000 && part.started_at > 0);
         shelf.forget(Duration::ZERO, u64::MAX).unwrap();
         assert_eq!(shelf.parts(c).unwrap(), []);
+    }
+
+    #[test]
+    fn the_oldest_give_way_until_there_is_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path());
+        let ids = ["ses_a", "ses_b", "ses_c", "ses_d"].map(|id| recorded(&shelf, id, 1000));
+        for (id, age) in ids.iter().zip([40, 30, 20, 10]) {
+            let folder = fs::File::open(shelf.folder(id)).unwrap();
+            folder.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        }
+        let writing = shelf.writing(&ids[0]).unwrap();
+        // A disk that four recordings fill.
+        let free = || 4000 - ids.iter().map(|id| shelf.size_of(id)).sum::<u64>();
+        let left = || ids.each_ref().map(|id| shelf.parts(id).unwrap().len());
+        assert!(shelf.evict(0, free).unwrap());
+        assert_eq!(left(), [1, 1, 1, 1]);
+        assert!(shelf.evict(1500, free).unwrap());
+        assert_eq!(left(), [1, 0, 0, 1], "no more than is needed, and none that is being written");
+        assert!(!shelf.evict(3500, free).unwrap());
+        assert_eq!(left(), [1, 0, 0, 0]);
+        drop(writing);
+        assert!(shelf.evict(3500, free).unwrap());
+        assert_eq!(left(), [0, 0, 0, 0]);
     }
 
     #[test]

@@ -142,7 +142,7 @@ async fn sled() {
     let dir = tempfile::tempdir().unwrap();
     let store = open_sled(dir.path());
     conforms(&store).await;
-    assert!(directory_bytes(&dir.path().join("db")) > 0);
+    assert!(disk::directory_bytes(&dir.path().join("db")) > 0);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::*;
 
 const VARIABLE: &str = "WARMPOOL_TEST_WRITER";
+const HALF: &str = "WARMPOOL_TEST_HALF_A_DUMP";
 const WINDOW: u64 = 8;
 
 fn value(number: u64) -> Vec<u8> {
@@ -70,6 +71,52 @@ async fn writer() {
         out.write_all(format!("ack {number}\n").as_bytes()).unwrap();
         out.flush().unwrap();
     }
+}
+
+/// Run as a process of its own: writes half a dump, and says so.
+#[test]
+fn half_a_dump() {
+    let Some(dir) = std::env::var_os(HALF) else {
+        return;
+    };
+    let mut writer = super::super::dump::Writer::create(&Path::new(&dir).join("all.jsonl"), Vec::new()).unwrap();
+    for number in 0..1000 {
+        writer.change(Table::Sessions, &value(number), Some(&value(number))).unwrap();
+    }
+    println!("\nhalf");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_killed_dump_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = again_as("crash::half_a_dump", HALF, dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "half"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn the_next_start_removes_what_was_never_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    open_sled(dir.path()).close().await.unwrap();
+    let (backups, staging) = (dir.path().join("backups"), dir.path().join("files.new/tasks/a"));
+    for folder in [&backups, &staging, &dir.path().join("db.new")] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    for file in ["backups/warmpool-7.jsonl.tmp", "backups/notes.tmp", "files.new/tasks/a/b", "db.new/db"] {
+        std::fs::write(dir.path().join(file), "half").unwrap();
+    }
+    let store = open_sled(dir.path());
+    let left: Vec<_> = std::fs::read_dir(&backups).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.tmp"], "what is not the daemon's own stays");
+    assert!(!dir.path().join("files.new").exists() && !dir.path().join("db.new").exists());
+    store.close().await.unwrap();
 }
 
 /// The writer, and its answers as they come.

@@ -23,23 +23,71 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_hang_is_a_timeout_and_what_nobody_waits_for_is_not_applied() {
+async fn what_is_queued_is_withdrawn_and_what_is_under_way_stays_open() {
     let faults = Faults::default();
     let impatient = StoreOptions { call_timeout: Duration::from_millis(200), ..options() };
     let store = Store::faulty(&faults, impatient);
+    for point in [Point::Apply, Point::Flush, Point::Barrier] {
+        let gate = Gate::default();
+        let before = faults.calls(point);
+        faults.next(point, Fault::Hang(gate.clone()));
+        let mut under_way = store.begin(one(b"under way"), Durability::Power).await.unwrap();
+        until("the first is under way", || faults.calls(point) > before).await;
+        assert!(under_way.wait().await.is_none(), "{point:?}: nobody knows yet");
+        if point != Point::Barrier {
+            let queued = store.commit(one(b"queued"), Durability::Process).await;
+            assert!(matches!(queued, Err(StoreError::Timeout { .. })), "{point:?}: {queued:?}");
+            let read = store.get(Table::Sessions, b"queued").await;
+            assert!(matches!(read, Err(StoreError::Timeout { .. })), "{point:?}: {read:?}");
+        }
+        gate.open();
+        under_way.known().await.unwrap();
+        assert!(store.get(Table::Sessions, b"under way").await.unwrap().is_some());
+        assert_eq!(store.get(Table::Sessions, b"queued").await.unwrap(), None, "it was said never to happen");
+        assert!(store.health().ok());
+    }
+}
+
+#[tokio::test]
+async fn a_commit_waits_until_its_outcome_is_known() {
+    let faults = Faults::default();
+    let impatient = StoreOptions { call_timeout: Duration::from_millis(50), ..options() };
+    let store = Store::faulty(&faults, impatient);
     let gate = Gate::default();
     faults.next(Point::Apply, Fault::Hang(gate.clone()));
-    let (under_way, queued) = tokio::join!(store.commit(one(b"under way"), Durability::Process), async {
-        until("the first is being applied", || faults.calls(Point::Apply) == 1).await;
-        store.commit(one(b"queued"), Durability::Process).await
+    let commit = tokio::spawn({
+        let store = store.clone();
+        async move { store.commit(one(b"a"), Durability::Process).await }
     });
-    assert!(matches!(under_way, Err(StoreError::Timeout { .. })));
-    assert!(matches!(queued, Err(StoreError::Timeout { .. })));
+    until("it is under way", || faults.calls(Point::Apply) == 1).await;
+    // Long past the time of a call.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!commit.is_finished());
     gate.open();
-    until("the store answers again", || store.health().last_commit_ms.is_some()).await;
-    assert!(store.get(Table::Sessions, b"under way").await.unwrap().is_some());
-    assert_eq!(store.get(Table::Sessions, b"queued").await.unwrap(), None);
-    assert!(store.health().ok());
+    commit.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_must_not_be_lost_is_tried_until_there_is_room() {
+    let faults = Faults::default();
+    let guarded = StoreOptions { min_free_bytes: 1000, ..options() };
+    let store = Store::faulty(&faults, guarded);
+    faults.set_free_bytes(0);
+    let mut held = Vec::new();
+    let mut batch = one(b"a");
+    batch.essential();
+    store
+        .insist(batch.clone(), Durability::Process, |error| {
+            held.push(error.to_string());
+            faults.set_free_bytes(250);
+        })
+        .await
+        .unwrap();
+    assert_eq!(held.len(), 1, "{held:?}");
+    assert!(store.get(Table::Sessions, b"a").await.unwrap().is_some());
+    store.close().await.unwrap();
+    let refused = store.insist(batch, Durability::Process, |_| {}).await;
+    assert!(matches!(refused, Err(StoreError::Closed)), "a store that is closed takes nothing ever: {refused:?}");
 }
 
 #[tokio::test]
@@ -162,6 +210,23 @@ async fn a_disk_nearly_full_is_refused_before_the_backend_is_touched() {
     faults.set_free_bytes(5000);
     store.commit(one(b"b"), Durability::Power).await.unwrap();
     assert!(store.health().ok());
+}
+
+#[tokio::test]
+async fn who_asks_how_it_is_does_not_wait_for_the_disk() {
+    let faults = Faults::default();
+    let guarded = StoreOptions { min_free_bytes: 1000, ..options() };
+    let store = Store::faulty(&faults, guarded);
+    assert!(store.health().ok());
+    // What others write is noticed, too.
+    faults.set_free_bytes(999);
+    until("it is measured", || store.health().state == StoreState::DiskNearlyFull).await;
+    let gate = Gate::default();
+    faults.hang_free_space(gate.clone());
+    let asked = tokio::task::spawn_blocking(move || store.health());
+    let health = tokio::time::timeout(Duration::from_secs(10), asked).await;
+    gate.open();
+    assert_eq!(health.expect("it waited for the disk").unwrap().free_bytes, Some(999));
 }
 
 #[tokio::test]

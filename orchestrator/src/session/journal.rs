@@ -1,0 +1,162 @@
+//! One session's record in the store: changes land there in the order in which they were made, and none after the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::{Record, Session, Sessions};
+use crate::error::Error;
+use crate::store::{Batch, Durability, Store, Table};
+
+/// How long a session that has ended waits for its end to be on the disk.
+const RECORD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Writes the record of one live session.
+#[derive(Debug)]
+pub(super) struct Journal {
+    store: Store,
+    /// Whether the end was written, or is being written. Held from a look at the session until the store has what was seen.
+    closed: Mutex<bool>,
+}
+
+impl Journal {
+    pub(super) fn new(store: Store) -> Self {
+        Self { store, closed: Mutex::new(false) }
+    }
+
+    /// Writes the record as it is when its turn comes; nothing once the end was written.
+    ///
+    /// # Errors
+    /// `DiskNearlyFull`, `StoreBusy`: nothing was written.
+    pub(super) async fn note(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
+        let closed = self.closed.lock().await;
+        if *closed {
+            return Ok(());
+        }
+        Ok(self.store.commit(written(&record())?, Durability::Process).await?)
+    }
+
+    /// Writes the end, after all that was noted; tries until the store has taken it.
+    ///
+    /// # Errors
+    /// The store is gone.
+    pub(super) async fn close(&self, record: &Record) -> Result<(), Error> {
+        let mut closed = self.closed.lock().await;
+        *closed = true;
+        let held = |error: &_| tracing::warn!(session = %record.session_id, %error, "the end of a session waits");
+        Ok(self.store.insist(written(record)?, Durability::Process, held).await?)
+    }
+}
+
+impl Sessions {
+    /// Has the end written. A store that takes it later holds up neither the worker nor who waits for the end.
+    pub(super) async fn record_end(&self, session: Arc<Session>, record: Record) {
+        let id = session.id.clone();
+        let writing = self.inner.drain.spawn(async move {
+            if let Err(error) = session.journal.close(&record).await {
+                tracing::error!(session = %session.id, %error, "the end of a session was not written");
+            }
+        });
+        if timeout(RECORD_PATIENCE, writing).await.is_err() {
+            tracing::warn!(session = %id, "the end of a session is not on the disk yet");
+        }
+    }
+
+    /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
+    pub async fn note(&self, session: &Session) {
+        if session.check_open().is_ok()
+            && let Err(error) = session.journal.note(|| session.record()).await
+        {
+            tracing::error!(session = %session.id, %error, "a change of a session was not written");
+        }
+    }
+}
+
+/// The change that writes a record.
+pub(super) fn written(record: &Record) -> Result<Batch, Error> {
+    let mut batch = Batch::new();
+    batch.put(Table::Sessions, record.store_key(), serde_json::to_vec(record).map_err(Error::internal)?);
+    if record.ended.is_some() {
+        // A nearly full disk stops new sessions; the ends of old ones are still recorded.
+        batch.essential();
+    }
+    Ok(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::session::Ending;
+    use crate::session::record::Ended;
+    use crate::store::StoreOptions;
+    use crate::store::fault::{Fault, Faults, Gate, Point};
+
+    fn record(ending: Option<&Ending>) -> Record {
+        let mut record: Record = serde_json::from_value(json!({
+            "session_id": "ses_a", "owner": "0123456789ab", "created_ms": 1, "worker": "w",
+            "options": {"kind": "devtools", "engine": "chromium", "mode": "headless", "launch": {"url": null},
+                "session_timeout": 300, "idle_timeout": null},
+        }))
+        .unwrap();
+        record.ended = ending.map(|ending| Ended::new(ending, 2));
+        record
+    }
+
+    async fn kept(store: &Store) -> Record {
+        let value = store.get(Table::Sessions, &record(None).store_key()).await.unwrap().unwrap();
+        serde_json::from_slice(&value).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_end_is_the_last_that_is_written() {
+        let faults = Faults::default();
+        let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
+        let journal = Arc::new(Journal::new(store.clone()));
+        let gate = Gate::default();
+        faults.next(Point::Apply, Fault::Hang(gate.clone()));
+        // The first is under way, the second has looked at the session and waits, as the end then does.
+        let noting = |journal: &Arc<Journal>| {
+            let journal = Arc::clone(journal);
+            tokio::spawn(async move { journal.note(|| record(None)).await })
+        };
+        let first = noting(&journal);
+        while faults.calls(Point::Apply) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let second = noting(&journal);
+        let completed = record(Some(&Ending::ClientFinished));
+        let closing = {
+            let (journal, completed) = (Arc::clone(&journal), completed.clone());
+            tokio::spawn(async move { journal.close(&completed).await })
+        };
+        tokio::task::yield_now().await;
+        gate.open();
+        for written in [first, second, closing] {
+            written.await.unwrap().unwrap();
+        }
+        journal.note(|| record(None)).await.unwrap();
+        assert_eq!(kept(&store).await, completed);
+    }
+
+    #[tokio::test]
+    async fn an_end_waits_for_room() {
+        let faults = Faults::default();
+        let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 1000, ..StoreOptions::default() });
+        let journal = Journal::new(store.clone());
+        journal.note(|| record(None)).await.unwrap();
+        faults.set_free_bytes(0);
+        assert!(matches!(journal.note(|| record(None)).await, Err(Error::DiskNearlyFull)));
+        let completed = record(Some(&Ending::ClientFinished));
+        let (closed, ()) = tokio::join!(journal.close(&completed), async {
+            while faults.calls(Point::Apply) == 1 && kept(&store).await.ended.is_none() {
+                faults.set_free_bytes(1000);
+            }
+        });
+        closed.unwrap();
+        assert_eq!(kept(&store).await, completed);
+    }
+}

@@ -1,0 +1,219 @@
+//! Tasks on a store that answers late, or has no room. No worker ever comes, so what is launched stays as it began.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, json};
+
+use super::record::Fault;
+use super::table::End;
+use super::*;
+use crate::config::{Config, Flags, Host};
+use crate::drain::Drain;
+use crate::error::Error;
+use crate::instance::Instance;
+use crate::keys::{KeyId, Keys};
+use crate::pool::Pool;
+use crate::runtime::Docker;
+use crate::session::Sessions;
+use crate::store::fault::{Fault as StoreFault, Faults, Gate, Point};
+use crate::store::{Store, StoreOptions};
+
+struct Bench {
+    tasks: Tasks,
+    faults: Faults,
+    owner: KeyId,
+    _data: tempfile::TempDir,
+}
+
+/// Free bytes that are enough.
+const PLENTY: u64 = 1 << 40;
+
+impl Bench {
+    async fn new() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let env = [
+            ("WARMPOOL_STORE_DATA_DIR", data.path().display().to_string()),
+            ("WARMPOOL_DOCKER_HOST", format!("unix://{}/no-engine.sock", data.path().display())),
+        ];
+        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
+        let faults = Faults::default();
+        faults.set_free_bytes(PLENTY);
+        let options = StoreOptions { call_timeout: Duration::from_millis(100), ..StoreOptions::default() };
+        let store = Store::faulty(&faults, options);
+        let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
+        let drain = Drain::default();
+        let docker = Docker::new(Arc::clone(&config), instance.id().to_owned());
+        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), docker, drain.clone());
+        // In a store of their own, which does not fail.
+        let keys = Keys::load(Store::memory()).await.unwrap();
+        let owner = keys.create("owner").await.unwrap().record.id;
+        let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
+        let sessions =
+            Sessions::new(config_too, instance_too, keys.clone(), pool.clone(), store.clone(), drain.clone());
+        let tasks = Tasks::new(config, instance, keys, sessions, pool, store, drain);
+        Self { tasks, faults, owner, _data: data }
+    }
+
+    /// Hands in a run under this idempotency key.
+    async fn accept(&self, key: &str) -> Result<Accepted, Error> {
+        let extras = Extras { secrets: Map::new(), idempotency: Some(key.to_owned()), ..Extras::default() };
+        self.tasks.accept(self.owner.clone(), order(), extras).await
+    }
+
+    async fn accepted(&self, key: &str) -> Arc<Live> {
+        match self.accept(key).await.unwrap() {
+            Accepted::Live(live) => live,
+            Accepted::Past(record) => panic!("it has ended: {record:?}"),
+        }
+    }
+
+    fn listed(&self) -> impl Future<Output = Vec<Record>> {
+        let (tasks, owner) = (self.tasks.clone(), self.owner.clone());
+        async move {
+            let query: TaskQuery = TaskQuery::default();
+            tasks.list(&query, &owner).await.unwrap().0
+        }
+    }
+
+    async fn on_disk(&self, id: TaskId) -> Record {
+        self.tasks.inner.keep.record(id).await.unwrap().unwrap()
+    }
+}
+
+fn order() -> Order {
+    serde_json::from_value(json!({
+        "kind": "run", "work_kind": "run", "work": {"steps": [{"type": "navigate", "url": "http://a.test/"}]},
+        "engine": "chromium", "mode": "headless", "launch": {"url": null}, "timeout_ms": 1000,
+    }))
+    .unwrap()
+}
+
+/// Waits until the condition holds.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("not in time: {what}");
+}
+
+fn unknown(outcome: Result<Accepted, Error>) -> String {
+    match outcome {
+        Err(Error::OutcomeUnknown { task }) => task,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_the_store_has_not_said_is_not_known_until_it_is() {
+    let bench = Bench::new().await;
+    let gate = Gate::default();
+    // It is written, and not yet safe from loss of power.
+    bench.faults.next(Point::Barrier, StoreFault::Hang(gate.clone()));
+    let id = unknown(bench.accept("a").await);
+    assert_eq!(unknown(bench.accept("a").await), id, "the key leads to the same task");
+    let task: TaskId = id.parse().unwrap();
+    assert_eq!(unknown(bench.tasks.find(task, &bench.owner).await), id);
+    assert!(bench.listed().await.is_empty());
+    gate.open();
+    let live = loop {
+        match bench.accept("a").await {
+            Ok(Accepted::Live(live)) => break live,
+            outcome => drop(unknown(outcome)),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!(live.id, task);
+    until("it has its turn", || live.record().status == Status::Running).await;
+    assert_eq!(bench.listed().await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_the_store_never_began_with_does_not_exist() {
+    let bench = Bench::new().await;
+    let gate = Gate::default();
+    bench.faults.next(Point::Read, StoreFault::Hang(gate.clone()));
+    let reading = tokio::spawn({
+        let store = bench.tasks.inner.keep.store.clone();
+        async move { drop(store.get(crate::store::Table::Meta, b"x").await) }
+    });
+    until("the store is at something else", || bench.faults.calls(Point::Read) == 1).await;
+    let without_key = bench.tasks.accept(bench.owner.clone(), order(), Extras::default()).await;
+    assert!(matches!(without_key, Err(Error::StoreBusy)), "{without_key:?}");
+    assert!(matches!(bench.accept("a").await, Err(Error::StoreBusy)));
+    gate.open();
+    reading.await.unwrap();
+    assert!(bench.listed().await.is_empty());
+    assert_eq!(bench.tasks.counts(), (0, 0, 0));
+    assert!(bench.tasks.inner.keep.oldest(9).await.unwrap().is_empty(), "nor does it come later");
+    bench.accepted("a").await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_leaves_no_task_that_never_runs() {
+    let bench = Arc::new(Bench::new().await);
+    let gate = Gate::default();
+    bench.faults.next(Point::Apply, StoreFault::Hang(gate.clone()));
+    let client = tokio::spawn({
+        let bench = Arc::clone(&bench);
+        async move { drop(bench.accept("a").await) }
+    });
+    until("it is being written", || bench.faults.calls(Point::Apply) == 1).await;
+    client.abort();
+    assert!(client.await.unwrap_err().is_cancelled());
+    gate.open();
+    until("it is on the disk", || bench.tasks.counts() == (0, 1, 1)).await;
+    let live = bench.accepted("a").await;
+    until("it has its turn", || live.record().status == Status::Running).await;
+}
+
+#[tokio::test]
+async fn nothing_runs_that_is_not_on_the_disk() {
+    let bench = Bench::new().await;
+    let all = u32::try_from(bench.tasks.inner.slots.available_permits()).unwrap();
+    let turn = Arc::clone(&bench.tasks.inner.slots).acquire_many_owned(all).await.unwrap();
+    let live = bench.accepted("a").await;
+    bench.faults.set_free_bytes(0);
+    let marked = bench.tasks.mark_running(&live).await;
+    assert!(matches!(marked, Err(Error::DiskNearlyFull)), "{marked:?}");
+    assert_eq!(live.record().status, Status::Queued);
+    drop(turn);
+    until("it waits", || live.record().waiting.is_some()).await;
+    let record = live.record();
+    assert_eq!(record.waiting.unwrap().code, "disk_nearly_full");
+    assert_eq!((record.status, bench.on_disk(live.id).await.status), (Status::Queued, Status::Queued));
+    assert_eq!(bench.tasks.inner.slots.available_permits(), all as usize, "it holds up no other meanwhile");
+    bench.faults.set_free_bytes(PLENTY);
+    until("it runs", || live.record().status == Status::Running).await;
+    assert_eq!(live.record().waiting, None);
+    assert_eq!(bench.on_disk(live.id).await.status, Status::Running);
+}
+
+#[tokio::test]
+async fn an_end_is_told_when_it_is_on_the_disk() {
+    let bench = Arc::new(Bench::new().await);
+    let live = bench.accepted("a").await;
+    until("it runs", || live.record().status == Status::Running).await;
+    bench.faults.set_free_bytes(0);
+    let mut events = live.listen();
+    let finishing = tokio::spawn({
+        let (bench, live) = (Arc::clone(&bench), Arc::clone(&live));
+        let end = End::empty(Status::Failure, Fault::new("x", "y"));
+        async move { bench.tasks.finish(&live, end).await }
+    });
+    until("it waits", || live.record().waiting.is_some()).await;
+    assert_eq!(live.record().status, Status::Running);
+    assert_eq!(events.recv().await.unwrap().data()["waiting"]["code"], "disk_nearly_full");
+    bench.faults.set_free_bytes(PLENTY);
+    finishing.await.unwrap();
+    assert_eq!(bench.on_disk(live.id).await.status, Status::Failure);
+    let Accepted::Past(record) = bench.tasks.find(live.id, &bench.owner).await.unwrap() else { panic!("it lives") };
+    assert_eq!((record.status, record.waiting.clone()), (Status::Failure, None));
+    let told = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.name()).last();
+    assert_eq!(told, Some("end"));
+}

@@ -1,0 +1,70 @@
+//! A small disk of the test's own, which it can fill.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::statvfs::statvfs;
+use tempfile::TempDir;
+
+const BALLAST: &str = "ballast";
+
+/// A file system in memory. Dropping it takes it away, so a daemon on it must be dropped first.
+pub struct Disk {
+    folder: TempDir,
+}
+
+impl Disk {
+    /// A disk of this many bytes; `None`, with a word to who reads the log, where mounting is not allowed.
+    pub fn mount(bytes: u64) -> Result<Option<Self>> {
+        let folder = tempfile::Builder::new().prefix("warmpool-disk-").tempdir()?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={bytes},mode=0700"), "tmpfs"]).arg(folder.path());
+        let output = mount.output().context("mount")?;
+        if !output.status.success() {
+            eprintln!("skipped, for want of a disk to fill: {}", String::from_utf8_lossy(&output.stderr).trim());
+            return Ok(None);
+        }
+        Ok(Some(Self { folder }))
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Free bytes.
+    pub fn free(&self) -> Result<u64> {
+        let stat = statvfs(self.path())?;
+        Ok(stat.blocks_available() * stat.fragment_size())
+    }
+
+    /// Fills it, or makes room, so that about this many bytes are free.
+    pub fn leave(&self, free: u64) -> Result<()> {
+        self.clear()?;
+        let now = self.free()?;
+        ensure!(now >= free, "{now} bytes are free, and {free} should be");
+        Ok(fs::write(self.ballast(), vec![1; usize::try_from(now - free)?])?)
+    }
+
+    /// Takes away what [`Disk::leave`] put there.
+    pub fn clear(&self) -> Result<()> {
+        match fs::remove_file(self.ballast()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.path().join(BALLAST)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Lazily: a daemon that a failed test left may still have files open.
+        let _ = Command::new("umount").arg("-l").arg(self.folder.path()).output();
+    }
+}
