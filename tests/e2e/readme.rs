@@ -1,84 +1,307 @@
-//! What the README shows: its examples are the files they name, its commands run.
+//! What the README and the guides show: examples are the files they name, commands run, settings hold, links lead
+//! somewhere.
+//!
+//! The comment right above a fenced block says how the block is checked:
+//!
+//! - `file: PATH`: the block is that file;
+//! - `part of: PATH`: the lines of the block stand together in that file;
+//! - `run`: the commands run. Those of one page share a shell, as they would share a reader's;
+//! - `settings`: the daemon takes the block as its configuration file;
+//! - `not run: REASON`: nobody runs it, for a reason.
 
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use tokio::process::Command;
-use warmpool_tests::{Group, Settings, Stage, daemon, group, programs};
+use warmpool_tests::{Daemon, Group, Settings, Stage, daemon, group, programs};
+
+/// The folder of the guides.
+const GUIDES: &str = "orchestrator/docs";
+
+/// Pages outside that folder, of which the same is asked.
+const OTHER_PAGES: [&str; 2] = ["README.md", "CONTRIBUTING.md"];
+
+/// Pages of which only the links are checked.
+const LINKING_PAGES: [&str; 3] = ["ARCHITECTURE.md", "CHANGELOG.md", "examples/tasks/README.md"];
+
+/// Languages whose blocks a reader would run, or load into the daemon.
+const LANGUAGES: [&str; 6] = ["sh", "js", "ts", "python", "rust", "toml"];
+
+/// The commands of a page that take longer have hung.
+const PAGE_LIMIT: Duration = Duration::from_secs(100);
+
+/// What stands between the output of two blocks of a page.
+const NEXT_BLOCK: &str = "--- next block ---";
 
 pub(crate) fn group() -> Group {
     group!("readme", Some(Settings::new()),
-        quick: [examples_are_the_files, commands_run],
+        quick: [
+            blocks_are_marked,
+            examples_are_the_files,
+            links_lead_somewhere,
+            guides_are_in_the_index,
+            settings_hold,
+            commands_run,
+        ],
         full: [],
     )
 }
 
-/// A fenced block and the comment right above it.
+/// How a fenced block is checked.
+#[derive(PartialEq, Eq)]
+enum Mark {
+    File(String),
+    PartOf(String),
+    Run,
+    Settings,
+    NotRun,
+    None,
+}
+
+impl Mark {
+    /// Reads the line above a block.
+    fn read(line: &str) -> Self {
+        let comment = line.trim().strip_prefix("<!-- ").and_then(|mark| mark.strip_suffix(" -->")).unwrap_or_default();
+        match comment.split_once(": ").unwrap_or((comment, "")) {
+            ("file", path) => Self::File(path.to_owned()),
+            ("part of", path) => Self::PartOf(path.to_owned()),
+            ("run", "") => Self::Run,
+            ("settings", "") => Self::Settings,
+            ("not run", reason) if !reason.is_empty() => Self::NotRun,
+            _ => Self::None,
+        }
+    }
+}
+
+/// A fenced block.
 struct Block {
-    mark: String,
+    mark: Mark,
+    language: String,
     text: String,
 }
 
-fn blocks() -> Result<Vec<Block>> {
-    let root: PathBuf = programs::examples().join("..");
-    let readme = std::fs::read_to_string(root.join("README.md"))?;
-    let mut blocks = Vec::new();
-    let mut lines = readme.lines();
-    let mut above = "";
-    while let Some(line) = lines.next() {
-        if line.starts_with("```") {
-            let text: Vec<&str> = lines.by_ref().take_while(|line| !line.starts_with("```")).collect();
-            let mark = above.strip_prefix("<!-- ").and_then(|mark| mark.strip_suffix(" -->")).unwrap_or_default();
-            blocks.push(Block { mark: mark.to_owned(), text: text.join("\n") });
+/// A page of Markdown.
+struct Page {
+    path: String,
+    blocks: Vec<Block>,
+    /// All that is not in a fenced block.
+    prose: String,
+}
+
+impl Page {
+    fn read(path: &str) -> Result<Self> {
+        let text = std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())?;
+        let (mut blocks, mut prose) = (Vec::new(), String::new());
+        let mut lines = text.lines();
+        let mut above = "";
+        while let Some(line) = lines.next() {
+            if let Some(language) = line.trim_start().strip_prefix("```") {
+                let indent = line.len() - line.trim_start().len();
+                let body: Vec<&str> = lines
+                    .by_ref()
+                    .take_while(|line| !line.trim_start().starts_with("```"))
+                    .map(|line| line.get(indent..).unwrap_or_default())
+                    .collect();
+                blocks.push(Block {
+                    mark: Mark::read(above),
+                    language: language.trim().to_owned(),
+                    text: body.join("\n"),
+                });
+            } else {
+                prose.push_str(line);
+                prose.push('\n');
+            }
+            above = line;
         }
-        above = line;
+        Ok(Self { path: path.to_owned(), blocks, prose })
     }
-    Ok(blocks)
+
+    fn folder(&self) -> PathBuf {
+        root().join(&self.path).parent().map(Path::to_path_buf).unwrap_or_default()
+    }
+
+    /// The blocks that run, as one script.
+    fn script(&self) -> Option<String> {
+        let run: Vec<&str> =
+            self.blocks.iter().filter(|block| block.mark == Mark::Run).map(|block| block.text.as_str()).collect();
+        let between = format!("\necho '{NEXT_BLOCK}'\n");
+        (!run.is_empty()).then(|| run.join(&between))
+    }
+
+    /// Where its links lead, as they are written.
+    fn links(&self) -> impl Iterator<Item = &str> {
+        let targets = self.prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        targets.map(|(target, _)| target).filter(|target| !target.contains("://"))
+    }
+
+    /// The names by which links reach its headings, as GitHub makes them.
+    fn anchors(&self) -> BTreeSet<String> {
+        let headings = self.prose.lines().filter(|line| line.starts_with('#'));
+        headings
+            .map(|line| {
+                let kept = |letter: &char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+                line.trim_start_matches('#').trim().to_lowercase().chars().filter(kept).collect::<String>()
+            })
+            .map(|heading| heading.replace(' ', "-"))
+            .collect()
+    }
+}
+
+fn root() -> PathBuf {
+    programs::examples().join("..")
+}
+
+/// The guides by their path, in order.
+fn guides() -> Result<Vec<String>> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(root().join(GUIDES)).context(GUIDES)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".md") {
+            found.insert(format!("{GUIDES}/{name}"));
+        }
+    }
+    ensure!(found.len() > 1, "there are no guides in {GUIDES}");
+    Ok(found.into_iter().collect())
+}
+
+/// Every page whose blocks are checked.
+fn pages() -> Result<Vec<Page>> {
+    let paths = OTHER_PAGES.iter().map(|path| (*path).to_owned()).chain(guides()?);
+    paths.map(|path| Page::read(&path)).collect()
+}
+
+/// A block that nothing checks says so, and why.
+async fn blocks_are_marked(_: Stage) -> Result<()> {
+    for page in pages()? {
+        for block in &page.blocks {
+            let (path, text) = (&page.path, &block.text);
+            match &block.mark {
+                Mark::Run => ensure!(block.language == "sh", "{path} runs a block that is no shell: {text}"),
+                Mark::Settings => ensure!(block.language == "toml", "{path} loads a block that is no TOML: {text}"),
+                Mark::None => {
+                    let is_code = LANGUAGES.contains(&block.language.as_str());
+                    ensure!(!is_code, "{path}: a comment above this block must say how it is checked:\n{text}");
+                }
+                Mark::File(_) | Mark::PartOf(_) | Mark::NotRun => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn examples_are_the_files(_: Stage) -> Result<()> {
-    let mut shown = 0;
-    for block in blocks()? {
-        if let Some(name) = block.mark.strip_prefix("file: ") {
-            let file = std::fs::read_to_string(programs::examples().join("..").join(name)).context(name.to_owned())?;
-            ensure!(file.trim_end() == block.text, "README.md shows another {name} than the file");
-            shown += 1;
+    let (mut whole, mut parts) = (0, 0);
+    for page in pages()? {
+        for block in &page.blocks {
+            let (Mark::File(name) | Mark::PartOf(name)) = &block.mark else { continue };
+            let file = std::fs::read_to_string(root().join(name)).with_context(|| name.clone())?;
+            if matches!(block.mark, Mark::File(_)) {
+                ensure!(file.trim_end() == block.text, "{} shows another {name} than the file", page.path);
+                whole += 1;
+            } else {
+                let stands = format!("\n{file}").contains(&format!("\n{}\n", block.text));
+                ensure!(stands && !block.text.is_empty(), "{} shows lines that {name} does not have", page.path);
+                parts += 1;
+            }
         }
     }
-    ensure!(shown > 0, "README.md shows no example");
+    ensure!(whole > 1 && parts > 0, "{whole} examples and parts of {parts} are shown");
+    Ok(())
+}
+
+async fn links_lead_somewhere(_: Stage) -> Result<()> {
+    let mut pages = pages()?;
+    for path in LINKING_PAGES {
+        pages.push(Page::read(path)?);
+    }
+    let mut anchors = BTreeMap::new();
+    for page in &pages {
+        anchors.insert(root().join(&page.path).canonicalize()?, page.anchors());
+    }
+    let mut followed = 0;
+    for page in &pages {
+        for link in page.links() {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { root().join(&page.path) } else { page.folder().join(file) };
+            let Ok(target) = target.canonicalize() else { bail!("{} links to {link}, which is not there", page.path) };
+            if !anchor.is_empty() {
+                let known = anchors.get(&target).with_context(|| format!("{}: {link} has no headings", page.path))?;
+                ensure!(known.contains(anchor), "{} links to {link}, which has no such heading: {known:?}", page.path);
+            }
+            followed += 1;
+        }
+    }
+    ensure!(followed > 10, "only {followed} links were found");
+    Ok(())
+}
+
+/// Nobody finds a guide that the index does not name.
+async fn guides_are_in_the_index(_: Stage) -> Result<()> {
+    let index = Page::read(&format!("{GUIDES}/README.md"))?;
+    for guide in guides()? {
+        let name = guide.rsplit('/').next().unwrap_or_default();
+        ensure!(name == "README.md" || index.links().any(|link| link == name), "the index does not link to {name}");
+    }
+    Ok(())
+}
+
+async fn settings_hold(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("warmpool.toml");
+    let mut held = 0;
+    for page in pages()? {
+        for block in page.blocks.iter().filter(|block| block.mark == Mark::Settings) {
+            std::fs::write(&file, &block.text)?;
+            let arguments = ["serve", "--print-config", "--config", file.to_str().context("a path")?];
+            daemon.cli_ok(&arguments).await.with_context(|| format!("{}: {}", page.path, block.text))?;
+            held += 1;
+        }
+    }
+    ensure!(held > 0, "no settings are shown");
     Ok(())
 }
 
 async fn commands_run(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
-    let binary = daemon::binary();
-    let folder = binary.parent().context("the binary's folder")?;
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH")?);
     let mut run = 0;
-    for block in blocks()?.into_iter().filter(|block| block.mark == "run") {
-        let output = Command::new("bash")
-            .args(["-euo", "pipefail", "-c", &block.text])
-            .env("PATH", &path)
-            .env("WARMPOOL_URL", daemon.url())
-            .env("WARMPOOL_SECRET_KEY", daemon.key())
-            .env("WARMPOOL_STORE_DATA_DIR", daemon.data_dir())
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output()
-            .await?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let problem = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{}\n{said}{problem}", block.text);
-        ensure!(!said.contains("\"error\""), "{}\n{said}", block.text);
+    for page in pages()? {
+        let Some(script) = page.script() else { continue };
+        run_script(daemon, &script).await.with_context(|| page.path.clone())?;
+        // The commands leave sessions behind, as a reader would. The next page needs their places.
+        daemon.end_all().await?;
         run += 1;
     }
-    ensure!(run > 1, "README.md has no commands");
-    // The commands leave a session behind, as a reader would.
-    let listed = daemon.api().get("/sessions?status=running").await?.ok()?;
-    for session in listed["sessions"].as_array().context("sessions")? {
-        let id = session["session_id"].as_str().context("session_id")?;
-        daemon.api().delete(&format!("/sessions/{id}")).await?.ok()?;
+    ensure!(run > 4, "only {run} pages have commands");
+    Ok(())
+}
+
+/// Runs a page's commands in a folder of their own, with what a reader's shell has.
+async fn run_script(daemon: &Daemon, script: &str) -> Result<()> {
+    let binary = std::path::absolute(daemon::binary())?;
+    let path = format!("{}:{}", binary.parent().context("the binary's folder")?.display(), std::env::var("PATH")?);
+    let folder = tempfile::tempdir()?;
+    let mut command = Command::new("bash");
+    command.args(["-euo", "pipefail", "-c", script]).current_dir(folder.path()).env("PATH", &path);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WARMPOOL_")) {
+        command.env_remove(name);
     }
+    command
+        .env("WARMPOOL_URL", daemon.url())
+        .env("WARMPOOL_SECRET_KEY", daemon.key())
+        .env("WARMPOOL_STORE_DATA_DIR", daemon.data_dir())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = tokio::time::timeout(PAGE_LIMIT, command.output()).await.context("the commands hung")??;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let problem = String::from_utf8_lossy(&output.stderr);
+    // The block that failed is the last one that said anything.
+    let last = said.rsplit(NEXT_BLOCK).next().unwrap_or_default();
+    let failed = script.split(NEXT_BLOCK).nth(said.matches(NEXT_BLOCK).count()).unwrap_or(script);
+    ensure!(output.status.success(), "{failed}\n{last}{problem}");
+    ensure!(!said.contains("\"error\""), "{script}\n{said}");
     Ok(())
 }
