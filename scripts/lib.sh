@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts beside this file share. Source it; it moves to the top of the tree.
+# What the scripts beside this file share. Source it; it changes to the top of the tree.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -155,7 +155,7 @@ docker_socket() {
   esac
 }
 
-# Whether the engine answers. A command newer than the engine may refuse to speak its version: then it is told which one.
+# Whether the engine answers. A command newer than the engine may refuse to speak its version; this sets the one to speak.
 docker_answers() {
   have docker || return 1
   docker version > /dev/null 2>&1 && return 0
