@@ -1,0 +1,87 @@
+//! The container that a worker gets: the one hardened profile.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
+};
+
+use super::{Docker, TCP, UNIX};
+use crate::runtime::{
+    LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER, WorkerSpec, agent_folder,
+};
+
+/// The system calls a worker may make: Docker's default list and what Chromium's own sandbox needs on top.
+const SECCOMP: &str = include_str!("../../../../worker-image/seccomp.json");
+
+impl Docker {
+    /// The profile of a worker's container.
+    pub(super) fn container(&self, spec: &WorkerSpec) -> ContainerCreateBody {
+        let config = &self.inner.config;
+        let worker = &config.worker;
+        let mut labels = HashMap::from([
+            (LABEL_INSTANCE.to_owned(), self.inner.instance.clone()),
+            (LABEL_WORKER.to_owned(), spec.worker.to_string()),
+            (LABEL_ENGINE.to_owned(), spec.key.engine.as_str().to_owned()),
+            (LABEL_MODE.to_owned(), spec.key.mode.as_str().to_owned()),
+        ]);
+        let agent = if self.shares_folder() { UNIX } else { TCP };
+        labels.insert(LABEL_AGENT.to_owned(), agent.to_owned());
+        if let Some(preset) = spec.key.preset {
+            labels.insert(LABEL_PRESET.to_owned(), preset.to_string());
+        }
+        // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
+        let tmpfs = |bytes: u64| format!("rw,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
+        let host = HostConfig {
+            network_mode: Some(config.docker.network.clone()),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={SECCOMP}")]),
+            readonly_rootfs: Some(true),
+            tmpfs: Some(HashMap::from([
+                ("/tmp".to_owned(), format!("rw,nosuid,nodev,size={},mode=1777", worker.tmp.bytes())),
+                ("/run".to_owned(), tmpfs(16 << 20)),
+                ("/home/worker".to_owned(), tmpfs(worker.tmp.bytes())),
+            ])),
+            mounts: self.shares_folder().then(|| {
+                vec![Mount {
+                    typ: Some(MountType::BIND),
+                    source: Some(self.inner.folders.of(&spec.worker).display().to_string()),
+                    target: Some(agent_folder::INSIDE.to_owned()),
+                    ..Default::default()
+                }]
+            }),
+            shm_size: Some(signed(worker.shm.bytes())),
+            memory: Some(signed(worker.memory.bytes())),
+            memory_swap: Some(signed(worker.memory.bytes())),
+            pids_limit: Some(i64::from(worker.pids)),
+            #[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
+            nano_cpus: (worker.cpus > 0.0).then_some((worker.cpus * 1e9) as i64),
+            ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("json-file".to_owned()),
+                config: Some(HashMap::from([
+                    ("max-size".to_owned(), "1m".to_owned()),
+                    ("max-file".to_owned(), "1".to_owned()),
+                ])),
+            }),
+            restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
+            // The kernel should take a worker before it takes the daemon.
+            oom_score_adj: Some(500),
+            runtime: config.docker.runtime.clone(),
+            ..Default::default()
+        };
+        ContainerCreateBody {
+            image: Some(spec.image.clone()),
+            hostname: Some("worker".to_owned()),
+            user: Some("1000:1000".to_owned()),
+            labels: Some(labels),
+            host_config: Some(host),
+            ..Default::default()
+        }
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
