@@ -227,9 +227,7 @@ impl Keys {
             let old_counts = Choice::from(u8::from(previous.is_some_and(|previous| previous.works(now))));
             let active = Choice::from(u8::from(record.is_some_and(|record| record.state == KeyState::Active)));
             let matches = current.0.ct_eq(&hash.0) | (old.0.ct_eq(&hash.0) & old_counts);
-            if !bool::from(matches & active) {
-                return None;
-            }
+            let entry = entry.filter(|_| bool::from(matches & active));
             entry?.last_used_ms.fetch_max(now.unix_ms(), Ordering::Relaxed);
             id.clone()
         })

@@ -4,7 +4,7 @@
 const FOLDER = process.env.WORKER_PORTS;
 
 /** The folder of a container's sockets, seen from here, which takes root. */
-export const folderOf = (pid) => `/proc/${pid}/root/tmp/.ports`;
+export const folderOf = (pid) => ['/proc', pid, 'root', 'tmp/.ports'].join('/');
 
 /** The socket in the place of a URL's port; nothing where that is a port indeed. */
 export const socketOf = (url) => (FOLDER ? `${FOLDER}/${new URL(url).port}` : undefined);

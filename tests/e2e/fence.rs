@@ -129,7 +129,7 @@ async fn a_page_finds_no_door_of_an_agent_on_the_network(stage: Stage) -> Result
 async fn a_claimed_worker_takes_no_other_claim(_stage: Stage) -> Result<()> {
     let daemon = Daemon::start(settings("chromium")).await?;
     let container = daemon.only_container().await?;
-    let socket = format!("/proc/{}/root/run/warmpool/agent.sock", daemon.docker().first_pid(&container).await?);
+    let socket = daemon.docker().file(&container, "run/warmpool/agent.sock").await?;
     let mut stream = tokio::net::UnixStream::connect(socket).await?;
     let length = 64 << 20;
     let head = format!("POST /claim HTTP/1.1\r\nhost: agent\r\ncontent-length: {length}\r\n\r\n");

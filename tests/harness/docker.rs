@@ -80,9 +80,15 @@ impl Docker {
         Ok(self.run(&["inspect", "--format", "{{.State.Pid}}", container]).await?.parse()?)
     }
 
-    /// The Unix socket that a program in a container has for this loopback port. To open it takes root.
+    /// A file of a container, as this machine sees it. To open it takes root.
+    pub async fn file(&self, container: &str, path: &str) -> Result<PathBuf> {
+        let process = self.first_pid(container).await?.to_string();
+        Ok(["/proc", &process, "root", path].iter().collect())
+    }
+
+    /// The Unix socket that a program in a container has for this loopback port.
     pub async fn port_socket(&self, container: &str, port: u16) -> Result<PathBuf> {
-        Ok(format!("/proc/{}/root/tmp/.ports/{port}", self.first_pid(container).await?).into())
+        self.file(container, &format!("tmp/.ports/{port}")).await
     }
 
     /// Process id, on this machine, of the browser's driver in a container.
