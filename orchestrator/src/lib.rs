@@ -23,6 +23,7 @@
 //! | [`relay`]     | websockets between a client and its browser |
 //! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
+//! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
 //! | [`task`]      | runs, extracts and fleets: accepted, carried out in sessions, kept in a history |
 //! | [`http`]      | the routes; nothing depends on it |
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
@@ -31,8 +32,8 @@
 //! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, live, task} -> session -> pool -> {runtime, worker}`. `config`,
-//! `engine`, `look`, `error`, `clock`, `drain`, `store` and `tcp` may be used by all.
+//! Dependencies go one way: `http -> {relay, webdriver, live, task} -> session -> pool -> {runtime, worker}`, and
+//! `task -> script`. `config`, `engine`, `look`, `error`, `clock`, `drain`, `store` and `tcp` may be used by all.
 //!
 //! # The paths
 //!
@@ -72,6 +73,7 @@ pub mod look;
 pub mod pool;
 pub mod relay;
 pub mod runtime;
+pub mod script;
 pub mod session;
 pub mod store;
 pub mod task;

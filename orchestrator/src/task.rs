@@ -1,9 +1,8 @@
 //! Tasks: recorded runs and extractions, carried out in sessions like any client's, and their history.
 //!
-//! What a task does: `work` is what it is to do and what comes of it; `recording`, `step`, `selector`, `template` and
-//! `schema` read it, and say by `fields` what is wrong. `execute` carries it out on a `browser`: it sets a `stage` on which
-//! `steps` and `extract` act, by the hand that is `page` and with the `patience` that pages need. A `fault` becomes a
-//! failure there.
+//! What a task does: `crate::script` is what it is to do. `execute` carries it out on a `browser`: it sets a `stage` on
+//! which `steps` and `extract` act, by the hand that is `page` and with the `patience` that pages need. A fault becomes a
+//! failure there, `driver_error` makes one of what a driver says, and `outcome` is what comes of it all.
 //!
 //! What is around it: `order` is what a client asks for; `accept` takes it, `table` finds, lists and ends tasks; `live` is one that
 //! has not ended; `perform` carries one piece of work out in a session, `fleet` many in `lane`s that hold one each; `keep` and `files` put tasks on the
@@ -12,10 +11,9 @@
 
 mod accept;
 pub mod browser;
+mod driver_error;
 pub mod execute;
 mod extract;
-mod fault;
-mod fields;
 mod files;
 mod fleet;
 mod history;
@@ -24,27 +22,22 @@ mod keep;
 mod lane;
 mod live;
 mod order;
+mod outcome;
 mod page;
 mod patience;
 mod perform;
 mod persist;
 mod query;
 mod record;
-mod recording;
 mod recover;
 mod retention;
-mod schema;
 mod seal;
-mod selector;
 mod stage;
-mod step;
 mod steps;
 mod table;
-mod template;
 #[cfg(test)]
 mod tests;
 mod view;
-pub mod work;
 
 pub use accept::Extras;
 pub use files::FOLDER;

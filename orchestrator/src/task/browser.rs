@@ -16,10 +16,9 @@ pub(crate) use context::Driven;
 
 use self::context::Kept;
 use self::link::Dial;
-use super::fault::Fault;
-use super::work::FailureCode;
 use crate::config::Config;
 use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
 use crate::session::{Session, Sessions};
 use crate::webdriver::{self, Links};
 

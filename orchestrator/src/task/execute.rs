@@ -6,12 +6,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::browser::Browser;
 use super::extract;
-use super::fault::Fault;
-use super::recording::Recording;
+use super::outcome::{Failure, Limits, Outcome, Progress, Watch};
 use super::stage::{Clock, Stage};
 use super::steps;
-use super::template::Curtain;
-use super::work::{Extract, Failure, FailureCode, Limits, Outcome, Progress, Values, Watch, Work};
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::recording::Recording;
+use crate::script::template::Curtain;
+use crate::script::work::{Extract, Values, Work};
 
 /// Carries `work` out. Ends once, also when cancelled, out of time, or when the browser dies; the session is left to
 /// the caller, who ends it.

@@ -12,26 +12,17 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::fault::Fault;
 use super::page::{Need, Whereabouts, explain};
 use super::patience::Patience;
-use super::schema::{Check, Field, Plan, Shape};
-use super::selector::Selectors;
 use super::stage::{Clock, Stage};
 use super::steps::open_page;
-use super::work::FailureCode;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::schema::{Check, Field, Plan, Shape};
+use crate::script::selector::Selectors;
+use crate::script::work::Next;
 
 /// The function that reads a page.
 const FUNCTION: &str = include_str!("extract/extract.js");
-
-/// How an extraction goes from page to page.
-#[derive(Debug, Clone)]
-pub(crate) struct Next {
-    /// What leads to the next page.
-    pub(crate) selectors: Selectors,
-    /// How many pages are read at most.
-    pub(crate) pages: usize,
-}
 
 /// What a page gave.
 struct Reading {
@@ -233,8 +224,8 @@ pub(crate) type Members = Map<String, Value>;
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema;
     use super::*;
+    use crate::script::schema;
 
     #[test]
     fn results_are_checked_one_by_one_or_together() {

@@ -8,9 +8,9 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::id::TaskId;
+use super::outcome::Progress;
 use super::record::{Item, Record};
 use super::view;
-use super::work::Progress;
 use crate::error::Error;
 use crate::keys::KeyId;
 

@@ -12,12 +12,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::browser::{Browser, Driven, Raw, Timeouts};
-use super::fault::Fault;
 use super::patience::Patience;
-use super::selector::Selectors;
-use super::step::Step;
-use super::work::FailureCode;
 use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::selector::Selectors;
+use crate::script::step::Step;
 
 /// The functions that scripts call.
 const FUNCTIONS: &str = include_str!("page.js");

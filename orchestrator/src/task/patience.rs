@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::fault::Fault;
-use super::work::FailureCode;
+use crate::script::fault::{FailureCode, Fault};
 
 /// The first pause; each is longer than the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);

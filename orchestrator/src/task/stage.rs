@@ -6,9 +6,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::browser::Browser;
-use super::fault::Fault;
+use super::outcome::{Artifact, Limits, Progress, Watch};
 use super::page::Page;
-use super::work::{Artifact, FailureCode, Limits, Progress, Watch};
+use crate::script::fault::{FailureCode, Fault};
 
 /// A task under way.
 pub(crate) struct Stage<'a> {

@@ -13,10 +13,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::extract;
-use super::fault::Fault;
+use super::outcome::Limits;
 use super::stage::{Clock, Stage};
-use super::step::{Action, Custom, Step};
-use super::work::Limits;
+use crate::script::fault::Fault;
+use crate::script::step::{Action, Custom, Step};
 
 pub(super) use capture::{downloads, failure_picture};
 pub(super) use navigate::open as open_page;

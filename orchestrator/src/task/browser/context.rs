@@ -5,8 +5,7 @@ use fantoccini::wd::WindowHandle;
 
 use super::{Browser, Raw, Timeouts};
 use crate::engine::Engine;
-use crate::task::fault::Fault;
-use crate::task::work::FailureCode;
+use crate::script::fault::{FailureCode, Fault};
 use crate::worker::AgentError;
 
 /// What outlasts one piece of work.

@@ -6,8 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Browser;
-use crate::task::fault::Fault;
-use crate::task::work::FailureCode;
+use crate::script::fault::{FailureCode, Fault};
 use crate::worker::full;
 
 /// Room for a list of files, in bytes.

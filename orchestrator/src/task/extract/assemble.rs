@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::fault::Fault;
-use super::super::schema::{Builtin, Field, Shape};
-use super::super::work::FailureCode;
 use super::Members;
 use super::convert::convert;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::schema::{Builtin, Field, Shape};
 
 /// No page's JSON-LD gives more objects.
 const MOST_OBJECTS: usize = 10_000;
@@ -58,7 +57,7 @@ fn value(field: &Field, read: &Value) -> Result<Value, Fault> {
 
 /// Whether what is not there is false rather than nothing.
 fn is_truth(field: &Field) -> bool {
-    matches!(field.shape, Shape::Value(_, super::super::schema::Convert::Boolean { .. })) && field.default.is_null()
+    matches!(field.shape, Shape::Value(_, crate::script::schema::Convert::Boolean { .. })) && field.default.is_null()
 }
 
 fn missing(read: &Value) -> Fault {
@@ -152,8 +151,8 @@ fn pairs(list: &[Value]) -> Members {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::schema;
     use super::*;
+    use crate::script::schema;
 
     fn assemble(plan: Value, read: Value) -> Result<Value, Fault> {
         let plan = schema::parse("", &json!({"schema": plan})).unwrap();

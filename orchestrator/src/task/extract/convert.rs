@@ -7,7 +7,7 @@ use jiff::{Timestamp, Zoned};
 use regex::{Captures, Regex};
 use serde_json::{Number, Value};
 
-use super::super::schema::{Convert, Group};
+use crate::script::schema::{Convert, Group};
 
 /// What says no.
 const NO: [&str; 9] = ["", "0", "false", "no", "off", "none", "null", "n", "unchecked"];

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use super::super::fault::Fault;
 use super::super::patience::Patience;
-use super::super::selector::Selectors;
 use super::super::stage::{Clock, Stage};
-use super::super::step::Step;
-use super::super::work::FailureCode;
 use super::{perform, wait};
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::selector::Selectors;
+use crate::script::step::Step;
 
 /// Plays the first of the two lists if the element is there in time, else the second.
 pub(super) async fn if_exists(

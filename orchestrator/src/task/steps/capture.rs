@@ -9,14 +9,13 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::super::browser::{Browser, Raw};
-use super::super::fault::Fault;
 use super::super::page::{Need, Page};
 use super::super::patience::Patience;
 use super::super::stage::{Clock, Stage};
-use super::super::step::{Paper, Picture};
-use super::super::work::FailureCode;
 use super::navigate::fits;
 use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::step::{Paper, Picture};
 
 /// How long the picture of a failure may take.
 const FAILURE_PICTURE: Duration = Duration::from_secs(5);

@@ -4,14 +4,13 @@ use fantoccini::elements::Element;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::fault::Fault;
 use super::super::page::{Need, Page, explain};
 use super::super::patience::Patience;
-use super::super::selector::Selectors;
 use super::super::stage::{Clock, Stage};
-use super::super::step::{File, is_special};
-use super::super::work::FailureCode;
 use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::selector::Selectors;
+use crate::script::step::{File, is_special};
 
 /// A longer value is put in place at once, as nobody types so much, in bytes.
 const TYPED: usize = 500;

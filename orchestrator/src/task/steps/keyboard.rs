@@ -2,10 +2,9 @@
 
 use fantoccini::actions::{InputSource as _, KeyAction, KeyActions};
 
-use super::super::fault::Fault;
 use super::super::stage::Stage;
-use super::super::step::Key;
-use super::super::work::FailureCode;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::step::Key;
 
 /// Presses a key, or lets it up.
 pub(super) async fn press(stage: &mut Stage<'_>, key: &Key, down: bool) -> Result<(), Fault> {

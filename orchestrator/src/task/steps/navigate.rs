@@ -4,12 +4,11 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::super::browser::Raw;
-use super::super::fault::Fault;
 use super::super::page::{Page, Whereabouts};
 use super::super::patience::Patience;
-use super::super::step::Navigation;
-use super::super::work::FailureCode;
 use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::step::Navigation;
 
 /// Opens an address, and waits until the page has loaded.
 pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), Fault> {

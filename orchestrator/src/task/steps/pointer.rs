@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use fantoccini::actions::{ActionSequence, InputSource as _, MouseActions, PenActions, PointerAction, TouchActions};
 
-use super::super::fault::Fault;
 use super::super::page::{Found, Need, Page};
-use super::super::selector::Selectors;
 use super::super::stage::Clock;
-use super::super::step::{Click, Device};
-use super::super::work::FailureCode;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::selector::Selectors;
+use crate::script::step::{Click, Device};
 
 /// Clicks once or twice.
 pub(super) async fn click(page: &mut Page, click: &Click, clock: Clock) -> Result<(), Fault> {

@@ -4,13 +4,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::browser::Raw;
-use super::super::fault::Fault;
 use super::super::page::Page;
 use super::super::patience::Patience;
 use super::super::stage::{Clock, Stage};
-use super::super::step::{Network, Viewport};
-use super::super::work::FailureCode;
 use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::step::{Network, Viewport};
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Sizes {

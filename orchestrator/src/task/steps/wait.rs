@@ -4,13 +4,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::super::fault::Fault;
 use super::super::page::{Found, Need, Page, explain};
 use super::super::patience::Patience;
-use super::super::selector::Selectors;
 use super::super::stage::Clock;
-use super::super::step::{Assertion, WaitForElement};
-use super::super::work::FailureCode;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::selector::Selectors;
+use crate::script::step::{Assertion, WaitForElement};
 
 /// Waits until an element is there.
 pub(crate) async fn for_element(page: &Page, selectors: &Selectors, clock: Clock) -> Result<Found, Fault> {

@@ -1,44 +1,17 @@
-//! What goes wrong in a task, on its way to becoming a failure.
+//! What a driver says went wrong, as a fault.
 
 use fantoccini::error::{CmdError, ErrorStatus};
 
-use super::work::FailureCode;
-
-/// Something went wrong; whether that is the end is for the step to say.
-#[derive(Debug, Clone)]
-pub(crate) struct Fault {
-    /// For programs.
-    pub(crate) code: FailureCode,
-    /// For people. May hold secrets until it becomes a failure.
-    pub(crate) message: String,
-    /// Whether a moment later it may be otherwise.
-    pub(crate) is_passing: bool,
-}
+use crate::script::fault::{FailureCode, Fault};
 
 /// Browsers' words are cut here, in characters.
 const WORDS: usize = 600;
 
 impl Fault {
-    /// A lasting fault.
-    pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), is_passing: false }
-    }
-
-    /// A fault that a moment later may be none.
-    pub(crate) fn passing(code: FailureCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), is_passing: true }
-    }
-
     /// A fault of the way to the browser, not of page or recording. The cause goes to the log.
     pub(crate) fn internal(cause: &dyn std::error::Error) -> Self {
         tracing::debug!(%cause, "a task's browser cannot be spoken to");
         Self::new(FailureCode::DriverError, "the browser's driver cannot be spoken to")
-    }
-
-    /// The same fault with words in front.
-    pub(crate) fn about(mut self, what: &str) -> Self {
-        self.message = if self.message.is_empty() { what.to_owned() } else { format!("{what}: {}", self.message) };
-        self
     }
 }
 

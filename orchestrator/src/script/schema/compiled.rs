@@ -8,9 +8,9 @@ use jsonschema::{PatternOptions, Validator};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
+use super::super::fields::wrong;
+use super::super::template;
 use crate::error::Error;
-use crate::task::fields::wrong;
-use crate::task::template;
 
 /// Memory of one compiled regular expression, in bytes.
 const REGEX_SIZE: usize = 1 << 20;
