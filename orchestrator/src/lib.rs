@@ -24,7 +24,8 @@
 //! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
 //! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
-//! | [`task`]      | runs, extracts and fleets: accepted, carried out in sessions, kept in a history |
+//! | [`player`]    | what a script says, carried out in a session's browser, and what comes of it |
+//! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
 //! | [`http`]      | the routes; nothing depends on it |
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
 //! | [`tls`]       | the certificate, reloaded when it changes |
@@ -33,7 +34,8 @@
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver, live, task} -> session -> pool -> {runtime, worker}`, and
-//! `task -> script`. `config`, `engine`, `look`, `error`, `clock`, `drain`, `store` and `tcp` may be used by all.
+//! `task -> player -> {script, webdriver}`. `config`, `engine`, `look`, `error`, `clock`, `drain`, `store` and `tcp` may be
+//! used by all.
 //!
 //! # The paths
 //!
@@ -48,7 +50,7 @@
 //! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
 //!
 //! *A task run.* `http::submit` checks the body; `task::Tasks::accept` writes it to the store before it answers; when its
-//! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `task::execute` drives its
+//! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `player::execute` drives its
 //! browser, and the outcome goes to the store, to the history's index, and to those who listen.
 //!
 //! *A live-view frame.* `http::live` checks the token; `live::Live::enter` takes a place in the session's room, which
@@ -70,6 +72,7 @@ pub mod instance;
 pub mod keys;
 pub mod live;
 pub mod look;
+pub mod player;
 pub mod pool;
 pub mod relay;
 pub mod runtime;

@@ -1,19 +1,12 @@
 //! Tasks: recorded runs and extractions, carried out in sessions like any client's, and their history.
 //!
-//! What a task does: `crate::script` is what it is to do. `execute` carries it out on a `browser`: it sets a `stage` on
-//! which `steps` and `extract` act, by the hand that is `page` and with the `patience` that pages need. A fault becomes a
-//! failure there, `driver_error` makes one of what a driver says, and `outcome` is what comes of it all.
-//!
-//! What is around it: `order` is what a client asks for; `accept` takes it, `table` finds, lists and ends tasks; `live` is one that
-//! has not ended; `perform` carries one piece of work out in a session, `fleet` many in `lane`s that hold one each; `keep` and `files` put tasks on the
-//! disk, `persist` waits for it, `seal` their secrets; `record` and `view` are their form there and for clients; `query` asks `history`, the index;
-//! `recover` goes on after a restart; `retention` forgets the oldest.
+//! `crate::script` is what a task is to do, `crate::player` does it, and here is what is around it: `order` is what a
+//! client asks for; `accept` takes it, `table` finds, lists and ends tasks; `live` is one that has not ended; `perform`
+//! carries one piece of work out in a session, `fleet` many in `lane`s that hold one each; `keep` and `files` put tasks on
+//! the disk, `persist` waits for it, `seal` their secrets; `record` and `view` are their form there and for clients;
+//! `query` asks `history`, the index; `recover` goes on after a restart; `retention` forgets the oldest.
 
 mod accept;
-pub mod browser;
-mod driver_error;
-pub mod execute;
-mod extract;
 mod files;
 mod fleet;
 mod history;
@@ -22,9 +15,6 @@ mod keep;
 mod lane;
 mod live;
 mod order;
-mod outcome;
-mod page;
-mod patience;
 mod perform;
 mod persist;
 mod query;
@@ -32,8 +22,6 @@ mod record;
 mod recover;
 mod retention;
 mod seal;
-mod stage;
-mod steps;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-use super::browser::Browser;
 use super::live::Live;
 use super::order::Order;
 use super::perform::{Attempt, Done, Piece};
@@ -15,6 +14,7 @@ use super::record::Fault;
 use super::table::Tasks;
 use crate::drain::Phase;
 use crate::error::Error;
+use crate::player::Browser;
 use crate::script::fault::FailureCode;
 use crate::session::{Ending, Session};
 

@@ -8,11 +8,11 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::id::TaskId;
-use super::outcome::Progress;
 use super::record::{Item, Record};
 use super::view;
 use crate::error::Error;
 use crate::keys::KeyId;
+use crate::player::Progress;
 
 /// Events that a slow listener may be behind; beyond that it misses the oldest.
 const EVENTS: usize = 256;

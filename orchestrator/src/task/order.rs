@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::outcome::Limits;
 use super::record::Kind;
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
+use crate::player::Limits;
 use crate::script::fault::FailureCode;
 use crate::script::work::Work;
 use crate::session::{Kind as SessionKind, Options};

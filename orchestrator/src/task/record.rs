@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 
 use super::history::{EndUser, Entry};
 use super::id::TaskId;
-use super::outcome::{Artifact, Failure};
 use crate::engine::{Engine, Mode, SessionId};
 use crate::keys::KeyId;
+use crate::player::{Artifact, Failure};
 
 macro_rules! names {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
