@@ -22,6 +22,7 @@
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
 //! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
+//! | [`video`]     | recordings of sessions: made, kept and forgotten |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
 //! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
 //! | [`player`]    | what a script says, carried out in a session's browser, and what comes of it |
@@ -33,9 +34,9 @@
 //! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, live, task} -> session -> pool -> {runtime, worker}`, and
-//! `task -> player -> {script, webdriver}`. `config`, `engine`, `look`, `error`, `clock`, `drain`, `store` and `tcp` may be
-//! used by all.
+//! Dependencies go one way: `http -> {relay, webdriver, video, live, task} -> session -> pool -> {runtime, worker}`,
+//! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `look`, `error`, `clock`,
+//! `drain`, `store` and `tcp` may be used by all.
 //!
 //! # The paths
 //!
@@ -50,8 +51,8 @@
 //! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
 //!
 //! *A task run.* `http::submit` checks the body; `task::Tasks::accept` writes it to the store before it answers; when its
-//! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `player::execute` drives its
-//! browser, and the outcome goes to the store, to the history's index, and to those who listen.
+//! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `player::execute` drives
+//! its browser, and the outcome goes to the store, to the history's index, and to those who listen.
 //!
 //! *A live-view frame.* `http::live` checks the token; `live::Live::enter` takes a place in the session's room, which
 //! its first viewer opens. A headed session's frame comes from the display through `worker::Agent` to one viewer; a
@@ -83,6 +84,7 @@ pub mod task;
 pub mod tcp;
 pub mod telemetry;
 pub mod tls;
+pub mod video;
 pub mod webdriver;
 pub mod worker;
 

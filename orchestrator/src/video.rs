@@ -19,11 +19,10 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::Live;
-use super::room::Room;
 use crate::config::Config;
 use crate::drain::{Drain, Phase};
 use crate::engine::{Engine, Mode, SessionId};
+use crate::live::Live;
 use crate::session::Session;
 use broken::Broken;
 use matroska::{Codec, Matroska};
@@ -76,14 +75,35 @@ impl Stop {
     }
 }
 
-impl Live {
+/// What records sessions, and keeps what it recorded. Clones share it.
+#[derive(Clone)]
+pub struct Recorder {
+    config: Arc<Config>,
+    live: Live,
+    shelf: Shelf,
+}
+
+impl Recorder {
+    /// Nothing is recorded yet. `live` has the pictures of browsers without a display.
+    #[must_use]
+    pub fn new(config: Arc<Config>, live: Live) -> Self {
+        let shelf = Shelf::new(&config.store.data_dir);
+        Self { config, live, shelf }
+    }
+
+    /// The files of recordings.
+    #[must_use]
+    pub const fn recordings(&self) -> &Shelf {
+        &self.shelf
+    }
+
     /// Records a session until it ends. Whatever goes wrong is logged, and the session goes on. From the call on, and until
     /// its session ends, the recording gives way to nothing.
     pub fn record(&self, session: Arc<Session>) -> impl Future<Output = ()> + Send + 'static {
-        let (live, writing) = (self.clone(), self.shelf.writing(&session.id));
+        let (recorder, writing) = (self.clone(), self.shelf.writing(&session.id));
         async move {
             if let Some(_writing) = writing {
-                live.record_parts(session).await;
+                recorder.record_parts(session).await;
             }
         }
     }
@@ -148,7 +168,7 @@ impl Live {
         let rate = self.config.recording.rate;
         let frames = session.options.engine == Engine::Chromium && session.options.mode == Mode::Headless;
         let mut source = if frames {
-            source::Source::frames(self.room(session), rate)
+            source::Source::frames(self.live.front(session), rate)
         } else {
             source::Source::display(session, rate).await?
         };

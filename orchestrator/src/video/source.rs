@@ -1,6 +1,5 @@
 //! Where a recording's pictures come from.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -12,8 +11,8 @@ use tokio::time::{Instant, sleep};
 
 use super::broken::Broken;
 use super::matroska::Codec;
-use super::{Format, Picture, Room};
-use crate::live::cast::{Cast, HEADER};
+use super::{Format, Picture};
+use crate::live::{Frame, Front};
 use crate::session::Session;
 use crate::worker::AgentError;
 
@@ -22,14 +21,14 @@ const FILE_HEADER: usize = 32;
 const PICTURE_HEADER: usize = 12;
 /// The largest picture.
 const MAX_PICTURE: usize = 16 << 20;
-/// Before a tab is looked for again where there was none.
-const RETRY: Duration = Duration::from_millis(300);
+/// Between two looks which tab is in front, where there is no new picture.
+const LOOK: Duration = Duration::from_millis(300);
 
 pub(super) enum Source {
     /// The worker's encoder.
     Display { body: Incoming, buffer: BytesMut },
     /// The tab in front.
-    Frames { room: Arc<Room>, pause: Duration, first: Option<Bytes>, began: Instant },
+    Frames { front: Front, pause: Duration, first: Option<Frame>, began: Instant },
 }
 
 impl Source {
@@ -45,9 +44,9 @@ impl Source {
     }
 
     /// Looks at the tab in front, as a viewer would.
-    pub(super) fn frames(room: Arc<Room>, rate: u32) -> Self {
+    pub(super) fn frames(front: Front, rate: u32) -> Self {
         let pause = Duration::from_secs(1) / rate.max(1);
-        Self::Frames { room, pause, first: None, began: Instant::now() }
+        Self::Frames { front, pause, first: None, began: Instant::now() }
     }
 
     /// Waits until it is known what the pictures are.
@@ -58,11 +57,11 @@ impl Source {
                 let side = |at: usize| u32::from(u16::from_le_bytes([header[at], header[at + 1]]));
                 Ok(Format { codec: Codec::Vp8, width: side(12), height: side(14) })
             }
-            Self::Frames { room, first, .. } => loop {
-                let mut cast = front(room).await;
-                if let Some(frame) = next(&mut cast).await {
-                    let side = |at: usize| u32::from((&frame[at..]).get_u16());
-                    let format = Format { codec: Codec::Jpeg, width: side(4), height: side(6) };
+            Self::Frames { front, first, .. } => loop {
+                let mut pictures = front.pictures().await;
+                if let Some(frame) = pictures.next().await {
+                    let (width, height) = (frame.width().into(), frame.height().into());
+                    let format = Format { codec: Codec::Jpeg, width, height };
                     *first = Some(frame);
                     return Ok(format);
                 }
@@ -74,64 +73,34 @@ impl Source {
     pub(super) async fn run(&mut self, to: &mpsc::Sender<Picture>) {
         match self {
             Self::Display { body, buffer } => while display(body, buffer, to).await.is_some() {},
-            Self::Frames { room, pause, first, began } => {
-                let jpeg = |frame: Bytes| Picture {
+            Self::Frames { front, pause, first, began } => {
+                let jpeg = |frame: &Frame| Picture {
                     time_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
                     key: true,
-                    data: frame.slice(HEADER..),
+                    data: frame.jpeg(),
                 };
                 if let Some(first) = first.take()
-                    && to.send(jpeg(first)).await.is_err()
+                    && to.send(jpeg(&first)).await.is_err()
                 {
                     return;
                 }
                 loop {
-                    let mut cast = front(room).await;
-                    let tab = room.front();
+                    let mut pictures = front.pictures().await;
+                    let tab = front.tab();
                     // The tab in front is followed.
-                    while room.front() == tab {
+                    while front.tab() == tab {
                         let frame = tokio::select! {
-                            frame = next(&mut cast) => frame,
-                            () = sleep(RETRY) => continue,
+                            frame = pictures.next() => frame,
+                            () = sleep(LOOK) => continue,
                         };
                         let Some(frame) = frame else { break };
-                        if to.send(jpeg(frame)).await.is_err() {
+                        if to.send(jpeg(&frame)).await.is_err() {
                             return;
                         }
                         sleep(*pause).await;
                     }
                 }
             }
-        }
-    }
-}
-
-type Watched = (Arc<Cast>, tokio::sync::watch::Receiver<Option<crate::live::cast::Frame>>);
-
-/// The pictures of the tab in front, as soon as there is one.
-async fn front(room: &Room) -> Watched {
-    loop {
-        if let Some(cast) = room.front().and_then(|tab| room.cast(&tab)) {
-            let mut frames = cast.frames.clone();
-            frames.mark_changed();
-            return (cast, frames);
-        }
-        sleep(RETRY).await;
-    }
-}
-
-/// The newest picture not seen yet. Safe to cancel.
-async fn next((cast, frames): &mut Watched) -> Option<Bytes> {
-    loop {
-        if frames.changed().await.is_err() {
-            // Its tab is gone; another one takes its place.
-            sleep(RETRY).await;
-            return None;
-        }
-        let frame = frames.borrow_and_update().clone();
-        if let Some(frame) = frame {
-            cast.taken();
-            return Some(frame.message);
         }
     }
 }

@@ -11,7 +11,7 @@ const NUMBER: usize = 8;
 impl Matroska {
     /// Takes up a file that [`Matroska::begin`] began, to be read and written. Gives it as it was after its last whole
     /// picture, ready for `finish`, and that picture's time.
-    pub(in crate::live::recording) fn resume(file: File) -> io::Result<(Self, u64)> {
+    pub(in crate::video) fn resume(file: File) -> io::Result<(Self, u64)> {
         let end = file.metadata()?.len();
         let mut walk = Walk { file: BufReader::new(file), at: 0, end };
         match walk.next()? {
