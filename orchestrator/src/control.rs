@@ -16,9 +16,9 @@ use tokio::time::timeout;
 use crate::accept;
 use crate::drain::{Drain, Phase};
 use crate::keys::{KeyId, KeyRecord, KeyState, Keys, NewKey};
-use crate::live;
 use crate::store::{Folder, Store};
 use crate::task;
+use crate::video;
 
 /// The longest line, in bytes.
 const LINE_LIMIT: u64 = 1 << 20;
@@ -26,7 +26,7 @@ const LINE_LIMIT: u64 = 1 << 20;
 const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The folders whose files a backup can hold.
-pub const FOLDERS: [Folder; 2] = [task::FOLDER, live::FOLDER];
+pub const FOLDERS: [Folder; 2] = [task::FOLDER, video::FOLDER];
 
 /// What an operator may order.
 #[derive(Debug, Serialize, Deserialize)]

@@ -23,6 +23,7 @@ use crate::session::Sessions;
 use crate::store::{self, Store, StoreError, StoreOptions};
 use crate::task::Tasks;
 use crate::tls;
+use crate::video::Recorder;
 
 /// Between two tries to reach a container runtime that was not there at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -145,13 +146,15 @@ pub async fn run(
     let sweeping = tasks.clone();
     drain.spawn(async move { sweeping.sweep().await });
     let live = Live::new(Arc::clone(&config));
+    let recorder = Recorder::new(Arc::clone(&config), live.clone());
     let app = App {
         config: Arc::clone(&config),
         keys,
         pool: pool.clone(),
         sessions: sessions.clone(),
         tasks: tasks.clone(),
-        live: live.clone(),
+        live,
+        recorder: recorder.clone(),
         store: store.clone(),
         drain: drain.clone(),
         metrics,
@@ -161,7 +164,7 @@ pub async fn run(
         protocol: Arc::default(),
     };
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
-    let mut warming = drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), live.clone(), drain.clone()));
+    let mut warming = drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), recorder, drain.clone()));
 
     let refused = tokio::select! {
         () = shutdown.drain.cancelled() => Ok(()),
@@ -193,7 +196,13 @@ pub async fn run(
 ///
 /// # Errors
 /// `Network` when the workers' network is not fit for them: somebody has to mend that.
-async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, live: Live, drain: Drain) -> Result<(), StartError> {
+async fn warm_up(
+    pool: Pool,
+    sessions: Sessions,
+    tasks: Tasks,
+    recorder: Recorder,
+    drain: Drain,
+) -> Result<(), StartError> {
     let mut told = false;
     while let Err(error) = sessions.reclaim().await {
         if matches!(error, RuntimeError::UnfitNetwork { .. }) {
@@ -210,16 +219,16 @@ async fn warm_up(pool: Pool, sessions: Sessions, tasks: Tasks, live: Live, drain
     let resuming = tasks.clone();
     drain.spawn(async move { resuming.resume().await });
     for session in sessions.all_live().into_iter().filter(|session| session.options.recording) {
-        let live = live.clone();
+        let recorder = recorder.clone();
         drain.spawn(async move {
             if session.worker.ready().await.is_ok() {
-                live.record(session).await;
+                recorder.record(session).await;
             }
         });
     }
     // Only now is it known which recordings go on, and so which ones may give way.
-    let (shelf, ended) = (live.clone(), drain.clone());
-    drain.spawn(async move { shelf.keep_recordings(ended).await });
+    let ended = drain.clone();
+    drain.spawn(async move { recorder.keep_recordings(ended).await });
     let follow = pool.clone();
     drain.spawn(async move { follow.follow_runtime().await });
     let run = pool.clone();

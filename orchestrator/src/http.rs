@@ -60,6 +60,7 @@ use crate::pool::Pool;
 use crate::session::Sessions;
 use crate::store::{Recovery, Store};
 use crate::task::Tasks;
+use crate::video::Recorder;
 use crate::worker::Snapshot;
 
 pub use budget::Budget;
@@ -80,6 +81,8 @@ pub struct App {
     pub tasks: Tasks,
     /// Who watches them.
     pub live: Live,
+    /// Who records them.
+    pub recorder: Recorder,
     /// The store.
     pub store: Store,
     /// The daemon's phase.

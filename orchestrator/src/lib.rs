@@ -22,8 +22,11 @@
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
 //! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
+//! | [`video`]     | recordings of sessions: made, kept and forgotten |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
-//! | [`task`]      | runs, extracts and fleets: accepted, carried out in sessions, kept in a history |
+//! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
+//! | [`player`]    | what a script says, carried out in a session's browser, and what comes of it |
+//! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
 //! | [`http`]      | the routes; nothing depends on it |
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
 //! | [`tls`]       | the certificate, reloaded when it changes |
@@ -31,8 +34,9 @@
 //! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, live, task} -> session -> pool -> {runtime, worker}`. `config`,
-//! `engine`, `look`, `error`, `clock`, `drain`, `store` and `tcp` may be used by all.
+//! Dependencies go one way: `http -> {relay, webdriver, video, live, task} -> session -> pool -> {runtime, worker}`,
+//! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `look`, `error`, `clock`,
+//! `drain`, `store` and `tcp` may be used by all.
 //!
 //! # The paths
 //!
@@ -47,8 +51,8 @@
 //! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
 //!
 //! *A task run.* `http::submit` checks the body; `task::Tasks::accept` writes it to the store before it answers; when its
-//! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `task::execute` drives its
-//! browser, and the outcome goes to the store, to the history's index, and to those who listen.
+//! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `player::execute` drives
+//! its browser, and the outcome goes to the store, to the history's index, and to those who listen.
 //!
 //! *A live-view frame.* `http::live` checks the token; `live::Live::enter` takes a place in the session's room, which
 //! its first viewer opens. A headed session's frame comes from the display through `worker::Agent` to one viewer; a
@@ -69,15 +73,18 @@ pub mod instance;
 pub mod keys;
 pub mod live;
 pub mod look;
+pub mod player;
 pub mod pool;
 pub mod relay;
 pub mod runtime;
+pub mod script;
 pub mod session;
 pub mod store;
 pub mod task;
 pub mod tcp;
 pub mod telemetry;
 pub mod tls;
+pub mod video;
 pub mod webdriver;
 pub mod worker;
 

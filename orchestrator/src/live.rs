@@ -10,18 +10,18 @@
 //! `browser` tells of tabs and sends them somewhere, over DevTools or, of an engine without, through the worker's agent.
 //!
 //! A `room` holds the viewers of one session and knows which of them has the control. It is made by the first viewer
-//! and goes with the last; a session that nobody watches costs nothing. `viewer` runs one websocket. `recording` keeps
-//! what was to be seen.
+//! and goes with the last; a session that nobody watches costs nothing. `viewer` runs one websocket. `front` lets
+//! the pictures be taken by one who is no viewer.
 
 mod browser;
 mod cast;
 mod cdp;
 mod devtools;
 mod feed;
+mod front;
 mod hands;
 mod input;
 mod message;
-mod recording;
 mod rfb;
 mod room;
 mod upstream;
@@ -38,8 +38,9 @@ use crate::config::Config;
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::session::{Session, Share};
+pub(crate) use cast::Frame;
 use cast::Looks;
-pub use recording::{FOLDER, Part, Shelf};
+pub(crate) use front::Front;
 use room::{Room, Seat};
 use viewer::{Times, Viewer};
 
@@ -64,7 +65,6 @@ pub struct Grant {
 pub struct Live {
     config: Arc<Config>,
     rooms: Arc<Mutex<HashMap<SessionId, Weak<Room>>>>,
-    shelf: Shelf,
 }
 
 /// A place among the viewers of a session, for one who is still on his way.
@@ -76,14 +76,7 @@ impl Live {
     /// Nobody watches anything yet.
     #[must_use]
     pub fn new(config: Arc<Config>) -> Self {
-        let shelf = Shelf::new(&config.store.data_dir);
-        Self { config, rooms: Arc::default(), shelf }
-    }
-
-    /// The files of recordings.
-    #[must_use]
-    pub const fn recordings(&self) -> &Shelf {
-        &self.shelf
+        Self { config, rooms: Arc::default() }
     }
 
     /// Takes a place among the viewers of `session`.
@@ -94,6 +87,11 @@ impl Live {
         let seat = Seat::take(self.room(session), self.config.live.max_viewers)?;
         let times = Times { write: self.config.live.write_timeout, beat: self.config.live.ping_interval };
         Ok(Place { viewer: Viewer::new(seat, grant, times) })
+    }
+
+    /// The tab in front of `session`, which a headless Chromium gives pictures of.
+    pub(crate) fn front(&self, session: &Arc<Session>) -> Front {
+        Front::of(self.room(session))
     }
 
     fn room(&self, session: &Arc<Session>) -> Arc<Room> {

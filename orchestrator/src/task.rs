@@ -1,21 +1,12 @@
 //! Tasks: recorded runs and extractions, carried out in sessions like any client's, and their history.
 //!
-//! What a task does: `work` is what it is to do and what comes of it; `recording`, `step`, `selector`, `template` and
-//! `schema` read it, and say by `fields` what is wrong. `execute` carries it out on a `browser`: it sets a `stage` on which
-//! `steps` and `extract` act, by the hand that is `page` and with the `patience` that pages need. A `fault` becomes a
-//! failure there.
-//!
-//! What is around it: `order` is what a client asks for; `accept` takes it, `table` finds, lists and ends tasks; `live` is one that
-//! has not ended; `perform` carries one piece of work out in a session, `fleet` many in `lane`s that hold one each; `keep` and `files` put tasks on the
-//! disk, `persist` waits for it, `seal` their secrets; `record` and `view` are their form there and for clients; `query` asks `history`, the index;
-//! `recover` goes on after a restart; `retention` forgets the oldest.
+//! `crate::script` is what a task is to do, `crate::player` does it, and here is what is around it: `order` is what a
+//! client asks for; `accept` takes it, `table` finds, lists and ends tasks; `live` is one that has not ended; `perform`
+//! carries one piece of work out in a session, `fleet` many in `lane`s that hold one each; `keep` and `files` put tasks on
+//! the disk, `persist` waits for it, `seal` their secrets; `record` and `view` are their form there and for clients;
+//! `query` asks `history`, the index; `recover` goes on after a restart; `retention` forgets the oldest.
 
 mod accept;
-pub mod browser;
-pub mod execute;
-mod extract;
-mod fault;
-mod fields;
 mod files;
 mod fleet;
 mod history;
@@ -24,27 +15,17 @@ mod keep;
 mod lane;
 mod live;
 mod order;
-mod page;
-mod patience;
 mod perform;
 mod persist;
 mod query;
 mod record;
-mod recording;
 mod recover;
 mod retention;
-mod schema;
 mod seal;
-mod selector;
-mod stage;
-mod step;
-mod steps;
 mod table;
-mod template;
 #[cfg(test)]
 mod tests;
 mod view;
-pub mod work;
 
 pub use accept::Extras;
 pub use files::FOLDER;

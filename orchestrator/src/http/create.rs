@@ -114,7 +114,7 @@ async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Bo
 /// Starts recording a session that asks for it.
 pub(super) fn record(app: &App, session: &Arc<Session>) {
     if session.options.recording {
-        app.drain.spawn(app.live.record(Arc::clone(session)));
+        app.drain.spawn(app.recorder.record(Arc::clone(session)));
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn list(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let (listing, _) = app.sessions.find(&id, &key)?;
-    let shelf = app.live.recordings().clone();
+    let shelf = app.recorder.recordings().clone();
     let parts = tokio::task::spawn_blocking(move || shelf.parts(&listing.session_id)).await;
     let parts = parts.map_err(Error::internal)?.map_err(Error::internal)?;
     Ok(json_reply(StatusCode::OK, &json!({"recording": listing.recording, "parts": parts})))
@@ -36,7 +36,7 @@ pub(super) async fn fetch(
     request: Request,
 ) -> Result<Response, Error> {
     app.sessions.find(&id, &key)?;
-    let file = app.live.recordings().file(&SessionId::from(id.as_str()), &name);
+    let file = app.recorder.recordings().file(&SessionId::from(id.as_str()), &name);
     let file = file.ok_or(Error::UnknownFile { name })?;
     let mut response = ServeFile::new(file).oneshot(request).await.unwrap_or_else(|never| match never {});
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -54,7 +54,7 @@ pub(super) async fn remove(
         let message = "the session is still being recorded: end it first".to_owned();
         return Err(Error::Conflict { message });
     }
-    let shelf = app.live.recordings().clone();
+    let shelf = app.recorder.recordings().clone();
     let removed = tokio::task::spawn_blocking(move || shelf.remove(&listing.session_id)).await;
     removed.map_err(Error::internal)?.map_err(Error::internal)?;
     Ok(StatusCode::NO_CONTENT.into_response())

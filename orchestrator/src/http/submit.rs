@@ -17,8 +17,8 @@ use super::follow::{Manner, answer};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
+use crate::script::{FailureCode, Work};
 use crate::session::Kind as SessionKind;
-use crate::task::work::{FailureCode, Work};
 use crate::task::{Extras, FleetRules, Isolation, Kind, MAX_SECRETS, Order, Status, TaskId};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
@@ -17,13 +17,30 @@ use super::devtools::DevTools;
 /// The largest picture, in pixels; larger pages come scaled down.
 const MAX_SIDE: u32 = 1920;
 /// Bytes before the picture itself.
-pub(super) const HEADER: usize = 12;
+const HEADER: usize = 12;
 
 /// One picture, as viewers get it: its number, then width and height of the page in CSS pixels, then how many of these
 /// the picture lies below the page's top, each in big-endian form (4, 2, 2, 4 bytes), and a JPEG.
 #[derive(Debug, Clone)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     pub(super) message: Bytes,
+}
+
+impl Frame {
+    /// The page's width, in CSS pixels.
+    pub(crate) fn width(&self) -> u16 {
+        (&self.message[4..]).get_u16()
+    }
+
+    /// The page's height, in CSS pixels.
+    pub(crate) fn height(&self) -> u16 {
+        (&self.message[6..]).get_u16()
+    }
+
+    /// The picture alone.
+    pub(crate) fn jpeg(&self) -> Bytes {
+        self.message.slice(HEADER..)
+    }
 }
 
 /// The pictures of one tab, for everybody who looks at it. They stop when the last one lets go of it.

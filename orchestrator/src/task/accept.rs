@@ -11,10 +11,10 @@ use super::order::Order;
 use super::record::{ItemCounts, Output, Record, Status};
 use super::seal;
 use super::table::{Accepted, GATES, Tasks};
-use super::work::Values;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::keys::KeyId;
+use crate::script::work::Values;
 use crate::session::now_ms;
 use crate::store::{Batch, Commit, Durability, StoreError, Table};
 

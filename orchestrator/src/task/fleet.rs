@@ -17,9 +17,9 @@ use super::perform::{Attempt, Done, Piece, interrupted, stopped};
 use super::record::{Fault, Item, ItemCounts, Output, Record, Status};
 use super::table::{End, Tasks};
 use super::view;
-use super::work::Work;
 use crate::drain::Phase;
 use crate::error::Error;
+use crate::script::work::Work;
 use crate::session::now_ms;
 use crate::store::{Batch, Durability};
 

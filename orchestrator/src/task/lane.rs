@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-use super::browser::Browser;
 use super::live::Live;
 use super::order::Order;
 use super::perform::{Attempt, Done, Piece};
 use super::record::Fault;
 use super::table::Tasks;
-use super::work::FailureCode;
 use crate::drain::Phase;
 use crate::error::Error;
+use crate::player::Browser;
+use crate::script::fault::FailureCode;
 use crate::session::{Ending, Session};
 
 /// How long a worker is held before other tasks that wait get it: below, more time would go into new browsers than into

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::id::TaskId;
 use super::record::{Item, Record};
 use super::view;
-use super::work::Progress;
 use crate::error::Error;
 use crate::keys::KeyId;
+use crate::player::Progress;
 
 /// Events that a slow listener may be behind; beyond that it misses the oldest.
 const EVENTS: usize = 256;

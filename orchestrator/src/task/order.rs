@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::record::Kind;
-use super::work::{FailureCode, Limits, Work};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
+use crate::player::Limits;
+use crate::script::fault::FailureCode;
+use crate::script::work::Work;
 use crate::session::{Kind as SessionKind, Options};
 use crate::worker::Launch;
 

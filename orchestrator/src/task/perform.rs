@@ -9,16 +9,16 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
 use super::accept::values;
-use super::browser::Browser;
-use super::execute::execute;
 use super::live::{Event, Live, Stop};
 use super::order::Order;
 use super::record::{ArtifactNote, Fault, INLINE_OUTPUT, Kind, Output, Status};
 use super::table::{End, Tasks};
-use super::work::{FailureCode, Outcome, Progress, Values, Watch, Work};
 use crate::drain::Phase;
 use crate::engine::SessionId;
 use crate::error::Error;
+use crate::player::{Browser, Outcome, Progress, Watch, execute};
+use crate::script::fault::FailureCode;
+use crate::script::work::{Values, Work};
 use crate::session::{Ending, Session};
 
 /// How long a task goes on asking for a worker.

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 
 use super::history::{EndUser, Entry};
 use super::id::TaskId;
-use super::work::{Artifact, Failure};
 use crate::engine::{Engine, Mode, SessionId};
 use crate::keys::KeyId;
+use crate::player::{Artifact, Failure};
 
 macro_rules! names {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
@@ -108,7 +108,7 @@ impl Default for Output {
 /// Why a task did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// For programs: a [`FailureCode`](super::work::FailureCode), or one of `interrupted`, `no_worker`, `items_failed`,
+    /// For programs: a [`FailureCode`](crate::script::FailureCode), or one of `interrupted`, `no_worker`, `items_failed`,
     /// `stopped`, `internal`; or `disk_nearly_full`, `store_busy` of a task that waits.
     pub code: String,
     /// For people.

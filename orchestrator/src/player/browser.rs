@@ -1,0 +1,97 @@
+//! The browser that a task drives: the driver of an ordinary session, spoken to by fantoccini.
+
+mod command;
+mod context;
+mod files;
+mod link;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fantoccini::Client;
+use serde_json::{Value, json};
+
+pub(crate) use command::Raw;
+pub(crate) use context::Driven;
+
+use self::context::Kept;
+use self::link::Dial;
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::session::{Session, Sessions};
+use crate::webdriver::{self, Links};
+
+/// Room for what a driver wraps around a result, in bytes: a screenshot of a large window in base64, above all.
+const ANSWER_ROOM: u64 = 64 << 20;
+
+/// One session's browser, to be driven by one task, or by one item of a fleet after another. Clones share it.
+#[derive(Clone)]
+pub struct Browser {
+    sessions: Sessions,
+    session: Arc<Session>,
+    config: Arc<Config>,
+    kept: Arc<tokio::sync::Mutex<Kept>>,
+}
+
+impl Browser {
+    /// The browser of `session`, which nobody else drives and whose `Launch` names no page.
+    #[must_use]
+    pub fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
+        Self { sessions, session, config, kept: Arc::default() }
+    }
+
+    /// Which engine it is.
+    pub(crate) fn engine(&self) -> Engine {
+        self.session.options.engine
+    }
+
+    /// Waits until it is gone, and says how that came.
+    pub(crate) async fn gone(&self) -> String {
+        self.session.ended().await.message()
+    }
+
+    /// Makes the driver session by the same ways as a client, and a fantoccini that drives it.
+    ///
+    /// Dialogs are accepted when the next command meets them: a recording does not say what its maker did, and who
+    /// recorded something mostly agreed.
+    async fn new_client(&self, timeouts: Timeouts, max_output: u64) -> Result<Client, Fault> {
+        let wish = json!({"capabilities": {"alwaysMatch": {
+            "pageLoadStrategy": "normal",
+            "unhandledPromptBehavior": "accept",
+            "timeouts": timeouts.value(),
+        }}});
+        let links = Links { devtools: String::new(), bidi: String::new() };
+        let made = webdriver::new_session(&self.sessions, &self.session, &self.config, &links, &wish).await;
+        let (status, body) = made.map_err(|error| Fault::new(FailureCode::DriverError, error.to_string()))?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let Some(id) = body["value"]["sessionId"].as_str().filter(|_| status.is_success()) else {
+            let reason = body["value"]["message"].as_str().unwrap_or("it gave no reason");
+            return Err(Fault::new(FailureCode::DriverError, format!("the driver made no session: {reason}")));
+        };
+        let max_answer = usize::try_from(max_output.saturating_mul(2).saturating_add(ANSWER_ROOM));
+        let dial = Dial {
+            session: Arc::clone(&self.session),
+            config: Arc::clone(&self.config),
+            max_answer: max_answer.unwrap_or(usize::MAX),
+        };
+        Client::with_existing_session(link::ADDRESS, id, dial).await.map_err(|error| Fault::internal(&error))
+    }
+}
+
+/// How long the driver itself waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timeouts {
+    /// For a page to load.
+    pub(crate) page_load: Duration,
+    /// For a script to end.
+    pub(crate) script: Duration,
+}
+
+impl Timeouts {
+    /// In the words of WebDriver.
+    pub(crate) fn value(self) -> Value {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+        json!({"implicit": 0, "pageLoad": ms(self.page_load), "script": ms(self.script)})
+    }
+}

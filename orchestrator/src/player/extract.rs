@@ -1,0 +1,250 @@
+//! Reading pages into results.
+//!
+//! The live page is read, by one script that is the same for all engines, and not its HTML in the daemon: what people
+//! want to extract is often made by scripts, lies in shadow roots, or is found by XPath. The script gives back texts in
+//! the order of the plan; `assemble` makes objects of them and `convert` gives them their types.
+
+mod assemble;
+mod convert;
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::page::{Need, Whereabouts, explain};
+use super::patience::Patience;
+use super::stage::{Clock, Stage};
+use super::steps::open_page;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::schema::{Check, Field, Plan, Shape};
+use crate::script::selector::Selectors;
+use crate::script::work::Next;
+
+/// The function that reads a page.
+const FUNCTION: &str = include_str!("extract/extract.js");
+
+/// What a page gave.
+struct Reading {
+    rows: Vec<Value>,
+    place: Whereabouts,
+}
+
+/// Reads as a step of a run.
+pub(crate) async fn step(stage: &mut Stage<'_>, plan: &Plan, member: Option<&str>, clock: Clock) -> Result<(), Fault> {
+    let reading = read(stage, plan, clock, true).await?;
+    validate(plan.validate.as_ref(), &reading.rows)?;
+    stage.pages += 1;
+    match (member, plan.rows.is_some()) {
+        (None, _) => {
+            for row in reading.rows {
+                stage.give(row)?;
+            }
+        }
+        (Some(member), true) => stage.give(json!({member: reading.rows}))?,
+        (Some(member), false) => stage.give(json!({member: reading.rows.into_iter().next()}))?,
+    }
+    stage.tell_rows();
+    Ok(())
+}
+
+/// Reads the page that is open, and those that follow.
+pub(crate) async fn pages(stage: &mut Stage<'_>, plan: &Plan, next: Option<&Next>) -> Result<(), Fault> {
+    let mut seen = HashSet::new();
+    loop {
+        let clock = Clock::of(stage.limits.step_timeout);
+        stage.page()?.patience(clock.time).await?;
+        let reading = match read(stage, plan, clock, stage.pages == 0).await {
+            // A last page may well be empty.
+            Err(fault) if stage.pages > 0 && fault.code == FailureCode::NoMatch => break,
+            reading => reading?,
+        };
+        stage.pages += 1;
+        seen.insert(reading.place.href.clone());
+        if plan.validate.as_ref().is_some_and(|check| !check.whole) {
+            validate(plan.validate.as_ref(), &reading.rows)?;
+        }
+        for row in reading.rows {
+            stage.give(row)?;
+        }
+        stage.tell_rows();
+        match next {
+            Some(next) if stage.pages < next.pages => {
+                if !turn(stage, &next.selectors, &reading.place, &mut seen).await? {
+                    break;
+                }
+            }
+            _ => break,
+        }
+    }
+    match &plan.validate {
+        Some(check) if check.whole => validate(Some(check), &stage.output),
+        _ => Ok(()),
+    }
+}
+
+/// Goes to the next page. Says whether there is one that was not read yet.
+async fn turn(
+    stage: &mut Stage<'_>,
+    selectors: &Selectors,
+    here: &Whereabouts,
+    seen: &mut HashSet<String>,
+) -> Result<bool, Fault> {
+    #[derive(Deserialize)]
+    struct Wire {
+        href: Option<String>,
+        click: bool,
+    }
+    let navigation = Clock::of(stage.limits.navigation_timeout);
+    let page = stage.page()?;
+    let wire: Wire = page.call("next_page", vec![json!(selectors)]).await.map_err(|fault| explain(fault, selectors))?;
+    match wire.href {
+        Some(href) if seen.contains(&href) => Ok(false),
+        Some(href) => {
+            page.patience(navigation.time).await?;
+            open_page(page, &href).await?;
+            Ok(true)
+        }
+        None if !wire.click => Ok(false),
+        None => {
+            // A button: whatever it does, the page shows something else afterwards, or is at its end.
+            let before: String = page.script("", "return page.text_of(document.body);", Vec::new()).await?;
+            let clock = Clock::of(stage.limits.step_timeout);
+            let page = stage.page()?;
+            let found = match page.find(selectors, Need::Enabled, None, clock.deadline).await {
+                Err(fault) if matches!(fault.code, FailureCode::NotReady | FailureCode::NoMatch) => return Ok(false),
+                found => found?,
+            };
+            found.element.click().await?;
+            let mut patience = Patience::until(clock.deadline);
+            let changed = loop {
+                let attempt = async {
+                    let now = page.whereabouts().await?;
+                    let text: String = page.script("", "return page.text_of(document.body);", Vec::new()).await?;
+                    if now.ready == "complete" && (now.differs_from(here) || text != before) {
+                        return Ok(());
+                    }
+                    Err(Fault::passing(FailureCode::Timeout, "the next page did not come"))
+                };
+                if let Some(result) = patience.attempt(attempt).await {
+                    break result;
+                }
+            };
+            match changed {
+                Err(fault) if fault.code == FailureCode::Timeout => Ok(false),
+                other => other.map(|()| true),
+            }
+        }
+    }
+}
+
+/// Reads the page by a plan; waits until there is anything to read.
+async fn read(stage: &mut Stage<'_>, plan: &Plan, clock: Clock, must_match: bool) -> Result<Reading, Fault> {
+    let limit = stage.output_left();
+    let wire = wire(plan);
+    let mut patience = Patience::until(clock.deadline);
+    let result = loop {
+        let page = stage.page()?;
+        if let Some(result) = patience.attempt(read_now(page, plan, &wire, limit)).await {
+            break result;
+        }
+    };
+    match result {
+        Err(fault) if fault.code == FailureCode::TooLarge => Err(stage.output_too_large()),
+        Err(fault) if fault.code == FailureCode::NoMatch && must_match => Err(fault),
+        other => other,
+    }
+}
+
+async fn read_now(page: &super::page::Page, plan: &Plan, wire: &Value, limit: u64) -> Result<Reading, Fault> {
+    #[derive(Deserialize)]
+    struct Answer {
+        rows: Vec<Vec<Value>>,
+        matched: usize,
+        r#where: Whereabouts,
+    }
+    let arguments = vec![wire.clone(), json!(limit)];
+    let answer: Answer = page.script(FUNCTION, "return extract(...arguments);", arguments).await?;
+    if answer.matched == 0 && has_selectors(plan) {
+        let what = match &plan.rows {
+            Some(rows) => format!("nothing matches `rows`, which is {rows}, on `{}`", answer.r#where.href),
+            None => format!("none of the schema's selectors matches anything on `{}`", answer.r#where.href),
+        };
+        return Err(Fault::passing(FailureCode::NoMatch, what));
+    }
+    let rows = answer.rows.iter().map(|row| assemble::object(&plan.fields, row));
+    let rows: Vec<Value> = rows.map(|row| row.map(Value::Object)).collect::<Result<_, _>>()?;
+    Ok(Reading { rows, place: answer.r#where })
+}
+
+fn has_selectors(plan: &Plan) -> bool {
+    plan.rows.is_some() || plan.fields.iter().any(|(_, field)| field.selectors.is_some())
+}
+
+/// The plan as the script reads it.
+fn wire(plan: &Plan) -> Value {
+    json!({"rows": plan.rows, "fields": wire_fields(&plan.fields)})
+}
+
+fn wire_fields(fields: &[(String, Field)]) -> Vec<Value> {
+    fields.iter().map(|(_, field)| wire_field(field)).collect()
+}
+
+fn wire_field(field: &Field) -> Value {
+    let mut wire = match &field.shape {
+        Shape::Value(source, _) => json!({"kind": "value", "source": source}),
+        Shape::List(item) => json!({"kind": "list", "item": wire_field(item)}),
+        Shape::Table { .. } => json!({"kind": "table"}),
+        Shape::Nested(fields) => json!({"kind": "nested", "fields": wire_fields(fields)}),
+        Shape::Builtin(builtin) => json!({"kind": "builtin", "builtin": builtin}),
+    };
+    wire["selectors"] = json!(field.selectors);
+    wire
+}
+
+/// Checks results against a JSON Schema.
+fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), Fault> {
+    let Some(check) = check else { return Ok(()) };
+    let complain = |number: Option<usize>, value: &Value| {
+        let Some(error) = check.validator.iter_errors(value).next() else { return Ok(()) };
+        let place = error.instance_path().to_string();
+        let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
+        let which = number.map_or_else(|| "the output".to_owned(), |number| format!("result {number}"));
+        let reason: String = error.to_string().chars().take(500).collect();
+        Err(Fault::new(FailureCode::InvalidResult, format!("{which} does not fit `validate`{place}: {reason}")))
+    };
+    if check.whole {
+        return complain(None, &Value::Array(rows.to_vec()));
+    }
+    rows.iter().enumerate().try_for_each(|(number, row)| complain(Some(number), row))
+}
+
+/// An object's members, as results have them.
+pub(crate) type Members = Map<String, Value>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::schema;
+
+    #[test]
+    fn results_are_checked_one_by_one_or_together() {
+        let plan = |validate: Value| schema::parse("", &json!({"schema": {"a": "h1"}, "validate": validate})).unwrap();
+        let rows = [json!({"a": "x"}), json!({"a": 3})];
+        let each = plan(json!({"properties": {"a": {"type": "string"}}}));
+        let fault = validate(each.validate.as_ref(), &rows).unwrap_err();
+        assert_eq!(fault.code, FailureCode::InvalidResult);
+        assert!(fault.message.starts_with("result 1 does not fit `validate` at `/a`"), "{}", fault.message);
+        let all = plan(json!({"type": "array", "minItems": 3}));
+        assert!(validate(all.validate.as_ref(), &rows).is_err());
+        assert!(validate(plan(json!({"type": "array", "minItems": 2})).validate.as_ref(), &rows).is_ok());
+    }
+
+    #[test]
+    fn patterns_of_a_json_schema_cannot_explode() {
+        let plan = json!({"schema": {"a": "h1"}, "validate": {"properties": {"a": {"pattern": "^(a+)+$"}}}});
+        let plan = schema::parse("", &plan).unwrap();
+        let row = json!({"a": "a".repeat(50_000) + "!"});
+        assert!(validate(plan.validate.as_ref(), &[row]).is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! Trying again until something holds or its time is over.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::script::fault::{FailureCode, Fault};
+
+/// The first pause; each is longer than the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// No pause is longer.
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+
+/// A run of attempts.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    deadline: Instant,
+    pause: Duration,
+    last: Option<Fault>,
+}
+
+impl Patience {
+    /// Attempts until `deadline`.
+    pub(crate) const fn until(deadline: Instant) -> Self {
+        Self { deadline, pause: FIRST_PAUSE, last: None }
+    }
+
+    /// Makes an attempt. `None` when another is worth making, which is after a pause.
+    pub(crate) async fn attempt<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, Fault>>,
+    ) -> Option<Result<T, Fault>> {
+        match timeout_at(self.deadline, work).await {
+            Ok(Ok(value)) => Some(Ok(value)),
+            Ok(Err(fault)) if !fault.is_passing => Some(Err(fault)),
+            Ok(Err(fault)) => {
+                if Instant::now() + self.pause >= self.deadline {
+                    return Some(Err(fault));
+                }
+                self.last = Some(fault);
+                sleep(self.pause).await;
+                self.pause = (self.pause * 3 / 2).min(LAST_PAUSE);
+                None
+            }
+            // What the last attempt that ended found is a better reason than that this one did not.
+            Err(_) => Some(Err(self.last.take().unwrap_or_else(|| {
+                Fault::new(FailureCode::Timeout, "the page did not answer in time: it may be busy for ever")
+            }))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn passing_faults_are_tried_again_until_the_deadline() {
+        let begun = Instant::now();
+        let mut patience = Patience::until(begun + Duration::from_secs(1));
+        let mut attempts = 0;
+        let fault = loop {
+            attempts += 1;
+            let work = async { Err::<(), _>(Fault::passing(FailureCode::NoMatch, "not there")) };
+            if let Some(result) = patience.attempt(work).await {
+                break result.unwrap_err();
+            }
+        };
+        assert_eq!(fault.code, FailureCode::NoMatch);
+        assert!(attempts > 5 && begun.elapsed() <= Duration::from_secs(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_hangs_ends_with_what_was_known_before() {
+        let mut patience = Patience::until(Instant::now() + Duration::from_secs(1));
+        let first = patience.attempt(async { Err::<(), _>(Fault::passing(FailureCode::NotReady, "it moves")) }).await;
+        assert!(first.is_none());
+        let second = patience.attempt(std::future::pending::<Result<(), Fault>>()).await;
+        assert_eq!(second.unwrap().unwrap_err().code, FailureCode::NotReady);
+    }
+
+    #[tokio::test]
+    async fn lasting_faults_end_it_at_once() {
+        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let work = async { Err::<(), _>(Fault::new(FailureCode::InvalidSelector, "")) };
+        assert!(patience.attempt(work).await.is_some());
+    }
+}

@@ -1,0 +1,164 @@
+//! What a task leaves behind as files.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
+
+use super::super::browser::{Browser, Raw};
+use super::super::page::{Need, Page};
+use super::super::patience::Patience;
+use super::super::stage::{Clock, Stage};
+use super::navigate::fits;
+use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::step::{Paper, Picture};
+
+/// How long the picture of a failure may take.
+const FAILURE_PICTURE: Duration = Duration::from_secs(5);
+
+/// No picture of a whole page is higher, in CSS pixels: engines cut or refuse more.
+const HIGHEST: f64 = 16_000.0;
+
+/// Takes a picture into the artifacts.
+pub(super) async fn screenshot(stage: &mut Stage<'_>, picture: &Picture, clock: Clock) -> Result<(), Fault> {
+    let page = stage.page()?;
+    let bytes = match &picture.selectors {
+        Some(selectors) => {
+            let found = page.find(selectors, Need::Visible, None, clock.deadline).await?;
+            found.element.screenshot().await?
+        }
+        None if picture.full_page => whole_page(page).await?,
+        None => page.client.screenshot().await?,
+    };
+    stage.keep(picture.name.as_deref().unwrap_or("screenshot"), ".png", "image/png", bytes)?;
+    Ok(())
+}
+
+/// Each driver that can take a whole page has its own word for it; WebKit's window is made as high as its page.
+async fn whole_page(page: &Page) -> Result<Vec<u8>, Fault> {
+    #[derive(Deserialize)]
+    struct Size {
+        width: f64,
+        height: f64,
+    }
+    let answer = match page.engine {
+        Engine::Chromium => {
+            let size: Size = page.call("all_of_it", Vec::new()).await?;
+            let clip = json!({"x": 0, "y": 0, "width": size.width, "height": size.height.min(HIGHEST), "scale": 1});
+            let parameters = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
+            let answer = page.client.issue_cmd(Raw::devtools("Page.captureScreenshot", parameters)).await?;
+            answer["data"].clone()
+        }
+        Engine::Firefox => page.client.issue_cmd(Raw::get("moz/screenshot/full")).await?,
+        Engine::Webkit => {
+            let size: Size = page.call("all_of_it", Vec::new()).await?;
+            let before = page.client.get_window_size().await?;
+            let resize = |width: f64, height: f64| {
+                page.client.issue_cmd(Raw::post("window/rect", json!({"width": width, "height": height})))
+            };
+            #[expect(clippy::cast_precision_loss, reason = "no window is that large")]
+            let (width, height) = (before.0 as f64, before.1 as f64);
+            resize(size.width.max(width).ceil(), size.height.max(height).min(HIGHEST).ceil()).await?;
+            let taken = page.client.screenshot().await;
+            resize(width, height).await?;
+            return Ok(taken?);
+        }
+    };
+    decode(&answer)
+}
+
+fn decode(answer: &Value) -> Result<Vec<u8>, Fault> {
+    let text = answer.as_str().unwrap_or_default();
+    STANDARD.decode(text).map_err(|error| Fault::internal(&error))
+}
+
+/// Prints the page into the artifacts.
+pub(super) async fn pdf(stage: &mut Stage<'_>, paper: &Paper) -> Result<(), Fault> {
+    let margin = paper.margin.unwrap_or(1.0);
+    let wish = json!({
+        "orientation": if paper.landscape { "landscape" } else { "portrait" },
+        "scale": paper.scale.unwrap_or(1.0),
+        "background": paper.background,
+        "page": {"width": paper.width.unwrap_or(21.0), "height": paper.height.unwrap_or(29.7)},
+        "margin": {"top": margin, "bottom": margin, "left": margin, "right": margin},
+    });
+    let page = stage.page()?;
+    let printed = page.client.issue_cmd(Raw::post("print", wish)).await.map_err(Fault::from).map_err(|fault| {
+        if fault.code == FailureCode::NotSupported {
+            Fault::new(
+                fault.code,
+                format!("the driver of {} cannot print: run this on chromium or firefox", page.engine),
+            )
+        } else {
+            fault
+        }
+    })?;
+    let bytes = decode(&printed)?;
+    stage.keep(paper.name.as_deref().unwrap_or("page"), ".pdf", "application/pdf", bytes)?;
+    Ok(())
+}
+
+/// The page at the moment of a failure, if the browser can still show it. Gives the artifact's place.
+pub(crate) async fn failure_picture(stage: &mut Stage<'_>) -> Option<usize> {
+    let page = stage.opened()?;
+    let taken = timeout(FAILURE_PICTURE, page.client.screenshot()).await;
+    let bytes = taken.ok()?.ok()?;
+    let name = stage.step.map_or_else(|| "failure".to_owned(), |step| format!("failure-step-{step}"));
+    stage.keep(&name, ".png", "image/png", bytes).ok()
+}
+
+/// Waits until a file is there that the browser has downloaded, all of it.
+pub(super) async fn for_download(browser: &Browser, name: Option<&str>, deadline: Instant) -> Result<(), Fault> {
+    let mut patience = Patience::until(deadline);
+    loop {
+        let attempt = async {
+            let entries = browser.downloads().await?;
+            let mut wanted = entries.iter().filter(|entry| fits(name.unwrap_or("*"), &entry.name));
+            if wanted.any(|entry| entry.complete) {
+                return Ok(());
+            }
+            let what = name.map_or_else(|| "nothing".to_owned(), |name| format!("no `{name}`"));
+            Err(Fault::passing(FailureCode::Timeout, format!("{what} was downloaded in time")))
+        };
+        if let Some(result) = patience.attempt(attempt).await {
+            return result;
+        }
+    }
+}
+
+/// Brings what the browser downloaded into the artifacts; what is still coming is waited for.
+pub(crate) async fn downloads(stage: &mut Stage<'_>) -> Result<(), Fault> {
+    let mut patience = Patience::until(Instant::now() + stage.limits.navigation_timeout);
+    let browser = stage.browser;
+    let entries = loop {
+        let attempt = async {
+            let entries = browser.downloads().await?;
+            match entries.iter().find(|entry| !entry.complete) {
+                None => Ok(entries),
+                Some(entry) => Err(Fault::passing(
+                    FailureCode::Timeout,
+                    format!("the download `{}` did not end in time", entry.name),
+                )),
+            }
+        };
+        if let Some(entries) = patience.attempt(attempt).await {
+            break entries?;
+        }
+    };
+    for entry in entries {
+        let room = stage.artifact_room()?;
+        if entry.size > room {
+            return Err(Fault::new(
+                FailureCode::TooLarge,
+                format!("the download `{}` is too large for an artifact", entry.name),
+            ));
+        }
+        let bytes = browser.fetch_file(&entry.name, room.max(1)).await?;
+        stage.keep(&entry.name, "", "application/octet-stream", bytes)?;
+    }
+    Ok(())
+}

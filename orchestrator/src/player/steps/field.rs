@@ -1,0 +1,90 @@
+//! Fields of forms.
+
+use fantoccini::elements::Element;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::super::page::{Need, Page, explain};
+use super::super::patience::Patience;
+use super::super::stage::{Clock, Stage};
+use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::selector::Selectors;
+use crate::script::step::{File, is_special};
+
+/// A longer value is put in place at once, as nobody types so much, in bytes.
+const TYPED: usize = 500;
+
+/// Gives a field its value: typed where people would type it.
+pub(super) async fn change(page: &mut Page, selectors: &Selectors, value: &str, clock: Clock) -> Result<(), Fault> {
+    let mut patience = Patience::until(clock.deadline);
+    loop {
+        if let Some(result) = patience.attempt(change_now(page, selectors, value, clock)).await {
+            return result;
+        }
+    }
+}
+
+async fn change_now(page: &Page, selectors: &Selectors, value: &str, clock: Clock) -> Result<(), Fault> {
+    #[derive(Deserialize)]
+    struct Filled {
+        typed: bool,
+    }
+    let found = page.find(selectors, Need::Enabled, None, clock.deadline).await?;
+    let by_script = value.len() > TYPED || !value.chars().all(|character| can_be_typed(page.engine, character));
+    let arguments = vec![found.handle, json!(value), json!(by_script)];
+    let filled: Filled = page.call("fill", arguments).await.map_err(|fault| explain(fault, selectors))?;
+    if !filled.typed {
+        found.element.send_keys(value).await?;
+    }
+    Ok(())
+}
+
+/// Drivers take some characters for keys, and cannot type those beyond the first plane; WebKit's types what is on its
+/// keyboard, and leaves out the rest.
+fn can_be_typed(engine: Engine, character: char) -> bool {
+    let is_plain = !is_special(character) && !character.is_control() && u32::from(character) < 0x1_0000;
+    is_plain && (engine != Engine::Webkit || character.is_ascii())
+}
+
+/// Gives files to a file input: first to the session, then to the page.
+pub(super) async fn upload(
+    stage: &mut Stage<'_>,
+    selectors: &Selectors,
+    files: &[File],
+    clock: Clock,
+) -> Result<(), Fault> {
+    #[derive(Deserialize)]
+    struct Input {
+        multiple: bool,
+    }
+    let page = stage.page()?;
+    let found = page.find(selectors, Need::Present, None, clock.deadline).await?;
+    let input: Input =
+        page.call("file_input", vec![found.handle.clone()]).await.map_err(|fault| explain(fault, selectors))?;
+    if files.len() > 1 && !input.multiple {
+        return Err(Fault::new(FailureCode::NotReady, format!("{selectors} takes one file only")));
+    }
+    let mut paths = Vec::with_capacity(files.len());
+    for file in files {
+        paths.push(stage.browser.put_file(&file.name, file.bytes.clone()).await?);
+    }
+    let element: Element = found.element;
+    element.send_keys(&paths.join("\n")).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_driver_would_take_for_a_key_is_not_typed() {
+        let typed = |engine, text: &str| text.chars().all(|character| can_be_typed(engine, character));
+        assert!(typed(Engine::Chromium, "tea, thé & 茶") && typed(Engine::Webkit, "tea & more"));
+        assert!(!typed(Engine::Webkit, "thé"));
+        for text in ["a\u{E007}", "line\nline", "🍵"] {
+            assert!(!typed(Engine::Firefox, text), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Opening pages, and seeing that a step led to one.
+
+use tokio::time::Instant;
+use url::Url;
+
+use super::super::browser::Raw;
+use super::super::page::{Page, Whereabouts};
+use super::super::patience::Patience;
+use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::step::Navigation;
+
+/// Opens an address, and waits until the page has loaded.
+pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), Fault> {
+    let gone = page.client.issue_cmd(Raw::navigate(url)).await.map_err(Fault::from);
+    let gone = match gone {
+        Ok(_) if page.engine != Engine::Firefox => own_up(page, url).await,
+        gone => gone.map(drop),
+    };
+    gone.map_err(|fault| {
+        let (code, what) = match fault.code {
+            FailureCode::BrowserDied => return fault,
+            FailureCode::Timeout => (FailureCode::Timeout, format!("`{url}` did not load in time")),
+            _ => (FailureCode::NavigationFailed, format!("`{url}` could not be opened")),
+        };
+        Fault { code, is_passing: false, ..fault }.about(&what)
+    })
+}
+
+/// WebKit's driver is content with a page that says why there is none, and Chromium's with some of them.
+async fn own_up(page: &Page, url: &str) -> Result<(), Fault> {
+    let script = "return [location.href, document.body?.textContent.slice(0, 300) ?? '', \
+                  document.body?.innerText.match(/ERR_\\w+/)?.[0] ?? ''];";
+    let shown: Result<(String, String, String), Fault> = match page.client.execute(script, Vec::new()).await {
+        Ok(answer) => serde_json::from_value(answer).map_err(|error| Fault::internal(&error)),
+        Err(error) => Err(error.into()),
+    };
+    match shown {
+        Ok((href, _, reason)) if href == "chrome-error://chromewebdata/" => {
+            Err(Fault::new(FailureCode::NavigationFailed, reason))
+        }
+        Ok((href, text, _)) if page.engine == Engine::Webkit && href == "about:blank" && url != href => {
+            Err(Fault::new(FailureCode::NavigationFailed, text.trim()))
+        }
+        // A page that has loaded and is leaving again, or asks something, is not one that could not be opened.
+        Err(fault) if page.engine == Engine::Chromium && fault.is_passing => Ok(()),
+        shown => shown.map(drop),
+    }
+}
+
+/// Waits until the page is where a step that opened it says.
+pub(super) async fn arrived(page: &Page, asserted: &[Navigation], deadline: Instant) -> Result<(), Fault> {
+    let mut patience = Patience::until(deadline);
+    let look = async || {
+        let now = page.whereabouts().await?;
+        as_asserted(&now, asserted)
+    };
+    loop {
+        if let Some(result) = patience.attempt(look()).await {
+            return result;
+        }
+    }
+}
+
+/// Waits until the page, or the page around its frame, has gone where the step says.
+pub(super) async fn happened(
+    page: &mut Page,
+    before: &Whereabouts,
+    asserted: &[Navigation],
+    deadline: Instant,
+) -> Result<(), Fault> {
+    let around = page.around().cloned();
+    let mut patience = Patience::until(deadline);
+    loop {
+        let attempt = async {
+            let here = page.whereabouts().await;
+            match (&here, &around) {
+                (Ok(now), _) if now.differs_from(before) => return settled(now, asserted),
+                // The frame stayed or is gone: the page around it may have moved.
+                (_, Some(around)) => {
+                    page.leave_frames().await?;
+                    let now = page.whereabouts().await?;
+                    if now.differs_from(around) {
+                        return settled(&now, asserted);
+                    }
+                }
+                (Err(_), None) => return here.map(drop),
+                (Ok(_), None) => {}
+            }
+            Err(Fault::passing(FailureCode::Timeout, "the step led to no other page in time"))
+        };
+        if let Some(result) = patience.attempt(attempt).await {
+            return result;
+        }
+    }
+}
+
+fn settled(now: &Whereabouts, asserted: &[Navigation]) -> Result<(), Fault> {
+    if now.ready != "complete" {
+        return Err(Fault::passing(FailureCode::Timeout, format!("`{}` did not load in time", now.href)));
+    }
+    as_asserted(now, asserted)
+}
+
+/// Where a step leads over several pages, the last is where it must end.
+fn as_asserted(now: &Whereabouts, asserted: &[Navigation]) -> Result<(), Fault> {
+    let Some(last) = asserted.last() else { return Ok(()) };
+    let wrong = |what: &str, is: &str, should: &str| {
+        let message = format!(
+            "the page's {what} is `{is}`, and the recording asserts `{should}`: put `*` for what may differ, or remove it"
+        );
+        Err(Fault::passing(FailureCode::NavigationMismatch, message))
+    };
+    if let Some(url) = &last.url
+        && !is_address(url, &now.href)
+    {
+        return wrong("address", &now.href, url);
+    }
+    if let Some(title) = &last.title
+        && !fits(title.trim(), now.title.trim())
+    {
+        return wrong("title", &now.title, title);
+    }
+    Ok(())
+}
+
+/// Whether an address is the asserted one; its fragment counts only where the assertion has one.
+fn is_address(asserted: &str, is: &str) -> bool {
+    if asserted.contains('*') {
+        return fits(asserted, is);
+    }
+    match (Url::parse(asserted), Url::parse(is)) {
+        (Ok(asserted), Ok(mut is)) => {
+            if asserted.fragment().is_none() {
+                is.set_fragment(None);
+            }
+            asserted == is
+        }
+        _ => asserted == is,
+    }
+}
+
+/// Whether a text fits a pattern in which `*` stands for anything.
+pub(super) fn fits(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut pieces: Vec<&str> = pieces.collect();
+    let Some(last) = pieces.pop() else { return rest.is_empty() };
+    for piece in pieces {
+        match rest.find(piece) {
+            Some(at) => rest = &rest[at + piece.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_compared_as_addresses() {
+        for (asserted, is, same) in [
+            ("http://a.test", "http://a.test/", true),
+            ("http://a.test/x", "http://a.test/x#part", true),
+            ("http://a.test/x#part", "http://a.test/x", false),
+            ("http://a.test/x?q=1", "http://a.test/x?q=2", false),
+            ("http://a.test/x?q=*", "http://a.test/x?q=2", true),
+            ("*/x", "http://a.test/x", true),
+            ("*/x", "http://a.test/xy", false),
+        ] {
+            assert_eq!(is_address(asserted, is), same, "{asserted} {is}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_star_fits_anything(a in "[ab]{0,4}", b in "[ab]{0,4}", c in "[ab]{0,4}") {
+            let text = format!("{a}{b}{c}");
+            let pattern = format!("{a}*{c}");
+            prop_assert!(fits(&pattern, &text));
+            prop_assert!(fits("*", &text) && fits(&text, &text));
+            let suffixed = format!("{text}x");
+            prop_assert!(!fits(&text, &suffixed));
+        }
+    }
+}

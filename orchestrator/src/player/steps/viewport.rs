@@ -1,0 +1,118 @@
+//! The page's size, and the speed of its network.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::browser::Raw;
+use super::super::page::Page;
+use super::super::patience::Patience;
+use super::super::stage::{Clock, Stage};
+use crate::engine::Engine;
+use crate::script::fault::{FailureCode, Fault};
+use crate::script::step::{Network, Viewport};
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Sizes {
+    inner: (f64, f64),
+    outer: (f64, f64),
+}
+
+/// Makes the page as large as the step says, by the size of the window around it.
+///
+/// What no window can be, a phone above all, Chromium can pretend; the other drivers have no word for it.
+pub(super) async fn resize(stage: &mut Stage<'_>, viewport: Viewport, clock: Clock) -> Result<(), Fault> {
+    let page = stage.page()?;
+    let wanted = (viewport.width.round(), viewport.height.round());
+    let is_device = viewport.is_mobile || viewport.has_touch || (viewport.device_scale_factor - 1.0).abs() > 0.001;
+    if page.engine == Engine::Chromium && is_device {
+        return pretend(page, viewport, wanted).await;
+    }
+    match fit(page, wanted, clock).await {
+        Ok(()) => {}
+        Err(fault) if fault.code == FailureCode::BrowserDied => return Err(fault),
+        Err(_) if page.engine == Engine::Chromium => return pretend(page, viewport, wanted).await,
+        Err(fault) if is_device => {
+            stage.warn(&format!("only Chromium can be a phone: {}", fault.message));
+            return Ok(());
+        }
+        Err(fault) => return Err(fault),
+    }
+    if is_device {
+        stage.warn("only Chromium can be a phone: the page has the size, and not the rest");
+    }
+    Ok(())
+}
+
+async fn fit(page: &Page, wanted: (f64, f64), clock: Clock) -> Result<(), Fault> {
+    // Half of the time, so that there is some left for another way.
+    let mut patience = Patience::until(clock.deadline - clock.time / 2);
+    loop {
+        if let Some(result) = patience.attempt(fit_now(page, wanted)).await {
+            return result;
+        }
+    }
+}
+
+async fn fit_now(page: &Page, wanted: (f64, f64)) -> Result<(), Fault> {
+    let is = |sizes: Sizes| (sizes.inner.0 - wanted.0).abs() < 0.5 && (sizes.inner.1 - wanted.1).abs() < 0.5;
+    let before: Sizes = page.call("sizes", Vec::new()).await?;
+    if is(before) {
+        return Ok(());
+    }
+    let frame = (before.outer.0 - before.inner.0, before.outer.1 - before.inner.1);
+    let side = |inner: f64, frame: f64| (inner + frame).clamp(1.0, 20_000.0).round();
+    let rect = json!({"width": side(wanted.0, frame.0), "height": side(wanted.1, frame.1)});
+    page.client.issue_cmd(Raw::post("window/rect", rect)).await?;
+    let after: Sizes = page.call("sizes", Vec::new()).await?;
+    if is(after) {
+        return Ok(());
+    }
+    let message = format!(
+        "the window's page is {} by {} pixels large and cannot be made {} by {}",
+        after.inner.0, after.inner.1, wanted.0, wanted.1
+    );
+    Err(Fault::passing(FailureCode::NotSupported, message))
+}
+
+async fn pretend(page: &Page, viewport: Viewport, (width, height): (f64, f64)) -> Result<(), Fault> {
+    let orientation = if viewport.is_landscape {
+        json!({"angle": 90, "type": "landscapePrimary"})
+    } else {
+        json!({"angle": 0, "type": "portraitPrimary"})
+    };
+    let mut metrics = json!({
+        "width": width,
+        "height": height,
+        "deviceScaleFactor": viewport.device_scale_factor,
+        "mobile": viewport.is_mobile,
+    });
+    if viewport.is_mobile {
+        metrics["screenOrientation"] = orientation;
+    }
+    page.client.issue_cmd(Raw::devtools("Emulation.setDeviceMetricsOverride", metrics)).await?;
+    let touch = json!({"enabled": viewport.has_touch});
+    page.client.issue_cmd(Raw::devtools("Emulation.setTouchEmulationEnabled", touch)).await?;
+    Ok(())
+}
+
+/// Slows the network down where the driver can. Elsewhere a slow network stays fast, which changes nothing but time; no
+/// network at all would change what pages do.
+pub(super) async fn slow_down(stage: &mut Stage<'_>, network: Network) -> Result<(), Fault> {
+    let page = stage.page()?;
+    if page.engine == Engine::Chromium {
+        let conditions: Value = json!({"network_conditions": {
+            "offline": network.is_offline(),
+            "latency": network.latency.max(0.0),
+            "download_throughput": network.download.max(-1.0).trunc(),
+            "upload_throughput": network.upload.max(-1.0).trunc(),
+        }});
+        page.client.issue_cmd(Raw::network(conditions)).await?;
+        return Ok(());
+    }
+    if network.is_offline() {
+        let message = format!("the driver of {} cannot take the network away: run this on chromium", page.engine);
+        return Err(Fault::new(FailureCode::NotSupported, message));
+    }
+    stage.warn("only Chromium's driver can slow the network down: it stayed as it was");
+    Ok(())
+}

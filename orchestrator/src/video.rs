@@ -1,0 +1,229 @@
+//! Recordings: what was to be seen of a session, kept beyond its end.
+//!
+//! A session with a display is recorded as WebM: the worker's own encoder gives VP8, and `matroska` puts it into a
+//! file. A headless Chromium is recorded as a log of its pictures, JPEG in Matroska, each with its time. Both grow on
+//! disk as the session goes on and can be played whenever they were cut off. `shelf` knows the files.
+
+mod broken;
+mod matroska;
+mod shelf;
+mod source;
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::config::Config;
+use crate::drain::{Drain, Phase};
+use crate::engine::{Engine, Mode, SessionId};
+use crate::live::Live;
+use crate::session::Session;
+use broken::Broken;
+use matroska::{Codec, Matroska};
+pub use shelf::{FOLDER, Part, Shelf};
+
+/// Pictures that wait for the disk.
+const WAITING: usize = 16;
+/// Before a recording that broke off goes on in another part.
+const RETRY: Duration = Duration::from_secs(1);
+/// So many parts in a row without a picture, and it is given up.
+const ATTEMPTS: u32 = 10;
+
+/// Between two looks for recordings that are older, or more, than they may be.
+const SWEEP_EVERY: Duration = Duration::from_secs(300);
+/// Between two looks whether recordings leave enough of the disk to others, who may be what fills it.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// The most bytes of one recording between two such looks.
+const LOOK_AFTER: u64 = 1 << 20;
+
+/// One picture on its way to the file.
+struct Picture {
+    time_ms: u64,
+    /// Whether it can be shown without those before it.
+    key: bool,
+    data: Bytes,
+}
+
+/// What kind of pictures follow.
+struct Format {
+    codec: Codec,
+    width: u32,
+    height: u32,
+}
+
+/// Why a part ended before its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// `recording.max_size` is reached.
+    Full,
+    /// The disk has no more for recordings.
+    Disk,
+}
+
+impl Stop {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "max_size",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// What records sessions, and keeps what it recorded. Clones share it.
+#[derive(Clone)]
+pub struct Recorder {
+    config: Arc<Config>,
+    live: Live,
+    shelf: Shelf,
+}
+
+impl Recorder {
+    /// Nothing is recorded yet. `live` has the pictures of browsers without a display.
+    #[must_use]
+    pub fn new(config: Arc<Config>, live: Live) -> Self {
+        let shelf = Shelf::new(&config.store.data_dir);
+        Self { config, live, shelf }
+    }
+
+    /// The files of recordings.
+    #[must_use]
+    pub const fn recordings(&self) -> &Shelf {
+        &self.shelf
+    }
+
+    /// Records a session until it ends. Whatever goes wrong is logged, and the session goes on. From the call on, and until
+    /// its session ends, the recording gives way to nothing.
+    pub fn record(&self, session: Arc<Session>) -> impl Future<Output = ()> + Send + 'static {
+        let (recorder, writing) = (self.clone(), self.shelf.writing(&session.id));
+        async move {
+            if let Some(_writing) = writing {
+                recorder.record_parts(session).await;
+            }
+        }
+    }
+
+    async fn record_parts(&self, session: Arc<Session>) {
+        let mut failures = 0;
+        loop {
+            let outcome = self.part(&session).await;
+            let ended = session.check_open().is_err();
+            match outcome {
+                Ok((_, Some(stop))) => {
+                    tracing::warn!(session = %session.id, reason = stop.as_str(), "a recording stopped early");
+                    session.ended().await;
+                    break;
+                }
+                Ok((0, None)) => failures += 1,
+                Ok(_) => failures = 0,
+                Err(error) => {
+                    failures += 1;
+                    tracing::warn!(session = %session.id, %error, "a recording broke off");
+                }
+            }
+            if ended || failures >= ATTEMPTS {
+                break;
+            }
+            tokio::select! {
+                () = sleep(RETRY) => {}
+                _ = session.ended() => break,
+            }
+        }
+    }
+
+    /// Finishes what a killed process was recording, then forgets old recordings now and then, until the daemon stops.
+    pub async fn keep_recordings(&self, drain: Drain) {
+        if let Err(error) = self.shelf.mend().await {
+            tracing::error!(%error, "recordings of an earlier process could not be finished");
+        }
+        let min_free = self.config.recording_min_free();
+        let mut swept: Option<Instant> = None;
+        loop {
+            if swept.is_none_or(|swept| swept.elapsed() >= SWEEP_EVERY) {
+                if let Err(error) = self.shelf.forget_old(&self.config.recording).await {
+                    tracing::error!(%error, "old recordings could not be removed");
+                }
+                swept = Some(Instant::now());
+            }
+            if let Err(error) = self.shelf.give_way(min_free).await {
+                tracing::error!(%error, "recordings could not give way to others");
+            }
+            tokio::select! {
+                () = drain.reached(Phase::Draining) => return,
+                () = sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+
+    /// Records one part: until the session ends, its pictures do, or there is no more room. Gives how many pictures it
+    /// has.
+    async fn part(&self, session: &Arc<Session>) -> Result<(u64, Option<Stop>), Broken> {
+        let (pictures, to_write) = mpsc::channel(WAITING);
+        let began = Instant::now();
+        let rate = self.config.recording.rate;
+        let frames = session.options.engine == Engine::Chromium && session.options.mode == Mode::Headless;
+        let mut source = if frames {
+            source::Source::frames(self.live.front(session), rate)
+        } else {
+            source::Source::display(session, rate).await?
+        };
+        // The first picture says how large they are.
+        let format = tokio::select! {
+            _ = session.ended() => return Ok((0, None)),
+            format = source.format() => format?,
+        };
+        let path = self.shelf.new_part(&session.id, format.codec.extension())?;
+        let writing = tokio::task::spawn_blocking({
+            let (config, shelf) = (Arc::clone(&self.config), self.shelf.clone());
+            let (id, path) = (session.id.clone(), path.clone());
+            move || write((&shelf, &id), &path, &format, to_write, &config, began)
+        });
+        tokio::select! {
+            _ = session.ended() => {}
+            () = source.run(&pictures) => {}
+            () = pictures.closed() => {}
+        }
+        drop(pictures);
+        let (count, stop) = writing.await.map_err(std::io::Error::other)??;
+        self.shelf.complete(&path, began.elapsed(), stop.map(Stop::as_str))?;
+        Ok((count, stop))
+    }
+}
+
+/// Writes one part. Blocks.
+fn write(
+    (shelf, id): (&Shelf, &SessionId),
+    path: &Path,
+    format: &Format,
+    mut pictures: mpsc::Receiver<Picture>,
+    config: &Config,
+    began: Instant,
+) -> std::io::Result<(u64, Option<Stop>)> {
+    let used = shelf.size_of(id);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut video = Matroska::begin(file, format.codec, format.width, format.height)?;
+    let (mut count, mut stop) = (0, None);
+    let (mut looked, mut look_at) = (began, 0);
+    while let Some(picture) = pictures.blocking_recv() {
+        if used + video.size() + picture.data.len() as u64 > config.recording.max_size.bytes() {
+            stop = Some(Stop::Full);
+            break;
+        }
+        if video.size() >= look_at || looked.elapsed() >= LOOK_EVERY {
+            if !shelf.make_room(config.recording_min_free())? {
+                stop = Some(Stop::Disk);
+                break;
+            }
+            (looked, look_at) = (Instant::now(), video.size() + LOOK_AFTER);
+        }
+        video.picture(picture.time_ms, picture.key, &picture.data)?;
+        count += 1;
+    }
+    video.finish(u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))?;
+    Ok((count, stop))
+}

@@ -1,0 +1,203 @@
+//! Taking up a file again whose writer was killed: what it holds is found by walking through it.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom};
+
+use super::{CLUSTER, CUES, Cluster, EBML, INFO, Matroska, SEGMENT, SIMPLE_BLOCK, TIMESTAMP, TRACKS};
+
+/// The most bytes of a number that is read as one.
+const NUMBER: usize = 8;
+
+impl Matroska {
+    /// Takes up a file that [`Matroska::begin`] began, to be read and written. Gives it as it was after its last whole
+    /// picture, ready for `finish`, and that picture's time.
+    pub(in crate::video) fn resume(file: File) -> io::Result<(Self, u64)> {
+        let end = file.metadata()?.len();
+        let mut walk = Walk { file: BufReader::new(file), at: 0, end };
+        match walk.next()? {
+            Some((EBML, length)) => walk.skip(length)?,
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        };
+        if !matches!(walk.next()?, Some((SEGMENT, _))) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let segment = walk.at;
+        let (mut info, mut tracks, mut duration) = (0, 0, 0);
+        let (mut whole, mut last_ms) = (0, 0);
+        let (mut opened, mut cues) = (None, Vec::new());
+        let mut cluster: Option<Cluster> = None;
+        loop {
+            let start = walk.at;
+            let Some((name, length)) = walk.next()? else { break };
+            match name {
+                // Its content is walked through too: its length may not be known.
+                CLUSTER => {
+                    opened = Some((start - segment, walk.at - 8));
+                    continue;
+                }
+                // What follows the pictures is written anew.
+                CUES => break,
+                TIMESTAMP => {
+                    let Some(time_ms) = walk.number(length)? else { break };
+                    cluster = opened.map(|(_, size_at)| Cluster { size_at, time_ms });
+                    continue;
+                }
+                _ => {}
+            }
+            let inside = walk.at;
+            let since = if name == SIMPLE_BLOCK { walk.number(4)?.unwrap_or_default() >> 8 & 0x7FFF } else { 0 };
+            if !walk.skip((inside + length).saturating_sub(walk.at))? {
+                break;
+            }
+            match (name, &cluster) {
+                (INFO, _) => (info, duration) = (start - segment, walk.at.saturating_sub(8)),
+                (TRACKS, _) => tracks = start - segment,
+                (SIMPLE_BLOCK, Some(cluster)) => {
+                    if let Some((position, _)) = opened.take() {
+                        cues.push((cluster.time_ms, position));
+                    }
+                    last_ms = cluster.time_ms + since;
+                }
+                _ => {}
+            }
+            // A cluster counts from its first picture on.
+            if opened.is_none() {
+                whole = walk.at;
+            }
+        }
+        if info == 0 || tracks == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut file = walk.file.into_inner();
+        file.set_len(whole)?;
+        file.seek(SeekFrom::Start(whole))?;
+        let cluster = cluster.filter(|cluster| cluster.size_at < whole);
+        let file = BufWriter::new(file);
+        Ok((Self { file, at: whole, segment, info, tracks, duration, cluster, cues }, last_ms))
+    }
+}
+
+/// A walk through a file's elements.
+struct Walk {
+    file: BufReader<File>,
+    at: u64,
+    end: u64,
+}
+
+impl Walk {
+    /// The next element's name and length. `None` where the file ends.
+    fn next(&mut self) -> io::Result<Option<(u32, u64)>> {
+        let Some(name) = self.variable(true)? else { return Ok(None) };
+        let Some(length) = self.variable(false)? else { return Ok(None) };
+        Ok(u32::try_from(name).ok().map(|name| (name, length)))
+    }
+
+    /// A number that says by its first bits how long it is; names keep these bits.
+    fn variable(&mut self, keep: bool) -> io::Result<Option<u64>> {
+        let mut bytes = [0; NUMBER];
+        if !self.take(&mut bytes[..1])? {
+            return Ok(None);
+        }
+        let more = bytes[0].leading_zeros() as usize;
+        if more >= NUMBER || !self.take(&mut bytes[1..=more])? {
+            return Ok(None);
+        }
+        if !keep {
+            bytes[0] &= 0x7F >> more;
+        }
+        Ok(Some(read(&bytes[..=more])))
+    }
+
+    /// A number of so many bytes.
+    fn number(&mut self, length: u64) -> io::Result<Option<u64>> {
+        let mut bytes = [0; NUMBER];
+        let Some(bytes) = usize::try_from(length).ok().and_then(|length| bytes.get_mut(..length)) else {
+            return Ok(None);
+        };
+        Ok(self.take(bytes)?.then(|| read(bytes)))
+    }
+
+    /// Fills `to`. False when too little is left.
+    fn take(&mut self, to: &mut [u8]) -> io::Result<bool> {
+        let length = to.len() as u64;
+        if self.end - self.at < length {
+            return Ok(false);
+        }
+        self.file.read_exact(to)?;
+        self.at += length;
+        Ok(true)
+    }
+
+    /// Passes over so many bytes. False when there are fewer.
+    fn skip(&mut self, length: u64) -> io::Result<bool> {
+        if self.end - self.at < length {
+            return Ok(false);
+        }
+        self.file.seek_relative(length.try_into().map_err(io::Error::other)?)?;
+        self.at += length;
+        Ok(true)
+    }
+}
+
+fn read(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::Codec;
+    use super::*;
+
+    fn pictures(path: &Path) -> Matroska {
+        let mut video = Matroska::begin(File::create(path).unwrap(), Codec::Vp8, 1280, 800).unwrap();
+        for (time, key) in [(0, true), (100, false), (31_000, false), (31_500, true), (31_900, false)] {
+            video.picture(time, key, &[9; 300]).unwrap();
+        }
+        video
+    }
+
+    fn resume(path: &Path) -> io::Result<(Matroska, u64)> {
+        Matroska::resume(File::options().read(true).write(true).open(path).unwrap())
+    }
+
+    #[test]
+    fn what_was_cut_off_becomes_what_it_would_have_been() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cut, whole) = (dir.path().join("cut.webm"), dir.path().join("whole.webm"));
+        pictures(&whole).finish(31_900).unwrap();
+        // As a killed writer leaves it, and in the middle of one more picture.
+        drop(pictures(&cut));
+        let picture = std::fs::metadata(&cut).unwrap().len();
+        let mut video = resume(&cut).unwrap().0;
+        video.picture(31_950, false, &[7; 300]).unwrap();
+        drop(video);
+        File::options().write(true).open(&cut).unwrap().set_len(picture + 200).unwrap();
+        let (video, last) = resume(&cut).unwrap();
+        assert_eq!(last, 31_900);
+        video.finish(last).unwrap();
+        assert_eq!(std::fs::read(&cut).unwrap(), std::fs::read(&whole).unwrap());
+        // Once more changes nothing.
+        let (video, last) = resume(&whole).unwrap();
+        video.finish(last).unwrap();
+        assert_eq!(std::fs::read(&cut).unwrap(), std::fs::read(&whole).unwrap());
+    }
+
+    #[test]
+    fn wherever_it_was_cut_it_can_be_taken_up_or_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.webm");
+        drop(pictures(&path));
+        let bytes = std::fs::read(&path).unwrap();
+        for length in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..length]).unwrap();
+            if let Ok((video, last)) = resume(&path) {
+                assert!(video.size() <= length as u64);
+                video.finish(last).unwrap();
+                let again = resume(&path).unwrap();
+                assert_eq!(again.1, last, "cut at {length}");
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Where a recording's pictures come from.
+
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use http::Request;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use super::broken::Broken;
+use super::matroska::Codec;
+use super::{Format, Picture};
+use crate::live::{Frame, Front};
+use crate::session::Session;
+use crate::worker::AgentError;
+
+/// IVF: the file's header and each picture's.
+const FILE_HEADER: usize = 32;
+const PICTURE_HEADER: usize = 12;
+/// The largest picture.
+const MAX_PICTURE: usize = 16 << 20;
+/// Between two looks which tab is in front, where there is no new picture.
+const LOOK: Duration = Duration::from_millis(300);
+
+pub(super) enum Source {
+    /// The worker's encoder.
+    Display { body: Incoming, buffer: BytesMut },
+    /// The tab in front.
+    Frames { front: Front, pause: Duration, first: Option<Frame>, began: Instant },
+}
+
+impl Source {
+    /// Asks the session's worker for a video of its display.
+    pub(super) async fn display(session: &Session, rate: u32) -> Result<Self, Broken> {
+        let path = format!("/recording?rate={rate}");
+        let response = session.worker.agent.send(&path, Request::new(crate::worker::full(""))).await?;
+        let status = response.status();
+        if !status.is_success() {
+            return Err(AgentError::Refused { status, message: "no recording".to_owned() }.into());
+        }
+        Ok(Self::Display { body: response.into_body(), buffer: BytesMut::new() })
+    }
+
+    /// Looks at the tab in front, as a viewer would.
+    pub(super) fn frames(front: Front, rate: u32) -> Self {
+        let pause = Duration::from_secs(1) / rate.max(1);
+        Self::Frames { front, pause, first: None, began: Instant::now() }
+    }
+
+    /// Waits until it is known what the pictures are.
+    pub(super) async fn format(&mut self) -> Result<Format, Broken> {
+        match self {
+            Self::Display { body, buffer } => {
+                let header = take(body, buffer, FILE_HEADER).await.ok_or(Broken::Nothing)?;
+                let side = |at: usize| u32::from(u16::from_le_bytes([header[at], header[at + 1]]));
+                Ok(Format { codec: Codec::Vp8, width: side(12), height: side(14) })
+            }
+            Self::Frames { front, first, .. } => loop {
+                let mut pictures = front.pictures().await;
+                if let Some(frame) = pictures.next().await {
+                    let (width, height) = (frame.width().into(), frame.height().into());
+                    let format = Format { codec: Codec::Jpeg, width, height };
+                    *first = Some(frame);
+                    return Ok(format);
+                }
+            },
+        }
+    }
+
+    /// Sends pictures until there are no more.
+    pub(super) async fn run(&mut self, to: &mpsc::Sender<Picture>) {
+        match self {
+            Self::Display { body, buffer } => while display(body, buffer, to).await.is_some() {},
+            Self::Frames { front, pause, first, began } => {
+                let jpeg = |frame: &Frame| Picture {
+                    time_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                    key: true,
+                    data: frame.jpeg(),
+                };
+                if let Some(first) = first.take()
+                    && to.send(jpeg(&first)).await.is_err()
+                {
+                    return;
+                }
+                loop {
+                    let mut pictures = front.pictures().await;
+                    let tab = front.tab();
+                    // The tab in front is followed.
+                    while front.tab() == tab {
+                        let frame = tokio::select! {
+                            frame = pictures.next() => frame,
+                            () = sleep(LOOK) => continue,
+                        };
+                        let Some(frame) = frame else { break };
+                        if to.send(jpeg(&frame)).await.is_err() {
+                            return;
+                        }
+                        sleep(*pause).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn display(body: &mut Incoming, buffer: &mut BytesMut, to: &mpsc::Sender<Picture>) -> Option<()> {
+    let mut header = take(body, buffer, PICTURE_HEADER).await?;
+    let (length, time_ms) = (header.get_u32_le() as usize, header.get_u64_le());
+    if length > MAX_PICTURE {
+        return None;
+    }
+    let data = take(body, buffer, length).await?;
+    // The lowest bit of a VP8 picture says whether it needs others (RFC 6386, section 9.1).
+    let key = data.first().is_some_and(|first| first & 1 == 0);
+    to.send(Picture { time_ms, key, data }).await.ok()
+}
+
+/// Reads `count` bytes. `None` at the end.
+async fn take(body: &mut Incoming, buffer: &mut BytesMut, count: usize) -> Option<Bytes> {
+    while buffer.len() < count {
+        if let Ok(data) = body.frame().await?.ok()?.into_data() {
+            buffer.extend_from_slice(&data);
+        }
+    }
+    Some(buffer.split_to(count).freeze())
+}
