@@ -2,11 +2,11 @@
 //!
 //! A session with a display is recorded as WebM: the worker's own encoder gives VP8, and `matroska` puts it into a
 //! file. A headless Chromium is recorded as a log of its pictures, JPEG in Matroska, each with its time. Both grow on
-//! disk as the session goes on and can be played whenever they were cut off. `shelf` knows the files.
+//! disk as the session goes on and can be played whenever they were cut off. `recordings` knows the files.
 
 mod broken;
 mod matroska;
-mod shelf;
+mod recordings;
 mod source;
 
 use std::fs::OpenOptions;
@@ -26,7 +26,7 @@ use crate::live::Live;
 use crate::session::Session;
 use broken::Broken;
 use matroska::{Codec, Matroska};
-pub use shelf::{FOLDER, Part, Shelf};
+pub use recordings::{FOLDER, Part, Recordings};
 
 /// Pictures that wait for the disk.
 const WAITING: usize = 16;
@@ -80,27 +80,27 @@ impl Stop {
 pub struct Recorder {
     config: Arc<Config>,
     live: Live,
-    shelf: Shelf,
+    recordings: Recordings,
 }
 
 impl Recorder {
     /// Nothing is recorded yet. `live` has the pictures of browsers without a display.
     #[must_use]
     pub fn new(config: Arc<Config>, live: Live) -> Self {
-        let shelf = Shelf::new(&config.store.data_dir);
-        Self { config, live, shelf }
+        let recordings = Recordings::new(&config.store.data_dir);
+        Self { config, live, recordings }
     }
 
     /// The files of recordings.
     #[must_use]
-    pub const fn recordings(&self) -> &Shelf {
-        &self.shelf
+    pub const fn recordings(&self) -> &Recordings {
+        &self.recordings
     }
 
     /// Records a session until it ends. Whatever goes wrong is logged, and the session goes on. From the call on, and until
     /// its session ends, the recording gives way to nothing.
     pub fn record(&self, session: Arc<Session>) -> impl Future<Output = ()> + Send + 'static {
-        let (recorder, writing) = (self.clone(), self.shelf.writing(&session.id));
+        let (recorder, writing) = (self.clone(), self.recordings.writing(&session.id));
         async move {
             if let Some(_writing) = writing {
                 recorder.record_parts(session).await;
@@ -138,19 +138,19 @@ impl Recorder {
 
     /// Finishes what a killed process was recording, then forgets old recordings now and then, until the daemon stops.
     pub async fn keep_recordings(&self, drain: Drain) {
-        if let Err(error) = self.shelf.mend().await {
+        if let Err(error) = self.recordings.mend().await {
             tracing::error!(%error, "recordings of an earlier process could not be finished");
         }
         let min_free = self.config.recording_min_free();
         let mut swept: Option<Instant> = None;
         loop {
             if swept.is_none_or(|swept| swept.elapsed() >= SWEEP_EVERY) {
-                if let Err(error) = self.shelf.forget_old(&self.config.recording).await {
+                if let Err(error) = self.recordings.forget_old(&self.config.recording).await {
                     tracing::error!(%error, "old recordings could not be removed");
                 }
                 swept = Some(Instant::now());
             }
-            if let Err(error) = self.shelf.give_way(min_free).await {
+            if let Err(error) = self.recordings.give_way(min_free).await {
                 tracing::error!(%error, "recordings could not give way to others");
             }
             tokio::select! {
@@ -177,11 +177,11 @@ impl Recorder {
             _ = session.ended() => return Ok((0, None)),
             format = source.format() => format?,
         };
-        let path = self.shelf.new_part(&session.id, format.codec.extension())?;
+        let path = self.recordings.new_part(&session.id, format.codec.extension())?;
         let writing = tokio::task::spawn_blocking({
-            let (config, shelf) = (Arc::clone(&self.config), self.shelf.clone());
+            let (config, recordings) = (Arc::clone(&self.config), self.recordings.clone());
             let (id, path) = (session.id.clone(), path.clone());
-            move || write((&shelf, &id), &path, &format, to_write, &config, began)
+            move || write((&recordings, &id), &path, &format, to_write, &config, began)
         });
         tokio::select! {
             _ = session.ended() => {}
@@ -190,21 +190,21 @@ impl Recorder {
         }
         drop(pictures);
         let (count, stop) = writing.await.map_err(std::io::Error::other)??;
-        self.shelf.complete(&path, began.elapsed(), stop.map(Stop::as_str))?;
+        self.recordings.complete(&path, began.elapsed(), stop.map(Stop::as_str))?;
         Ok((count, stop))
     }
 }
 
 /// Writes one part. Blocks.
 fn write(
-    (shelf, id): (&Shelf, &SessionId),
+    (recordings, id): (&Recordings, &SessionId),
     path: &Path,
     format: &Format,
     mut pictures: mpsc::Receiver<Picture>,
     config: &Config,
     began: Instant,
 ) -> std::io::Result<(u64, Option<Stop>)> {
-    let used = shelf.size_of(id);
+    let used = recordings.size_of(id);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let mut video = Matroska::begin(file, format.codec, format.width, format.height)?;
     let (mut count, mut stop) = (0, None);
@@ -215,7 +215,7 @@ fn write(
             break;
         }
         if video.size() >= look_at || looked.elapsed() >= LOOK_EVERY {
-            if !shelf.make_room(config.recording_min_free())? {
+            if !recordings.make_room(config.recording_min_free())? {
                 stop = Some(Stop::Disk);
                 break;
             }

@@ -22,8 +22,8 @@ pub(super) async fn list(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let (listing, _) = app.sessions.find(&id, &key)?;
-    let shelf = app.recorder.recordings().clone();
-    let parts = tokio::task::spawn_blocking(move || shelf.parts(&listing.session_id)).await;
+    let recordings = app.recorder.recordings().clone();
+    let parts = tokio::task::spawn_blocking(move || recordings.parts(&listing.session_id)).await;
     let parts = parts.map_err(Error::internal)?.map_err(Error::internal)?;
     Ok(json_reply(StatusCode::OK, &json!({"recording": listing.recording, "parts": parts})))
 }
@@ -54,8 +54,8 @@ pub(super) async fn remove(
         let message = "the session is still being recorded: end it first".to_owned();
         return Err(Error::Conflict { message });
     }
-    let shelf = app.recorder.recordings().clone();
-    let removed = tokio::task::spawn_blocking(move || shelf.remove(&listing.session_id)).await;
+    let recordings = app.recorder.recordings().clone();
+    let removed = tokio::task::spawn_blocking(move || recordings.remove(&listing.session_id)).await;
     removed.map_err(Error::internal)?.map_err(Error::internal)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -43,7 +43,7 @@ pub(super) struct State {
 /// From the daemon to a viewer.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Told<'a> {
+pub(super) enum Notice<'a> {
     /// Once, at first.
     Hello {
         /// This viewer's number.
@@ -78,7 +78,7 @@ pub(super) enum Told<'a> {
     Unshared,
 }
 
-impl Told<'_> {
+impl Notice<'_> {
     /// As a viewer gets it.
     pub(super) fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
@@ -88,7 +88,7 @@ impl Told<'_> {
 /// From a viewer to the daemon.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Said {
+pub(super) enum Request {
     /// Take the control, or give it back.
     Control { take: bool },
     /// Hold the client's commands, or let them go.

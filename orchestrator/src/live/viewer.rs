@@ -17,7 +17,7 @@ use super::browser::{Browser, BrowserError};
 use super::feed::{Watched, picture, read};
 use super::hands::{Broken, Hands};
 use super::input::Held;
-use super::message::{Picture, Said, Told};
+use super::message::{Notice, Picture, Request};
 use super::room::{Room, Seat};
 use super::{Grant, upstream};
 use crate::engine::{Engine, Mode};
@@ -135,10 +135,10 @@ impl Viewer {
         }
         let (last, code, reason) = match &goodbye {
             Goodbye::Left => return,
-            Goodbye::Unshared => (Told::Unshared.json(), UNSHARED, "the link has ended".to_owned()),
+            Goodbye::Unshared => (Notice::Unshared.json(), UNSHARED, "the link has ended".to_owned()),
             Goodbye::Ended(ending) => {
                 let (status, message) = (ending.status().as_str(), ending.message());
-                let told = Told::Ended { status, reason: ending.code(), message: &message }.json();
+                let told = Notice::Ended { status, reason: ending.code(), message: &message }.json();
                 (told, ending.close_code(), message)
             }
         };
@@ -175,7 +175,7 @@ impl Viewer {
         mut notes: mpsc::Receiver<String>,
     ) {
         let options = &self.room().session.options;
-        let hello = Told::Hello {
+        let hello = Notice::Hello {
             viewer: self.seat.viewer,
             may_act: self.grant.may_act,
             picture: self.picture,
@@ -249,7 +249,7 @@ impl Viewer {
 
     fn state(&self, state: &super::message::State) -> Message {
         let session = &self.room().session;
-        let told = Told::State { state, status: session.status().as_str(), time_left: millis(session.time_left()) };
+        let told = Notice::State { state, status: session.status().as_str(), time_left: millis(session.time_left()) };
         Message::text(told.json())
     }
 
@@ -275,9 +275,9 @@ impl Viewer {
                 message = timeout(self.times.silence(), stream.next()) => message,
             };
             match message {
-                Ok(Some(Ok(Message::Text(said)))) => match serde_json::from_str::<Said>(&said) {
+                Ok(Some(Ok(Message::Text(said)))) => match serde_json::from_str::<Request>(&said) {
                     Ok(said) => {
-                        if self.picture == Picture::Display && matches!(said, Said::Input(_)) {
+                        if self.picture == Picture::Display && matches!(said, Request::Input(_)) {
                             sleep_until(last_key + KEY_ON_ITS_WAY).await;
                         }
                         self.heed(said, hands, &notes).await;
@@ -306,28 +306,28 @@ impl Viewer {
         }
     }
 
-    async fn heed(&self, said: Said, hands: &mut Hands, notes: &mpsc::Sender<String>) {
+    async fn heed(&self, said: Request, hands: &mut Hands, notes: &mpsc::Sender<String>) {
         let (room, viewer) = (self.room(), self.seat.viewer);
         match said {
-            Said::Ack => {
+            Request::Ack => {
                 // One who says too often that he has them harms himself: what he does not read stays in his socket.
                 self.acknowledged.fetch_add(1, Ordering::AcqRel);
                 self.acknowledgement.notify_one();
                 return;
             }
             // On a display all see the same one: to choose another is an act.
-            Said::Tab { id } if self.picture == Picture::Frames => {
+            Request::Tab { id } if self.picture == Picture::Frames => {
                 self.chosen.send_replace(id);
                 return;
             }
-            Said::Control { take: true } if self.grant.may_act => return room.take(viewer),
-            Said::Control { take: false } => {
+            Request::Control { take: true } if self.grant.may_act => return room.take(viewer),
+            Request::Control { take: false } => {
                 let _ = self.let_go(hands).await;
                 return room.give_back(viewer);
             }
-            Said::Pause { on } if self.acts() => return room.pause(viewer, on),
+            Request::Pause { on } if self.acts() => return room.pause(viewer, on),
             _ if !self.acts() => {
-                if !matches!(said, Said::Input(_)) {
+                if !matches!(said, Request::Input(_)) {
                     let _ = notes.try_send(refusal("Take the control first."));
                 }
                 return;
@@ -345,14 +345,14 @@ impl Viewer {
     /// Does what the one who has the control says to the browser.
     async fn act(
         &self,
-        said: Said,
+        said: Request,
         browser: &Browser,
         tab: &str,
         held: &mut Held,
         notes: &mpsc::Sender<String>,
     ) -> Result<(), BrowserError> {
         match said {
-            Said::Input(input) => {
+            Request::Input(input) => {
                 let devtools = browser.devtools()?;
                 match held.command(input) {
                     // The keys that follow on a display must not overtake it either.
@@ -361,17 +361,17 @@ impl Viewer {
                     None => {}
                 }
             }
-            Said::Go { to } => browser.go(tab, to).await?,
-            Said::Open { url } => match crate::session::page_address(&url) {
+            Request::Go { to } => browser.go(tab, to).await?,
+            Request::Open { url } => match crate::session::page_address(&url) {
                 Ok(url) => browser.open(tab, &url).await?,
                 Err(wrong) => drop(notes.try_send(refusal(&format!("The address {wrong}.")))),
             },
-            Said::Tab { id: Some(tab) } => browser.show(&tab).await?,
-            Said::Copy => {
+            Request::Tab { id: Some(tab) } => browser.show(&tab).await?,
+            Request::Copy => {
                 let copied = browser.devtools()?.selection(tab).await?;
-                let _ = notes.try_send(Told::Clipboard { text: &copied }.json());
+                let _ = notes.try_send(Notice::Clipboard { text: &copied }.json());
             }
-            Said::Tab { id: None } | Said::Control { .. } | Said::Pause { .. } | Said::Ack => {}
+            Request::Tab { id: None } | Request::Control { .. } | Request::Pause { .. } | Request::Ack => {}
         }
         Ok(())
     }
@@ -391,7 +391,7 @@ impl Viewer {
 }
 
 fn refusal(message: &str) -> String {
-    Told::Refused { message }.json()
+    Notice::Refused { message }.json()
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -11,7 +11,7 @@ use super::stage::{Clock, Stage};
 use super::steps;
 use crate::script::fault::{FailureCode, Fault};
 use crate::script::recording::Recording;
-use crate::script::template::Curtain;
+use crate::script::template::Redactor;
 use crate::script::work::{Extract, Values, Work};
 
 /// Carries `work` out. Ends once, also when cancelled, out of time, or when the browser dies; the session is left to
@@ -24,7 +24,7 @@ pub async fn execute(
     watch: &dyn Watch,
     cancel: &CancellationToken,
 ) -> Outcome {
-    let curtain = Curtain::new(values);
+    let redactor = Redactor::new(values);
     let mut stage = Stage::new(&browser, limits, watch);
     let fault = match work.filled(values) {
         Ok(filled) => tokio::select! {
@@ -40,18 +40,18 @@ pub async fn execute(
         Err(fault) => Some(fault),
     };
     let failure = match fault {
-        Some(fault) => Some(failure(&mut stage, fault, &curtain, cancel).await),
+        Some(fault) => Some(failure(&mut stage, fault, &redactor, cancel).await),
         None => None,
     };
     let mut artifacts = stage.artifacts;
     for artifact in &mut artifacts {
-        artifact.name = curtain.text(&artifact.name);
+        artifact.name = redactor.text(&artifact.name);
     }
-    Outcome { output: stage.output.into_iter().map(|result| curtain.value(result)).collect(), failure, artifacts }
+    Outcome { output: stage.output.into_iter().map(|result| redactor.value(result)).collect(), failure, artifacts }
 }
 
 /// Makes a failure of a fault: with the page at that moment, and without secrets.
-async fn failure(stage: &mut Stage<'_>, fault: Fault, curtain: &Curtain, cancel: &CancellationToken) -> Failure {
+async fn failure(stage: &mut Stage<'_>, fault: Fault, redactor: &Redactor, cancel: &CancellationToken) -> Failure {
     let is_hopeless = matches!(fault.code, FailureCode::Cancelled | FailureCode::BrowserDied);
     let screenshot = if is_hopeless {
         None
@@ -62,7 +62,7 @@ async fn failure(stage: &mut Stage<'_>, fault: Fault, curtain: &Curtain, cancel:
             picture = steps::failure_picture(stage) => picture,
         }
     };
-    Failure { code: fault.code, message: curtain.text(&fault.message), step: stage.step, screenshot }
+    Failure { code: fault.code, message: redactor.text(&fault.message), step: stage.step, screenshot }
 }
 
 async fn carry_out(stage: &mut Stage<'_>, work: &Work) -> Result<(), Fault> {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::page::{Need, Whereabouts, explain};
-use super::patience::Patience;
+use super::retry::Retry;
 use super::stage::{Clock, Stage};
 use super::steps::open_page;
 use crate::script::fault::{FailureCode, Fault};
@@ -116,7 +116,7 @@ async fn turn(
                 found => found?,
             };
             found.element.click().await?;
-            let mut patience = Patience::until(clock.deadline);
+            let mut retry = Retry::until(clock.deadline);
             let changed = loop {
                 let attempt = async {
                     let now = page.whereabouts().await?;
@@ -126,7 +126,7 @@ async fn turn(
                     }
                     Err(Fault::passing(FailureCode::Timeout, "the next page did not come"))
                 };
-                if let Some(result) = patience.attempt(attempt).await {
+                if let Some(result) = retry.attempt(attempt).await {
                     break result;
                 }
             };
@@ -142,10 +142,10 @@ async fn turn(
 async fn read(stage: &mut Stage<'_>, plan: &Plan, clock: Clock, must_match: bool) -> Result<Reading, Fault> {
     let limit = stage.output_left();
     let wire = wire(plan);
-    let mut patience = Patience::until(clock.deadline);
+    let mut retry = Retry::until(clock.deadline);
     let result = loop {
         let page = stage.page()?;
-        if let Some(result) = patience.attempt(read_now(page, plan, &wire, limit)).await {
+        if let Some(result) = retry.attempt(read_now(page, plan, &wire, limit)).await {
             break result;
         }
     };

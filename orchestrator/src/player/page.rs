@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::browser::{Browser, Driven, Raw, Timeouts};
-use super::patience::Patience;
+use super::retry::Retry;
 use crate::engine::Engine;
 use crate::script::fault::{FailureCode, Fault};
 use crate::script::selector::Selectors;
@@ -171,9 +171,9 @@ impl Page {
         offset: Option<(f64, f64)>,
         deadline: Instant,
     ) -> Result<Found, Fault> {
-        let mut patience = Patience::until(deadline);
+        let mut retry = Retry::until(deadline);
         loop {
-            if let Some(result) = patience.attempt(self.find_now(selectors, need, offset)).await {
+            if let Some(result) = retry.attempt(self.find_now(selectors, need, offset)).await {
                 return result;
             }
         }
@@ -206,9 +206,9 @@ impl Page {
 
     /// Goes to the window and frame that a step is for.
     pub(crate) async fn enter(&mut self, step: &Step, deadline: Instant) -> Result<(), Fault> {
-        let mut patience = Patience::until(deadline);
+        let mut retry = Retry::until(deadline);
         loop {
-            if let Some(result) = patience.attempt(self.enter_now(step)).await {
+            if let Some(result) = retry.attempt(self.enter_now(step)).await {
                 return result;
             }
         }

@@ -160,12 +160,12 @@ pub(crate) fn fill(value: &Value, values: &Values) -> Result<Value, Slot> {
 }
 
 /// Takes secrets out of whatever leaves a task.
-pub(crate) struct Curtain {
+pub(crate) struct Redactor {
     /// The longest first, so that a secret within another leaves no rest of it.
     secrets: Vec<String>,
 }
 
-impl Curtain {
+impl Redactor {
     /// Hides every secret of `values`, and what is inside of secrets that are objects or lists.
     pub(crate) fn new(values: &Values) -> Self {
         fn collect(value: &Value, secrets: &mut BTreeSet<String>) {
@@ -268,8 +268,8 @@ mod tests {
     #[test]
     fn secrets_do_not_show() {
         let values = values(json!({}), json!({"a": "hunter2", "b": "hunter2 & more", "c": 4711, "d": " "}));
-        let curtain = Curtain::new(&values);
-        let shown = curtain.value(json!({"x hunter2": ["is hunter2 & more.", 4711, 47, "hunter2+%26+more", "a b"]}));
+        let redactor = Redactor::new(&values);
+        let shown = redactor.value(json!({"x hunter2": ["is hunter2 & more.", 4711, 47, "hunter2+%26+more", "a b"]}));
         assert_eq!(shown, json!({"x [secret]": ["is [secret].", "[secret]", 47, "[secret]", "a b"]}));
     }
 
@@ -287,7 +287,7 @@ mod tests {
         fn no_secret_survives(secret in "[a-zA-Z0-9 &%/+é]{4,12}", before in "[a-z ]{0,9}", after in "[a-z ]{0,9}") {
             prop_assume!(!secret.trim().is_empty() && !HIDDEN.contains(&secret));
             let values = values(json!({}), json!({"s": secret.clone()}));
-            let shown = Curtain::new(&values).text(&format!("{before}{secret}{after}"));
+            let shown = Redactor::new(&values).text(&format!("{before}{secret}{after}"));
             prop_assert!(!shown.contains(&secret), "{}", shown);
         }
     }

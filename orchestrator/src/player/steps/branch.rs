@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::patience::Patience;
+use super::super::retry::Retry;
 use super::super::stage::{Clock, Stage};
 use super::{perform, wait};
 use crate::script::fault::{FailureCode, Fault};
@@ -17,10 +17,10 @@ pub(super) async fn if_exists(
     recording: Option<Duration>,
     clock: Clock,
 ) -> Result<(), Fault> {
-    let mut patience = Patience::until(clock.deadline);
+    let mut retry = Retry::until(clock.deadline);
     let page = stage.page()?;
     let found = loop {
-        if let Some(result) = patience.attempt(wait::is_there(page, selectors)).await {
+        if let Some(result) = retry.attempt(wait::is_there(page, selectors)).await {
             break result;
         }
     };

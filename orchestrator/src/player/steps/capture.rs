@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::super::browser::{Browser, Raw};
 use super::super::page::{Need, Page};
-use super::super::patience::Patience;
+use super::super::retry::Retry;
 use super::super::stage::{Clock, Stage};
 use super::navigate::fits;
 use crate::engine::Engine;
@@ -113,7 +113,7 @@ pub(crate) async fn failure_picture(stage: &mut Stage<'_>) -> Option<usize> {
 
 /// Waits until a file is there that the browser has downloaded, all of it.
 pub(super) async fn for_download(browser: &Browser, name: Option<&str>, deadline: Instant) -> Result<(), Fault> {
-    let mut patience = Patience::until(deadline);
+    let mut retry = Retry::until(deadline);
     loop {
         let attempt = async {
             let entries = browser.downloads().await?;
@@ -124,7 +124,7 @@ pub(super) async fn for_download(browser: &Browser, name: Option<&str>, deadline
             let what = name.map_or_else(|| "nothing".to_owned(), |name| format!("no `{name}`"));
             Err(Fault::passing(FailureCode::Timeout, format!("{what} was downloaded in time")))
         };
-        if let Some(result) = patience.attempt(attempt).await {
+        if let Some(result) = retry.attempt(attempt).await {
             return result;
         }
     }
@@ -132,7 +132,7 @@ pub(super) async fn for_download(browser: &Browser, name: Option<&str>, deadline
 
 /// Brings what the browser downloaded into the artifacts; what is still coming is waited for.
 pub(crate) async fn downloads(stage: &mut Stage<'_>) -> Result<(), Fault> {
-    let mut patience = Patience::until(Instant::now() + stage.limits.navigation_timeout);
+    let mut retry = Retry::until(Instant::now() + stage.limits.navigation_timeout);
     let browser = stage.browser;
     let entries = loop {
         let attempt = async {
@@ -145,7 +145,7 @@ pub(crate) async fn downloads(stage: &mut Stage<'_>) -> Result<(), Fault> {
                 )),
             }
         };
-        if let Some(entries) = patience.attempt(attempt).await {
+        if let Some(entries) = retry.attempt(attempt).await {
             break entries?;
         }
     };

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::page::{Need, Page, explain};
-use super::super::patience::Patience;
+use super::super::retry::Retry;
 use super::super::stage::{Clock, Stage};
 use crate::engine::Engine;
 use crate::script::fault::{FailureCode, Fault};
@@ -17,9 +17,9 @@ const TYPED: usize = 500;
 
 /// Gives a field its value: typed where people would type it.
 pub(super) async fn change(page: &mut Page, selectors: &Selectors, value: &str, clock: Clock) -> Result<(), Fault> {
-    let mut patience = Patience::until(clock.deadline);
+    let mut retry = Retry::until(clock.deadline);
     loop {
-        if let Some(result) = patience.attempt(change_now(page, selectors, value, clock)).await {
+        if let Some(result) = retry.attempt(change_now(page, selectors, value, clock)).await {
             return result;
         }
     }

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::super::browser::Raw;
 use super::super::page::{Page, Whereabouts};
-use super::super::patience::Patience;
+use super::super::retry::Retry;
 use crate::engine::Engine;
 use crate::script::fault::{FailureCode, Fault};
 use crate::script::step::Navigation;
@@ -50,13 +50,13 @@ async fn own_up(page: &Page, url: &str) -> Result<(), Fault> {
 
 /// Waits until the page is where a step that opened it says.
 pub(super) async fn arrived(page: &Page, asserted: &[Navigation], deadline: Instant) -> Result<(), Fault> {
-    let mut patience = Patience::until(deadline);
+    let mut retry = Retry::until(deadline);
     let look = async || {
         let now = page.whereabouts().await?;
         as_asserted(&now, asserted)
     };
     loop {
-        if let Some(result) = patience.attempt(look()).await {
+        if let Some(result) = retry.attempt(look()).await {
             return result;
         }
     }
@@ -70,7 +70,7 @@ pub(super) async fn happened(
     deadline: Instant,
 ) -> Result<(), Fault> {
     let around = page.around().cloned();
-    let mut patience = Patience::until(deadline);
+    let mut retry = Retry::until(deadline);
     loop {
         let attempt = async {
             let here = page.whereabouts().await;
@@ -89,7 +89,7 @@ pub(super) async fn happened(
             }
             Err(Fault::passing(FailureCode::Timeout, "the step led to no other page in time"))
         };
-        if let Some(result) = patience.attempt(attempt).await {
+        if let Some(result) = retry.attempt(attempt).await {
             return result;
         }
     }

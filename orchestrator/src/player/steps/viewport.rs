@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::browser::Raw;
 use super::super::page::Page;
-use super::super::patience::Patience;
+use super::super::retry::Retry;
 use super::super::stage::{Clock, Stage};
 use crate::engine::Engine;
 use crate::script::fault::{FailureCode, Fault};
@@ -45,9 +45,9 @@ pub(super) async fn resize(stage: &mut Stage<'_>, viewport: Viewport, clock: Clo
 
 async fn fit(page: &Page, wanted: (f64, f64), clock: Clock) -> Result<(), Fault> {
     // Half of the time, so that there is some left for another way.
-    let mut patience = Patience::until(clock.deadline - clock.time / 2);
+    let mut retry = Retry::until(clock.deadline - clock.time / 2);
     loop {
-        if let Some(result) = patience.attempt(fit_now(page, wanted)).await {
+        if let Some(result) = retry.attempt(fit_now(page, wanted)).await {
             return result;
         }
     }

@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::super::page::{Found, Need, Page, explain};
-use super::super::patience::Patience;
+use super::super::retry::Retry;
 use super::super::stage::Clock;
 use crate::script::fault::{FailureCode, Fault};
 use crate::script::selector::Selectors;
@@ -40,7 +40,7 @@ pub(super) async fn for_elements(page: &Page, wait: &WaitForElement, clock: Cloc
         "properties": wait.properties,
         "attributes": wait.attributes,
     });
-    let mut patience = Patience::until(clock.deadline);
+    let mut retry = Retry::until(clock.deadline);
     loop {
         let attempt = async {
             let answer = page.call("compares", vec![json!(wait.selectors), condition.clone()]).await;
@@ -64,7 +64,7 @@ pub(super) async fn for_elements(page: &Page, wait: &WaitForElement, clock: Cloc
             let code = if wire.found == 0 && wait.visible { FailureCode::NoMatch } else { FailureCode::Timeout };
             Err(Fault::passing(code, what))
         };
-        if let Some(result) = patience.attempt(attempt).await {
+        if let Some(result) = retry.attempt(attempt).await {
             return result;
         }
     }
@@ -83,7 +83,7 @@ pub(super) async fn for_expression(page: &Page, expression: &str, clock: Clock) 
          Promise.resolve().then(() => (\n{expression}\n)).then((value) => done({{ holds: Boolean(value) }}), \
          (error) => done({{ holds: false, error: String(error).slice(0, 300) }}));"
     );
-    let mut patience = Patience::until(clock.deadline);
+    let mut retry = Retry::until(clock.deadline);
     loop {
         let attempt = async {
             let answer = page.client.execute_async(&script, Vec::new()).await;
@@ -104,7 +104,7 @@ pub(super) async fn for_expression(page: &Page, expression: &str, clock: Clock) 
                 }
             }
         };
-        if let Some(result) = patience.attempt(attempt).await {
+        if let Some(result) = retry.attempt(attempt).await {
             return result;
         }
     }
@@ -121,7 +121,7 @@ pub(super) async fn for_text(
     struct Wire {
         texts: Vec<String>,
     }
-    let mut patience = Patience::until(clock.deadline);
+    let mut retry = Retry::until(clock.deadline);
     loop {
         let attempt = async {
             let answer = page.call("texts", vec![json!(selectors)]).await;
@@ -142,7 +142,7 @@ pub(super) async fn for_text(
                 format!("the text of {place} {}; it begins `{found}`", complaint(assertion)),
             ))
         };
-        if let Some(result) = patience.attempt(attempt).await {
+        if let Some(result) = retry.attempt(attempt).await {
             return result;
         }
     }

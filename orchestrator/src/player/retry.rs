@@ -15,13 +15,13 @@ const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// A run of attempts.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Retry {
     deadline: Instant,
     pause: Duration,
     last: Option<Fault>,
 }
 
-impl Patience {
+impl Retry {
     /// Attempts until `deadline`.
     pub(crate) const fn until(deadline: Instant) -> Self {
         Self { deadline, pause: FIRST_PAUSE, last: None }
@@ -59,12 +59,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn passing_faults_are_tried_again_until_the_deadline() {
         let begun = Instant::now();
-        let mut patience = Patience::until(begun + Duration::from_secs(1));
+        let mut retry = Retry::until(begun + Duration::from_secs(1));
         let mut attempts = 0;
         let fault = loop {
             attempts += 1;
             let work = async { Err::<(), _>(Fault::passing(FailureCode::NoMatch, "not there")) };
-            if let Some(result) = patience.attempt(work).await {
+            if let Some(result) = retry.attempt(work).await {
                 break result.unwrap_err();
             }
         };
@@ -74,17 +74,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_attempt_that_hangs_ends_with_what_was_known_before() {
-        let mut patience = Patience::until(Instant::now() + Duration::from_secs(1));
-        let first = patience.attempt(async { Err::<(), _>(Fault::passing(FailureCode::NotReady, "it moves")) }).await;
+        let mut retry = Retry::until(Instant::now() + Duration::from_secs(1));
+        let first = retry.attempt(async { Err::<(), _>(Fault::passing(FailureCode::NotReady, "it moves")) }).await;
         assert!(first.is_none());
-        let second = patience.attempt(std::future::pending::<Result<(), Fault>>()).await;
+        let second = retry.attempt(std::future::pending::<Result<(), Fault>>()).await;
         assert_eq!(second.unwrap().unwrap_err().code, FailureCode::NotReady);
     }
 
     #[tokio::test]
     async fn lasting_faults_end_it_at_once() {
-        let mut patience = Patience::until(Instant::now() + Duration::from_secs(60));
+        let mut retry = Retry::until(Instant::now() + Duration::from_secs(60));
         let work = async { Err::<(), _>(Fault::new(FailureCode::InvalidSelector, "")) };
-        assert!(patience.attempt(work).await.is_some());
+        assert!(retry.attempt(work).await.is_some());
     }
 }

@@ -49,7 +49,7 @@ struct Note {
 
 /// Every recording there is. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Shelf {
+pub struct Recordings {
     root: PathBuf,
     active: Arc<Mutex<HashSet<SessionId>>>,
     /// When this process began to write, in Unix milliseconds: what is older is not being written any more.
@@ -58,17 +58,17 @@ pub struct Shelf {
 
 /// While this lives, a session's folder is being written to.
 pub(super) struct Writing {
-    shelf: Shelf,
+    recordings: Recordings,
     id: SessionId,
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        self.shelf.active().remove(&self.id);
+        self.recordings.active().remove(&self.id);
     }
 }
 
-impl Shelf {
+impl Recordings {
     pub(crate) fn new(data_dir: &Path) -> Self {
         Self { root: data_dir.join(FOLDER.name), active: Arc::default(), began: unix_ms() }
     }
@@ -128,7 +128,7 @@ impl Shelf {
     /// Marks a session as being recorded; `None` when it is already.
     pub(super) fn writing(&self, id: &SessionId) -> Option<Writing> {
         let new = self.active().insert(id.clone());
-        new.then(|| Writing { shelf: self.clone(), id: id.clone() })
+        new.then(|| Writing { recordings: self.clone(), id: id.clone() })
     }
 
     pub(super) fn size_of(&self, id: &SessionId) -> u64 {
@@ -148,8 +148,8 @@ impl Shelf {
 
     /// Finishes the parts that an earlier process was writing when it was killed.
     pub(super) async fn mend(&self) -> io::Result<()> {
-        let shelf = self.clone();
-        tokio::task::spawn_blocking(move || shelf.mend_all()).await.map_err(io::Error::other)?
+        let recordings = self.clone();
+        tokio::task::spawn_blocking(move || recordings.mend_all()).await.map_err(io::Error::other)?
     }
 
     fn mend_all(&self) -> io::Result<()> {
@@ -182,8 +182,8 @@ impl Shelf {
 
     /// Removes recordings that are older than they may be, and the oldest ones beyond what all may take.
     pub(crate) async fn forget_old(&self, limits: &Recording) -> io::Result<()> {
-        let (shelf, keep_for, keep) = (self.clone(), limits.keep_for, limits.keep.bytes());
-        let work = move || shelf.forget(keep_for, keep);
+        let (recordings, keep_for, keep) = (self.clone(), limits.keep_for, limits.keep.bytes());
+        let work = move || recordings.forget(keep_for, keep);
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
     }
 
@@ -200,8 +200,8 @@ impl Shelf {
 
     /// Removes the oldest recordings while less than `min_free` bytes are free.
     pub(super) async fn give_way(&self, min_free: u64) -> io::Result<()> {
-        let shelf = self.clone();
-        let work = move || shelf.make_room(min_free).map(drop);
+        let recordings = self.clone();
+        let work = move || recordings.make_room(min_free).map(drop);
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
     }
 
@@ -290,96 +290,96 @@ mod tests {
     use super::super::matroska::Codec;
     use super::*;
 
-    fn recorded(shelf: &Shelf, id: &str, bytes: usize) -> SessionId {
+    fn recorded(recordings: &Recordings, id: &str, bytes: usize) -> SessionId {
         let id = SessionId::from(id);
-        let part = shelf.new_part(&id, "webm").unwrap();
+        let part = recordings.new_part(&id, "webm").unwrap();
         fs::write(&part, vec![0; bytes]).unwrap();
-        shelf.complete(&part, Duration::from_secs(3), None).unwrap();
+        recordings.complete(&part, Duration::from_secs(3), None).unwrap();
         id
     }
 
     #[test]
     fn the_oldest_go_first_and_none_that_is_being_written() {
         let dir = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(dir.path());
-        let ids = ["ses_a", "ses_b", "ses_c"].map(|id| recorded(&shelf, id, 1000));
+        let recordings = Recordings::new(dir.path());
+        let ids = ["ses_a", "ses_b", "ses_c"].map(|id| recorded(&recordings, id, 1000));
         for (id, age) in ids.iter().zip([30, 20, 10]) {
-            let folder = fs::File::open(shelf.folder(id)).unwrap();
+            let folder = fs::File::open(recordings.folder(id)).unwrap();
             folder.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
         }
         let [a, b, c] = &ids;
-        let writing = shelf.writing(a).unwrap();
-        assert!(shelf.writing(a).is_none());
-        shelf.forget(Duration::from_secs(60), 1500).unwrap();
-        assert_eq!([a, b, c].map(|id| shelf.parts(id).unwrap().len()), [1, 0, 1]);
+        let writing = recordings.writing(a).unwrap();
+        assert!(recordings.writing(a).is_none());
+        recordings.forget(Duration::from_secs(60), 1500).unwrap();
+        assert_eq!([a, b, c].map(|id| recordings.parts(id).unwrap().len()), [1, 0, 1]);
         drop(writing);
-        shelf.forget(Duration::from_secs(60), 1500).unwrap();
-        assert_eq!([a, c].map(|id| shelf.parts(id).unwrap().len()), [0, 1]);
-        let part = &shelf.parts(c).unwrap()[0];
+        recordings.forget(Duration::from_secs(60), 1500).unwrap();
+        assert_eq!([a, c].map(|id| recordings.parts(id).unwrap().len()), [0, 1]);
+        let part = &recordings.parts(c).unwrap()[0];
         assert!(part.complete && part.duration == Some(3000) && part.size == 1000 && part.started_at > 0);
-        shelf.forget(Duration::ZERO, u64::MAX).unwrap();
-        assert_eq!(shelf.parts(c).unwrap(), []);
+        recordings.forget(Duration::ZERO, u64::MAX).unwrap();
+        assert_eq!(recordings.parts(c).unwrap(), []);
     }
 
     #[test]
     fn the_oldest_give_way_until_there_is_room() {
         let dir = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(dir.path());
-        let ids = ["ses_a", "ses_b", "ses_c", "ses_d"].map(|id| recorded(&shelf, id, 1000));
+        let recordings = Recordings::new(dir.path());
+        let ids = ["ses_a", "ses_b", "ses_c", "ses_d"].map(|id| recorded(&recordings, id, 1000));
         for (id, age) in ids.iter().zip([40, 30, 20, 10]) {
-            let folder = fs::File::open(shelf.folder(id)).unwrap();
+            let folder = fs::File::open(recordings.folder(id)).unwrap();
             folder.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
         }
-        let writing = shelf.writing(&ids[0]).unwrap();
+        let writing = recordings.writing(&ids[0]).unwrap();
         // A disk that four recordings fill.
-        let free = || 4000 - ids.iter().map(|id| shelf.size_of(id)).sum::<u64>();
-        let left = || ids.each_ref().map(|id| shelf.parts(id).unwrap().len());
-        assert!(shelf.evict(0, free).unwrap());
+        let free = || 4000 - ids.iter().map(|id| recordings.size_of(id)).sum::<u64>();
+        let left = || ids.each_ref().map(|id| recordings.parts(id).unwrap().len());
+        assert!(recordings.evict(0, free).unwrap());
         assert_eq!(left(), [1, 1, 1, 1]);
-        assert!(shelf.evict(1500, free).unwrap());
+        assert!(recordings.evict(1500, free).unwrap());
         assert_eq!(left(), [1, 0, 0, 1], "no more than is needed, and none that is being written");
-        assert!(!shelf.evict(3500, free).unwrap());
+        assert!(!recordings.evict(3500, free).unwrap());
         assert_eq!(left(), [1, 0, 0, 0]);
         drop(writing);
-        assert!(shelf.evict(3500, free).unwrap());
+        assert!(recordings.evict(3500, free).unwrap());
         assert_eq!(left(), [0, 0, 0, 0]);
     }
 
     #[test]
     fn what_a_killed_process_left_is_finished() {
         let dir = tempfile::tempdir().unwrap();
-        let mut shelf = Shelf::new(dir.path());
+        let mut recordings = Recordings::new(dir.path());
         let id = SessionId::from("ses_a");
-        let path = shelf.new_part(&id, "webm").unwrap();
+        let path = recordings.new_part(&id, "webm").unwrap();
         let mut video = Matroska::begin(File::create(&path).unwrap(), Codec::Vp8, 64, 64).unwrap();
         video.picture(0, true, &[1; 50]).unwrap();
         video.picture(1500, false, &[2; 50]).unwrap();
         drop(video);
-        let damaged = shelf.new_part(&SessionId::from("ses_b"), "mkv").unwrap();
+        let damaged = recordings.new_part(&SessionId::from("ses_b"), "mkv").unwrap();
         fs::write(&damaged, "no video").unwrap();
-        shelf.began = 0;
-        shelf.mend_all().unwrap();
-        assert_eq!(shelf.parts(&id).unwrap()[0].duration, None, "this process may still be writing it");
-        shelf.began = unix_ms() + 1;
-        let _writing = shelf.writing(&id).unwrap();
-        assert!(!shelf.parts(&id).unwrap()[0].complete);
-        shelf.mend_all().unwrap();
-        let parts = shelf.parts(&id).unwrap();
+        recordings.began = 0;
+        recordings.mend_all().unwrap();
+        assert_eq!(recordings.parts(&id).unwrap()[0].duration, None, "this process may still be writing it");
+        recordings.began = unix_ms() + 1;
+        let _writing = recordings.writing(&id).unwrap();
+        assert!(!recordings.parts(&id).unwrap()[0].complete);
+        recordings.mend_all().unwrap();
+        let parts = recordings.parts(&id).unwrap();
         assert!(parts[0].complete && parts[0].duration == Some(1500), "{parts:?}");
-        let parts = shelf.parts(&SessionId::from("ses_b")).unwrap();
+        let parts = recordings.parts(&SessionId::from("ses_b")).unwrap();
         assert!(parts[0].complete && parts[0].duration.is_none() && parts[0].size == 8, "{parts:?}");
     }
 
     #[test]
     fn no_name_leads_out_of_the_folder() {
         let dir = tempfile::tempdir().unwrap();
-        let shelf = Shelf::new(dir.path());
-        let id = recorded(&shelf, "ses_a", 1);
-        let name = shelf.parts(&id).unwrap()[0].name.clone();
-        assert!(shelf.file(&id, &name).is_some());
+        let recordings = Recordings::new(dir.path());
+        let id = recorded(&recordings, "ses_a", 1);
+        let name = recordings.parts(&id).unwrap()[0].name.clone();
+        assert!(recordings.file(&id, &name).is_some());
         for wrong in ["../ses_a/1.webm", "1.webm/..", ".webm", "1.txt", &format!("{name}.json")] {
-            assert!(shelf.file(&id, wrong).is_none(), "{wrong}");
+            assert!(recordings.file(&id, wrong).is_none(), "{wrong}");
         }
-        assert!(shelf.file(&SessionId::from("../../etc"), &name).is_none());
+        assert!(recordings.file(&SessionId::from("../../etc"), &name).is_none());
     }
 }
