@@ -13,7 +13,7 @@ use super::App;
 use super::auth::{GridCaller, Onlooker};
 use super::base::Base;
 use super::operate::unready;
-use super::reply::{W3c, json_reply, w3c};
+use super::reply::{W3c, json_reply, w3c, w3c_reply};
 use super::{create, webdriver};
 use crate::drain::Phase;
 use crate::dropin::grid::{NewSession, OWN, other_version, read, version_fits};
@@ -64,7 +64,7 @@ async fn new_session(
     let mut reply: Value = serde_json::from_slice(&reply).map_err(Error::internal)?;
     if !status.is_success() {
         session.end(Ending::DriverRefused);
-        return Ok(json_reply(status, &reply));
+        return Ok(w3c_reply(status, &reply));
     }
     if let (Some(size), Some(id)) = (wanted.screen, reply["value"]["sessionId"].as_str()) {
         driver::fill_screen(session, &app.config, id, size).await?;
@@ -80,7 +80,7 @@ async fn new_session(
         found.insert(OWN.to_owned(), own);
     }
     create::record(&app, &created.confirm().ok_or(Error::Draining)?);
-    Ok(json_reply(status, &reply))
+    Ok(w3c_reply(status, &reply))
 }
 
 /// Makes the session that is wanted, if its browser turns out to be of the version that is wanted.
@@ -172,7 +172,7 @@ async fn unknown(request: Request) -> W3c {
 
 /// `GET /wd/hub/status`
 async fn status(State(app): State<App>, _: Onlooker) -> Response {
-    json_reply(StatusCode::OK, &json!({"value": grid_status(&app)}))
+    w3c(StatusCode::OK, &grid_status(&app))
 }
 
 /// What clients of a grid wait for: whether a new session would be served.
