@@ -16,11 +16,11 @@ use super::operate::unready;
 use super::reply::{W3c, json_reply, w3c, w3c_reply};
 use super::{create, webdriver};
 use crate::drain::Phase;
-use crate::dropin::grid::{NewSession, OWN, other_version, read, version_fits};
+use crate::dropin::grid::{NewSession, other_version, read, version_fits};
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::session::{Created, Ending, Kind};
-use crate::webdriver as driver;
+use crate::webdriver::{self as driver, OWN};
 
 /// All of them.
 pub(super) fn routes() -> Router<App> {
@@ -70,7 +70,11 @@ async fn new_session(
         driver::fill_screen(session, &app.config, id, size).await?;
     }
     if let Some(found) = reply["value"]["capabilities"].as_object_mut() {
-        let warnings: Vec<&String> = session.warnings.iter().chain(&wanted.wish.warnings).collect();
+        let mut warnings: Vec<Value> =
+            session.warnings.iter().chain(&wanted.wish.warnings).map(|it| json!(it)).collect();
+        if let Some(Value::Array(others)) = found.get_mut(OWN).and_then(|own| own.get_mut("warnings")) {
+            warnings.append(others);
+        }
         found.insert("se:downloadsEnabled".to_owned(), json!(wanted.downloads));
         let own = json!({
             "session_id": session.id,
