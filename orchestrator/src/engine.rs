@@ -43,15 +43,31 @@ impl Engine {
         }
     }
 
+    /// The names by which WebDriver clients ask for this engine; the first is the one that its driver answers with.
+    const fn browser_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Chromium => &["chrome", "chromium"],
+            Self::Firefox => &["firefox"],
+            Self::Webkit => &["MiniBrowser", "webkit", "webkitgtk", "safari"],
+        }
+    }
+
+    /// The `browserName` that its driver answers with.
+    #[must_use]
+    pub const fn browser_name(self) -> &'static str {
+        self.browser_names()[0]
+    }
+
     /// Whether a WebDriver client's `browserName` means this engine.
     #[must_use]
     pub fn is_browser_name(self, name: &str) -> bool {
-        let names: &[&str] = match self {
-            Self::Chromium => &["chrome", "chromium"],
-            Self::Firefox => &["firefox"],
-            Self::Webkit => &["webkit", "webkitgtk", "minibrowser", "safari"],
-        };
-        names.iter().any(|known| known.eq_ignore_ascii_case(name))
+        self.browser_names().contains(&name)
+    }
+
+    /// The same for clients that care little for upper and lower case.
+    #[must_use]
+    pub fn resembles_browser_name(self, name: &str) -> bool {
+        self.browser_names().iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 
@@ -275,7 +291,9 @@ mod tests {
     #[test]
     fn browser_names_of_clients_are_known() {
         assert!(Engine::Chromium.is_browser_name("chrome"));
-        assert!(Engine::Chromium.is_browser_name("Chromium"));
+        assert!(!Engine::Chromium.is_browser_name("Chromium"));
+        assert!(Engine::Chromium.resembles_browser_name("Chromium"));
+        assert!(Engine::Webkit.is_browser_name("MiniBrowser"));
         assert!(!Engine::Chromium.is_browser_name("firefox"));
     }
 }

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::session::{Driver, Ending, Session, Sessions};
 use crate::worker::{AgentError, Body};
 
-pub use capabilities::candidates;
+pub use capabilities::{OWN, candidates, is_known, match_options};
 pub use command::Command;
 pub use downloads::{download, downloads, remove_downloads};
 pub use upload::upload;
@@ -48,10 +48,11 @@ pub struct Links {
     pub bidi: String,
 }
 
-/// `POST /session`: makes the one driver session of this Warmpool session.
+/// `POST /session`: makes the one driver session of this Warmpool session. What has no effect of what the client asks for
+/// is told in the answer's capabilities, under [`OWN`].
 ///
 /// # Errors
-/// `Capability`, `InvalidBody`, `Conflict` when there is one, and those of [`forward`].
+/// `Capability`, `InvalidBody`, `InvalidField`, `Conflict` when there is one, and those of [`forward`].
 pub async fn new_session(
     sessions: &Sessions,
     session: &Arc<Session>,
@@ -97,6 +98,10 @@ pub async fn new_session(
         if found.get("webSocketUrl").is_some_and(Value::is_string) {
             found.insert("webSocketUrl".to_owned(), json!(format!("{}/{id}", links.bidi)));
         }
+        if !plan.warnings.is_empty() {
+            tracing::info!(session = %session.id, warnings = ?plan.warnings, "capabilities without effect");
+            found.insert(OWN.to_owned(), json!({"warnings": plan.warnings}));
+        }
     }
     sessions.driver_opened(session, opening, id).await;
     Ok((reply.status, Bytes::from(answer.to_string())))
@@ -105,7 +110,7 @@ pub async fn new_session(
 /// Refuses what no session of this engine could fulfil, before a worker is spent on it.
 ///
 /// # Errors
-/// `Capability`, `InvalidBody`.
+/// `Capability`, `InvalidBody`, `InvalidField`.
 pub fn check_capabilities(body: &Value, engine: Engine) -> Result<(), Error> {
     capabilities::plan(body, engine, &[]).map(drop)
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
-use warmpool_tests::{Group, Settings, Stage, group, wire};
+use warmpool_tests::{Group, Settings, Stage, group, webdriver, wire};
 
 pub(crate) fn group() -> Group {
     group!("bad_input", Some(Settings::new()),
@@ -200,13 +200,16 @@ async fn a_parameter_is_known_and_comes_once(stage: Stage) -> Result<()> {
         (format!("/json/list?token={}&colour=red", daemon.key()), "colour"),
         (format!("/json/protocol?token={}&colour=red", daemon.key()), "colour"),
         ("/chromium?timeout=1&timeout=2".to_owned(), "timeout"),
-        ("/wd/hub/status?x=1".to_owned(), "x"),
     ] {
         ensure!(api.get(&path).await?.fault(400)?.field == field, "{path}");
     }
-    for path in ["/sessions/create?headless=true", "/session?timeout=1", "/lam/run?wait=1"] {
+    for path in ["/sessions/create?headless=true", "/lam/run?wait=1"] {
         api.post(path, &json!({})).await?.fault(400)?;
     }
+    let (error, message) = webdriver::fault(&api.post("/session?timeout=1", &json!({})).await?, 400)?;
+    ensure!(error == "invalid argument" && message.contains("timeout"), "{error}: {message}");
+    let (_, message) = webdriver::fault(&api.get("/wd/hub/status?x=1").await?, 400)?;
+    ensure!(message.contains("`x`"), "{message}");
     session.delete().await?.ok()?;
     Ok(())
 }

@@ -28,7 +28,6 @@ async fn dangerous_ones_are_refused_by_name(stage: Stage) -> Result<()> {
     let session = daemon.webdriver(json!({})).await?;
     let refused = [
         (json!({"browserName": "firefox"}), "browserName"),
-        (options(json!({"binary": "/bin/sh"})), "binary"),
         (options(json!({"debuggerAddress": "127.0.0.1:1"})), "debuggerAddress"),
         (options(json!({"args": ["--user-data-dir=/tmp/mine"]})), "user-data-dir"),
         (options(json!({"args": ["user-data-dir=/tmp/mine"]})), "user-data-dir"),

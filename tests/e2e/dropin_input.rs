@@ -60,9 +60,7 @@ async fn a_grid_refuses_in_its_own_form(stage: Stage) -> Result<()> {
         (always(json!({"selenoid:options": {"colour": 1}})), "selenoid:options.colour"),
         (always(json!({"moon:options": {"hostsEntries": ["a:b"]}})), "moon:options.hostsEntries"),
         (always(json!({"selenoid:options": {"screenResolution": "0x0x24"}})), "screenResolution"),
-        (always(json!({"sauce:options": {}})), "sauce:options"),
-        (always(json!({"colour": "red"})), "colour"),
-        (always(json!({"goog:chromeOptions": {"binary": "/bin/sh"}})), "binary"),
+        (json!({"desiredCapabilities": {"colour": "red"}}), "colour"),
         (always(json!({"goog:chromeOptions": {"args": ["--user-data-dir=/x"]}})), "user-data-dir"),
         (always(json!({"browserName": "firefox", "goog:chromeOptions": {"args": ["--x"]}})), "goog:chromeOptions"),
     ];
@@ -79,6 +77,8 @@ async fn a_grid_refuses_in_its_own_form(stage: Stage) -> Result<()> {
         json!({"capabilities": 1}),
         json!({"capabilities": {"firstMatch": []}}),
         always(json!({"warmpool:options": {"settings": {"user_agent": "a\r\nX-Evil: 1"}}})),
+        always(json!({"colour": "red"})),
+        always(json!({"timeouts": {"script": "soon"}})),
         always(json!({"warmpool:options": {"session_timeout": 0}})),
         always(json!({"warmpool:options": {"settings": {"viewport": {"width": 0, "height": 1}}}})),
     ];
@@ -233,7 +233,8 @@ async fn a_refused_session_costs_nothing(stage: Stage) -> Result<()> {
     let after = api.get("/sessions").await?.ok()?["meta"]["totalRecords"].clone();
     ensure!(before == after, "{before} {after}");
     // What only the driver can refuse ends the session that was made for it.
-    let wrong = headless(json!({"timeouts": {"script": "soon"}}));
+    let options = json!({"args": ["--headless"], "perfLoggingPrefs": 1});
+    let wrong = always(json!({"goog:chromeOptions": options}));
     webdriver::fault(&api.post("/session", &wrong).await?, 400)?;
     eventually!("it is over", 15, nobody_home(daemon).await.is_ok())?;
     let listed = api.get("/sessions?limit=1").await?.ok()?;

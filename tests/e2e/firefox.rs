@@ -303,7 +303,6 @@ async fn options_take_effect(stage: Stage) -> Result<()> {
 async fn dangerous_options_are_refused_by_name(stage: Stage) -> Result<()> {
     let session = stage.daemon()?.webdriver(firefox(json!({}))).await?;
     for (options, name) in [
-        (json!({"binary": "/bin/sh"}), "binary"),
         (json!({"args": ["--remote-allow-system-access"]}), "--remote-allow-system-access"),
         (json!({"args": ["--profile", "/tmp"]}), "--profile"),
         (json!({"env": {"LD_PRELOAD": "/tmp/x.so"}}), "LD_PRELOAD"),
@@ -319,7 +318,9 @@ async fn dangerous_options_are_refused_by_name(stage: Stage) -> Result<()> {
     let reply = webdriver::new_session(session.connect_url()?, nonsense).await?;
     let (_, message) = webdriver::fault(&reply, 500)?;
     ensure!(message.contains("profile"), "{message}");
-    let driver = driver_with(&session, json!({})).await?;
+    let driver = driver_with(&session, json!({"binary": "/bin/sh"})).await?;
+    let told = &driver.capabilities["warmpool:options"]["warnings"];
+    ensure!(told.to_string().contains("moz:firefoxOptions.binary"), "{told}");
     ensure!(driver.execute("return 6 * 7").await? == 42);
     driver.quit().await?;
     Ok(())

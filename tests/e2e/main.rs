@@ -32,6 +32,7 @@ mod live;
 mod live_hands;
 mod live_kept;
 mod network;
+mod new_session;
 mod operators;
 mod pages;
 mod pool;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         pages::group(),
         live_kept::group(),
         capabilities::group(),
+        new_session::group(),
         transparency::group(),
         files::group(),
         life::group(),

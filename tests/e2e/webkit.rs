@@ -219,7 +219,6 @@ async fn capabilities_are_honoured_or_refused(stage: Stage) -> Result<()> {
     let url = session.connect_url()?;
     for (wish, name) in [
         (json!({"webSocketUrl": true}), "webSocketUrl"),
-        (json!({"webkitgtk:browserOptions": {"binary": "/bin/sh"}}), "webkitgtk:browserOptions.binary"),
         (json!({"webkitgtk:browserOptions": {"args": ["--proxy=http://p"]}}), "--proxy"),
         (json!({"goog:chromeOptions": {}}), "goog:chromeOptions"),
         (json!({"browserName": "firefox"}), "browserName"),
@@ -231,10 +230,11 @@ async fn capabilities_are_honoured_or_refused(stage: Stage) -> Result<()> {
     let wish = json!({
         "browserName": "MiniBrowser", "acceptInsecureCerts": true, "pageLoadStrategy": "eager",
         "timeouts": {"pageLoad": 20_000}, "unhandledPromptBehavior": "accept",
-        "webkitgtk:browserOptions": {"args": ["--automation"], "useOverlayScrollbars": true},
+        "webkitgtk:browserOptions": {"args": ["--automation"], "useOverlayScrollbars": true, "binary": "/bin/sh"},
     });
     let driver = Driver::start(url, wish).await?;
     let found = &driver.capabilities;
+    ensure!(found["warmpool:options"]["warnings"].to_string().contains("binary"), "{found}");
     ensure!(found["acceptInsecureCerts"] == true && found["pageLoadStrategy"] == "eager", "{found}");
     ensure!(found["timeouts"]["pageLoad"] == 20_000 && found["unhandledPromptBehavior"] == "accept", "{found}");
     driver.quit().await

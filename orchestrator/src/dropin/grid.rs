@@ -1,9 +1,12 @@
 //! New sessions in the way of Selenium Grid, Selenoid and Moon.
 //!
-//! Of the alternatives that a client offers the first that fits is taken, as a grid does. What concerns the service and
-//! not the browser is taken out, because drivers refuse it.
+//! Of the alternatives that a client offers the first that matches by the W3C standard is taken; where none does, the first
+//! that fits as on a grid, which cares little for upper and lower case. What concerns the service and not the browser is
+//! taken out, because drivers refuse it.
 
 mod vendor;
+
+use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
@@ -11,25 +14,7 @@ use super::{Wish, switches};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::look::Viewport;
-
-/// Our own capability: an object with the fields of a create call.
-pub const OWN: &str = "warmpool:options";
-
-/// The capabilities with a plain name that the W3C standard has.
-const STANDARD: [&str; 12] = [
-    "acceptInsecureCerts",
-    "browserName",
-    "browserVersion",
-    "pageLoadStrategy",
-    "platformName",
-    "proxy",
-    "setWindowRect",
-    "strictFileInteractability",
-    "timeouts",
-    "unhandledPromptBehavior",
-    "webSocketUrl",
-    "userAgent",
-];
+use crate::webdriver::{OWN, candidates, match_options};
 
 /// A new session that a grid client wants.
 #[derive(Debug, PartialEq)]
@@ -48,17 +33,32 @@ pub struct NewSession {
     pub body: Value,
 }
 
+/// How closely an alternative has to name what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Matching {
+    /// To the letter, as the W3C standard has it.
+    Standard,
+    /// As on a grid: in upper or lower case, and by words for anything.
+    Grid,
+}
+
 /// Reads a new-session body. `known` says which version an engine has, where that is known.
 ///
 /// # Errors
 /// `InvalidBody` and `InvalidField` for a body of a wrong form, `Capability` when nothing fits, or for what is refused.
 pub fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Result<NewSession, Error> {
+    let mut candidates = candidates(body)?;
+    // Asked once for each engine, however many alternatives there are.
+    let mut versions = HashMap::new();
+    let mut version_of = |engine| -> Option<String> { versions.entry(engine).or_insert_with(|| known(engine)).clone() };
     let mut mismatch = None;
-    for candidate in crate::webdriver::candidates(body)? {
-        match read_one(candidate, &known) {
-            Ok(session) => return Ok(session),
-            Err(Fault::Mismatch(error)) => mismatch = mismatch.or(Some(error)),
-            Err(Fault::Refused(error)) => return Err(error),
+    for matching in [Matching::Standard, Matching::Grid] {
+        mismatch = None;
+        for index in 0..candidates.len() {
+            match fits(&candidates[index], matching, &mut version_of) {
+                Ok(engine) => return translate(candidates.swap_remove(index), engine),
+                Err(error) => mismatch = mismatch.or(Some(error)),
+            }
         }
     }
     Err(mismatch.unwrap_or_else(|| Error::InvalidBody { message: "a new session needs `capabilities`".to_owned() }))
@@ -77,35 +77,38 @@ pub fn other_version(wants: &str, engine: Engine, has: &str) -> Error {
     Error::Capability { capability: "browserVersion".to_owned(), message }
 }
 
-/// Why an alternative is not taken.
-enum Fault {
-    /// It does not fit; another may.
-    Mismatch(Error),
-    /// No alternative may say this.
-    Refused(Error),
-}
-
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
 fn refused(capability: impl Into<String>, message: impl Into<String>) -> Error {
     Error::Capability { capability: capability.into(), message: message.into() }
 }
 
-fn read_one(mut caps: Map<String, Value>, known: impl Fn(Engine) -> Option<String>) -> Result<NewSession, Fault> {
-    caps.retain(|_, value| !value.is_null());
-    old_names(&mut caps);
-    let engine = engine(&caps)?;
-    platform(&mut caps)?;
-    let version = version(&mut caps)?;
-    if let Some(wants) = &version
+/// The engine that an alternative matches.
+///
+/// # Errors
+/// `Capability` when it matches none.
+fn fits(
+    caps: &Map<String, Value>,
+    matching: Matching,
+    known: &mut impl FnMut(Engine) -> Option<String>,
+) -> Result<Engine, Error> {
+    let engine = engine(caps, matching)?;
+    platform(caps, matching)?;
+    match_options(caps, engine)?;
+    if let Some(wants) = version(caps)
         && let Some(has) = known(engine)
         && !version_fits(wants, &has)
     {
-        return Err(Fault::Mismatch(other_version(wants, engine, &has)));
+        return Err(other_version(wants, engine, &has));
+    }
+    Ok(engine)
+}
+
+/// The alternative that is taken, in the words of this service.
+fn translate(mut caps: Map<String, Value>, engine: Engine) -> Result<NewSession, Error> {
+    let version = version(&caps).map(str::to_owned);
+    caps.remove("browserVersion");
+    caps.remove("platformName");
+    if caps.remove("browserName").is_some() {
+        caps.insert("browserName".to_owned(), json!(engine.browser_name()));
     }
     let mut wish = Wish::default();
     own(&mut wish, &mut caps, engine)?;
@@ -122,91 +125,64 @@ fn read_one(mut caps: Map<String, Value>, known: impl Fn(Engine) -> Option<Strin
     Ok(NewSession { wish, engine, version, downloads: asked.downloads, screen: asked.screen, body })
 }
 
-/// What clients sent before the W3C standard: names that have another one now, and wishes that every browser fulfils.
-fn old_names(caps: &mut Map<String, Value>) {
-    for (old, new) in [("version", "browserVersion"), ("platform", "platformName")] {
-        if let Some(value) = caps.remove(old) {
-            caps.entry(new).or_insert(value);
-        }
-    }
-    for name in [
-        "acceptSslCerts",
-        "applicationCacheEnabled",
-        "cssSelectorsEnabled",
-        "databaseEnabled",
-        "handlesAlerts",
-        "javascriptEnabled",
-        "locationContextEnabled",
-        "nativeEvents",
-        "rotatable",
-        "takesScreenshot",
-        "webStorageEnabled",
-    ] {
-        caps.remove(name);
-    }
-}
-
 /// The engine by the browser's name, else by whose options there are, else Chromium.
-fn engine(caps: &Map<String, Value>) -> Result<Engine, Fault> {
-    match caps.get("browserName") {
-        Some(Value::String(name)) if !name.is_empty() => {
-            let found = Engine::ALL.into_iter().find(|engine| engine.is_browser_name(name));
-            found.ok_or_else(|| {
+fn engine(caps: &Map<String, Value>, matching: Matching) -> Result<Engine, Error> {
+    let is_it = |engine: &Engine, name: &str| match matching {
+        Matching::Standard => engine.is_browser_name(name),
+        Matching::Grid => engine.resembles_browser_name(name),
+    };
+    match caps.get("browserName").and_then(Value::as_str) {
+        Some(name) if matching == Matching::Standard || !name.is_empty() => {
+            Engine::ALL.into_iter().find(|engine| is_it(engine, name)).ok_or_else(|| {
+                let name: String = name.chars().take(100).collect();
                 let message = format!(
                     "there is no `{name}` here: ask for chrome, chromium, firefox, webkit, MiniBrowser or safari"
                 );
-                Fault::Mismatch(refused("browserName", message))
+                refused("browserName", message)
             })
         }
-        None | Some(Value::String(_)) => Ok(if caps.contains_key("moz:firefoxOptions") {
+        _ => Ok(if caps.contains_key("moz:firefoxOptions") {
             Engine::Firefox
         } else if caps.contains_key("webkitgtk:browserOptions") {
             Engine::Webkit
         } else {
             Engine::Chromium
         }),
-        Some(_) => Err(refused("browserName", "must be a string").into()),
     }
 }
 
 /// Every browser here runs on Linux.
-fn platform(caps: &mut Map<String, Value>) -> Result<(), Fault> {
-    match caps.remove("platformName") {
-        None => Ok(()),
-        Some(Value::String(name))
-            if matches!(name.to_ascii_lowercase().as_str(), "" | "*" | "any" | "linux" | "unix") =>
-        {
-            Ok(())
-        }
-        Some(Value::String(name)) => {
-            let message = format!("there is no browser on `{name}` here: leave it out, or ask for linux");
-            Err(Fault::Mismatch(refused("platformName", message)))
-        }
-        Some(_) => Err(refused("platformName", "must be a string").into()),
+fn platform(caps: &Map<String, Value>, matching: Matching) -> Result<(), Error> {
+    let Some(name) = caps.get("platformName").and_then(Value::as_str) else { return Ok(()) };
+    let fits = match matching {
+        Matching::Standard => name == "linux",
+        Matching::Grid => matches!(name.to_ascii_lowercase().as_str(), "" | "*" | "any" | "linux" | "unix"),
+    };
+    if fits {
+        return Ok(());
     }
+    let name: String = name.chars().take(100).collect();
+    let message = format!("there is no browser on `{name}` here: leave it out, or ask for linux");
+    Err(refused("platformName", message))
 }
 
-fn version(caps: &mut Map<String, Value>) -> Result<Option<String>, Fault> {
-    match caps.remove("browserVersion") {
-        None => Ok(None),
-        Some(Value::String(version)) => {
-            let any = matches!(version.to_ascii_lowercase().as_str(), "" | "*" | "any" | "stable" | "latest");
-            Ok((!any).then_some(version))
-        }
-        Some(_) => Err(refused("browserVersion", "must be a string").into()),
-    }
+/// The version that the client insists on. Versions compare in the same way by the standard, which leaves that open.
+fn version(caps: &Map<String, Value>) -> Option<&str> {
+    let version = caps.get("browserVersion").and_then(Value::as_str)?;
+    let any = matches!(version.to_ascii_lowercase().as_str(), "" | "*" | "any" | "stable" | "latest");
+    (!any).then_some(version)
 }
 
 /// `warmpool:options`: the fields of a create call, as they are.
-fn own(wish: &mut Wish, caps: &mut Map<String, Value>, engine: Engine) -> Result<(), Fault> {
+fn own(wish: &mut Wish, caps: &mut Map<String, Value>, engine: Engine) -> Result<(), Error> {
     let fields = match caps.remove(OWN) {
         None => return Ok(()),
         Some(Value::Object(fields)) => fields,
-        Some(_) => return Err(refused(OWN, "must be an object").into()),
+        Some(_) => return Err(refused(OWN, "must be an object")),
     };
     if fields.get("browser_type").is_some_and(|named| !named.is_null() && *named != json!(engine)) {
         let message = format!("names another browser than `browserName`, which is {engine}");
-        return Err(refused(format!("{OWN}.browser_type"), message).into());
+        return Err(refused(format!("{OWN}.browser_type"), message));
     }
     wish.fields.extend(fields);
     Ok(())
@@ -215,7 +191,7 @@ fn own(wish: &mut Wish, caps: &mut Map<String, Value>, engine: Engine) -> Result
 /// Takes the wish for a browser without a display out of the browser's own options, and tells it.
 fn headless(caps: &mut Map<String, Value>) -> bool {
     let mut wanted = false;
-    for name in ["goog:chromeOptions", "chromeOptions", "moz:firefoxOptions", "webkitgtk:browserOptions"] {
+    for name in ["goog:chromeOptions", "moz:firefoxOptions", "webkitgtk:browserOptions"] {
         let Some(Value::Object(options)) = caps.get_mut(name) else { continue };
         if let Some(Value::Array(args)) = options.get_mut("args") {
             args.retain(|arg| {

@@ -13,14 +13,14 @@ use super::App;
 use super::auth::{GridCaller, Onlooker};
 use super::base::Base;
 use super::operate::unready;
-use super::reply::{W3c, json_reply, w3c};
+use super::reply::{W3c, json_reply, w3c, w3c_reply};
 use super::{create, webdriver};
 use crate::drain::Phase;
-use crate::dropin::grid::{NewSession, OWN, other_version, read, version_fits};
+use crate::dropin::grid::{NewSession, other_version, read, version_fits};
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::session::{Created, Ending, Kind};
-use crate::webdriver as driver;
+use crate::webdriver::{self as driver, OWN};
 
 /// All of them.
 pub(super) fn routes() -> Router<App> {
@@ -64,13 +64,17 @@ async fn new_session(
     let mut reply: Value = serde_json::from_slice(&reply).map_err(Error::internal)?;
     if !status.is_success() {
         session.end(Ending::DriverRefused);
-        return Ok(json_reply(status, &reply));
+        return Ok(w3c_reply(status, &reply));
     }
     if let (Some(size), Some(id)) = (wanted.screen, reply["value"]["sessionId"].as_str()) {
         driver::fill_screen(session, &app.config, id, size).await?;
     }
     if let Some(found) = reply["value"]["capabilities"].as_object_mut() {
-        let warnings: Vec<&String> = session.warnings.iter().chain(&wanted.wish.warnings).collect();
+        let mut warnings: Vec<Value> =
+            session.warnings.iter().chain(&wanted.wish.warnings).map(|it| json!(it)).collect();
+        if let Some(Value::Array(others)) = found.get_mut(OWN).and_then(|own| own.get_mut("warnings")) {
+            warnings.append(others);
+        }
         found.insert("se:downloadsEnabled".to_owned(), json!(wanted.downloads));
         let own = json!({
             "session_id": session.id,
@@ -80,7 +84,7 @@ async fn new_session(
         found.insert(OWN.to_owned(), own);
     }
     create::record(&app, &created.confirm().ok_or(Error::Draining)?);
-    Ok(json_reply(status, &reply))
+    Ok(w3c_reply(status, &reply))
 }
 
 /// Makes the session that is wanted, if its browser turns out to be of the version that is wanted.
@@ -172,7 +176,7 @@ async fn unknown(request: Request) -> W3c {
 
 /// `GET /wd/hub/status`
 async fn status(State(app): State<App>, _: Onlooker) -> Response {
-    json_reply(StatusCode::OK, &json!({"value": grid_status(&app)}))
+    w3c(StatusCode::OK, &grid_status(&app))
 }
 
 /// What clients of a grid wait for: whether a new session would be served.

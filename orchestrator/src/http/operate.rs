@@ -9,7 +9,7 @@ use serde_json::json;
 use super::App;
 use super::auth::Onlooker;
 use super::grid::grid_status;
-use super::reply::json_reply;
+use super::reply::w3c_reply;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::store::{StoreHealth, StoreState};
@@ -97,7 +97,7 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
             "recovered": app.recovery.as_ref().map(|recovery| recovery.to_string()),
         },
     });
-    json_reply(StatusCode::OK, &body)
+    w3c_reply(StatusCode::OK, &body)
 }
 
 /// `GET /metrics`, in Prometheus' text form.

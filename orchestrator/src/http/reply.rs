@@ -9,13 +9,46 @@ use serde_json::{Value, json};
 use crate::engine::RequestId;
 use crate::error::{Blame, Error};
 
+/// What an answer has to know of its request.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    /// Its id.
+    pub(super) id: RequestId,
+    /// Which form its errors have.
+    pub(super) form: Form,
+}
+
+/// The form of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The one of this service.
+    Rest,
+    /// The one of the W3C WebDriver standard.
+    WebDriver,
+}
+
+impl Form {
+    /// The form that the clients of this path read. Beside commands there are websockets, whose clients read a status.
+    pub(super) fn of(path: &str) -> Self {
+        let mut parts = path.split('/').skip(1);
+        let (first, second, third, fourth) = (parts.next(), parts.next(), parts.next(), parts.next());
+        let is_drivers = match first {
+            Some("session") => true,
+            Some("wd") => second == Some("hub"),
+            Some("sessions") => third == Some("webdriver") && fourth.is_some(),
+            _ => false,
+        };
+        if is_drivers && !path.ends_with("/se/cdp") { Self::WebDriver } else { Self::Rest }
+    }
+}
+
 tokio::task_local! {
-    /// The id of the request that this task answers.
-    pub(super) static REQUEST: RequestId;
+    /// The request that this task answers.
+    pub(super) static REQUEST: Asked;
 }
 
 fn request_id() -> String {
-    REQUEST.try_with(ToString::to_string).unwrap_or_default()
+    REQUEST.try_with(|asked| asked.id.to_string()).unwrap_or_default()
 }
 
 fn log(error: &Error) {
@@ -69,6 +102,9 @@ pub(super) fn last_words(error: &Error) -> Vec<u8> {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
+        if REQUEST.try_with(|asked| asked.form) == Ok(Form::WebDriver) {
+            return W3c(self).into_response();
+        }
         log(&self);
         let mut response = json_reply(self.status(), &rest(&self, &request_id()));
         if matches!(self, Self::UpgradeRequired) {
@@ -93,16 +129,17 @@ impl From<Error> for W3c {
 impl IntoResponse for W3c {
     fn into_response(self) -> Response {
         log(&self.0);
-        let status = self.0.webdriver();
+        let word = self.0.webdriver();
+        let status = match self.0.status() {
+            // The standard has no word for a missing key or a foreign page, and clients look for the status.
+            StatusCode::UNAUTHORIZED if !matches!(self.0, Error::InvalidToken) => StatusCode::UNAUTHORIZED,
+            StatusCode::FORBIDDEN => StatusCode::FORBIDDEN,
+            _ => word.http_status(),
+        };
         let mut response = w3c(
-            // The standard has no word for a missing key, and clients look for the status.
-            if self.0.status() == StatusCode::UNAUTHORIZED && !matches!(self.0, Error::InvalidToken) {
-                StatusCode::UNAUTHORIZED
-            } else {
-                status.http_status()
-            },
+            status,
             &json!({
-                "error": status.description(),
+                "error": word.description(),
                 "message": self.0.to_string(),
                 "stacktrace": "",
                 "data": {"code": self.0.code(), "request_id": request_id()},
@@ -120,9 +157,19 @@ impl IntoResponse for W3c {
 
 /// A response in the W3C form.
 pub(super) fn w3c(status: StatusCode, value: &Value) -> Response {
-    let mut response = json_reply(status, &json!({"value": value}));
-    let json = HeaderValue::from_static("application/json; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, json);
+    w3c_reply(status, &json!({"value": value}))
+}
+
+/// A response whose body has the W3C form already.
+pub(super) fn w3c_reply(status: StatusCode, body: &impl serde::Serialize) -> Response {
+    with_w3c_headers(json_reply(status, body))
+}
+
+/// Gives an answer the headers that the standard wants on each of the remote end's.
+pub(super) fn with_w3c_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }
 
@@ -147,4 +194,38 @@ fn path_without_secrets(request: &Request) -> String {
     let parts: Vec<&str> = request.uri().path().split('/').take(4).collect();
     let shown: String = parts.join("/").chars().take(120).collect();
     if request.uri().path().len() > shown.len() { format!("{shown}/…") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn webdriver_paths_answer_in_the_standards_form() {
+        for path in [
+            "/session",
+            "/session/1/title",
+            "/session/1/se/files",
+            "/wd/hub/session",
+            "/wd/hub/nonsense",
+            "/sessions/ses_1/webdriver/token/session",
+            "/sessions/ses_1/webdriver/token/status",
+        ] {
+            assert_eq!(Form::of(path), Form::WebDriver, "{path}");
+        }
+        for path in [
+            "/",
+            "/sessions",
+            "/sessions/create",
+            "/sessions/webdriver/create",
+            "/sessions/ses_1",
+            "/sessions/ses_1/webdriver",
+            "/sessions/ses_1/bidi/token/1",
+            "/session/1/se/cdp",
+            "/sessions/ses_1/webdriver/token/session/1/se/cdp",
+            "/wd",
+        ] {
+            assert_eq!(Form::of(path), Form::Rest, "{path}");
+        }
+    }
 }

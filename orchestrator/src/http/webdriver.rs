@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::base::Base;
 use super::body::{self, Text};
 use super::devtools;
 use super::passing::passing;
-use super::reply::{W3c, json_reply, w3c};
+use super::reply::{W3c, w3c, w3c_reply, with_w3c_headers};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::{Driver, Session};
@@ -50,7 +50,7 @@ pub(super) async fn create(
     let links = links(&base, &session);
     let (status, reply) = driver::new_session(&app.sessions, &session, &app.config, &links, &wish).await?;
     let reply: Value = serde_json::from_slice(&reply).map_err(Error::internal)?;
-    Ok(json_reply(status, &reply))
+    Ok(w3c_reply(status, &reply))
 }
 
 /// Reads the body of a new session. What it holds of the budget for bodies comes with it, and covers the copy of what the
@@ -169,10 +169,7 @@ pub(super) async fn manage_downloads(
                 return Err(Error::field("name", "send the name of a downloaded file in `name`").into());
             };
             let contents = driver::download(session, driver_id, name).await?;
-            let mut response = Response::new(Body::from_stream(contents));
-            let json = HeaderValue::from_static("application/json; charset=utf-8");
-            response.headers_mut().insert(CONTENT_TYPE, json);
-            Ok(response)
+            Ok(with_w3c_headers(Response::new(Body::from_stream(contents))))
         }
         _ => Err(Error::MethodNotAllowed { method: request.method().to_string() }.into()),
     }

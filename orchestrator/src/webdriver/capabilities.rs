@@ -1,11 +1,19 @@
 //! What a WebDriver client may ask of its browser, and what that takes.
 //!
-//! Three things can become of a wish: it is true of the warm browser already, or the driver can make it true there;
-//! it needs a browser started for it, inside the same container; or it would weaken the container's isolation, and is
-//! refused by name.
+//! `request` reads the body as the W3C standard says: `standard` checks each capability, and each alternative is merged
+//! with what the client always wants; `legacy` understands the form before the standard. Then each alternative is
+//! matched here.
+//!
+//! Four things can become of a wish: it is true of the warm browser already, or the driver can make it true there; it
+//! needs a browser started for it, inside the same container; it has no effect, and `warnings` say so; or it would weaken
+//! the container's isolation, and is refused by name.
 
 mod chromium;
 mod firefox;
+mod legacy;
+mod request;
+mod standard;
+mod warnings;
 mod webkit;
 
 use serde_json::{Map, Value, json};
@@ -14,9 +22,27 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::worker::DriverMode;
 
+pub use request::candidates;
+use warnings::Warnings;
+
+/// Our own capability: of a grid's clients, an object with the fields of a create call; in answers, what we have to say.
+pub const OWN: &str = "warmpool:options";
+
+/// The platform of every browser here.
+const PLATFORM: &str = "linux";
+
+/// Prefixes of the capabilities that every driver may take, beside those of its own vendor.
+const SHARED: [&str; 2] = ["fedcm:", "webauthn:"];
+
+/// Prefix of notes for a grid's console. They have no effect, and clients add them by themselves.
+const NOTES: &str = "se:";
+
+/// Why a path to a browser has no effect.
+const OWN_BROWSER: &str = "a session has its worker's own browser";
+
 /// Options by the engine whose they are.
 const OPTIONS: [(Option<Engine>, &[&str]); 4] = [
-    (Some(Engine::Chromium), &["goog:chromeOptions", "chromeOptions"]),
+    (Some(Engine::Chromium), &["goog:chromeOptions"]),
     (Some(Engine::Firefox), &["moz:firefoxOptions"]),
     (Some(Engine::Webkit), &["webkitgtk:browserOptions"]),
     (None, &["ms:edgeOptions", "safari:options"]),
@@ -29,6 +55,8 @@ pub(super) struct Plan {
     pub(super) mode: DriverMode,
     /// The capabilities, with all that the warm browser fulfils taken out.
     pub(super) capabilities: Value,
+    /// What the client asks for that has no effect, in words.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Checks a new session's body and decides. `warm_args` are the warm browser's switches.
@@ -36,9 +64,12 @@ pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String]) -> Result
     let mut mode = DriverMode::Warm;
     let mut accepted = Vec::new();
     let mut mismatch = None;
+    let mut warnings = Warnings::default();
     for mut candidate in candidates(body)? {
-        match check(&mut candidate, engine, warm_args) {
+        let mut idle = Warnings::default();
+        match check(&mut candidate, engine, warm_args, &mut idle) {
             Ok(needs) => {
+                warnings.extend(idle);
                 if needs == DriverMode::Cold {
                     mode = DriverMode::Cold;
                 }
@@ -51,7 +82,10 @@ pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String]) -> Result
     }
     match mismatch {
         Some(error) if accepted.is_empty() => Err(error),
-        _ => Ok(Plan { mode, capabilities: json!({"alwaysMatch": {}, "firstMatch": accepted}) }),
+        _ => {
+            let capabilities = json!({"alwaysMatch": {}, "firstMatch": accepted});
+            Ok(Plan { mode, capabilities, warnings: warnings.into_texts() })
+        }
     }
 }
 
@@ -66,87 +100,94 @@ fn refused(capability: impl Into<String>, message: &str) -> Fault {
     Fault::Refused(Error::Capability { capability: capability.into(), message: message.to_owned() })
 }
 
-/// The alternatives that the client offers, each merged with what it always wants.
-///
-/// # Errors
-/// `InvalidBody`.
-pub fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
-    let wrong = |message: &str| Error::InvalidBody { message: message.to_owned() };
-    let Some(capabilities) = body.get("capabilities") else {
-        // The form that clients sent before the W3C standard.
-        return match body.get("desiredCapabilities") {
-            Some(Value::Object(desired)) => Ok(vec![desired.clone()]),
-            Some(_) => Err(wrong("`desiredCapabilities` must be an object")),
-            None => Err(wrong("a new session needs `capabilities`")),
-        };
-    };
-    let Value::Object(capabilities) = capabilities else {
-        return Err(wrong("`capabilities` must be an object"));
-    };
-    let always = match capabilities.get("alwaysMatch") {
-        None => Map::new(),
-        Some(Value::Object(always)) => always.clone(),
-        Some(_) => return Err(wrong("`capabilities.alwaysMatch` must be an object")),
-    };
-    let first = match capabilities.get("firstMatch") {
-        None => return Ok(vec![always]),
-        Some(Value::Array(first)) if !first.is_empty() => first,
-        Some(_) => return Err(wrong("`capabilities.firstMatch` must be an array with at least one object")),
-    };
-    let mut merged = Vec::new();
-    for (index, alternative) in first.iter().enumerate() {
-        let Value::Object(alternative) = alternative else {
-            return Err(wrong(&format!("`capabilities.firstMatch[{index}]` must be an object")));
-        };
-        let mut candidate = always.clone();
-        for (name, value) in alternative {
-            if candidate.insert(name.clone(), value.clone()).is_some() {
-                return Err(wrong(&format!("`{name}` stands in both alwaysMatch and firstMatch[{index}]")));
-            }
-        }
-        merged.push(candidate);
-    }
-    Ok(merged)
+/// Whether the standard has a capability of this name, or it is an extension's.
+#[must_use]
+pub fn is_known(name: &str) -> bool {
+    standard::has(name) || standard::is_extension(name)
 }
 
-/// Checks one alternative, takes out what is true already, and says which browser it needs.
-fn check(caps: &mut Map<String, Value>, engine: Engine, warm_args: &[String]) -> Result<DriverMode, Fault> {
-    match caps.get("browserName") {
-        None | Some(Value::Null) => {}
-        Some(Value::String(name)) if engine.is_browser_name(name) => {
-            match driver_name(engine) {
-                Some(name) => caps.insert("browserName".to_owned(), json!(name)),
-                None => caps.remove("browserName"),
-            };
-        }
-        Some(Value::String(name)) => {
-            let message = format!("this session has a {engine}, not a `{name}`: create a session of that browser_type");
-            return Err(Fault::OtherBrowser(Error::Capability { capability: "browserName".to_owned(), message }));
-        }
-        Some(_) => return Err(refused("browserName", "must be a string")),
-    }
-    // What some clients say to every browser, and what says nothing of this one.
-    if engine != Engine::Chromium && caps.get("goog:chromeOptions") == Some(&json!({"w3c": true})) {
-        caps.remove("goog:chromeOptions");
-    }
+/// Checks that an alternative has no options of other browsers than this engine's.
+///
+/// # Errors
+/// `Capability`, which names them.
+pub fn match_options(caps: &Map<String, Value>, engine: Engine) -> Result<(), Error> {
     let others = OPTIONS.iter().filter(|(owner, _)| *owner != Some(engine)).flat_map(|(_, names)| names.iter());
-    if let Some(other) = others.into_iter().find(|name| caps.get(**name).is_some_and(|value| !value.is_null())) {
-        let message = format!("belongs to another browser than {engine}: create a session of that browser_type");
-        return Err(Fault::OtherBrowser(Error::Capability { capability: (*other).to_owned(), message }));
+    match others.into_iter().find(|name| caps.get(**name).is_some_and(|value| !says_nothing(name, value))) {
+        None => Ok(()),
+        Some(other) => {
+            let message = format!("belongs to another browser than {engine}: create a session of that browser_type");
+            Err(Error::Capability { capability: (*other).to_owned(), message })
+        }
     }
+}
+
+/// Whether a capability is a note for a grid's console, or what some clients say to every browser.
+fn says_nothing(name: &str, value: &Value) -> bool {
+    name.starts_with(NOTES) || (name == "goog:chromeOptions" && *value == json!({"w3c": true}))
+}
+
+/// Checks one alternative, takes out what is true already or has no effect, and says which browser it needs.
+fn check(
+    caps: &mut Map<String, Value>,
+    engine: Engine,
+    warm_args: &[String],
+    warnings: &mut Warnings,
+) -> Result<DriverMode, Fault> {
+    let mismatch = |capability: &str, message: String| {
+        Fault::OtherBrowser(Error::Capability { capability: capability.to_owned(), message })
+    };
+    if let Some(name) = caps.get("browserName").and_then(Value::as_str) {
+        if !engine.is_browser_name(name) {
+            let name = standard::shown(name);
+            let message = format!("this session has a {engine}, not a `{name}`: create a session of that browser_type");
+            return Err(mismatch("browserName", message));
+        }
+        match driver_name(engine) {
+            Some(name) => caps.insert("browserName".to_owned(), json!(name)),
+            None => caps.remove("browserName"),
+        };
+    }
+    if let Some(name) = caps.get("platformName").and_then(Value::as_str)
+        && name != PLATFORM
+    {
+        let message =
+            format!("there is no browser on `{}` here: leave it out, or ask for linux", standard::shown(name));
+        return Err(mismatch("platformName", message));
+    }
+    match_options(caps, engine).map_err(Fault::OtherBrowser)?;
+    if let Some(unknown) = caps.keys().find(|name| !is_known(name)) {
+        return Err(refused(standard::shown(unknown), "is no capability of the W3C standard: leave it out"));
+    }
+    caps.retain(|name, value| {
+        let stays = is_drivers(name, engine);
+        if !stays && !says_nothing(name, value) {
+            warnings.idle(name, "no browser of this session knows it");
+        }
+        stays
+    });
     match engine {
-        Engine::Chromium => chromium::check(caps, warm_args),
-        Engine::Firefox => firefox::check(caps, warm_args),
-        Engine::Webkit => webkit::check(caps, warm_args),
+        Engine::Chromium => chromium::check(caps, warm_args, warnings),
+        Engine::Firefox => firefox::check(caps, warm_args, warnings),
+        Engine::Webkit => webkit::check(caps, warnings),
     }
+}
+
+/// Whether the engine's driver may know a capability: the standard's, and extensions of its vendor's or of every
+/// browser's.
+fn is_drivers(name: &str, engine: Engine) -> bool {
+    let vendor = match engine {
+        Engine::Chromium => "goog:",
+        Engine::Firefox => "moz:",
+        Engine::Webkit => "webkitgtk:",
+    };
+    standard::has(name) || name.starts_with(vendor) || SHARED.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The `browserName` that the engine's driver answers to, if it answers to one.
 fn driver_name(engine: Engine) -> Option<&'static str> {
     match engine {
         // What chromedriver calls both Chrome and Chromium.
-        Engine::Chromium => Some("chrome"),
-        Engine::Firefox => Some("firefox"),
+        Engine::Chromium | Engine::Firefox => Some(engine.browser_name()),
         Engine::Webkit => None,
     }
 }
@@ -205,7 +246,6 @@ mod tests {
     #[test]
     fn what_weakens_isolation_is_refused_by_name() {
         for (wish, name) in [
-            (json!({"binary": "/bin/sh"}), "goog:chromeOptions.binary"),
             (json!({"debuggerAddress": "127.0.0.1:1"}), "goog:chromeOptions.debuggerAddress"),
             (json!({"args": ["--remote-debugging-port=1"]}), "--remote-debugging-port=1"),
             (json!({"args": ["Remote-Allow-Origins=*"]}), "Remote-Allow-Origins=*"),
@@ -231,16 +271,51 @@ mod tests {
     }
 
     #[test]
-    fn malformed_bodies_say_what_is_wrong() {
-        for body in [
-            json!({}),
-            json!({"capabilities": []}),
-            json!({"capabilities": {"alwaysMatch": 1}}),
-            json!({"capabilities": {"firstMatch": []}}),
-            json!({"capabilities": {"alwaysMatch": {"a:b": 1}, "firstMatch": [{"a:b": 2}]}}),
+    fn names_match_as_they_are_written() {
+        for (always, name) in [
+            (json!({"browserName": "Chrome"}), "browserName"),
+            (json!({"browserName": ""}), "browserName"),
+            (json!({"platformName": "LINUX"}), "platformName"),
+            (json!({"platformName": "windows"}), "platformName"),
         ] {
-            assert!(matches!(ask(body.clone()), Err(Error::InvalidBody { .. })), "{body}");
+            match ask(json!({"capabilities": {"alwaysMatch": always}})) {
+                Err(Error::Capability { capability, .. }) => assert_eq!(capability, name),
+                other => panic!("{always}: {other:?}"),
+            }
         }
+        let first = json!([
+            {"platformName": "LINUX", "pageLoadStrategy": "none"},
+            {"platformName": "linux", "pageLoadStrategy": "eager"},
+        ]);
+        let plan = ask(json!({"capabilities": {"firstMatch": first}})).unwrap();
+        assert_eq!(plan.capabilities["firstMatch"], json!([first[1]]));
+    }
+
+    #[test]
+    fn what_no_browser_here_knows_is_left_out_and_said() {
+        let always = json!({
+            "cloud:options": {"user": "x"}, "wdio:enforceWebDriverClassic": true, "test:extension": [], "se:name": "shop",
+            "moz:webdriverClick": true, "browserName": "chrome",
+        });
+        let plan = ask(json!({"capabilities": {"alwaysMatch": always}})).unwrap();
+        assert_eq!(plan.capabilities["firstMatch"], json!([{"browserName": "chrome"}]));
+        let said = plan.warnings.join(" ");
+        for name in ["cloud:options", "wdio:enforceWebDriverClassic", "test:extension", "moz:webdriverClick"] {
+            assert!(said.contains(name), "{name}: {said}");
+        }
+        assert_eq!(plan.warnings.len(), 4, "{said}");
+        // Nothing is said of alternatives that are not taken.
+        let first = json!([{"browserName": "firefox", "a:b": 1}, {"browserName": "chrome"}]);
+        assert!(ask(json!({"capabilities": {"firstMatch": first}})).unwrap().warnings.is_empty());
+    }
+
+    #[test]
+    fn a_path_to_a_browser_has_no_effect() {
+        let plan = options(json!({"binary": "/usr/bin/google-chrome"})).unwrap();
+        assert_eq!(plan.mode, DriverMode::Warm);
+        assert_eq!(plan.capabilities["firstMatch"], json!([{"goog:chromeOptions": {}}]));
+        assert!(plan.warnings[0].contains("goog:chromeOptions.binary"), "{:?}", plan.warnings);
+        assert!(options(json!({"binary": ""})).unwrap().warnings.is_empty());
     }
 
     #[test]
@@ -250,5 +325,7 @@ mod tests {
         let plan = plan.unwrap();
         assert_eq!(plan.mode, DriverMode::Cold);
         assert_eq!(plan.capabilities["firstMatch"][0]["goog:chromeOptions"]["args"], json!(["--mute-audio"]));
+        let unknown = ask(json!({"desiredCapabilities": {"colour": "red"}}));
+        assert!(matches!(unknown, Err(Error::Capability { .. })), "{unknown:?}");
     }
 }

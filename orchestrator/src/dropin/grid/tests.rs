@@ -50,7 +50,45 @@ fn versions_and_platforms_match_as_on_a_grid() {
     }
     assert!(ask(json!({"platformName": "any"})).is_ok());
     assert_eq!(refusal(json!({"platformName": "windows"})), "platformName");
-    assert_eq!(refusal(json!({"platformName": 1})), "platformName");
+    for platform in ["LINUX", "Linux", "ANY", ""] {
+        assert!(ask(json!({"platformName": platform})).is_ok(), "{platform}");
+    }
+    assert!(matches!(ask(json!({"platformName": 1})), Err(Error::InvalidField { .. })));
+}
+
+#[test]
+fn what_matches_to_the_letter_goes_before_what_only_resembles() {
+    let body = json!({"capabilities": {"firstMatch": [
+        {"platformName": "LINUX", "pageLoadStrategy": "none"},
+        {"platformName": "linux", "pageLoadStrategy": "eager"},
+    ]}});
+    let session = read(&body, |_| None).unwrap();
+    assert_eq!(session.body["capabilities"]["alwaysMatch"], json!({"pageLoadStrategy": "eager"}));
+    let body = json!({"capabilities": {"firstMatch": [{"browserName": "Firefox"}, {"browserName": "opera"}]}});
+    let session = read(&body, |_| None).unwrap();
+    assert_eq!(session.body["capabilities"]["alwaysMatch"], json!({"browserName": "firefox"}));
+    let body = json!({"capabilities": {"firstMatch": [
+        {"browserName": "firefox", "goog:chromeOptions": {"args": []}}, {"browserName": "chrome"},
+    ]}});
+    assert_eq!(read(&body, |_| None).unwrap().engine, Engine::Chromium);
+}
+
+#[test]
+fn a_version_is_asked_once_however_many_alternatives_there_are() {
+    let asked = std::cell::Cell::new(0);
+    let body = json!({"capabilities": {"firstMatch": vec![json!({"browserVersion": "1"}); 100]}});
+    let known = |_| {
+        asked.set(asked.get() + 1);
+        Some("156.0.7".to_owned())
+    };
+    assert!(matches!(read(&body, known), Err(Error::Capability { .. })));
+    assert_eq!(asked.get(), 1);
+}
+
+#[test]
+fn other_vendors_capabilities_are_left_to_who_knows_the_drivers() {
+    let caps = json!({"cloud:options": {"a": 1}, "wdio:x": true, "test:extension": []});
+    assert_eq!(ask(caps.clone()).unwrap().body["capabilities"]["alwaysMatch"], caps);
 }
 
 #[test]
@@ -105,9 +143,6 @@ fn what_cannot_be_had_is_refused_by_name() {
         (json!({"selenoid:options": {"screenResolution": "0x0x24"}}), "selenoid:options.screenResolution"),
         (json!({"selenoid:options": {"screenResolution": "1x2x3x4"}}), "selenoid:options.screenResolution"),
         (json!({"selenoid:options": []}), "selenoid:options"),
-        (json!({"env": ["A=b"]}), "env"),
-        (json!({"sauce:options": {}}), "sauce:options"),
-        (json!({"colour": "red"}), "colour"),
         (json!({"se:downloadsEnabled": "yes"}), "se:downloadsEnabled"),
         (
             json!({"browserName": "chrome", "warmpool:options": {"browser_type": "firefox"}}),
@@ -116,5 +151,12 @@ fn what_cannot_be_had_is_refused_by_name() {
         (json!({"warmpool:options": 1}), "warmpool:options"),
     ] {
         assert_eq!(refusal(caps.clone()), name, "{caps}");
+    }
+    for (desired, name) in [(json!({"env": ["A=b"]}), "env"), (json!({"colour": "red"}), "colour")] {
+        match read(&json!({"desiredCapabilities": desired}), |_| None) {
+            Err(Error::Capability { capability, .. }) => assert_eq!(capability, name),
+            other => panic!("{desired}: {other:?}"),
+        }
+        assert!(matches!(ask(desired), Err(Error::InvalidField { .. })));
     }
 }

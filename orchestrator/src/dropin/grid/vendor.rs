@@ -1,20 +1,18 @@
-//! Capabilities with a vendor's prefix: those of Selenium Grid (`se:`), Selenoid and Moon are understood, those of the
-//! browsers are left to the driver, and all others are refused by name.
+//! Capabilities with a vendor's prefix: those of Selenium Grid (`se:`), Selenoid and Moon are understood, and all others
+//! are left to `webdriver`, which knows those of the drivers.
 
 use serde_json::{Map, Value, json};
 
-use super::{STANDARD, refused};
+use super::refused;
 use crate::dropin::{Wish, duration};
 use crate::error::Error;
 use crate::look::Viewport;
+use crate::webdriver::is_known;
 
 /// The sides of a screen, in pixels.
 const SCREEN: std::ops::RangeInclusive<u32> = 200..=10_000;
 
-/// The prefixes of what drivers take.
-const DRIVERS: [&str; 8] = ["goog:", "moz:", "ms:", "webkitgtk:", "safari:", "webauthn:", "fedcm:", "bidi:"];
-
-/// Selenoid's options that may stand among the plain capabilities too.
+/// Selenoid's options that may stand among the plain capabilities of `desiredCapabilities` too.
 const BARE: [&str; 22] = [
     "additionalNetworks",
     "applicationContainers",
@@ -53,9 +51,7 @@ pub(super) struct Asked {
 pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<Asked, Error> {
     let mut asked = Asked::default();
     for (name, value) in std::mem::take(caps) {
-        if is_of_drivers(&name) {
-            caps.insert(name, value);
-        } else if matches!(name.as_str(), "selenoid:options" | "moon:options") {
+        if matches!(name.as_str(), "selenoid:options" | "moon:options") {
             let Value::Object(options) = value else { return Err(refused(name, "must be an object")) };
             for (option, value) in options {
                 let place = format!("{name}.{option}");
@@ -63,20 +59,15 @@ pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<Ask
             }
         } else if let Some(option) = name.strip_prefix("se:") {
             read_grid(wish, &mut asked, option, &name, value)?;
+        } else if is_known(&name) {
+            caps.insert(name, value);
         } else if BARE.contains(&name.as_str()) {
             read_option(wish, &mut asked, &name.clone(), name, value)?;
-        } else if name.contains(':') {
-            return Err(refused(name, "is another vendor's and means nothing here: leave it out"));
         } else {
             return Err(refused(name, "is no capability of the W3C standard: leave it out"));
         }
     }
     Ok(asked)
-}
-
-/// Whether a driver takes this capability.
-fn is_of_drivers(name: &str) -> bool {
-    STANDARD.contains(&name) || name == "chromeOptions" || DRIVERS.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// One of the grid's own capabilities. Any other that begins with `se:` is a note for its console.

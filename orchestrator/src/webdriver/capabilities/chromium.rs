@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Fault, refused};
+use super::warnings::Warnings;
+use super::{Fault, OWN_BROWSER, refused};
 use crate::worker::DriverMode;
 
 /// Switches that people carry from project to project. The worker has done the right thing already.
@@ -37,8 +38,15 @@ const DRIVER_OPTIONS: [&str; 5] = ["perfLoggingPrefs", "windowTypes", "enableExt
 /// Members of `goog:chromeOptions` that take effect when a browser starts.
 const START_OPTIONS: [&str; 4] = ["prefs", "localState", "extensions", "mobileEmulation"];
 
+/// The vendor capability.
+const OPTIONS: &str = "goog:chromeOptions";
+
 /// Checks one alternative for Chromium, takes out what is true already, and says which browser it needs.
-pub(super) fn check(caps: &mut Map<String, Value>, warm_args: &[String]) -> Result<DriverMode, Fault> {
+pub(super) fn check(
+    caps: &mut Map<String, Value>,
+    warm_args: &[String],
+    warnings: &mut Warnings,
+) -> Result<DriverMode, Fault> {
     let mut mode = DriverMode::Warm;
     if let Some(proxy) = caps.get("proxy") {
         match proxy.get("proxyType").and_then(Value::as_str) {
@@ -52,31 +60,25 @@ pub(super) fn check(caps: &mut Map<String, Value>, warm_args: &[String]) -> Resu
             _ => mode = DriverMode::Cold,
         }
     }
-    for name in ["goog:chromeOptions", "chromeOptions"] {
-        let Some(options) = caps.get_mut(name) else { continue };
-        let Value::Object(options) = options else {
-            return Err(refused(name, "must be an object"));
-        };
-        if check_options(name, options, warm_args)? == DriverMode::Cold {
-            mode = DriverMode::Cold;
-        }
+    match caps.get_mut(OPTIONS) {
+        None => Ok(mode),
+        Some(Value::Object(options)) => match check_options(options, warm_args, warnings)? {
+            DriverMode::Cold => Ok(DriverMode::Cold),
+            DriverMode::Warm => Ok(mode),
+        },
+        Some(_) => Err(refused(OPTIONS, "must be an object")),
     }
-    // The old name is the new one's alias; the driver knows the new one only.
-    if let Some(options) = caps.remove("chromeOptions") {
-        caps.entry("goog:chromeOptions").or_insert(options);
-    }
-    Ok(mode)
 }
 
 fn check_options(
-    capability: &str,
     options: &mut Map<String, Value>,
     warm_args: &[String],
+    warnings: &mut Warnings,
 ) -> Result<DriverMode, Fault> {
     let mut mode = DriverMode::Warm;
     for name in options.keys().cloned().collect::<Vec<_>>() {
         let value = &options[&name];
-        let path = || format!("{capability}.{name}");
+        let path = || format!("{OPTIONS}.{name}");
         match name.as_str() {
             "args" => {
                 let Value::Array(args) = value else { return Err(refused(path(), "must be an array of strings")) };
@@ -107,10 +109,13 @@ fn check_options(
             "useAutomationExtension" => {
                 options.remove(&name);
             }
-            "binary" if value.as_str().is_none_or(str::is_empty) => {
+            "binary" => {
+                if value.as_str().is_some_and(|binary| !binary.is_empty()) {
+                    warnings.idle(&path(), OWN_BROWSER);
+                }
                 options.remove(&name);
             }
-            "binary" | "debuggerAddress" | "minidumpPath" | "browserStartupTimeout" => {
+            "debuggerAddress" | "minidumpPath" | "browserStartupTimeout" => {
                 return Err(refused(path(), "is the worker's own affair: leave it out"));
             }
             name if START_OPTIONS.contains(&name) => {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Fault, refused};
+use super::warnings::Warnings;
+use super::{Fault, OWN_BROWSER, refused};
 use crate::worker::DriverMode;
 
 /// The vendor capability.
@@ -63,7 +64,11 @@ const LIVE_PREFS: [&str; 16] = [
 ];
 
 /// Checks one alternative for Firefox, takes out what is true already, and says which browser it needs.
-pub(super) fn check(caps: &mut Map<String, Value>, warm_args: &[String]) -> Result<DriverMode, Fault> {
+pub(super) fn check(
+    caps: &mut Map<String, Value>,
+    warm_args: &[String],
+    warnings: &mut Warnings,
+) -> Result<DriverMode, Fault> {
     // An address of Chromium's protocol, which Firefox has no more.
     if caps.get("moz:debuggerAddress").is_some_and(Value::is_boolean) {
         caps.remove("moz:debuggerAddress");
@@ -76,7 +81,7 @@ pub(super) fn check(caps: &mut Map<String, Value>, warm_args: &[String]) -> Resu
     }
     let Some(options) = caps.get_mut(OPTIONS) else { return Ok(DriverMode::Warm) };
     let Value::Object(options) = options else { return Err(refused(OPTIONS, "must be an object")) };
-    let mode = check_options(options, warm_args)?;
+    let mode = check_options(options, warm_args, warnings)?;
     if options.is_empty() {
         caps.remove(OPTIONS);
     }
@@ -88,7 +93,11 @@ fn is_harmless(name: &str) -> bool {
     ["moz:accessibilityChecks", "moz:webdriverClick"].contains(&name)
 }
 
-fn check_options(options: &mut Map<String, Value>, warm_args: &[String]) -> Result<DriverMode, Fault> {
+fn check_options(
+    options: &mut Map<String, Value>,
+    warm_args: &[String],
+    warnings: &mut Warnings,
+) -> Result<DriverMode, Fault> {
     let mut mode = DriverMode::Warm;
     for name in options.keys().cloned().collect::<Vec<_>>() {
         let path = format!("{OPTIONS}.{name}");
@@ -123,8 +132,12 @@ fn check_options(options: &mut Map<String, Value>, warm_args: &[String]) -> Resu
             ("profile", _) => return Err(refused(path, "must be a zip of a profile, in base64")),
             // How much the driver writes into a log that nobody reads.
             ("log", Value::Object(_)) => None,
-            ("binary", Value::String(binary)) if binary.is_empty() => None,
-            ("binary", _) => return Err(refused(path, "is the worker's own affair: leave it out")),
+            ("binary", binary) => {
+                if binary.as_str().is_some_and(|binary| !binary.is_empty()) {
+                    warnings.idle(&path, OWN_BROWSER);
+                }
+                None
+            }
             (name, _) if name.starts_with("android") => {
                 return Err(refused(path, "is for another machine than a worker: leave it out"));
             }
@@ -243,10 +256,19 @@ mod tests {
     }
 
     #[test]
+    fn a_path_to_a_browser_has_no_effect() {
+        let plan = options(json!({"binary": "/usr/bin/firefox"})).unwrap();
+        assert_eq!(plan.mode, DriverMode::Warm);
+        assert_eq!(plan.capabilities["firstMatch"], json!([{"browserName": "firefox", "acceptInsecureCerts": true}]));
+        assert!(plan.warnings[0].contains("moz:firefoxOptions.binary"), "{:?}", plan.warnings);
+    }
+
+    #[test]
     fn what_clients_say_to_every_browser_is_no_obstacle() {
         let always = json!({"goog:chromeOptions": {"w3c": true}, "moz:debuggerAddress": true});
         let plan = plan(&json!({"capabilities": {"alwaysMatch": always}}), Engine::Firefox, &[]).unwrap();
         assert_eq!(plan.capabilities["firstMatch"], json!([{}]));
+        assert!(plan.warnings.is_empty(), "{:?}", plan.warnings);
         let always = json!({"goog:chromeOptions": {"w3c": true, "args": ["--lang=fr"]}});
         assert!(super::super::plan(&json!({"capabilities": {"alwaysMatch": always}}), Engine::Firefox, &[]).is_err());
     }
@@ -277,7 +299,6 @@ mod tests {
     #[test]
     fn what_weakens_isolation_is_refused_by_name() {
         for (wish, name) in [
-            (json!({"binary": "/bin/sh"}), "moz:firefoxOptions.binary"),
             (json!({"androidPackage": "x"}), "moz:firefoxOptions.androidPackage"),
             (json!({"args": ["--remote-debugging-port=1"]}), "--remote-debugging-port=1"),
             (json!({"args": ["--remote-allow-system-access"]}), "--remote-allow-system-access"),

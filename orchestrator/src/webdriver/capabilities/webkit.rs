@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{Fault, refused};
+use super::warnings::Warnings;
+use super::{Fault, OWN_BROWSER, refused};
 use crate::worker::DriverMode;
 
 /// The options of this engine.
@@ -16,7 +17,7 @@ const HABITS: [&str; 3] = ["automation", "headless", "no-sandbox"];
 const NO_PROXY: [&str; 2] = ["direct", "system"];
 
 /// Checks one alternative for WebKit, takes out what is true already, and says which browser it needs.
-pub(super) fn check(caps: &mut Map<String, Value>, _warm_args: &[String]) -> Result<DriverMode, Fault> {
+pub(super) fn check(caps: &mut Map<String, Value>, warnings: &mut Warnings) -> Result<DriverMode, Fault> {
     match caps.remove("webSocketUrl") {
         None | Some(Value::Null | Value::Bool(false)) => {}
         Some(_) => {
@@ -40,12 +41,12 @@ pub(super) fn check(caps: &mut Map<String, Value>, _warm_args: &[String]) -> Res
     }
     match caps.remove(OPTIONS) {
         None | Some(Value::Null) => Ok(DriverMode::Warm),
-        Some(Value::Object(options)) => check_options(&options).map(|()| DriverMode::Warm),
+        Some(Value::Object(options)) => check_options(&options, warnings).map(|()| DriverMode::Warm),
         Some(_) => Err(refused(OPTIONS, "must be an object")),
     }
 }
 
-fn check_options(options: &Map<String, Value>) -> Result<(), Fault> {
+fn check_options(options: &Map<String, Value>, warnings: &mut Warnings) -> Result<(), Fault> {
     for (name, value) in options {
         let path = || format!("{OPTIONS}.{name}");
         match (name.as_str(), value) {
@@ -67,7 +68,11 @@ fn check_options(options: &Map<String, Value>) -> Result<(), Fault> {
             ("certificates", _) => {
                 return Err(refused(path(), "cannot be honoured: use acceptInsecureCerts for hosts under test"));
             }
-            ("binary", _) => return Err(refused(path(), "is the worker's own: leave it out")),
+            ("binary", binary) => {
+                if binary.as_str().is_some_and(|binary| !binary.is_empty()) {
+                    warnings.idle(&path(), OWN_BROWSER);
+                }
+            }
             _ => return Err(refused(path(), "is not an option of this browser: leave it out")),
         }
     }
@@ -82,7 +87,7 @@ mod tests {
 
     fn ask(caps: Value) -> Result<Value, String> {
         let Value::Object(mut caps) = caps else { panic!("an object") };
-        match check(&mut caps, &[]) {
+        match check(&mut caps, &mut Warnings::default()) {
             Ok(mode) => {
                 assert_eq!(mode, DriverMode::Warm);
                 Ok(Value::Object(caps))
@@ -96,7 +101,7 @@ mod tests {
     fn what_is_true_already_is_taken_out_and_the_rest_is_the_drivers() {
         let wish = json!({
             "acceptInsecureCerts": true, "webSocketUrl": false, "proxy": {"proxyType": "direct"},
-            OPTIONS: {"args": ["--automation", "--headless"], "useOverlayScrollbars": true, "certificates": []},
+            OPTIONS: {"args": ["--automation", "--headless"], "binary": "/usr/bin/MiniBrowser", "useOverlayScrollbars": true, "certificates": []},
         });
         assert_eq!(ask(wish), Ok(json!({"acceptInsecureCerts": true})));
         let manual = json!({"proxy": {"proxyType": "manual", "httpProxy": "p:1"}, "pageLoadStrategy": "eager"});
@@ -109,7 +114,6 @@ mod tests {
             (json!({"webSocketUrl": true}), "webSocketUrl"),
             (json!({"proxy": {"proxyType": "pac", "proxyAutoconfigUrl": "http://p"}}), "proxy.proxyType"),
             (json!({OPTIONS: 1}), OPTIONS),
-            (json!({OPTIONS: {"binary": "/bin/sh"}}), "webkitgtk:browserOptions.binary"),
             (json!({OPTIONS: {"args": ["--proxy=http://p"]}}), "--proxy=http://p"),
             (json!({OPTIONS: {"args": "x"}}), "webkitgtk:browserOptions.args"),
             (json!({OPTIONS: {"certificates": [{"host": "h"}]}}), "webkitgtk:browserOptions.certificates"),
