@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use warmpool_tests::api::KEY_HEADER;
+use warmpool_tests::programs::{self, Program};
 use warmpool_tests::wire::{self, Io, Target};
 use warmpool_tests::{Api, Daemon, Driver, Group, Reply, Settings, Stage, eventually, group};
 
@@ -19,7 +20,7 @@ const ATTACK_COSTS: u64 = 320 << 20;
 pub(crate) fn group() -> Group {
     group!("bodies", None,
         quick: [no_body_takes_the_hosts_memory, all_bodies_share_one_budget],
-        full: [a_body_that_does_not_arrive_is_given_up],
+        full: [a_body_that_does_not_arrive_is_given_up, who_is_refused_while_sending_gets_the_answer],
     )
 }
 
@@ -186,6 +187,37 @@ async fn a_body_that_does_not_arrive_is_given_up(_: Stage) -> Result<()> {
         ensure!(answer.starts_with(status) && answer.contains("body_timeout"), "{path}: {answer}");
     }
     ensure!(driver.execute("return 1").await? == 1, "the session is none the worse for it");
+    driver.quit().await?;
+    daemon.assert_idle().await
+}
+
+async fn who_is_refused_while_sending_gets_the_answer(_: Stage) -> Result<()> {
+    let settings = Settings::new()
+        .set("SERVER_MAX_BODY", "1MiB")
+        .set("WEBDRIVER_MAX_BODY", "1MiB")
+        .set("WEBDRIVER_MAX_SESSION_BODY", "1MiB");
+    let daemon = Daemon::start(settings).await?;
+    let session = daemon.webdriver(json!({})).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    let own = session.connect_url()?.replace(daemon.url(), "");
+    let own = own.trim_end_matches('/');
+    let drivers = [
+        "/session".to_owned(),
+        format!("{own}/session"),
+        format!("{own}/session/{}/execute/sync", driver.id()),
+        format!("{own}/session/{}/se/file", driver.id()),
+    ];
+    let paths: Vec<&str> = drivers.iter().map(String::as_str).chain(["/sessions/create"]).collect();
+    let program = Program::python(&programs::clients(), "refused.py").await?;
+    let answers = program.of(&daemon).env("PATHS", json!(paths).to_string()).results().await?;
+    let answers = answers.as_array().context("a list")?;
+    ensure!(answers.len() == 6 * paths.len() - 2, "{answers:?}");
+    for answer in answers {
+        // WebDriver has no word for it, and so no status.
+        let status = if answer["path"] == "/sessions/create" { 413 } else { 400 };
+        let said = answer["answer"].as_str().is_some_and(|text| text.contains("body_too_large"));
+        ensure!(answer["status"] == status && said, "{answer}");
+    }
     driver.quit().await?;
     daemon.assert_idle().await
 }

@@ -101,7 +101,7 @@ async fn connection(
         tracing::debug!(%error, "a connection cannot be asked whether its other end is there");
     }
     // Below TLS, where it shows what the client's machine takes.
-    let stream = Watched::new(stream, server.write_timeout);
+    let stream = Watched::new(stream, server.write_timeout, server.body_timeout);
     let flow = stream.flow();
     let peer = Peer { address, secure: acceptor.is_some() };
     match acceptor {

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// How long a client that has been answered may go on sending before its connection is closed.
+/// How long a client that has been answered may be silent before its connection is closed.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// What a connection and the requests on it know of each other.
@@ -45,20 +45,56 @@ impl Flow {
     }
 }
 
-/// A connection whose client has `limit` to take something of what it is sent. It ends when the time is over.
+/// The time in which a client that has been answered is heard out.
+struct Farewell {
+    /// When it last sent something.
+    heard: Instant,
+    /// When it is heard no longer, whatever it sends.
+    end: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Farewell {
+    fn new(limit: Duration) -> Self {
+        let now = Instant::now();
+        Self { heard: now, end: now + limit, timer: Box::pin(sleep(LINGER.min(limit))) }
+    }
+
+    /// Notes that the client sent something; answers whether it may go on.
+    fn hear(&mut self) -> bool {
+        self.heard = Instant::now();
+        self.heard < self.end
+    }
+
+    /// Waits until the client has been silent for too long, or has had its time.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.timer.as_mut().poll(cx));
+            let over = (self.heard + LINGER).min(self.end);
+            if Instant::now() >= over {
+                return Poll::Ready(());
+            }
+            self.timer = Box::pin(sleep_until(over));
+        }
+    }
+}
+
+/// A connection whose client has `limit` to take something of what it is sent, and `hearing` to send what it has begun
+/// when it has been answered. It ends when the time is over.
 pub(super) struct Watched<S> {
     stream: S,
     limit: Duration,
+    hearing: Duration,
     /// Only while the client takes nothing.
     timer: Option<Pin<Box<Sleep>>>,
     /// Once the last word is said.
-    farewell: Option<Pin<Box<Sleep>>>,
+    farewell: Option<Farewell>,
     flow: Arc<Flow>,
 }
 
 impl<S> Watched<S> {
-    pub(super) fn new(stream: S, limit: Duration) -> Self {
-        Self { stream, limit, timer: None, farewell: None, flow: Arc::default() }
+    pub(super) fn new(stream: S, limit: Duration, hearing: Duration) -> Self {
+        Self { stream, limit, hearing, timer: None, farewell: None, flow: Arc::default() }
     }
 
     pub(super) fn flow(&self) -> Arc<Flow> {
@@ -129,14 +165,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
                 return Poll::Ready(Ok(()));
             }
         }
-        let farewell = this.farewell.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+        let farewell = this.farewell.get_or_insert_with(|| Farewell::new(this.hearing));
         let mut unwanted = [0; 8 << 10];
-        while farewell.as_mut().poll(cx).is_pending() {
+        loop {
             let mut unwanted = ReadBuf::new(&mut unwanted);
-            match ready!(Pin::new(&mut this.stream).poll_read(cx, &mut unwanted)) {
-                Ok(()) if !unwanted.filled().is_empty() => {}
-                // It has closed its side, or is gone.
-                _ => break,
+            match Pin::new(&mut this.stream).poll_read(cx, &mut unwanted) {
+                Poll::Ready(Ok(())) if !unwanted.filled().is_empty() && farewell.hear() => {}
+                // It has closed its side, or is gone, or has had its time.
+                Poll::Ready(_) => break,
+                Poll::Pending => {
+                    ready!(farewell.poll_over(cx));
+                    break;
+                }
             }
         }
         Poll::Ready(Ok(()))
@@ -154,7 +194,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_is_cut_off() {
         let (_client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT);
+        let mut server = Watched::new(server, LIMIT, LIMIT);
         let begun = Instant::now();
         let error = server.write_all(b"more than eight bytes").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -164,7 +204,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_a_little_at_a_time_stays() {
         let (mut client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT);
+        let mut server = Watched::new(server, LIMIT, LIMIT);
         let reading = tokio::spawn(async move {
             let mut taken = [0; 4];
             for _ in 0..10 {
@@ -179,7 +219,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_still_sends_is_heard_out_but_not_for_ever() {
         let (mut client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT);
+        let mut server = Watched::new(server, LIMIT, LIMIT);
         let sending = tokio::spawn(async move {
             client.write_all(&[0; 100]).await.unwrap();
             drop(client);
@@ -189,14 +229,38 @@ mod tests {
 
         let (_client, server) = duplex(8);
         let begun = Instant::now();
-        Watched::new(server, LIMIT).shutdown().await.unwrap();
+        Watched::new(server, LIMIT, LIMIT).shutdown().await.unwrap();
         assert_eq!(begun.elapsed().as_secs(), LINGER.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_slowly_is_heard_out_until_the_time_is_over() {
+        let slowly = async |times: usize| {
+            let (mut client, server) = duplex(8);
+            let begun = Instant::now();
+            let sending = tokio::spawn(async move {
+                for _ in 0..times {
+                    sleep(LINGER.mul_f64(0.9)).await;
+                    client.write_all(&[0; 8]).await?;
+                }
+                drop(client);
+                io::Result::Ok(())
+            });
+            // The connection closes when the shutdown is done.
+            let mut server = Watched::new(server, LIMIT, LIMIT);
+            server.shutdown().await.unwrap();
+            drop(server);
+            (sending.await.unwrap().is_ok(), begun.elapsed().as_secs())
+        };
+        assert_eq!(slowly(20).await, (true, 36));
+        let (sent, after) = slowly(100).await;
+        assert!(!sent && (60..64).contains(&after), "{after}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_websocket_has_a_deadline_of_its_own() {
         let (_client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT);
+        let mut server = Watched::new(server, LIMIT, LIMIT);
         server.flow().hand_over();
         assert!(timeout(LIMIT * 2, server.write_all(b"more than eight bytes")).await.is_err());
     }
@@ -204,7 +268,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_more_is_done_for_who_does_not_read() {
         let (mut client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT);
+        let mut server = Watched::new(server, LIMIT, LIMIT);
         let flow = server.flow();
         flow.caught_up().await;
         let writing = tokio::spawn(async move { server.write_all(&[0; 16]).await });
