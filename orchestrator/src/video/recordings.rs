@@ -271,11 +271,16 @@ fn beside(part: &Path) -> PathBuf {
     name.into()
 }
 
+/// How long the last picture of a part whose writer was killed is shown. It stood until then, which nobody wrote down; with
+/// no time at all it would never be seen.
+const LAST_PICTURE_MS: u64 = 1000;
+
 /// Writes the end of a part whose writer was killed. Gives its duration in milliseconds.
 fn finish(part: &Path) -> io::Result<u64> {
     let (video, last_ms) = Matroska::resume(File::options().read(true).write(true).open(part)?)?;
-    video.finish(last_ms)?;
-    Ok(last_ms)
+    let duration = last_ms + LAST_PICTURE_MS;
+    video.finish(duration)?;
+    Ok(duration)
 }
 
 fn is_part(name: &str) -> bool {
@@ -365,7 +370,7 @@ mod tests {
         assert!(!recordings.parts(&id).unwrap()[0].complete);
         recordings.mend_all().unwrap();
         let parts = recordings.parts(&id).unwrap();
-        assert!(parts[0].complete && parts[0].duration == Some(1500), "{parts:?}");
+        assert!(parts[0].complete && parts[0].duration == Some(1500 + LAST_PICTURE_MS), "{parts:?}");
         let parts = recordings.parts(&SessionId::from("ses_b")).unwrap();
         assert!(parts[0].complete && parts[0].duration.is_none() && parts[0].size == 8, "{parts:?}");
     }
