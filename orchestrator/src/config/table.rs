@@ -153,8 +153,8 @@ settings! {
         timeout: Duration = Is("10s"), min "1s";
         /// Time between two comparisons of the engine's containers with the pool.
         reconcile_interval: Duration = Is("30s"), min "1s";
-        /// The container runtime to ask for, such as runsc; the engine's own default when unset.
-        runtime: Option<String> = Unset("runsc");
+        /// The container runtime to ask for; the engine's own default when unset.
+        runtime: Option<String> = Unset("crun");
     }
 
     /// One worker: its image, its limits, its life.
