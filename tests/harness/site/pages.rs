@@ -252,7 +252,8 @@ function blindly(url) {
   form.append(field);
   document.body.append(frame, form);
   form.submit();
-  open(url + '/shutdown', '_blank', 'width=200,height=200')?.close();
+  // A window is a process: one name of the container has to do.
+  if (url.includes('//127.')) open(url + '/shutdown', '_blank', 'width=200,height=200')?.close();
   navigator.sendBeacon?.(url + '/shutdown');
 }
 
