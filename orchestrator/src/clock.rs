@@ -20,19 +20,19 @@ static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
 
 /// Unix time, in milliseconds, by the wall clock. It may jump: to be shown, and not to be counted with.
 #[must_use]
-pub fn unix_ms() -> u64 {
+pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }
 
 /// A duration in milliseconds.
 #[must_use]
-pub fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the clocks show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
+pub(crate) struct Now {
     /// The wall clock, Unix milliseconds.
     unix_ms: u64,
     /// Which boot it was, and the milliseconds since then, with those in which the machine slept. None where the kernel
@@ -43,14 +43,14 @@ pub struct Now {
 impl Now {
     /// Looks at the clocks.
     #[must_use]
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let since_boot = BOOT.as_deref().zip(clock_gettime(ClockId::CLOCK_BOOTTIME).ok());
         Self { unix_ms: unix_ms(), since_boot: since_boot.map(|(boot, time)| (boot, millis(Duration::from(time)))) }
     }
 
     /// The wall clock, Unix milliseconds.
     #[must_use]
-    pub const fn unix_ms(&self) -> u64 {
+    pub(crate) const fn unix_ms(&self) -> u64 {
         self.unix_ms
     }
 }
@@ -66,7 +66,7 @@ struct SinceBoot {
 
 /// The end of a span of time that may outlive the process. Never is more left of it than the span.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deadline {
+pub(crate) struct Deadline {
     /// When it is, by the wall clock, in Unix milliseconds. Decides where the machine was booted since.
     unix_ms: u64,
     /// The whole span, in milliseconds.
@@ -79,32 +79,32 @@ pub struct Deadline {
 impl Deadline {
     /// The end of a `span` that begins now.
     #[must_use]
-    pub fn after(span: Duration, now: &Now) -> Self {
+    pub(crate) fn after(span: Duration, now: &Now) -> Self {
         Self::counted(millis(span), millis(span), now)
     }
 
     /// One of which an earlier release noted the wall clock alone: it was to end at `unix_ms` after `span`.
     #[must_use]
-    pub fn by_wall(unix_ms: u64, span: Duration) -> Self {
+    pub(crate) fn by_wall(unix_ms: u64, span: Duration) -> Self {
         Self { unix_ms, span_ms: millis(span), since_boot: None }
     }
 
     /// What is left of it.
     #[must_use]
-    pub fn left(&self, now: &Now) -> Duration {
+    pub(crate) fn left(&self, now: &Now) -> Duration {
         Duration::from_millis(self.left_ms(now))
     }
 
     /// Whether it is over.
     #[must_use]
-    pub fn is_over(&self, now: &Now) -> bool {
+    pub(crate) fn is_over(&self, now: &Now) -> bool {
         self.left_ms(now) == 0
     }
 
     /// The same end, counted by this boot's clock from now on; `None` where it is already. To be kept in its place, else
     /// the wall clock could move it once at each start.
     #[must_use]
-    pub fn anchored(&self, now: &Now) -> Option<Self> {
+    pub(crate) fn anchored(&self, now: &Now) -> Option<Self> {
         (!self.counts_by(now)).then(|| Self::counted(self.left_ms(now), self.span_ms, now))
     }
 

@@ -4,12 +4,14 @@
 //! and both over the file. Every fault is reported at once, and nothing is bound or created.
 
 mod check;
+mod effective;
 mod fault;
 mod file;
 mod flags;
 mod host;
 mod layers;
 mod presets;
+#[cfg(test)]
 mod sample;
 mod table;
 #[cfg(test)]
@@ -19,16 +21,14 @@ mod value;
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
-pub use fault::{ConfigErrors, EXIT_USAGE, Fault, Source};
+pub use fault::EXIT_USAGE;
+pub(crate) use fault::{ConfigErrors, Fault, Source};
 pub use flags::{Flags, QuietFlags};
-pub use host::Host;
+pub(crate) use host::Host;
 use layers::Layers;
-pub use presets::{PoolPreset, Presets};
-pub use sample::sample;
-pub use table::{
-    Docker, Drain, Live, Log, Pool, Recording, Relay, Sections, Server, Session, Store, Tasks, WebDriver, Worker,
-};
-pub use units::{AgentTransport, ByteSize, DockerHost, LogFormat};
+pub(crate) use presets::PoolPreset;
+pub(crate) use table::{Recording, Sections};
+pub(crate) use units::{AgentTransport, ByteSize, LogFormat};
 
 use crate::engine::Engine;
 
@@ -109,7 +109,7 @@ impl Config {
 
     /// The settings that hold, as TOML, each with its source as a comment. It can be used as a configuration file.
     pub fn effective(&self) -> String {
-        sample::effective(self)
+        effective::effective(self)
     }
 
     /// Whether other hosts may reach the daemon, so that it must not serve without a key.

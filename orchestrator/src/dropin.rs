@@ -4,9 +4,9 @@
 //! make a [`Wish`]: the body of a create call, which is then checked as any other. What has no counterpart here is
 //! refused by the name that the client used, or named in a warning. Nothing here waits or touches a worker.
 
-pub mod browserless;
+pub(crate) mod browserless;
 mod duration;
-pub mod grid;
+pub(crate) mod grid;
 mod switches;
 
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// The body of a create call, made from somebody else's options.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Wish {
+pub(crate) struct Wish {
     fields: Map<String, Value>,
     /// Our name of a field, and the client's.
     names: Vec<(&'static str, String)>,
@@ -26,12 +26,12 @@ pub struct Wish {
 impl Wish {
     /// The body of the create call.
     #[must_use]
-    pub const fn fields(&self) -> &Map<String, Value> {
+    pub(crate) const fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
 
     /// Sets the field `ours` (a dotted path of one or two names), which the client calls `theirs`.
-    pub fn set(&mut self, ours: &'static str, theirs: impl Into<String>, value: Value) {
+    pub(crate) fn set(&mut self, ours: &'static str, theirs: impl Into<String>, value: Value) {
         match ours.split_once('.') {
             None => {
                 self.fields.insert(ours.to_owned(), value);
@@ -47,7 +47,7 @@ impl Wish {
     }
 
     /// Sets a field unless the client has set it.
-    pub fn set_default(&mut self, ours: &'static str, value: Value) {
+    pub(crate) fn set_default(&mut self, ours: &'static str, value: Value) {
         if !self.fields.contains_key(ours) {
             self.fields.insert(ours.to_owned(), value);
         }
@@ -55,7 +55,7 @@ impl Wish {
 
     /// An error about one of our fields, under the name that the client knows.
     #[must_use]
-    pub fn in_their_words(&self, error: Error) -> Error {
+    pub(crate) fn in_their_words(&self, error: Error) -> Error {
         match error {
             Error::InvalidField { field, message } => {
                 let named = self.their_name(&field);

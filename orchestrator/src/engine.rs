@@ -177,7 +177,7 @@ impl fmt::Display for PoolKey {
 /// # Panics
 /// When the operating system has no randomness to give: nothing secure could follow.
 #[must_use]
-pub fn random_text<const LEN: usize>() -> String {
+pub(crate) fn random_text<const LEN: usize>() -> String {
     URL_SAFE_NO_PAD.encode(random_bytes::<LEN>())
 }
 
@@ -187,7 +187,7 @@ pub fn random_text<const LEN: usize>() -> String {
 /// When the operating system has no randomness to give: nothing secure could follow.
 #[must_use]
 #[expect(clippy::expect_used, reason = "without randomness no id or key may be made")]
-pub fn random_bytes<const LEN: usize>() -> [u8; LEN] {
+pub(crate) fn random_bytes<const LEN: usize>() -> [u8; LEN] {
     let mut bytes = [0u8; LEN];
     getrandom::fill(&mut bytes).expect("the operating system's random generator works");
     bytes
@@ -195,7 +195,7 @@ pub fn random_bytes<const LEN: usize>() -> [u8; LEN] {
 
 /// A name as one segment of a path.
 #[must_use]
-pub fn escape(name: &str) -> String {
+pub(crate) fn escape(name: &str) -> String {
     let mut path = String::new();
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
@@ -212,18 +212,16 @@ macro_rules! id {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub struct $name(String);
+        pub(crate) struct $name(String);
 
         impl $name {
-            /// A new random identifier.
             #[must_use]
-            pub fn random() -> Self {
+            pub(crate) fn random() -> Self {
                 Self(format!(concat!($prefix, "{}"), random_text::<$bytes>()))
             }
 
-            /// The identifier as text.
             #[must_use]
-            pub fn as_str(&self) -> &str {
+            pub(crate) fn as_str(&self) -> &str {
                 &self.0
             }
         }

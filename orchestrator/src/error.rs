@@ -25,7 +25,7 @@ pub enum Blame {
 }
 
 /// A cause that only the log may show.
-pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Everything that can go wrong, as the client sees it.
 #[derive(Debug, thiserror::Error)]

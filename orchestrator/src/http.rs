@@ -63,12 +63,13 @@ use crate::task::Tasks;
 use crate::video::Recorder;
 use crate::worker::Snapshot;
 
-pub use budget::Budget;
-pub use server::{Listener, serve};
+pub(crate) use budget::Budget;
+pub use server::Listener;
+pub(crate) use server::serve;
 
 /// What the routes work with.
 #[derive(Clone)]
-pub struct App {
+pub(crate) struct App {
     /// The settings.
     pub config: Arc<Config>,
     /// The API keys.
@@ -115,7 +116,7 @@ impl App {
 }
 
 /// Every route there is.
-pub fn router(app: App) -> Router {
+pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/healthz", get(operate::healthz))
         .route("/readyz", get(operate::readyz))

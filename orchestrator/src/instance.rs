@@ -54,7 +54,7 @@ pub enum InstanceError {
 }
 
 /// The daemon's identity.
-pub struct Instance {
+pub(crate) struct Instance {
     id: String,
     secret: [u8; SECRET_BYTES],
 }
@@ -77,7 +77,7 @@ impl Instance {
     ///
     /// # Errors
     /// Every [`InstanceError`]; a damaged file is never replaced.
-    pub fn load_or_create(dir: &Path) -> Result<Self, InstanceError> {
+    pub(crate) fn load_or_create(dir: &Path) -> Result<Self, InstanceError> {
         let path = dir.join(FILE);
         match fs::read(&path) {
             Ok(bytes) => Self::read(&path, &bytes),
@@ -142,33 +142,33 @@ impl Instance {
 
     /// Twelve hexadecimal digits that name this instance, for labels and logs.
     #[must_use]
-    pub fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
     /// The secret that the agent of one worker asks for: 64 hexadecimal digits. The same after a restart.
     #[must_use]
-    pub fn worker_secret(&self, worker_id: &str) -> String {
+    pub(crate) fn worker_secret(&self, worker_id: &str) -> String {
         hex(&self.derive(&["worker", worker_id]))
     }
 
     /// The token that opens one session for one purpose, as part of a URL: 128 bits in 22 characters of
     /// base64url. The same after a restart. Compare it in constant time.
     #[must_use]
-    pub fn session_token(&self, session_id: &str, purpose: &str) -> String {
+    pub(crate) fn session_token(&self, session_id: &str, purpose: &str) -> String {
         let mac = self.derive(&["session", session_id, purpose]);
         URL_SAFE_NO_PAD.encode(&mac[..TOKEN_BYTES])
     }
 
     /// The key that encrypts the secrets of one task. The same after a restart.
     #[must_use]
-    pub fn task_key(&self, task_id: &str) -> [u8; 32] {
+    pub(crate) fn task_key(&self, task_id: &str) -> [u8; 32] {
         self.derive(&["task secrets", task_id])
     }
 
     /// A fingerprint of what a client sent, from which nothing of it can be guessed.
     #[must_use]
-    pub fn fingerprint(&self, parts: &[&str]) -> [u8; 32] {
+    pub(crate) fn fingerprint(&self, parts: &[&str]) -> [u8; 32] {
         let parts: Vec<&str> = std::iter::once("fingerprint").chain(parts.iter().copied()).collect();
         self.derive(&parts)
     }

@@ -22,7 +22,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 use tokio_util::sync::CancellationToken;
 
-pub use record::{InvalidKeyId, KeyId, KeyRecord, KeyState, NewKey, PreviousSecret, Secret, SecretHash};
+pub(crate) use record::{KeyId, NewKey, PreviousSecret, SecretHash};
+pub use record::{KeyRecord, KeyState};
 
 use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};
 

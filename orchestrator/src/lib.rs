@@ -60,35 +60,42 @@
 //! the control.
 
 pub mod client;
-pub mod clock;
-pub mod config;
+mod clock;
+mod config;
 pub mod control;
 pub mod doctor;
-pub mod drain;
-pub mod dropin;
-pub mod engine;
-pub mod error;
-pub mod http;
-pub mod instance;
-pub mod keys;
-pub mod live;
-pub mod look;
-pub mod player;
-pub mod pool;
-pub mod relay;
-pub mod runtime;
-pub mod script;
-pub mod session;
-pub mod store;
-pub mod task;
-pub mod tcp;
+mod drain;
+mod dropin;
+mod engine;
+mod error;
+mod http;
+mod instance;
+mod keys;
+mod live;
+mod look;
+mod player;
+mod pool;
+mod relay;
+mod runtime;
+mod script;
+mod session;
+mod store;
+mod task;
+mod tcp;
 pub mod telemetry;
-pub mod tls;
-pub mod video;
-pub mod webdriver;
-pub mod worker;
+mod tls;
+mod video;
+mod webdriver;
+mod worker;
 
 mod accept;
 mod daemon;
 
+// What the command line takes from the rooms inside.
+pub use config::{Config, EXIT_USAGE, Flags, QuietFlags};
 pub use daemon::{Shutdown, StartError, run};
+pub use http::Listener;
+pub use keys::{KeyRecord, KeyState, Keys};
+pub use runtime::Docker;
+pub use store::{Store, StoreOptions, restore};
+pub use tls::Tls;

@@ -53,7 +53,7 @@ const WRITE_BUFFER: usize = 16 << 10;
 
 /// What a viewer may do.
 #[derive(Debug, Clone)]
-pub struct Grant {
+pub(crate) struct Grant {
     /// Whether he may take the control.
     pub may_act: bool,
     /// The link he came by; with it goes his grant.
@@ -62,20 +62,20 @@ pub struct Grant {
 
 /// The live views of all sessions. Clones share them.
 #[derive(Clone)]
-pub struct Live {
+pub(crate) struct Live {
     config: Arc<Config>,
     rooms: Arc<Mutex<HashMap<SessionId, Weak<Room>>>>,
 }
 
 /// A place among the viewers of a session, for one who is still on his way.
-pub struct Place {
+pub(crate) struct Place {
     viewer: Viewer,
 }
 
 impl Live {
     /// Nobody watches anything yet.
     #[must_use]
-    pub fn new(config: Arc<Config>) -> Self {
+    pub(crate) fn new(config: Arc<Config>) -> Self {
         Self { config, rooms: Arc::default() }
     }
 
@@ -83,7 +83,7 @@ impl Live {
     ///
     /// # Errors
     /// `SocketLimit` when `live.max_viewers` watch it already.
-    pub fn enter(&self, session: &Arc<Session>, grant: Grant) -> Result<Place, Error> {
+    pub(crate) fn enter(&self, session: &Arc<Session>, grant: Grant) -> Result<Place, Error> {
         let seat = Seat::take(self.room(session), self.config.live.max_viewers)?;
         let times = Times { write: self.config.live.write_timeout, beat: self.config.live.ping_interval };
         Ok(Place { viewer: Viewer::new(seat, grant, times) })
@@ -109,7 +109,7 @@ impl Live {
 
 impl Place {
     /// Shows the session on an upgraded connection, until the viewer leaves or the session ends.
-    pub async fn watch(self, connection: impl AsyncRead + AsyncWrite + Unpin) {
+    pub(crate) async fn watch(self, connection: impl AsyncRead + AsyncWrite + Unpin) {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE))

@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 use crate::engine::PresetId;
 
 /// The longest user agent, in bytes.
-pub const MAX_USER_AGENT: usize = 1024;
+pub(crate) const MAX_USER_AGENT: usize = 1024;
 /// The most locales.
-pub const MAX_LOCALES: usize = 16;
+pub(crate) const MAX_LOCALES: usize = 16;
 /// The longest locale tag, in bytes.
 const MAX_TAG: usize = 35;
 /// The longest side of a viewport, in CSS pixels: what a worker's display and its browser can paint.
-pub const MAX_SIDE: u32 = 8192;
+pub(crate) const MAX_SIDE: u32 = 8192;
 
 /// A size in CSS pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ impl Look {
 ///
 /// # Errors
 /// The place of the first wrong tag, none where their number is wrong; and what is wrong.
-pub fn locales(tags: &[String]) -> Result<Vec<String>, (Option<usize>, String)> {
+pub(crate) fn locales(tags: &[String]) -> Result<Vec<String>, (Option<usize>, String)> {
     if tags.is_empty() || tags.len() > MAX_LOCALES {
         return Err((None, format!("must hold 1 to {MAX_LOCALES} tags")));
     }
@@ -81,7 +81,7 @@ fn locale(tag: &str) -> Option<String> {
 ///
 /// # Errors
 /// What is wrong.
-pub fn user_agent(text: &str) -> Result<(), String> {
+pub(crate) fn user_agent(text: &str) -> Result<(), String> {
     let printable = text.bytes().all(|byte| matches!(byte, 0x20..=0x7E));
     if !printable || text.is_empty() || text.len() > MAX_USER_AGENT {
         return Err(format!("must be 1 to {MAX_USER_AGENT} printable ASCII characters"));
@@ -96,7 +96,7 @@ pub fn user_agent(text: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// The side that is wrong, and what is wrong.
-pub fn viewport(size: Viewport) -> Result<(), (&'static str, String)> {
+pub(crate) fn viewport(size: Viewport) -> Result<(), (&'static str, String)> {
     match [("width", size.width), ("height", size.height)].into_iter().find(|(_, side)| !(1..=MAX_SIDE).contains(side))
     {
         Some((name, _)) => Err((name, format!("must be from 1 to {MAX_SIDE} pixels"))),

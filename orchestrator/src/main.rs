@@ -12,15 +12,12 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use warmpool::client::{self, Ask, TasksCommand};
-use warmpool::config::{Config, EXIT_USAGE, Flags, QuietFlags};
 use warmpool::control::{self, Answer, Order};
 use warmpool::doctor::{self, Facts, Style};
-use warmpool::http::Listener;
-use warmpool::keys::{KeyRecord, KeyState, Keys};
-use warmpool::runtime::Docker;
-use warmpool::store::{Store, StoreOptions};
-use warmpool::tls::Tls;
-use warmpool::{Shutdown, telemetry};
+use warmpool::{
+    Config, Docker, EXIT_USAGE, Flags, KeyRecord, KeyState, Keys, Listener, QuietFlags, Shutdown, Store, StoreOptions,
+    Tls, telemetry,
+};
 
 /// Browsers kept warm in containers, a fresh one for each client.
 #[derive(Parser)]
@@ -325,7 +322,7 @@ async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Res
 }
 
 fn restore(file: &std::path::Path, config: &Config) -> anyhow::Result<ExitCode> {
-    let restored = warmpool::store::restore(&config.store.data_dir, file, &control::FOLDERS)?;
+    let restored = warmpool::restore(&config.store.data_dir, file, &control::FOLDERS)?;
     eprintln!("{} rows and {} files restored from {}", restored.lines, restored.files, file.display());
     Ok(ExitCode::SUCCESS)
 }

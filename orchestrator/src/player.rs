@@ -15,6 +15,6 @@ mod retry;
 mod stage;
 mod steps;
 
-pub use browser::Browser;
-pub use execute::execute;
-pub use outcome::{Artifact, Failure, Limits, Outcome, Progress, Watch};
+pub(crate) use browser::Browser;
+pub(crate) use execute::execute;
+pub(crate) use outcome::{Artifact, Failure, Limits, Outcome, Progress, Watch};

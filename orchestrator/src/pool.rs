@@ -31,17 +31,16 @@ use crate::look::Look;
 use crate::runtime::Docker;
 use crate::worker::{Health, Worker};
 
-pub use adopt::Unclaimed;
 use known::Rejections;
-pub use lease::Lease;
+pub(crate) use lease::Lease;
 use lease::Place;
-pub use plan::Shelf;
+pub(crate) use plan::Shelf;
 use plan::{Action, View, plan};
 use state::{State, Target, Waiter};
 
 /// The pool. Clones share it.
 #[derive(Clone)]
-pub struct Pool {
+pub(crate) struct Pool {
     inner: Arc<Inner>,
 }
 
@@ -78,7 +77,7 @@ pub struct ShelfStatus {
 impl Pool {
     /// An empty pool. Nothing starts before [`Pool::run`].
     #[must_use]
-    pub fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Docker, drain: Drain) -> Self {
+    pub(crate) fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Docker, drain: Drain) -> Self {
         let state = State::new(targets(&config));
         let inner = Inner {
             config,
@@ -99,7 +98,7 @@ impl Pool {
     ///
     /// # Errors
     /// `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`, `Draining`.
-    pub async fn lease(&self, plain: PoolKey, look: &Look, owner: &KeyId) -> Result<Lease, Error> {
+    pub(crate) async fn lease(&self, plain: PoolKey, look: &Look, owner: &KeyId) -> Result<Lease, Error> {
         let key = self.shelf_for(plain, look);
         self.check_image(key).await?;
         let limits = &self.inner.config.session;
@@ -160,13 +159,13 @@ impl Pool {
 
     /// How many callers wait.
     #[must_use]
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.lock().waiters.len()
     }
 
     /// Whether nobody gets a worker before somebody gives one up.
     #[must_use]
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         let state = self.lock();
         let limits = &self.inner.config;
         state.workers.len() >= limits.pool.max_workers || state.leased() >= limits.session.max_sessions
@@ -174,7 +173,7 @@ impl Pool {
 
     /// Every shelf.
     #[must_use]
-    pub fn shelves(&self) -> Vec<ShelfStatus> {
+    pub(crate) fn shelves(&self) -> Vec<ShelfStatus> {
         let state = self.lock();
         let now = Instant::now();
         let status = |(key, shelf): (PoolKey, Shelf)| ShelfStatus {
@@ -189,7 +188,7 @@ impl Pool {
     }
 
     /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::shelve`].
-    pub async fn run(&self) {
+    pub(crate) async fn run(&self) {
         let mut reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
         loop {
             let (actions, wake_at) = {
@@ -221,7 +220,7 @@ impl Pool {
     }
 
     /// Ends the queue, removes every worker that no session owns, and waits until all containers are gone.
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.stop_leasing();
         let unowned = self.lock().unowned();
         for id in unowned {
@@ -238,7 +237,7 @@ impl Pool {
     }
 
     /// Ends the queue: callers that wait are answered `Draining`, and nothing new is handed out.
-    pub fn stop_leasing(&self) {
+    pub(crate) fn stop_leasing(&self) {
         let waiters = {
             let mut state = self.lock();
             state.closed = true;

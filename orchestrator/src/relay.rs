@@ -32,7 +32,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(1);
 const VERDICT_GRACE: Duration = Duration::from_secs(3);
 
 /// A relay whose browser side is up, waiting for its client side.
-pub struct Relay {
+pub(crate) struct Relay {
     is_first: bool,
     session: Arc<Session>,
     attachment: Attachment,
@@ -59,7 +59,7 @@ struct Traffic {
 ///
 /// # Errors
 /// `UpgradeRequired` for a request that is no websocket handshake, `SocketLimit`, `Worker` when the browser declines.
-pub async fn open(
+pub(crate) async fn open(
     session: &Arc<Session>,
     config: &Config,
     path: &str,
@@ -104,7 +104,7 @@ fn hangs_up_when_done(request: &HeaderMap) -> bool {
 ///
 /// # Errors
 /// `UpgradeRequired`.
-pub fn check_handshake(request: &HeaderMap) -> Result<(), Error> {
+pub(crate) fn check_handshake(request: &HeaderMap) -> Result<(), Error> {
     let has = |name: http::HeaderName, token: &str| {
         request
             .get_all(name)
@@ -151,12 +151,12 @@ enum Outcome {
 impl Relay {
     /// Whether this is the session's first socket ever.
     #[must_use]
-    pub const fn is_first(&self) -> bool {
+    pub(crate) const fn is_first(&self) -> bool {
         self.is_first
     }
 
     /// Relays until one side leaves or the session ends; then says goodbye on both sides.
-    pub async fn run(self, client: impl AsyncRead + AsyncWrite + Unpin) {
+    pub(crate) async fn run(self, client: impl AsyncRead + AsyncWrite + Unpin) {
         let traffic = Traffic {
             up: metrics::counter!("warmpool_relay_bytes_total", "direction" => "up"),
             down: metrics::counter!("warmpool_relay_bytes_total", "direction" => "down"),

@@ -12,28 +12,28 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use docker::Docker;
-pub use network::NetworkFacts;
+pub(crate) use network::NetworkFacts;
 
 use crate::engine::{PoolKey, WorkerId};
 
 /// Label: which daemon a container belongs to.
-pub const LABEL_INSTANCE: &str = "warmpool.instance";
+pub(crate) const LABEL_INSTANCE: &str = "warmpool.instance";
 /// Label: the worker's id.
-pub const LABEL_WORKER: &str = "warmpool.worker";
+pub(crate) const LABEL_WORKER: &str = "warmpool.worker";
 /// Label: the engine in the container.
-pub const LABEL_ENGINE: &str = "warmpool.engine";
+pub(crate) const LABEL_ENGINE: &str = "warmpool.engine";
 /// Label: headed or headless.
-pub const LABEL_MODE: &str = "warmpool.mode";
+pub(crate) const LABEL_MODE: &str = "warmpool.mode";
 /// Label: how the daemon reaches the worker's agent, `unix` or `tcp`.
-pub const LABEL_AGENT: &str = "warmpool.agent";
+pub(crate) const LABEL_AGENT: &str = "warmpool.agent";
 /// Label: the preset whose settings the worker waits with.
-pub const LABEL_PRESET: &str = "warmpool.preset";
+pub(crate) const LABEL_PRESET: &str = "warmpool.preset";
 /// Label of a network: a daemon made it for workers.
-pub const LABEL_NETWORK: &str = "warmpool.network";
+pub(crate) const LABEL_NETWORK: &str = "warmpool.network";
 
 /// Where the agent of a worker listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentAddress {
+pub(crate) enum AgentAddress {
     /// A socket in the folder that the daemon shares with the worker.
     Unix(PathBuf),
     /// A port on the workers' network.
@@ -74,7 +74,7 @@ pub enum RuntimeError {
 
 /// The container to make for a worker.
 #[derive(Debug, Clone)]
-pub struct WorkerSpec {
+pub(crate) struct WorkerSpec {
     /// The worker.
     pub worker: WorkerId,
     /// Its engine and mode.
@@ -85,7 +85,7 @@ pub struct WorkerSpec {
 
 /// What the runtime says of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContainerState {
+pub(crate) enum ContainerState {
     /// It runs, or is paused: its processes exist.
     Running,
     /// It ended.
@@ -101,9 +101,7 @@ pub enum ContainerState {
 
 /// A container that carries this daemon's label.
 #[derive(Debug, Clone)]
-pub struct OwnedContainer {
-    /// The container's id.
-    pub container: String,
+pub(crate) struct OwnedContainer {
     /// The worker's id, from the label.
     pub worker: WorkerId,
     /// Its engine and mode, where the labels still make sense.

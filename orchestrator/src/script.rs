@@ -12,5 +12,5 @@ pub(crate) mod step;
 pub(crate) mod template;
 pub(crate) mod work;
 
-pub use fault::FailureCode;
-pub use work::{Extract, Run, Values, Work};
+pub(crate) use fault::FailureCode;
+pub(crate) use work::Work;

@@ -26,14 +26,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub use activity::{Attachment, Busy};
-pub use address::page_address;
-pub use create::Created;
-pub use ending::{Ending, Status};
-pub use gate::{Gate, Shut};
-pub use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
-pub use share::Share;
-pub use table::Sessions;
+pub(crate) use activity::{Attachment, Busy};
+pub(crate) use address::page_address;
+pub(crate) use create::Created;
+pub(crate) use ending::{Ending, Status};
+pub(crate) use gate::{Gate, Shut};
+pub(crate) use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
+pub(crate) use share::Share;
+pub(crate) use table::Sessions;
 
 use crate::clock::Deadline;
 pub(crate) use crate::clock::unix_ms as now_ms;
@@ -47,7 +47,7 @@ use share::Shares;
 
 /// The one WebDriver session of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Driver {
+pub(crate) enum Driver {
     /// None yet.
     #[default]
     Idle,
@@ -59,7 +59,7 @@ pub enum Driver {
 
 /// A live session.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     /// Its id.
     pub id: SessionId,
     /// The key that made it.
@@ -93,13 +93,13 @@ pub struct Session {
 impl Session {
     /// The secret that opens the session's DevTools and WebDriver URLs.
     #[must_use]
-    pub fn token(&self) -> &str {
+    pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
     /// The secret that opens the session's live view, and nothing else.
     #[must_use]
-    pub fn view_token(&self) -> &str {
+    pub(crate) fn view_token(&self) -> &str {
         &self.view_token
     }
 
@@ -107,7 +107,7 @@ impl Session {
     ///
     /// # Errors
     /// `InvalidToken`.
-    pub fn check_token(&self, token: &str) -> Result<(), Error> {
+    pub(crate) fn check_token(&self, token: &str) -> Result<(), Error> {
         use subtle::ConstantTimeEq as _;
         if bool::from(self.token.as_bytes().ct_eq(token.as_bytes())) { Ok(()) } else { Err(Error::InvalidToken) }
     }
@@ -116,7 +116,7 @@ impl Session {
     ///
     /// # Errors
     /// `InvalidToken`.
-    pub fn check_view_token(&self, token: &str) -> Result<(), Error> {
+    pub(crate) fn check_view_token(&self, token: &str) -> Result<(), Error> {
         use subtle::ConstantTimeEq as _;
         if bool::from(self.view_token.as_bytes().ct_eq(token.as_bytes())) { Ok(()) } else { Err(Error::InvalidToken) }
     }
@@ -125,7 +125,7 @@ impl Session {
     ///
     /// # Errors
     /// `SessionEnded` when the session ends instead.
-    pub async fn admitted(&self) -> Result<(), Error> {
+    pub(crate) async fn admitted(&self) -> Result<(), Error> {
         tokio::select! {
             biased;
             () = self.gate.open() => Ok(()),
@@ -135,7 +135,7 @@ impl Session {
 
     /// How it is now.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         if let Some(ending) = &*self.ending.borrow() {
             return ending.status();
         }
@@ -147,7 +147,7 @@ impl Session {
     }
 
     /// Ends it, if nothing else has. What is said first holds.
-    pub fn end(&self, ending: Ending) {
+    pub(crate) fn end(&self, ending: Ending) {
         self.ending.send_if_modified(|now| {
             let first = now.is_none();
             if first {
@@ -159,12 +159,12 @@ impl Session {
 
     /// Why it ended, once it has.
     #[must_use]
-    pub fn ending(&self) -> Option<Ending> {
+    pub(crate) fn ending(&self) -> Option<Ending> {
         self.ending.borrow().clone()
     }
 
     /// Waits until it ends, and says why.
-    pub async fn ended(&self) -> Ending {
+    pub(crate) async fn ended(&self) -> Ending {
         let mut receiver = self.ending.subscribe();
         match receiver.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(ending)) => ending.clone(),
@@ -174,7 +174,7 @@ impl Session {
     }
 
     /// Waits until its end is in the table and in the store.
-    pub async fn recorded(&self) {
+    pub(crate) async fn recorded(&self) {
         self.recorded.cancelled().await;
     }
 
@@ -182,7 +182,7 @@ impl Session {
     ///
     /// # Errors
     /// `SessionEnded`.
-    pub fn check_open(&self) -> Result<(), Error> {
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
         match &*self.ending.borrow() {
             None => Ok(()),
             Some(ending) => Err(ending.error(&self.id)),
@@ -193,18 +193,18 @@ impl Session {
     ///
     /// # Errors
     /// `SocketLimit`.
-    pub fn attach(self: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
+    pub(crate) fn attach(self: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
         Activity::attach(&self.activity, limit)
     }
 
     /// Counts one command under way, until the guard is dropped.
     #[must_use]
-    pub fn busy(&self) -> Busy {
+    pub(crate) fn busy(&self) -> Busy {
         Activity::busy(&self.activity)
     }
 
     /// The client is done with it. A session that keeps itself alive stays.
-    pub fn client_finished(&self) {
+    pub(crate) fn client_finished(&self) {
         if !self.options.keep_alive {
             self.end(Ending::ClientFinished);
         }
@@ -212,13 +212,13 @@ impl Session {
 
     /// What is left of `session_timeout`.
     #[must_use]
-    pub fn time_left(&self) -> Duration {
+    pub(crate) fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     /// The driver session's state.
     #[must_use]
-    pub fn driver(&self) -> Driver {
+    pub(crate) fn driver(&self) -> Driver {
         self.driver.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -226,7 +226,7 @@ impl Session {
     ///
     /// # Errors
     /// `Conflict` when there is one, or one is being made.
-    pub fn open_driver(self: &Arc<Self>) -> Result<DriverOpening, Error> {
+    pub(crate) fn open_driver(self: &Arc<Self>) -> Result<DriverOpening, Error> {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         match &*driver {
             Driver::Idle => {
@@ -242,7 +242,7 @@ impl Session {
 
     /// The record of it as it is now.
     #[must_use]
-    pub fn record(&self) -> Record {
+    pub(crate) fn record(&self) -> Record {
         let driver_session = match self.driver() {
             Driver::Open(id) => Some(id),
             Driver::Idle | Driver::Opening => None,
@@ -264,7 +264,7 @@ impl Session {
 
 /// The right to make the driver session; given up when dropped.
 #[derive(Debug)]
-pub struct DriverOpening {
+pub(crate) struct DriverOpening {
     session: Arc<Session>,
 }
 

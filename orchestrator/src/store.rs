@@ -66,17 +66,18 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
-pub use backup::{restore, run_backups};
-pub use batch::{Batch, Direction, Durability, KeyRange, MAX_BATCH_OPS, MAX_KEY_BYTES, MAX_VALUE_BYTES, Row, Table};
-pub use commit::Commit;
+pub use backup::restore;
+pub(crate) use backup::run_backups;
+pub(crate) use batch::{Batch, Direction, Durability, KeyRange, MAX_BATCH_OPS, Row, Table};
+pub(crate) use commit::Commit;
 pub(crate) use disk::free_bytes;
-pub use dump::{Dumped, Restored};
-pub use error::StoreError;
-pub use folder::Folder;
-pub use health::{FatalHook, StoreHealth, StoreState};
+pub(crate) use dump::Dumped;
+pub(crate) use error::StoreError;
+pub(crate) use folder::Folder;
+pub(crate) use health::{FatalHook, StoreHealth, StoreState};
 pub use options::StoreOptions;
-pub use recover::{Cause, Recovery};
-pub use schema::SCHEMA_VERSION;
+pub(crate) use recover::Recovery;
+pub(crate) use schema::SCHEMA_VERSION;
 
 use backend::{Backend, BackendError};
 use commit::Ticket;

@@ -8,11 +8,11 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 
 /// Unanswered questions after which a connection is given up.
-pub const PROBES: u32 = 3;
+pub(crate) const PROBES: u32 = 3;
 
 /// When the kernel gives a silent connection up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub(crate) struct Patience {
     /// Time without a word after which the other end is asked whether it is there (TCP keepalive).
     pub keepalive: Duration,
     /// Time that what was sent, or asked, may stay unacknowledged (`TCP_USER_TIMEOUT`). The kernel counts the time in
@@ -23,11 +23,11 @@ pub struct Patience {
 impl Patience {
     /// Towards workers, which are a bridge away. A browser may take nothing for a while, in a debugger for instance; that
     /// it has vanished while something was on its way is told by its events.
-    pub const WORKER: Self = Self { keepalive: Duration::from_secs(15), user_timeout: None };
+    pub(crate) const WORKER: Self = Self { keepalive: Duration::from_secs(15), user_timeout: None };
 
     /// Between two questions.
     #[must_use]
-    pub fn interval(self) -> Duration {
+    pub(crate) fn interval(self) -> Duration {
         (self.keepalive / PROBES).max(Duration::from_secs(1))
     }
 
@@ -35,7 +35,7 @@ impl Patience {
     ///
     /// # Errors
     /// When the kernel refuses, as it does for what is no TCP connection.
-    pub fn apply(self, socket: &impl AsFd) -> io::Result<()> {
+    pub(crate) fn apply(self, socket: &impl AsFd) -> io::Result<()> {
         let socket = SockRef::from(socket);
         let keepalive =
             TcpKeepalive::new().with_time(self.keepalive).with_interval(self.interval()).with_retries(PROBES);

@@ -29,7 +29,7 @@ use tokio_rustls::{
 use tokio_util::sync::CancellationToken;
 
 /// How often [`Tls::watch`] looks at the files.
-pub const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
+pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]

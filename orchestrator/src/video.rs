@@ -26,7 +26,7 @@ use crate::live::Live;
 use crate::session::Session;
 use broken::Broken;
 use matroska::{Codec, Matroska};
-pub use recordings::{FOLDER, Part, Recordings};
+pub(crate) use recordings::{FOLDER, Recordings};
 
 /// Pictures that wait for the disk.
 const WAITING: usize = 16;
@@ -77,7 +77,7 @@ impl Stop {
 
 /// What records sessions, and keeps what it recorded. Clones share it.
 #[derive(Clone)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     config: Arc<Config>,
     live: Live,
     recordings: Recordings,
@@ -86,20 +86,20 @@ pub struct Recorder {
 impl Recorder {
     /// Nothing is recorded yet. `live` has the pictures of browsers without a display.
     #[must_use]
-    pub fn new(config: Arc<Config>, live: Live) -> Self {
+    pub(crate) fn new(config: Arc<Config>, live: Live) -> Self {
         let recordings = Recordings::new(&config.store.data_dir);
         Self { config, live, recordings }
     }
 
     /// The files of recordings.
     #[must_use]
-    pub const fn recordings(&self) -> &Recordings {
+    pub(crate) const fn recordings(&self) -> &Recordings {
         &self.recordings
     }
 
     /// Records a session until it ends. Whatever goes wrong is logged, and the session goes on. From the call on, and until
     /// its session ends, the recording gives way to nothing.
-    pub fn record(&self, session: Arc<Session>) -> impl Future<Output = ()> + Send + 'static {
+    pub(crate) fn record(&self, session: Arc<Session>) -> impl Future<Output = ()> + Send + 'static {
         let (recorder, writing) = (self.clone(), self.recordings.writing(&session.id));
         async move {
             if let Some(_writing) = writing {
@@ -137,7 +137,7 @@ impl Recorder {
     }
 
     /// Finishes what a killed process was recording, then forgets old recordings now and then, until the daemon stops.
-    pub async fn keep_recordings(&self, drain: Drain) {
+    pub(crate) async fn keep_recordings(&self, drain: Drain) {
         if let Err(error) = self.recordings.mend().await {
             tracing::error!(%error, "recordings of an earlier process could not be finished");
         }

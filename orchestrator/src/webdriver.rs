@@ -26,21 +26,21 @@ use crate::error::Error;
 use crate::session::{Driver, Ending, Session, Sessions};
 use crate::worker::{AgentError, Body};
 
-pub use capabilities::{OWN, candidates, is_known, match_options};
-pub use command::Command;
-pub use downloads::{download, downloads, remove_downloads};
-pub use upload::upload;
-pub use window::fill_screen;
+pub(crate) use capabilities::{OWN, candidates, is_known, match_options};
+pub(crate) use command::Command;
+pub(crate) use downloads::{download, downloads, remove_downloads};
+pub(crate) use upload::upload;
+pub(crate) use window::fill_screen;
 
 /// A driver's answer, streamed.
-pub type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
+pub(crate) type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// How long to wait for the news of why a worker does not answer.
 const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The URLs that a new session's reply tells the client.
 #[derive(Debug, Clone)]
-pub struct Links {
+pub(crate) struct Links {
     /// The session's WebDriver address as a websocket, up to the driver's own part: DevTools is at its `se/cdp`, by
     /// which Selenium for Node knows it.
     pub devtools: String,
@@ -53,7 +53,7 @@ pub struct Links {
 ///
 /// # Errors
 /// `Capability`, `InvalidBody`, `InvalidField`, `Conflict` when there is one, and those of [`forward`].
-pub async fn new_session(
+pub(crate) async fn new_session(
     sessions: &Sessions,
     session: &Arc<Session>,
     config: &Config,
@@ -111,7 +111,7 @@ pub async fn new_session(
 ///
 /// # Errors
 /// `Capability`, `InvalidBody`, `InvalidField`.
-pub fn check_capabilities(body: &Value, engine: Engine) -> Result<(), Error> {
+pub(crate) fn check_capabilities(body: &Value, engine: Engine) -> Result<(), Error> {
     capabilities::plan(body, engine, &[]).map(drop)
 }
 
@@ -119,7 +119,7 @@ pub fn check_capabilities(body: &Value, engine: Engine) -> Result<(), Error> {
 ///
 /// # Errors
 /// `UnknownSession` when `id` is not the driver session.
-pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
+pub(crate) async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     check_id(session, id)?;
     session.end(Ending::DriverQuit);
     session.recorded().await;
@@ -131,7 +131,7 @@ pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
 ///
 /// # Errors
 /// `UnknownSession` for another driver session's id, `SessionEnded`, `Worker`, `WorkerTimeout`.
-pub async fn forward(
+pub(crate) async fn forward(
     session: &Arc<Session>,
     config: &Config,
     id: &str,
@@ -183,7 +183,7 @@ fn is_driver_id(id: &str) -> bool {
 ///
 /// # Errors
 /// `UnknownSession`.
-pub fn check_id(session: &Session, id: &str) -> Result<(), Error> {
+pub(crate) fn check_id(session: &Session, id: &str) -> Result<(), Error> {
     match session.driver() {
         Driver::Open(open) if open == id => Ok(()),
         _ => Err(Error::UnknownSession { id: id.to_owned() }),
@@ -191,7 +191,7 @@ pub fn check_id(session: &Session, id: &str) -> Result<(), Error> {
 }
 
 /// What an unanswered command means: the end of the session, if that is what happened.
-pub async fn verdict(session: &Session, error: AgentError) -> Error {
+pub(crate) async fn verdict(session: &Session, error: AgentError) -> Error {
     match timeout(VERDICT_GRACE, session.ended()).await {
         Ok(ending) => ending.error(&session.id),
         Err(_) => Error::worker("the browser's driver did not answer", error),
@@ -199,7 +199,7 @@ pub async fn verdict(session: &Session, error: AgentError) -> Error {
 }
 
 /// Takes away what belongs to one connection, and what `Connection` names.
-pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     const HOP_BY_HOP: [&str; 8] = [
         "connection",
         "keep-alive",

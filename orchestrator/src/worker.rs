@@ -14,21 +14,21 @@ use std::sync::Arc;
 
 use tokio::sync::watch as channel;
 
-pub use agent::{Agent, AgentError, Body, DriverReply, Upgrade};
+pub(crate) use agent::{Agent, AgentError, Body, Upgrade};
 pub(crate) use agent::{file_path, full};
-pub use connection::AgentStream;
+pub(crate) use connection::AgentStream;
 pub(crate) use connection::{ReadHalf, WriteHalf};
 pub(crate) use lines::Lines;
 pub(crate) use protocol::{Act, Page};
-pub use protocol::{Claim, DISPLAY, DriverMode, Launch, Phase, Snapshot};
-pub use watch::watch;
+pub(crate) use protocol::{Claim, DISPLAY, DriverMode, Launch, Phase, Snapshot};
+pub(crate) use watch::watch;
 
 use crate::engine::{PoolKey, WorkerId};
 use crate::runtime::AgentAddress;
 
 /// Why a worker is no use any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Loss {
+pub(crate) enum Loss {
     /// The browser ended by itself, with exit code 0: a client closed it.
     BrowserClosed,
     /// The browser crashed.
@@ -82,7 +82,7 @@ impl std::error::Error for Loss {}
 impl Loss {
     /// The short name in metrics and records.
     #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::BrowserClosed => "browser_closed",
             Self::BrowserExited { .. } => "browser_crashed",
@@ -97,7 +97,7 @@ impl Loss {
 
 /// What is known of a worker at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
+pub(crate) enum Health {
     /// It starts.
     Booting,
     /// Its browser can be driven.
@@ -111,7 +111,7 @@ pub enum Health {
 
 /// One worker, shared by the pool and the session that owns it.
 #[derive(Debug)]
-pub struct Worker {
+pub(crate) struct Worker {
     /// Its id.
     pub id: WorkerId,
     /// Its engine and mode.
@@ -126,7 +126,7 @@ pub struct Worker {
 
 /// The writing ends of a worker's channels, held by its watch.
 #[derive(Debug)]
-pub struct Reports {
+pub(crate) struct Reports {
     snapshot: channel::Sender<Snapshot>,
     health: channel::Sender<Health>,
 }
@@ -135,13 +135,13 @@ impl Worker {
     /// A worker that is being started; its agent will listen on `address`. Gives it with the ends through which its watch
     /// reports.
     #[must_use]
-    pub fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
+    pub(crate) fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, address, secret, Health::Booting)
     }
 
     /// A worker that an earlier process started, and of which nothing is known yet.
     #[must_use]
-    pub fn found(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
+    pub(crate) fn found(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, address, secret, Health::Unknown)
     }
 
@@ -160,18 +160,18 @@ impl Worker {
 
     /// How it is now.
     #[must_use]
-    pub fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> Health {
         self.health.borrow().clone()
     }
 
     /// Whether it is known to live.
     #[must_use]
-    pub fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         *self.health.borrow() == Health::Alive
     }
 
     /// Waits until the worker is lost, and tells why. Also resolves when its watch was stopped.
-    pub async fn lost(&self) -> Loss {
+    pub(crate) async fn lost(&self) -> Loss {
         let mut health = self.health.clone();
         match health.wait_for(|health| matches!(health, Health::Lost(_))).await.as_deref() {
             Ok(Health::Lost(loss)) => loss.clone(),
@@ -183,7 +183,7 @@ impl Worker {
     ///
     /// # Errors
     /// The [`Loss`] when it never will.
-    pub async fn ready(&self) -> Result<(), Loss> {
+    pub(crate) async fn ready(&self) -> Result<(), Loss> {
         let mut health = self.health.clone();
         match health.wait_for(|health| matches!(health, Health::Alive | Health::Lost(_))).await.as_deref() {
             Ok(Health::Alive) => Ok(()),

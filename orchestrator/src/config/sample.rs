@@ -1,15 +1,14 @@
-//! The settings as TOML text: the sample file, and the effective configuration.
+//! The sample configuration file, written by a test from the table of settings.
 
 use std::fmt::Write as _;
 
 use super::{
-    Config,
     table::{Preset, SECTIONS, SETTINGS, Setting},
     value::{Shape, quoted},
 };
 
 /// The sample configuration file: every setting as a comment, with its default or an example.
-pub fn sample() -> String {
+pub(crate) fn sample() -> String {
     let mut text = String::from(
         "# Configuration of warmpool; start it with `warmpool serve --config FILE`.\n\
          # Every setting stands here with its default. A flag (--section-key) wins over an environment variable\n\
@@ -51,20 +50,4 @@ fn literal(setting: &Setting, value: &str) -> String {
         Shape::Text | Shape::Quantity => quoted(value),
         Shape::List | Shape::Lines => format!("[{}]", quoted(value)),
     }
-}
-
-/// The settings that hold, as TOML, each with its source as a comment.
-pub(super) fn effective(config: &Config) -> String {
-    let mut text = String::new();
-    for (section, _) in SECTIONS {
-        let _ = writeln!(text, "{}[{section}]", if text.is_empty() { "" } else { "\n" });
-        for setting in SETTINGS.iter().filter(|setting| setting.section() == *section) {
-            let source = config.source(setting.name).map(|source| source.of(setting)).unwrap_or_default();
-            let _ = match config.toml(setting.name) {
-                Some(value) => writeln!(text, "{} = {value}  # {source}", setting.key()),
-                None => writeln!(text, "# {} is not set  # {source}", setting.key()),
-            };
-        }
-    }
-    text
 }

@@ -329,10 +329,12 @@ fn the_effective_configuration_is_a_file_with_the_same_settings() {
 
 #[test]
 fn the_sample_is_a_comment_and_each_setting_in_it_is_sound() {
-    assert_eq!(*from_file(&sample()).unwrap(), *with(&[]).unwrap());
+    assert_eq!(*from_file(&sample::sample()).unwrap(), *with(&[]).unwrap());
     let is_setting = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
-    let uncommented: Vec<_> =
-        sample().lines().map(|line| if is_setting(&line) { line[1..].to_owned() } else { line.to_owned() }).collect();
+    let uncommented: Vec<_> = sample::sample()
+        .lines()
+        .map(|line| if is_setting(&line) { line[1..].to_owned() } else { line.to_owned() })
+        .collect();
     let config = from_file(&uncommented.join("\n")).unwrap_or_else(|faults| panic!("{faults}"));
     assert!(SETTINGS.iter().all(|setting| matches!(config.source(setting.name), Some(Source::File { .. }))));
 }
@@ -341,10 +343,10 @@ fn the_sample_is_a_comment_and_each_setting_in_it_is_sound() {
 fn the_sample_in_examples_is_the_tables() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/warmpool.toml");
     if std::env::var_os("WARMPOOL_TEST_WRITE").is_some() {
-        std::fs::write(path, sample()).unwrap();
+        std::fs::write(path, sample::sample()).unwrap();
     }
     let kept = std::fs::read_to_string(path).unwrap();
-    assert!(kept == sample(), "examples/warmpool.toml is stale: run this test with WARMPOOL_TEST_WRITE=1");
+    assert!(kept == sample::sample(), "examples/warmpool.toml is stale: run this test with WARMPOOL_TEST_WRITE=1");
 }
 
 mod command_line {

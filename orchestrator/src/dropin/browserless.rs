@@ -14,7 +14,7 @@ const MAX_TRACKING_ID: usize = 32;
 
 /// What a browserless client asks for, its key left out.
 #[derive(Debug, Default, PartialEq)]
-pub struct Query {
+pub(crate) struct Query {
     /// The key, where the URL has one.
     pub token: Option<String>,
     /// The fields of a create call.
@@ -25,7 +25,7 @@ pub struct Query {
 ///
 /// # Errors
 /// `UnknownField`, `InvalidField` or `NotSupported`, each with the parameter's name.
-pub fn read(query: &str, engine: Engine) -> Result<Query, Error> {
+pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
     let mut read = Query::default();
     let wish = &mut read.wish;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {

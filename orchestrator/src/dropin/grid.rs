@@ -18,7 +18,7 @@ use crate::webdriver::{OWN, candidates, match_options};
 
 /// A new session that a grid client wants.
 #[derive(Debug, PartialEq)]
-pub struct NewSession {
+pub(crate) struct NewSession {
     /// Of the session: its fields of a create call.
     pub wish: Wish,
     /// The engine that fits.
@@ -46,7 +46,7 @@ enum Matching {
 ///
 /// # Errors
 /// `InvalidBody` and `InvalidField` for a body of a wrong form, `Capability` when nothing fits, or for what is refused.
-pub fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Result<NewSession, Error> {
+pub(crate) fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Result<NewSession, Error> {
     let mut candidates = candidates(body)?;
     // Asked once for each engine, however many alternatives there are.
     let mut versions = HashMap::new();
@@ -66,13 +66,13 @@ pub fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Result<Ne
 
 /// Whether a browser of version `has` is what a client who asks for `wants` means.
 #[must_use]
-pub fn version_fits(wants: &str, has: &str) -> bool {
+pub(crate) fn version_fits(wants: &str, has: &str) -> bool {
     has == wants || has.strip_prefix(wants).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The error for a version that is not here.
 #[must_use]
-pub fn other_version(wants: &str, engine: Engine, has: &str) -> Error {
+pub(crate) fn other_version(wants: &str, engine: Engine, has: &str) -> Error {
     let message = format!("there is no {engine} of version `{wants}` here, but {has}: leave it out, or ask for that");
     Error::Capability { capability: "browserVersion".to_owned(), message }
 }

@@ -12,7 +12,7 @@ const UNIT: u64 = 1 << 10;
 
 /// The memory that the bodies of all requests may take together. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Budget {
+pub(crate) struct Budget {
     units: Arc<Semaphore>,
     total: u64,
 }
@@ -20,7 +20,7 @@ pub struct Budget {
 impl Budget {
     /// A budget of `total` bytes, which nobody holds any of yet.
     #[must_use]
-    pub fn new(total: ByteSize) -> Self {
+    pub(crate) fn new(total: ByteSize) -> Self {
         let units = usize::try_from(total.bytes() / UNIT).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self { units: Arc::new(Semaphore::new(units)), total: total.bytes() }
     }

@@ -49,7 +49,7 @@ impl Listener {
 }
 
 /// Serves `router` until the daemon stops.
-pub async fn serve(listener: Listener, router: Router, config: Arc<Config>, drain: Drain) {
+pub(crate) async fn serve(listener: Listener, router: Router, config: Arc<Config>, drain: Drain) {
     let places = Arc::new(Semaphore::new(config.server.max_connections));
     let addresses = Addresses::default();
     loop {

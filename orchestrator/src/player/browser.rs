@@ -27,7 +27,7 @@ const ANSWER_ROOM: u64 = 64 << 20;
 
 /// One session's browser, to be driven by one task, or by one item of a fleet after another. Clones share it.
 #[derive(Clone)]
-pub struct Browser {
+pub(crate) struct Browser {
     sessions: Sessions,
     session: Arc<Session>,
     config: Arc<Config>,
@@ -37,7 +37,7 @@ pub struct Browser {
 impl Browser {
     /// The browser of `session`, which nobody else drives and whose `Launch` names no page.
     #[must_use]
-    pub fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
+    pub(crate) fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
         Self { sessions, session, config, kept: Arc::default() }
     }
 

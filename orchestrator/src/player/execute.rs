@@ -16,7 +16,7 @@ use crate::script::work::{Extract, Values, Work};
 
 /// Carries `work` out. Ends once, also when cancelled, out of time, or when the browser dies; the session is left to
 /// the caller, who ends it.
-pub async fn execute(
+pub(crate) async fn execute(
     work: &Work,
     values: &Values,
     browser: Browser,

@@ -9,7 +9,7 @@ use crate::script::fault::FailureCode;
 
 /// How far a task may go.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Time for the whole of it, from the first step on.
     pub task_timeout: Duration,
     /// Time for a step that names none.
@@ -39,7 +39,7 @@ impl Default for Limits {
 
 /// Why and where a task failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// For programs.
     pub code: FailureCode,
     /// For people. Holds no secret.
@@ -54,7 +54,7 @@ pub struct Failure {
 
 /// A file that a task made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Artifact {
+pub(crate) struct Artifact {
     /// Its name: one path component.
     pub name: String,
     /// Its media type.
@@ -65,7 +65,7 @@ pub struct Artifact {
 
 /// What came of a task.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Result objects, in order; also what there was before a failure.
     pub output: Vec<Value>,
     /// Why it failed, if it did.
@@ -77,7 +77,7 @@ pub struct Outcome {
 /// What happens while a task runs. Holds no values, so no secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Progress {
+pub(crate) enum Progress {
     /// A step begins.
     StepStarted {
         /// Its number, counted from 0.
@@ -109,7 +109,7 @@ pub enum Progress {
 }
 
 /// Somebody who is told how a task goes. Must not block.
-pub trait Watch: Send + Sync {
+pub(crate) trait Watch: Send + Sync {
     /// One thing happened.
     fn progress(&self, event: Progress);
 }

@@ -20,7 +20,7 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
 const AT_ONCE: usize = 16;
 
 /// Containers of an earlier process that no session owns.
-pub struct Unclaimed(Vec<OwnedContainer>);
+pub(crate) struct Unclaimed(Vec<OwnedContainer>);
 
 impl Pool {
     /// Looks through the containers that carry our label, and gives a lease of each one that runs and that `owners`
@@ -29,7 +29,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`RuntimeError`] when the runtime cannot be used; nothing has changed then.
-    pub async fn adopt(
+    pub(crate) async fn adopt(
         &self,
         mut owners: HashMap<WorkerId, KeyId>,
     ) -> Result<(HashMap<WorkerId, Lease>, Unclaimed), RuntimeError> {
@@ -58,7 +58,7 @@ impl Pool {
 
     /// Keeps those of the containers that are warm and of the current image, and removes the rest. To be called once,
     /// before [`Pool::run`].
-    pub async fn shelve(&self, unclaimed: Unclaimed) {
+    pub(crate) async fn shelve(&self, unclaimed: Unclaimed) {
         let mut current = HashSet::new();
         for engine in Engine::ALL {
             current.extend(self.inner.runtime.image_id(self.inner.config.image(engine)).await.ok());

@@ -7,7 +7,7 @@ use crate::engine::WorkerId;
 use crate::worker::Worker;
 
 /// A worker that somebody owns. Dropping it destroys the worker, unless it was never used.
-pub struct Lease {
+pub(crate) struct Lease {
     pub(super) pool: Pool,
     pub(super) worker: Arc<Worker>,
     pub(super) used: bool,
@@ -15,14 +15,14 @@ pub struct Lease {
 
 impl Lease {
     /// The worker, which counts as used from here on.
-    pub fn use_worker(&mut self) -> &Arc<Worker> {
+    pub(crate) fn use_worker(&mut self) -> &Arc<Worker> {
         self.used = true;
         &self.worker
     }
 
     /// The worker's id.
     #[must_use]
-    pub fn id(&self) -> &WorkerId {
+    pub(crate) fn id(&self) -> &WorkerId {
         &self.worker.id
     }
 }

@@ -75,7 +75,7 @@ impl Docker {
     ///
     /// # Errors
     /// [`RuntimeError::Unreachable`].
-    pub async fn ping(&self) -> Result<(), RuntimeError> {
+    pub(crate) async fn ping(&self) -> Result<(), RuntimeError> {
         let client = self.client().await?;
         client.ping().await.map(drop).map_err(|error| RuntimeError::Unreachable(error.to_string()))
     }
@@ -85,7 +85,7 @@ impl Docker {
     ///
     /// # Errors
     /// [`RuntimeError`]; `UnfitNetwork` where workers on the network could reach one another.
-    pub async fn ensure_network(&self) -> Result<(), RuntimeError> {
+    pub(crate) async fn ensure_network(&self) -> Result<(), RuntimeError> {
         if let Some(found) = self.network().await? {
             return found.check();
         }
@@ -117,7 +117,7 @@ impl Docker {
     ///
     /// # Errors
     /// [`RuntimeError`]; the caller removes what may have been made.
-    pub async fn start(&self, spec: &WorkerSpec) -> Result<AgentAddress, RuntimeError> {
+    pub(crate) async fn start(&self, spec: &WorkerSpec) -> Result<AgentAddress, RuntimeError> {
         let client = self.client().await?.with_timeout(WORK_TIMEOUT);
         let name = container_name(&spec.worker);
         let folders = &self.inner.folders;
@@ -169,7 +169,7 @@ impl Docker {
     ///
     /// # Errors
     /// [`RuntimeError`] when the engine cannot be asked.
-    pub async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
+    pub(crate) async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
         let client = self.client().await?;
         match client.inspect_container(&container_name(worker), None::<InspectContainerOptions>).await {
             Ok(detail) => {
@@ -192,7 +192,7 @@ impl Docker {
     ///
     /// # Errors
     /// [`RuntimeError`]; reconciling tries again.
-    pub async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
+    pub(crate) async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
         let client = self.client().await?.with_timeout(WORK_TIMEOUT);
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
         match client.remove_container(&container_name(worker), Some(options)).await {
@@ -209,7 +209,7 @@ impl Docker {
     ///
     /// # Errors
     /// [`RuntimeError`] when the engine cannot be asked.
-    pub async fn owned(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
+    pub(crate) async fn owned(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
         let client = self.client().await?;
         let label = format!("{LABEL_INSTANCE}={}", self.inner.instance);
         let filters = HashMap::from([("label".to_owned(), vec![label])]);
@@ -236,7 +236,6 @@ impl Docker {
                 None => port(EARLIER_AGENT_PORT),
             };
             Some(OwnedContainer {
-                container: container.id?,
                 worker,
                 key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset }),
                 running: container
@@ -250,7 +249,7 @@ impl Docker {
     }
 
     /// Removes what other workers than these, of an earlier process, left in the data directory.
-    pub fn forget_others(&self, workers: &[OwnedContainer]) {
+    pub(crate) fn forget_others(&self, workers: &[OwnedContainer]) {
         self.inner.folders.keep_only(&workers.iter().map(|container| &container.worker).collect::<HashSet<_>>());
     }
 
@@ -271,7 +270,7 @@ impl Docker {
     ///
     /// # Errors
     /// [`RuntimeError::NoImage`] when there is none.
-    pub async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
+    pub(crate) async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
         let client = self.client().await?;
         match client.inspect_image(name).await {
             Ok(image) => Ok(image.id.unwrap_or_default()),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Why a task failed, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FailureCode {
+pub(crate) enum FailureCode {
     /// A template has no value.
     MissingInput,
     /// A template's value does not fit where it stands.
@@ -47,7 +47,7 @@ pub enum FailureCode {
 impl FailureCode {
     /// The name in JSON.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::MissingInput => "missing_input",
             Self::InvalidInput => "invalid_input",
@@ -72,7 +72,7 @@ impl FailureCode {
 
     /// Whether the same task may well succeed when it is tried again.
     #[must_use]
-    pub const fn is_transient(self) -> bool {
+    pub(crate) const fn is_transient(self) -> bool {
         matches!(
             self,
             Self::NavigationFailed | Self::Timeout | Self::TaskTimeout | Self::BrowserDied | Self::DriverError

@@ -20,7 +20,7 @@ const MOST_PAGES: u64 = 1_000;
 /// What a task is to do, checked. Serializes as it was sent, so that it can be kept and read again.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each task, and it is not moved around")]
-pub enum Work {
+pub(crate) enum Work {
     /// A recording to play.
     Run(Run),
     /// A page to read.
@@ -29,14 +29,14 @@ pub enum Work {
 
 /// A recording to play.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub(crate) struct Run {
     source: Value,
     pub(crate) recording: Recording,
 }
 
 /// A page to read.
 #[derive(Debug, Clone)]
-pub struct Extract {
+pub(crate) struct Extract {
     source: Value,
     /// The page to open first.
     pub(crate) url: Option<String>,
@@ -61,17 +61,17 @@ pub(crate) struct Next {
 
 impl Work {
     /// The members of a run's body that say what to do; all others belong to the task around it.
-    pub const RUN_MEMBERS: &'static [&'static str] = &["recording", "steps", "title", "selectorAttribute"];
+    pub(crate) const RUN_MEMBERS: &'static [&'static str] = &["recording", "steps", "title", "selectorAttribute"];
 
     /// The members of an extract's body that say what to do; all others belong to the task around it.
-    pub const EXTRACT_MEMBERS: &'static [&'static str] =
+    pub(crate) const EXTRACT_MEMBERS: &'static [&'static str] =
         &["url", "recording", "steps", "schema", "rows", "builtins", "next", "wait_for", "validate"];
 
     /// Reads a run: an object with nothing but [`Work::RUN_MEMBERS`].
     ///
     /// # Errors
     /// `InvalidField` and `UnknownField`, by the member's path.
-    pub fn parse_run(body: &Value) -> Result<Run, Error> {
+    pub(crate) fn parse_run(body: &Value) -> Result<Run, Error> {
         only(body, Self::RUN_MEMBERS)?;
         let recording = recording(body)?.ok_or_else(|| {
             Error::field("steps", "send an exported recording as `recording`, or its steps as `steps`")
@@ -83,7 +83,7 @@ impl Work {
     ///
     /// # Errors
     /// `InvalidField` and `UnknownField`, by the member's path.
-    pub fn parse_extract(body: &Value) -> Result<Extract, Error> {
+    pub(crate) fn parse_extract(body: &Value) -> Result<Extract, Error> {
         only(body, Self::EXTRACT_MEMBERS)?;
         let url = match body.get("url") {
             None | Some(Value::Null) => None,
@@ -111,7 +111,7 @@ impl Work {
     ///
     /// # Errors
     /// `InvalidField`, which names the first that has none.
-    pub fn check_values(&self, values: &Values) -> Result<(), Error> {
+    pub(crate) fn check_values(&self, values: &Values) -> Result<(), Error> {
         match template::missing(self.source(), values) {
             None => Ok(()),
             Some(slot) => Err(Error::field(slot.field(), missing(&slot))),
@@ -192,7 +192,7 @@ impl Serialize for Work {
 
 /// What the templates of a task are filled with. Secrets are never shown.
 #[derive(Clone, Default)]
-pub struct Values {
+pub(crate) struct Values {
     /// `{{input.name}}`.
     pub inputs: Map<String, Value>,
     /// `{{secret.name}}`.

@@ -9,7 +9,7 @@ const MAX_URL: usize = 16 << 10;
 ///
 /// # Errors
 /// What is wrong with it, to stand behind a subject.
-pub fn page_address(text: &str) -> Result<String, String> {
+pub(crate) fn page_address(text: &str) -> Result<String, String> {
     if text.len() > MAX_URL {
         return Err("is too long".to_owned());
     }

@@ -19,7 +19,7 @@ use crate::store::{Batch, Durability, Table};
 const LAUNCH_ATTEMPTS: usize = 2;
 
 /// A session that its client has not heard of yet. Ends when dropped unconfirmed.
-pub struct Created {
+pub(crate) struct Created {
     session: Option<Arc<Session>>,
 }
 
@@ -28,13 +28,13 @@ impl Created {
     ///
     /// # Errors
     /// `Draining`, as [`Created::confirm`] would find.
-    pub fn session(&self) -> Result<&Arc<Session>, Error> {
+    pub(crate) fn session(&self) -> Result<&Arc<Session>, Error> {
         self.session.as_ref().ok_or(Error::Draining)
     }
 
     /// The client is being told: the session is its own now.
     #[must_use]
-    pub fn confirm(mut self) -> Option<Arc<Session>> {
+    pub(crate) fn confirm(mut self) -> Option<Arc<Session>> {
         self.session.take()
     }
 }
@@ -56,7 +56,7 @@ impl Sessions {
     /// # Errors
     /// Those of [`Pool::lease`](crate::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
     /// `DiskNearlyFull`, and `Worker` when no worker could be made ready.
-    pub async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
+    pub(crate) async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Draining);
         }

@@ -36,7 +36,7 @@ impl DriverIndex {
 
 impl Sessions {
     /// The driver made the session `driver` for this one; noted here and in the store.
-    pub async fn driver_opened(&self, session: &Arc<Session>, opening: DriverOpening, driver: String) {
+    pub(crate) async fn driver_opened(&self, session: &Arc<Session>, opening: DriverOpening, driver: String) {
         opening.opened(driver);
         self.inner.drivers.add(session);
         if session.check_open().is_err() {
@@ -49,7 +49,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `UnknownSession`, also when it has ended or is another key's.
-    pub fn driven_by(&self, driver: &str, owner: &KeyId) -> Result<Arc<Session>, Error> {
+    pub(crate) fn driven_by(&self, driver: &str, owner: &KeyId) -> Result<Arc<Session>, Error> {
         let unknown = || Error::UnknownSession { id: driver.chars().take(64).collect() };
         let id = self.inner.drivers.lock().get(driver).cloned().ok_or_else(unknown)?;
         let session = self.live(id.as_str()).map_err(|_| unknown())?;

@@ -9,7 +9,7 @@ use crate::worker::Loss;
 /// A session's status, as the contract names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub(crate) enum Status {
     /// Being prepared.
     Starting,
     /// Ready for its client.
@@ -28,12 +28,12 @@ pub enum Status {
 
 impl Status {
     /// Every status.
-    pub const ALL: [Self; 7] =
+    pub(crate) const ALL: [Self; 7] =
         [Self::Starting, Self::Running, Self::Terminated, Self::Completed, Self::Unknown, Self::Success, Self::Failure];
 
     /// The name in JSON.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
             Self::Running => "running",
@@ -47,7 +47,7 @@ impl Status {
 
     /// The status in the three words that WebDriver sessions have.
     #[must_use]
-    pub const fn of_webdriver(self) -> Self {
+    pub(crate) const fn of_webdriver(self) -> Self {
         match self {
             Self::Starting | Self::Running => Self::Running,
             Self::Unknown => Self::Unknown,
@@ -58,7 +58,7 @@ impl Status {
 
 /// Why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// The client closed the browser.
     BrowserClosed,
     /// The client said that it is done.
@@ -94,7 +94,7 @@ pub enum Ending {
 impl Ending {
     /// The end for which the loss of its worker stands.
     #[must_use]
-    pub fn of_loss(loss: Loss) -> Self {
+    pub(crate) fn of_loss(loss: Loss) -> Self {
         match loss {
             Loss::BrowserClosed => Self::BrowserClosed,
             other => Self::WorkerLost(other),
@@ -103,7 +103,7 @@ impl Ending {
 
     /// The status that it leaves.
     #[must_use]
-    pub const fn status(&self) -> Status {
+    pub(crate) const fn status(&self) -> Status {
         match self {
             Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => Status::Completed,
             Self::DriverQuit
@@ -121,7 +121,7 @@ impl Ending {
 
     /// The short name in records and metrics.
     #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::BrowserClosed => "browser_closed",
             Self::ClientFinished => "client_finished",
@@ -143,7 +143,7 @@ impl Ending {
 
     /// One plain sentence for people.
     #[must_use]
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match self {
             Self::BrowserClosed => "the client closed the browser".to_owned(),
             Self::ClientFinished => "the client finished".to_owned(),
@@ -165,7 +165,7 @@ impl Ending {
 
     /// The websocket Close code (RFC 6455, section 7.4.1).
     #[must_use]
-    pub const fn close_code(&self) -> u16 {
+    pub(crate) const fn close_code(&self) -> u16 {
         match self {
             Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => 1000,
             Self::DriverQuit
@@ -184,7 +184,7 @@ impl Ending {
 
     /// What a later request to the session gets.
     #[must_use]
-    pub fn error(&self, id: &SessionId) -> Error {
+    pub(crate) fn error(&self, id: &SessionId) -> Error {
         Error::SessionEnded { id: id.to_string(), status: self.status().as_str(), reason: self.message() }
     }
 }

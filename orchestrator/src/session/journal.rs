@@ -65,7 +65,7 @@ impl Sessions {
     }
 
     /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
-    pub async fn note(&self, session: &Session) {
+    pub(crate) async fn note(&self, session: &Session) {
         if session.check_open().is_ok()
             && let Err(error) = session.journal.note(|| session.record()).await
         {

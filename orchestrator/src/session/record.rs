@@ -16,7 +16,7 @@ use crate::worker::Launch;
 /// What made a session: one of the two create endpoints, or a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub(crate) enum Kind {
     /// `POST /sessions/create`.
     DevTools,
     /// `POST /sessions/webdriver/create`.
@@ -27,7 +27,7 @@ pub enum Kind {
 
 /// What a session was asked to be, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Options {
+pub(crate) struct Options {
     /// By which endpoint.
     pub kind: Kind,
     /// The engine.
@@ -63,7 +63,7 @@ pub struct Options {
 impl Options {
     /// The shelf of browsers with their own look that a worker for it may stand on.
     #[must_use]
-    pub const fn pool_key(&self) -> PoolKey {
+    pub(crate) const fn pool_key(&self) -> PoolKey {
         PoolKey::plain(self.engine, self.mode)
     }
 
@@ -74,7 +74,7 @@ impl Options {
 
 /// How and when a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// The final status.
     pub status: Status,
     /// The short name of the reason.
@@ -93,7 +93,7 @@ impl Ended {
 
 /// A session as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub(crate) struct Record {
     /// Its id.
     pub session_id: SessionId,
     /// The key that made it.
@@ -145,7 +145,7 @@ impl Record {
 
     /// The key in the store: ordered by time, then by id.
     #[must_use]
-    pub fn store_key(&self) -> Vec<u8> {
+    pub(crate) fn store_key(&self) -> Vec<u8> {
         let mut key = self.created_ms.to_be_bytes().to_vec();
         key.extend_from_slice(self.session_id.as_str().as_bytes());
         key
@@ -154,7 +154,7 @@ impl Record {
 
 /// A session as lists and look-ups show it. Holds nothing that opens it.
 #[derive(Debug, Clone, Serialize)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// Its id.
     pub session_id: SessionId,
     /// Its status now.
@@ -200,7 +200,7 @@ pub struct Listing {
 impl Listing {
     /// The listing of a record whose status is `status` at the time `now_ms`.
     #[must_use]
-    pub fn new(record: &Record, status: Status, now_ms: u64) -> Self {
+    pub(crate) fn new(record: &Record, status: Status, now_ms: u64) -> Self {
         let options = &record.options;
         let status = if options.kind == Kind::WebDriver { status.of_webdriver() } else { status };
         let ended = record.ended.as_ref();
@@ -228,7 +228,7 @@ impl Listing {
 
 /// What a list may be sorted by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SortKey {
+pub(crate) enum SortKey {
     /// When it was made.
     #[default]
     Timestamp,
@@ -242,7 +242,7 @@ pub enum SortKey {
 
 /// Which end of a list comes first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SortOrder {
+pub(crate) enum SortOrder {
     /// Smallest first.
     Ascend,
     /// Largest first.
@@ -252,7 +252,7 @@ pub enum SortOrder {
 
 /// A question to the list of sessions, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionQuery {
+pub(crate) struct SessionQuery {
     /// Made after this, in Unix milliseconds.
     pub start_time: Option<u64>,
     /// Made before this, in Unix milliseconds.

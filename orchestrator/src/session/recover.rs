@@ -32,7 +32,7 @@ impl Sessions {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn load(&self) -> Result<(), Error> {
+    pub(crate) async fn load(&self) -> Result<(), Error> {
         let mut range = KeyRange::all();
         loop {
             let rows = self.inner.store.scan(Table::Sessions, range, PAGE, Direction::Ascending).await?;
@@ -56,7 +56,7 @@ impl Sessions {
     ///
     /// # Errors
     /// When the runtime cannot be used; nothing has changed then.
-    pub async fn reclaim(&self) -> Result<(), RuntimeError> {
+    pub(crate) async fn reclaim(&self) -> Result<(), RuntimeError> {
         let open: Vec<Arc<Record>> = {
             let table = self.lock();
             let open = |entry: &Entry| match entry {

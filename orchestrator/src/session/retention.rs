@@ -15,7 +15,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(600);
 
 impl Sessions {
     /// Forgets the oldest records beyond `session.keep_records` and `session.keep_records_for`, until the daemon stops.
-    pub async fn sweep(&self) {
+    pub(crate) async fn sweep(&self) {
         loop {
             if let Err(error) = self.forget_old(unix_ms()).await {
                 tracing::error!(%error, "old session records could not be removed");

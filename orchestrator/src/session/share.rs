@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// One link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub(crate) struct Share {
     /// Its id, which opens nothing by itself.
     pub share_id: ShareId,
     /// Whether who holds it may take the session over.
@@ -72,7 +72,7 @@ impl Shares {
 impl Session {
     /// Its links that have not run out.
     #[must_use]
-    pub fn shares(&self) -> Vec<Share> {
+    pub(crate) fn shares(&self) -> Vec<Share> {
         self.shares.current(&Now::read())
     }
 
@@ -80,7 +80,7 @@ impl Session {
     ///
     /// # Errors
     /// `Conflict` when there are `limit` links already.
-    pub fn share(&self, enable_actions: bool, ttl: Duration, limit: usize) -> Result<Share, Error> {
+    pub(crate) fn share(&self, enable_actions: bool, ttl: Duration, limit: usize) -> Result<Share, Error> {
         let now = Now::read();
         let share = Share::new(enable_actions, ttl, &now);
         let mut full = false;
@@ -100,7 +100,7 @@ impl Session {
 
     /// Ends a link. False when there is no such link.
     #[must_use]
-    pub fn unshare(&self, id: &str) -> bool {
+    pub(crate) fn unshare(&self, id: &str) -> bool {
         self.shares.0.send_if_modified(|shares| {
             let before = shares.len();
             shares.retain(|share| share.share_id.as_str() != id);
@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// Waits until a link has run out or was ended.
-    pub async fn unshared(&self, share: &Share) {
+    pub(crate) async fn unshared(&self, share: &Share) {
         let mut shares = self.shares.0.subscribe();
         let gone = shares.wait_for(|shares| !shares.contains(share));
         let left = share.left(&Now::read());
@@ -123,7 +123,7 @@ impl Session {
 impl Sessions {
     /// The token that a link's URL carries: the link's id, and the proof that this instance made it.
     #[must_use]
-    pub fn share_token(&self, session: &Session, share: &Share) -> String {
+    pub(crate) fn share_token(&self, session: &Session, share: &Share) -> String {
         format!("{}.{}", share.share_id, self.share_proof(session, share.share_id.as_str()))
     }
 
@@ -131,7 +131,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `InvalidToken`, also for a link that has ended.
-    pub fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
+    pub(crate) fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
         use subtle::ConstantTimeEq as _;
         let (id, proof) = token.split_once('.').ok_or(Error::InvalidToken)?;
         let genuine = self.share_proof(session, id);

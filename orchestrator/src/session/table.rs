@@ -27,7 +27,7 @@ use crate::store::Store;
 
 /// Every session there is and was. Clones share it.
 #[derive(Clone)]
-pub struct Sessions {
+pub(crate) struct Sessions {
     pub(super) inner: Arc<Inner>,
 }
 
@@ -78,7 +78,7 @@ impl Entry {
 impl Sessions {
     /// An empty table. [`Sessions::load`] fills it from the store.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         config: Arc<Config>,
         instance: Arc<Instance>,
         keys: Keys,
@@ -164,7 +164,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `UnknownSession`, `SessionEnded`.
-    pub fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
+    pub(crate) fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
         let session = match self.lock().get(&SessionId::from(id)) {
             Some(Entry::Live(session)) => Arc::clone(session),
             Some(Entry::Past(record)) => return Err(record.past_error()),
@@ -180,7 +180,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `UnknownSession`, also when it is another key's.
-    pub fn find(&self, id: &str, owner: &KeyId) -> Result<(Listing, Option<Arc<Session>>), Error> {
+    pub(crate) fn find(&self, id: &str, owner: &KeyId) -> Result<(Listing, Option<Arc<Session>>), Error> {
         let entry = self.lock().get(&SessionId::from(id)).filter(|entry| entry.owner() == owner).cloned();
         let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
         let listing = entry.listing(unix_ms());
@@ -192,7 +192,7 @@ impl Sessions {
 
     /// One page of the sessions of `owner`, and how many match in all.
     #[must_use]
-    pub fn list(&self, query: &SessionQuery, owner: &KeyId) -> (Vec<Listing>, u64) {
+    pub(crate) fn list(&self, query: &SessionQuery, owner: &KeyId) -> (Vec<Listing>, u64) {
         let now = unix_ms();
         let rows: Vec<Entry> = self.lock().values().filter(|entry| entry.owner() == owner).cloned().collect();
         let mut found: Vec<Listing> =
@@ -208,7 +208,7 @@ impl Sessions {
     ///
     /// # Errors
     /// `UnknownSession`.
-    pub async fn end(&self, id: &str, owner: &KeyId) -> Result<Listing, Error> {
+    pub(crate) async fn end(&self, id: &str, owner: &KeyId) -> Result<Listing, Error> {
         if let (_, Some(session)) = self.find(id, owner)? {
             session.end(Ending::Deleted);
             session.recorded().await;
@@ -218,7 +218,7 @@ impl Sessions {
 
     /// The live sessions.
     #[must_use]
-    pub fn all_live(&self) -> Vec<Arc<Session>> {
+    pub(crate) fn all_live(&self) -> Vec<Arc<Session>> {
         let live = |entry: &Entry| match entry {
             Entry::Live(session) => Some(Arc::clone(session)),
             Entry::Past(_) => None,
@@ -228,19 +228,19 @@ impl Sessions {
 
     /// How many sessions live.
     #[must_use]
-    pub fn live_count(&self) -> usize {
+    pub(crate) fn live_count(&self) -> usize {
         self.lock().values().filter(|entry| matches!(entry, Entry::Live(_))).count()
     }
 
     /// Ends every live session whose key was revoked.
-    pub fn end_revoked(&self) {
+    pub(crate) fn end_revoked(&self) {
         for session in self.all_live().iter().filter(|session| !self.inner.keys.is_active(&session.owner)) {
             session.end(Ending::KeyRevoked);
         }
     }
 
     /// Lets the running sessions end until `deadline`, then ends them.
-    pub async fn drain(&self, deadline: Duration) {
+    pub(crate) async fn drain(&self, deadline: Duration) {
         let left = async {
             while let Some(session) = self.all_live().first() {
                 session.recorded().await;

@@ -163,7 +163,7 @@ fn rotate(dir: &Path, interval: Duration, keep: usize) {
 }
 
 /// Makes a backup every `backup_interval` until told to stop. Failures are logged and tried again sooner.
-pub async fn run_backups(store: Store, stop: CancellationToken) {
+pub(crate) async fn run_backups(store: Store, stop: CancellationToken) {
     let Some(dir) = store.directory().map(Path::to_owned) else {
         return;
     };

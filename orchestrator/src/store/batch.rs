@@ -9,13 +9,13 @@ use serde::de::DeserializeOwned;
 use super::StoreError;
 
 /// The most bytes one value may have. sled keeps larger ones in files it never deletes.
-pub const MAX_VALUE_BYTES: usize = 64 * 1024;
+pub(crate) const MAX_VALUE_BYTES: usize = 64 * 1024;
 
 /// The most bytes one key may have.
-pub const MAX_KEY_BYTES: usize = 512;
+pub(crate) const MAX_KEY_BYTES: usize = 512;
 
 /// The most changes one batch may have.
-pub const MAX_BATCH_OPS: usize = 4096;
+pub(crate) const MAX_BATCH_OPS: usize = 4096;
 
 /// A named, ordered map from keys to values. A new table is one line here and one in [`Table::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

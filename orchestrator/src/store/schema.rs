@@ -5,7 +5,7 @@ use super::batch::{Batch, Op};
 use super::{Table, record};
 
 /// The version this release reads and writes.
-pub const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// The key in [`Table::Meta`] under which the version stands.
 const KEY: &[u8] = b"schema_version";

@@ -20,7 +20,7 @@ use crate::store::{Batch, Commit, Durability, StoreError, Table};
 
 /// What comes with an order and is not kept as it is.
 #[derive(Debug, Default)]
-pub struct Extras {
+pub(crate) struct Extras {
     /// What `{{secret.name}}` stands for.
     pub secrets: Map<String, Value>,
     /// The client's idempotency key.
@@ -45,7 +45,7 @@ impl Tasks {
     /// `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`, `DiskNearlyFull`,
     /// `StoreBusy`, and those of [`Order::parse_work`]: there is no task. `OutcomeUnknown`: the task is accepted, or does
     /// not exist, as soon as the disk says which.
-    pub async fn accept(&self, owner: KeyId, order: Order, extras: Extras) -> Result<Accepted, Error> {
+    pub(crate) async fn accept(&self, owner: KeyId, order: Order, extras: Extras) -> Result<Accepted, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Draining);
         }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::store::{Folder, free_bytes};
 
 /// The folder of all tasks' files, within the data directory.
-pub const FOLDER: Folder = Folder { name: "tasks", has: is_hash };
+pub(crate) const FOLDER: Folder = Folder { name: "tasks", has: is_hash };
 
 /// All tasks' files.
 #[derive(Debug, Clone)]

@@ -14,24 +14,24 @@ const PREFIX: &str = "tsk_";
 /// A task: `tsk_` and a ULID, that is 48 bits of Unix milliseconds and 80 random bits. Ids sort as their tasks were
 /// accepted, which lets one index serve both orders. An id alone opens nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TaskId(Ulid);
+pub(crate) struct TaskId(Ulid);
 
 impl TaskId {
     /// When the task was accepted, in Unix milliseconds.
     #[must_use]
-    pub fn timestamp(self) -> u64 {
+    pub(crate) fn timestamp(self) -> u64 {
         self.0.timestamp_ms()
     }
 
     /// The id as a number, in its own order.
     #[must_use]
-    pub const fn number(self) -> u128 {
+    pub(crate) const fn number(self) -> u128 {
         self.0.0
     }
 
     /// The id with this number.
     #[must_use]
-    pub const fn from_number(number: u128) -> Self {
+    pub(crate) const fn from_number(number: u128) -> Self {
         Self(Ulid(number))
     }
 
@@ -42,7 +42,7 @@ impl TaskId {
 
     /// The key in the store: ordered as the ids are.
     #[must_use]
-    pub const fn store_key(self) -> [u8; 16] {
+    pub(crate) const fn store_key(self) -> [u8; 16] {
         self.0.0.to_be_bytes()
     }
 
@@ -67,7 +67,7 @@ impl fmt::Debug for TaskId {
 
 /// The text is no task's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoTaskId;
+pub(crate) struct NoTaskId;
 
 impl FromStr for TaskId {
     type Err = NoTaskId;

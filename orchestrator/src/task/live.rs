@@ -30,7 +30,7 @@ pub(super) enum Stop {
 
 /// What happens to a task, for those who listen.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub(crate) enum Event {
     /// Its status is another.
     Status(Record),
     /// Its work, or that of one of its items, goes on.
@@ -47,7 +47,7 @@ pub enum Event {
 impl Event {
     /// The event's name.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
+    pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Status(record) if record.status.is_end() => "end",
             Self::Status(_) => "task",
@@ -58,7 +58,7 @@ impl Event {
 
     /// What it says, as JSON.
     #[must_use]
-    pub fn data(&self) -> Value {
+    pub(crate) fn data(&self) -> Value {
         match self {
             Self::Status(record) => view::record(record, None),
             Self::Progress { item, progress } => {
@@ -75,7 +75,7 @@ impl Event {
 
 /// A task that has not ended.
 #[derive(Debug)]
-pub struct Live {
+pub(crate) struct Live {
     /// Its id.
     pub id: TaskId,
     /// The key that sent it.
@@ -129,7 +129,7 @@ impl Live {
 
     /// The record as it is now.
     #[must_use]
-    pub fn record(&self) -> Record {
+    pub(crate) fn record(&self) -> Record {
         self.lock().clone()
     }
 
@@ -142,7 +142,7 @@ impl Live {
 
     /// What happens from here on.
     #[must_use]
-    pub fn listen(&self) -> broadcast::Receiver<Event> {
+    pub(crate) fn listen(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
     }
 
@@ -152,7 +152,7 @@ impl Live {
     }
 
     /// Waits until its end is in the store.
-    pub async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         self.ended.cancelled().await;
     }
 

@@ -20,7 +20,7 @@ const SESSION_MARGIN: Duration = Duration::from_secs(60);
 
 /// An order, checked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Order {
+pub(crate) struct Order {
     /// What it asks for: a run, an extract, or a fleet of one of them.
     pub kind: Kind,
     /// What is to be done, once or for each item: a run or an extract.
@@ -51,7 +51,7 @@ pub struct Order {
 
 /// How a fleet goes about its items.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct FleetRules {
+pub(crate) struct FleetRules {
     /// What the templates of each item are filled with.
     pub items: Vec<Map<String, Value>>,
     /// Items at once.
@@ -77,7 +77,7 @@ pub struct FleetRules {
 /// What lies between two items of a fleet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Isolation {
+pub(crate) enum Isolation {
     /// Each has a fresh browser context, where the engine has such; a browser may serve several, one after another.
     #[default]
     Context,
@@ -103,7 +103,7 @@ impl Order {
     ///
     /// # Errors
     /// Those of [`Work::parse_run`] and [`Work::parse_extract`].
-    pub fn parse_work(&self) -> Result<Work, Error> {
+    pub(crate) fn parse_work(&self) -> Result<Work, Error> {
         match self.work_kind {
             Kind::Extract => Work::parse_extract(&self.work).map(Work::Extract),
             Kind::Run | Kind::Fleet => Work::parse_run(&self.work).map(Work::Run),

@@ -5,7 +5,7 @@ use crate::session::SortOrder;
 
 /// What the history may be sorted by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SortKey {
+pub(crate) enum SortKey {
     /// When the task was accepted.
     #[default]
     Timestamp,
@@ -21,11 +21,12 @@ pub enum SortKey {
 
 impl SortKey {
     /// Every key.
-    pub const ALL: [Self; 5] = [Self::Timestamp, Self::ExecutionTime, Self::TaskId, Self::Status, Self::ExecutionType];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Timestamp, Self::ExecutionTime, Self::TaskId, Self::Status, Self::ExecutionType];
 
     /// The name in queries.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Timestamp => "timestamp",
             Self::ExecutionTime => "executionTime",
@@ -38,7 +39,7 @@ impl SortKey {
 
 /// A page of the history. What compares equal by the sort key is ordered by time, then by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskQuery {
+pub(crate) struct TaskQuery {
     /// Accepted after this, in Unix milliseconds.
     pub start_time: Option<u64>,
     /// Accepted before this, in Unix milliseconds.

@@ -13,15 +13,15 @@ macro_rules! names {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum $name { $($(#[$about])* #[serde(rename = $text)] $variant),+ }
+        pub(crate) enum $name { $($(#[$about])* #[serde(rename = $text)] $variant),+ }
 
         impl $name {
             /// All of them, by name.
-            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+            pub(crate) const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
             /// The name in JSON and in queries.
             #[must_use]
-            pub const fn as_str(self) -> &'static str {
+            pub(crate) const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
         }
@@ -74,7 +74,7 @@ names! {
 impl Status {
     /// Whether nothing more will happen to it.
     #[must_use]
-    pub const fn is_end(self) -> bool {
+    pub(crate) const fn is_end(self) -> bool {
         matches!(self, Self::Cancelled | Self::Failure | Self::Success)
     }
 }
@@ -87,7 +87,7 @@ const MAX_MESSAGE: usize = 4 << 10;
 /// Where the result objects are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Output {
+pub(crate) enum Output {
     /// In the record.
     Inline(Vec<Value>),
     /// In a file of the task: a JSON array.
@@ -107,7 +107,7 @@ impl Default for Output {
 
 /// Why a task did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// For programs: a [`FailureCode`](crate::script::FailureCode), or one of `interrupted`, `no_worker`, `items_failed`,
     /// `stopped`, `internal`; or `disk_nearly_full`, `store_busy` of a task that waits.
     pub code: String,
@@ -123,7 +123,7 @@ pub struct Fault {
 
 impl Fault {
     /// A fault that is no step's.
-    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), step: None, screenshot: None }
     }
 
@@ -142,7 +142,7 @@ impl Fault {
 
 /// A file that a task made, as its record names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArtifactNote {
+pub(crate) struct ArtifactNote {
     /// Its name; an item's begin with the item's number.
     pub name: String,
     /// Its media type.
@@ -155,7 +155,7 @@ pub struct ArtifactNote {
 
 /// How many items of a fleet are in which state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ItemCounts {
+pub(crate) struct ItemCounts {
     /// All of them.
     pub total: u32,
     /// Not begun, or to be tried again.
@@ -173,7 +173,7 @@ pub struct ItemCounts {
 impl ItemCounts {
     /// A fleet of which nothing is done.
     #[must_use]
-    pub fn of(total: u32) -> Self {
+    pub(crate) fn of(total: u32) -> Self {
         Self { total, queued: total, ..Self::default() }
     }
 
@@ -197,7 +197,7 @@ impl ItemCounts {
 
 /// A task as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub(crate) struct Record {
     /// Its id, which says when it was accepted.
     pub task_id: TaskId,
     /// The key that sent it.
@@ -257,7 +257,7 @@ pub struct Record {
 impl Record {
     /// How long it took, in milliseconds; 0 until it has ended.
     #[must_use]
-    pub fn execution_time(&self) -> u64 {
+    pub(crate) fn execution_time(&self) -> u64 {
         match (self.started_ms, self.ended_ms) {
             (Some(started), Some(ended)) => ended.saturating_sub(started),
             _ => 0,
@@ -278,7 +278,7 @@ impl Record {
 
 /// One item of a fleet, as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Item {
+pub(crate) struct Item {
     /// Its number, from 0.
     pub index: u32,
     /// How it is.

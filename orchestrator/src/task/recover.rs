@@ -28,7 +28,7 @@ impl Tasks {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn load(&self) -> Result<(), Error> {
+    pub(crate) async fn load(&self) -> Result<(), Error> {
         let mut ledgers: HashMap<KeyId, Vec<Entry>> = HashMap::new();
         let mut open: Vec<TaskId> = Vec::new();
         let mut last = None;
@@ -62,7 +62,7 @@ impl Tasks {
 
     /// Goes on with the tasks of an earlier process: queued ones run, fleets go on where they were, and those that were
     /// running end as interrupted unless they are safe to repeat. Those whose key was revoked meanwhile end unrun.
-    pub async fn resume(&self) {
+    pub(crate) async fn resume(&self) {
         for session in self.inner.sessions.all_live() {
             if session.options.kind == SessionKind::Task && session.created_ms < self.inner.started_ms {
                 session.end(Ending::TaskFailed);
@@ -102,7 +102,7 @@ impl Tasks {
     }
 
     /// Lets running tasks end until `deadline`, then interrupts them. Queued ones stay for the next process.
-    pub async fn drain(&self, deadline: Duration) {
+    pub(crate) async fn drain(&self, deadline: Duration) {
         let running = || -> Vec<Arc<Live>> {
             self.live_table().values().filter(|live| live.record().status == Status::Running).cloned().collect()
         };

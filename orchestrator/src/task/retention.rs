@@ -18,7 +18,7 @@ const PAGE: usize = 256;
 
 impl Tasks {
     /// Forgets the oldest tasks beyond `tasks.keep` and `tasks.keep_for`, until the daemon stops.
-    pub async fn sweep(&self) {
+    pub(crate) async fn sweep(&self) {
         if let Err(error) = self.remove_strays().await {
             tracing::error!(%error, "files of forgotten tasks could not be removed");
         }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::instance::Instance;
 
 /// Secrets take no more than this as JSON, in bytes: they must fit into one value of the store.
-pub const MAX_SECRETS: usize = 32 << 10;
+pub(crate) const MAX_SECRETS: usize = 32 << 10;
 
 fn key(instance: &Instance, task: TaskId) -> Result<LessSafeKey, Error> {
     let bytes = instance.task_key(&task.to_string());

@@ -29,7 +29,7 @@ pub(super) const GATES: usize = 16;
 
 /// Every task there is and was. Clones share it.
 #[derive(Clone)]
-pub struct Tasks {
+pub(crate) struct Tasks {
     pub(super) inner: Arc<Inner>,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Inner {
 
 /// An accepted task, or the one that the same request made before.
 #[derive(Debug, Clone)]
-pub enum Accepted {
+pub(crate) enum Accepted {
     /// It has not ended.
     Live(Arc<Live>),
     /// It has ended.
@@ -68,7 +68,7 @@ pub enum Accepted {
 impl Tasks {
     /// An empty table. [`Tasks::load`] fills it from the store.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         config: Arc<Config>,
         instance: Arc<Instance>,
         keys: Keys,
@@ -102,7 +102,7 @@ impl Tasks {
     ///
     /// # Errors
     /// `UnknownTask`, also when it is another key's; `OutcomeUnknown` while it is on its way into the store.
-    pub async fn find(&self, id: TaskId, owner: &KeyId) -> Result<Accepted, Error> {
+    pub(crate) async fn find(&self, id: TaskId, owner: &KeyId) -> Result<Accepted, Error> {
         let unknown = || Error::UnknownTask { id: id.to_string() };
         let live = self.live_table().get(&id).cloned();
         if let Some(live) = live {
@@ -120,7 +120,7 @@ impl Tasks {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn list(&self, query: &TaskQuery, owner: &KeyId) -> Result<(Vec<Record>, u64), Error> {
+    pub(crate) async fn list(&self, query: &TaskQuery, owner: &KeyId) -> Result<(Vec<Record>, u64), Error> {
         let (ids, total) = self.history().page(owner, query);
         let (mut found, past) = {
             let live = self.live_table();
@@ -146,7 +146,7 @@ impl Tasks {
     ///
     /// # Errors
     /// `UnknownTask`.
-    pub async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<Record, Error> {
+    pub(crate) async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<Record, Error> {
         if let Accepted::Live(live) = self.find(id, owner).await? {
             live.stop(Stop::Cancelled);
             live.ended().await;
@@ -159,7 +159,7 @@ impl Tasks {
     }
 
     /// Stops every task whose key was revoked.
-    pub fn end_revoked(&self) {
+    pub(crate) fn end_revoked(&self) {
         for live in self.live_table().values() {
             self.ask_key(live);
         }
@@ -176,7 +176,7 @@ impl Tasks {
     ///
     /// # Errors
     /// When its file cannot be read.
-    pub async fn output(&self, task: TaskId, output: &Output) -> Result<Vec<Value>, Error> {
+    pub(crate) async fn output(&self, task: TaskId, output: &Output) -> Result<Vec<Value>, Error> {
         match output {
             Output::Inline(rows) => Ok(rows.clone()),
             Output::File { hash, .. } => {
@@ -190,7 +190,7 @@ impl Tasks {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn items(&self, task: TaskId, after: Option<u32>) -> Result<Vec<Item>, Error> {
+    pub(crate) async fn items(&self, task: TaskId, after: Option<u32>) -> Result<Vec<Item>, Error> {
         self.inner.keep.items(task, after, super::keep::ITEM_PAGE).await
     }
 
@@ -198,19 +198,19 @@ impl Tasks {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn order(&self, record: &Record) -> Result<Order, Error> {
+    pub(crate) async fn order(&self, record: &Record) -> Result<Order, Error> {
         self.inner.keep.order(record.task_id, record.body_parts).await
     }
 
     /// The file of an artifact.
     #[must_use]
-    pub fn artifact(&self, task: TaskId, note: &ArtifactNote) -> Option<std::path::PathBuf> {
+    pub(crate) fn artifact(&self, task: TaskId, note: &ArtifactNote) -> Option<std::path::PathBuf> {
         self.inner.files.path(task, &note.hash)
     }
 
     /// How many tasks wait, run, and are in the history.
     #[must_use]
-    pub fn counts(&self) -> (usize, usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
         let (queued, running) = {
             let live = self.live_table();
             let queued = live.values().filter(|live| live.record().status == Status::Queued).count();

@@ -6,7 +6,7 @@ use super::record::{ArtifactNote, Fault, Item, Output, Record};
 
 /// A task, with these result objects where they are not in the record.
 #[must_use]
-pub fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
+pub(crate) fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
     let mut view = json!({
         "taskId": record.task_id,
         "executionType": record.kind,
@@ -41,7 +41,7 @@ pub fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
 
 /// An item of a fleet, with these result objects where they are not in it.
 #[must_use]
-pub fn item(item: &Item, output: Option<Vec<Value>>) -> Value {
+pub(crate) fn item(item: &Item, output: Option<Vec<Value>>) -> Value {
     let mut view = json!({
         "index": item.index,
         "status": item.status,
@@ -67,7 +67,7 @@ pub fn item(item: &Item, output: Option<Vec<Value>>) -> Value {
 
 /// The artifacts of a task, or of one of its items.
 #[must_use]
-pub fn artifacts(record: &Record, notes: &[ArtifactNote]) -> Value {
+pub(crate) fn artifacts(record: &Record, notes: &[ArtifactNote]) -> Value {
     let one = |note: &ArtifactNote| {
         json!({
             "name": note.name,

@@ -17,12 +17,12 @@ use crate::engine::SessionId;
 use crate::store::{Folder, free_bytes};
 
 /// The folder of all recordings, within the data directory.
-pub const FOLDER: Folder =
+pub(crate) const FOLDER: Folder =
     Folder { name: "recordings", has: |name| is_part(name.strip_suffix(".json").unwrap_or(name)) };
 
 /// One part of a recording. A session has more than one if the daemon was started anew under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub(crate) struct Part {
     /// The file's name.
     pub name: String,
     /// Bytes, so far.
@@ -49,7 +49,7 @@ struct Note {
 
 /// Every recording there is. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Recordings {
+pub(crate) struct Recordings {
     root: PathBuf,
     active: Arc<Mutex<HashSet<SessionId>>>,
     /// When this process began to write, in Unix milliseconds: what is older is not being written any more.
@@ -77,7 +77,7 @@ impl Recordings {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn parts(&self, id: &SessionId) -> io::Result<Vec<Part>> {
+    pub(crate) fn parts(&self, id: &SessionId) -> io::Result<Vec<Part>> {
         let folder = self.folder(id);
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
@@ -110,7 +110,7 @@ impl Recordings {
 
     /// The file of a part, if there may be one of that name.
     #[must_use]
-    pub fn file(&self, id: &SessionId, name: &str) -> Option<PathBuf> {
+    pub(crate) fn file(&self, id: &SessionId, name: &str) -> Option<PathBuf> {
         is_part(name).then(|| self.folder(id).join(name)).filter(|path| path.is_file())
     }
 
@@ -118,7 +118,7 @@ impl Recordings {
     ///
     /// # Errors
     /// When files cannot be removed.
-    pub fn remove(&self, id: &SessionId) -> io::Result<()> {
+    pub(crate) fn remove(&self, id: &SessionId) -> io::Result<()> {
         match fs::remove_dir_all(self.folder(id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),

@@ -22,11 +22,11 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::worker::DriverMode;
 
-pub use request::candidates;
+pub(crate) use request::candidates;
 use warnings::Warnings;
 
 /// Our own capability: of a grid's clients, an object with the fields of a create call; in answers, what we have to say.
-pub const OWN: &str = "warmpool:options";
+pub(crate) const OWN: &str = "warmpool:options";
 
 /// The platform of every browser here.
 const PLATFORM: &str = "linux";
@@ -102,7 +102,7 @@ fn refused(capability: impl Into<String>, message: &str) -> Fault {
 
 /// Whether the standard has a capability of this name, or it is an extension's.
 #[must_use]
-pub fn is_known(name: &str) -> bool {
+pub(crate) fn is_known(name: &str) -> bool {
     standard::has(name) || standard::is_extension(name)
 }
 
@@ -110,7 +110,7 @@ pub fn is_known(name: &str) -> bool {
 ///
 /// # Errors
 /// `Capability`, which names them.
-pub fn match_options(caps: &Map<String, Value>, engine: Engine) -> Result<(), Error> {
+pub(crate) fn match_options(caps: &Map<String, Value>, engine: Engine) -> Result<(), Error> {
     let others = OPTIONS.iter().filter(|(owner, _)| *owner != Some(engine)).flat_map(|(_, names)| names.iter());
     match others.into_iter().find(|name| caps.get(**name).is_some_and(|value| !says_nothing(name, value))) {
         None => Ok(()),

@@ -9,7 +9,7 @@ use crate::error::Error;
 
 /// A command of one driver session, such as `element/E1/click`. It can name nothing outside that session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub(crate) struct Command {
     path: String,
     query: Option<String>,
 }
@@ -19,7 +19,7 @@ impl Command {
     ///
     /// # Errors
     /// `UnknownPath` when nothing follows these segments, or when an empty or a dot segment does.
-    pub fn read(method: &Method, path: &str, before: usize, query: Option<&str>) -> Result<Self, Error> {
+    pub(crate) fn read(method: &Method, path: &str, before: usize, query: Option<&str>) -> Result<Self, Error> {
         let command = behind(path, before);
         if stays_below(command) {
             return Ok(Self { path: command.to_owned(), query: query.map(str::to_owned) });

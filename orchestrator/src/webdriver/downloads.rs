@@ -36,7 +36,7 @@ struct File {
 ///
 /// # Errors
 /// `UnknownSession`, `Worker`.
-pub async fn downloads(session: &Arc<Session>, id: &str) -> Result<Value, Error> {
+pub(crate) async fn downloads(session: &Arc<Session>, id: &str) -> Result<Value, Error> {
     check_id(session, id)?;
     let _busy = session.busy();
     let files = list(session).await?;
@@ -55,7 +55,7 @@ pub async fn downloads(session: &Arc<Session>, id: &str) -> Result<Value, Error>
 ///
 /// # Errors
 /// Those of [`downloads`].
-pub async fn remove_downloads(session: &Arc<Session>, id: &str) -> Result<(), Error> {
+pub(crate) async fn remove_downloads(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     check_id(session, id)?;
     let _busy = session.busy();
     for file in list(session).await? {
@@ -70,7 +70,7 @@ pub async fn remove_downloads(session: &Arc<Session>, id: &str) -> Result<(), Er
 ///
 /// # Errors
 /// `UnknownFile`, and those of [`downloads`].
-pub async fn download(
+pub(crate) async fn download(
     session: &Arc<Session>,
     id: &str,
     name: &str,

@@ -24,7 +24,7 @@ const REPLY_LIMIT: usize = 1 << 20;
 ///
 /// # Errors
 /// `InvalidBody`, `InvalidField`, and those of [`forward`](super::forward).
-pub async fn upload(session: &Arc<Session>, id: &str, body: Body) -> Result<Value, Error> {
+pub(crate) async fn upload(session: &Arc<Session>, id: &str, body: Body) -> Result<Value, Error> {
     check_id(session, id)?;
     let _busy = session.busy();
     let (sender, fault) = oneshot::channel();

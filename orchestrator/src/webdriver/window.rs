@@ -30,7 +30,12 @@ const FIREFOX_DISPLAY: Viewport = Viewport { width: 1366, height: 768 };
 ///
 /// # Errors
 /// Those of [`forward`].
-pub async fn fill_screen(session: &Arc<Session>, config: &Config, id: &str, size: Viewport) -> Result<(), Error> {
+pub(crate) async fn fill_screen(
+    session: &Arc<Session>,
+    config: &Config,
+    id: &str,
+    size: Viewport,
+) -> Result<(), Error> {
     let reply = forward(session, config, id, Command::own(RECT), resize(size)).await?;
     // The connection is used again once its reply has been read.
     let status = reply.status();

@@ -19,7 +19,7 @@ use crate::error::Cause;
 use crate::runtime::AgentAddress;
 
 /// A streamed request body.
-pub type Body = UnsyncBoxBody<Bytes, Cause>;
+pub(crate) type Body = UnsyncBoxBody<Bytes, Cause>;
 
 /// Small calls are answered at once or not at all.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ const PAGES_LIMIT: usize = 1 << 20;
 
 /// Why a call to the agent failed.
 #[derive(Debug, thiserror::Error)]
-pub enum AgentError {
+pub(crate) enum AgentError {
     /// No connection could be made.
     #[error("cannot connect to the agent: {0}")]
     Connect(Cause),
@@ -59,7 +59,7 @@ pub enum AgentError {
 
 /// The driver's own answer to a new session.
 #[derive(Debug)]
-pub struct DriverReply {
+pub(crate) struct DriverReply {
     /// Its status.
     pub status: StatusCode,
     /// Its JSON.
@@ -68,7 +68,7 @@ pub struct DriverReply {
 
 /// What became of an upgrade.
 #[derive(Debug)]
-pub enum Upgrade {
+pub(crate) enum Upgrade {
     /// Both sides speak websocket from here; `early` came with the reply.
     Switched {
         /// The 101's headers.
@@ -93,7 +93,7 @@ struct RefusalText {
 }
 
 /// The way to one agent.
-pub struct Agent {
+pub(crate) struct Agent {
     address: AgentAddress,
     secret: HeaderValue,
     client: Client<Connector, Body>,
@@ -108,7 +108,7 @@ impl std::fmt::Debug for Agent {
 impl Agent {
     /// An agent that answers to `secret` (hex) on `address`.
     #[must_use]
-    pub fn new(address: AgentAddress, secret: String) -> Self {
+    pub(crate) fn new(address: AgentAddress, secret: String) -> Self {
         // A client of its own: when the worker goes, so do its pooled connections, and a container that gets the same
         // address later never sees them.
         let client = Client::builder(TokioExecutor::new()).build(Connector(address.clone()));
@@ -122,7 +122,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`]; `Connect` while the container is still coming up.
-    pub async fn claim(&self, claim: &Claim) -> Result<(), AgentError> {
+    pub(crate) async fn claim(&self, claim: &Claim) -> Result<(), AgentError> {
         #[derive(Serialize)]
         struct Wire<'a> {
             secret: &'a str,
@@ -137,7 +137,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`].
-    pub async fn health(&self) -> Result<Snapshot, AgentError> {
+    pub(crate) async fn health(&self) -> Result<Snapshot, AgentError> {
         let (_, body) = self.call(Method::GET, "/health", None::<&()>, CALL_TIMEOUT).await?;
         serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))
     }
@@ -146,7 +146,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`].
-    pub async fn launch(&self, launch: &Launch) -> Result<Vec<String>, AgentError> {
+    pub(crate) async fn launch(&self, launch: &Launch) -> Result<Vec<String>, AgentError> {
         #[derive(Deserialize)]
         struct Wire {
             #[serde(default)]
@@ -162,7 +162,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`].
-    pub async fn open_context(&self) -> Result<Option<String>, AgentError> {
+    pub(crate) async fn open_context(&self) -> Result<Option<String>, AgentError> {
         match self.window("/context").await {
             Err(AgentError::Refused { status: StatusCode::NOT_FOUND, .. }) => Ok(None),
             window => window.map(Some),
@@ -173,7 +173,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`].
-    pub async fn open_window(&self) -> Result<String, AgentError> {
+    pub(crate) async fn open_window(&self) -> Result<String, AgentError> {
         self.window("/context/window").await
     }
 
@@ -181,7 +181,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`].
-    pub async fn close_context(&self) -> Result<(), AgentError> {
+    pub(crate) async fn close_context(&self) -> Result<(), AgentError> {
         self.call(Method::DELETE, "/context", None::<&()>, CALL_TIMEOUT).await.map(drop)
     }
 
@@ -199,7 +199,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`] when the agent could not bring an answer.
-    pub async fn driver_session(
+    pub(crate) async fn driver_session(
         &self,
         mode: DriverMode,
         capabilities: &serde_json::Value,
@@ -216,7 +216,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`] when no answer came.
-    pub async fn send(&self, path: &str, mut request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
+    pub(crate) async fn send(&self, path: &str, mut request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
         *request.uri_mut() = self.uri(path)?;
         request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
         self.client.request(request).await.map_err(|error| {
@@ -228,7 +228,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`] when no answer came.
-    pub async fn upgrade(&self, path: &str, headers: HeaderMap) -> Result<Upgrade, AgentError> {
+    pub(crate) async fn upgrade(&self, path: &str, headers: HeaderMap) -> Result<Upgrade, AgentError> {
         let work = async {
             let stream =
                 AgentStream::connect(&self.address).await.map_err(|error| AgentError::Connect(error.into()))?;

@@ -25,7 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A connection to an agent.
 #[derive(Debug)]
-pub struct AgentStream(Either<UnixStream, TcpStream>);
+pub(crate) struct AgentStream(Either<UnixStream, TcpStream>);
 
 /// The reading half of one.
 pub(crate) type ReadHalf = Either<unix::OwnedReadHalf, tcp::OwnedReadHalf>;

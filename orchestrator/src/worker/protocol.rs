@@ -6,7 +6,7 @@ use crate::look::{Look, Viewport};
 
 /// What the agent is told once, before it starts anything.
 #[derive(Debug, Serialize)]
-pub struct Claim {
+pub(crate) struct Claim {
     /// Whether the browser runs without a display.
     pub headless: bool,
     /// Whether Chromium's own sandbox is on.
@@ -27,11 +27,11 @@ pub struct Claim {
 }
 
 /// The display of a headed worker.
-pub const DISPLAY: Viewport = Viewport { width: 1280, height: 800 };
+pub(crate) const DISPLAY: Viewport = Viewport { width: 1280, height: 800 };
 
 /// What a session wants of its browser.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// The page to open in the first tab.
     pub url: Option<String>,
     /// Locale tags, the preferred one first.
@@ -48,7 +48,7 @@ pub struct Launch {
 impl Launch {
     /// How the browser is to look to pages.
     #[must_use]
-    pub fn look(&self) -> Look {
+    pub(crate) fn look(&self) -> Look {
         Look { locales: self.locales.clone(), user_agent: self.user_agent.clone(), viewport: self.viewport }
     }
 }
@@ -56,7 +56,7 @@ impl Launch {
 /// Where the agent is in its life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Starting the browser.
     #[default]
     Starting,
@@ -72,7 +72,7 @@ pub enum Phase {
 
 /// What the agent says of itself.
 #[derive(Debug, Clone, Default, Deserialize)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// Where it is in its life.
     pub state: Phase,
     /// The browser's name and version, once it runs.
@@ -89,7 +89,7 @@ pub struct Snapshot {
 impl Snapshot {
     /// The browser's version alone, such as `156.0.7950.2`.
     #[must_use]
-    pub fn version(&self) -> Option<&str> {
+    pub(crate) fn version(&self) -> Option<&str> {
         self.browser
             .as_ref()?
             .rsplit(['/', ' '])
@@ -122,7 +122,7 @@ pub(super) enum Event {
 /// Which browser a WebDriver session drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum DriverMode {
+pub(crate) enum DriverMode {
     /// The one that is warm.
     Warm,
     /// One that the driver starts, with the client's own options.

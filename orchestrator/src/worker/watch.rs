@@ -21,7 +21,7 @@ const SAID_AGAIN: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Follows `worker` until it is lost or `stop` is cancelled. Reports through `reports`.
-pub async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Docker, stop: CancellationToken) {
+pub(crate) async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Docker, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}
         loss = follow(&worker, &reports, &runtime) => {

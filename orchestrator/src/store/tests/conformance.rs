@@ -1,5 +1,6 @@
 //! What every kind of store does alike.
 
+use super::super::batch::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use super::super::fault::{Fault, Faults, Point};
 use super::*;
 

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::batch::MAX_VALUE_BYTES;
 use super::*;
 
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// `InvalidBody`, and `InvalidField` for a capability that the standard does not allow.
-pub fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
+pub(crate) fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
     let wrong = |message: &str| Error::InvalidBody { message: message.to_owned() };
     let Some(capabilities) = body.get("capabilities") else {
         return match body.get("desiredCapabilities") {
