@@ -19,6 +19,7 @@ use crate::keys::{KeyId, KeyRecord, KeyState, Keys, NewKey};
 use crate::store::{Folder, Store};
 use crate::task;
 use crate::video;
+use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind, IntegrationState, NewIntegrationKey};
 
 /// The longest line, in bytes.
 const LINE_LIMIT: u64 = 1 << 20;
@@ -26,7 +27,7 @@ const LINE_LIMIT: u64 = 1 << 20;
 const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The folders whose files a backup can hold.
-pub const FOLDERS: [Folder; 2] = [task::FOLDER, video::FOLDER];
+pub const FOLDERS: [Folder; 3] = [task::FOLDER, world::FOLDER, video::FOLDER];
 
 /// What an operator may order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,6 +49,29 @@ pub enum Order {
     },
     /// Make a key useless, and end what it opened.
     RevokeKey {
+        /// Which, by id or name.
+        id: String,
+    },
+    /// Make an integration key.
+    CreateIntegrationKey {
+        /// What to call it.
+        name: String,
+        /// The service key that it belongs to, by id or name; the only active one where none is named.
+        owner: Option<String>,
+        /// What it is for.
+        kind: IntegrationKind,
+    },
+    /// List all integration keys.
+    ListIntegrationKeys,
+    /// Give an integration key a new secret.
+    RotateIntegrationKey {
+        /// Which, by id or name.
+        id: String,
+        /// How long the old secret still works, in seconds.
+        keep_old_for: u64,
+    },
+    /// Make an integration key useless.
+    RevokeIntegrationKey {
         /// Which, by id or name.
         id: String,
     },
@@ -78,6 +102,10 @@ pub enum Answer {
     Keys(Vec<KeyRecord>),
     /// The key that was revoked.
     Revoked(KeyRecord),
+    /// The integration keys.
+    IntegrationKeys(Vec<IntegrationKey>),
+    /// The integration key that was revoked.
+    IntegrationRevoked(Box<IntegrationKey>),
     /// What the backup has.
     BackedUp {
         /// How many rows.
@@ -92,7 +120,7 @@ pub enum Answer {
 }
 
 /// Carries an order out.
-pub async fn carry_out(order: Order, keys: &Keys, store: &Store) -> Answer {
+pub async fn carry_out(order: Order, keys: &Keys, integrations: &IntegrationKeys, store: &Store) -> Answer {
     let key_id = |text: &str| find_key(&keys.list(), text);
     let secret = |new: NewKey| Answer::Secret {
         id: new.record.id.to_string(),
@@ -113,8 +141,30 @@ pub async fn carry_out(order: Order, keys: &Keys, store: &Store) -> Answer {
             Ok(id) => keys.revoke(&id).await.map(Answer::Revoked).map_err(|error| error.to_string()),
             Err(error) => Err(error),
         },
+        Order::CreateIntegrationKey { name, owner, kind } => match owner_of(&keys.list(), owner.as_deref()) {
+            Ok(owner) => {
+                let made = integrations.create(&owner, &name, kind).await;
+                made.map(integration_secret).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error),
+        },
+        Order::ListIntegrationKeys => Ok(Answer::IntegrationKeys(integrations.list(None))),
+        Order::RotateIntegrationKey { id, keep_old_for } => match find_integration(&integrations.list(None), &id) {
+            Ok(key) => {
+                let rotated = integrations.rotate(&key.id, Duration::from_secs(keep_old_for)).await;
+                rotated.map(integration_secret).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error),
+        },
+        Order::RevokeIntegrationKey { id } => match find_integration(&integrations.list(None), &id) {
+            Ok(key) => {
+                let revoked = integrations.revoke(&key.id).await;
+                revoked.map(|key| Answer::IntegrationRevoked(Box::new(key))).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error),
+        },
         Order::Backup { file, recordings } => {
-            let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER] };
+            let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER, world::FOLDER] };
             let done = store.dump(&file, folders).await.map_err(|error| error.to_string());
             done.map(|dumped| Answer::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes })
         }
@@ -137,6 +187,43 @@ fn find_key(keys: &[KeyRecord], text: &str) -> Result<KeyId, String> {
     }
 }
 
+fn integration_secret(made: NewIntegrationKey) -> Answer {
+    let (id, name) = (made.key.id.to_string(), made.key.name);
+    Answer::Secret { id, name, secret: made.secret.expose().to_owned() }
+}
+
+/// The service key to which a new integration key belongs.
+fn owner_of(keys: &[KeyRecord], wanted: Option<&str>) -> Result<KeyId, String> {
+    if let Some(text) = wanted {
+        return find_key(keys, text);
+    }
+    let mut active = keys.iter().filter(|key| key.state == KeyState::Active);
+    match (active.next(), active.next()) {
+        (Some(key), None) => Ok(key.id.clone()),
+        (Some(_), Some(_)) => {
+            Err("there are several keys: say by --owner which one the integration key belongs to".to_owned())
+        }
+        (None, _) => Err("no key is active: make one with `warmpool key create NAME` first".to_owned()),
+    }
+}
+
+/// The integration key that `text` means: an id, or the name of one active key.
+fn find_integration(keys: &[IntegrationKey], text: &str) -> Result<IntegrationKey, String> {
+    if let Some(key) = keys.iter().find(|key| key.id.as_str() == text) {
+        return Ok(key.clone());
+    }
+    let mut named = keys.iter().filter(|key| key.name == text && key.state == IntegrationState::Active);
+    match (named.next(), named.next()) {
+        (Some(key), None) => Ok(key.clone()),
+        (Some(_), Some(_)) => Err(format!(
+            "several integration keys are called `{text}`: name one by its id, from `warmpool integration-key list`"
+        )),
+        (None, _) => Err(format!(
+            "no active integration key is called `{text}`, and it is no id of one: see `warmpool integration-key list`"
+        )),
+    }
+}
+
 /// The socket's place.
 #[must_use]
 pub fn socket(data_dir: &Path) -> PathBuf {
@@ -147,7 +234,13 @@ pub fn socket(data_dir: &Path) -> PathBuf {
 ///
 /// # Errors
 /// When the socket cannot be made.
-pub async fn listen(data_dir: &Path, keys: Keys, store: Store, drain: Drain) -> io::Result<()> {
+pub async fn listen(
+    data_dir: &Path,
+    keys: Keys,
+    integrations: IntegrationKeys,
+    store: Store,
+    drain: Drain,
+) -> io::Result<()> {
     let path = socket(data_dir);
     // The store is ours, so whoever left this is gone.
     match std::fs::remove_file(&path) {
@@ -163,9 +256,9 @@ pub async fn listen(data_dir: &Path, keys: Keys, store: Store, drain: Drain) -> 
                 () = stopping.reached(Phase::Stopped) => break,
                 accepted = accept::next(|| listener.accept()) => accepted,
             };
-            let (keys, store) = (keys.clone(), store.clone());
+            let (keys, integrations, store) = (keys.clone(), integrations.clone(), store.clone());
             tokio::spawn(async move {
-                if let Err(error) = serve(stream, &keys, &store).await {
+                if let Err(error) = serve(stream, &keys, &integrations, &store).await {
                     tracing::debug!(%error, "an order broke off");
                 }
             });
@@ -175,13 +268,13 @@ pub async fn listen(data_dir: &Path, keys: Keys, store: Store, drain: Drain) -> 
     Ok(())
 }
 
-async fn serve(stream: UnixStream, keys: &Keys, store: &Store) -> io::Result<()> {
+async fn serve(stream: UnixStream, keys: &Keys, integrations: &IntegrationKeys, store: &Store) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     let mut reader = BufReader::new(reader.take(LINE_LIMIT));
     timeout(ORDER_TIMEOUT, reader.read_line(&mut line)).await??;
     let answer = match serde_json::from_str(&line) {
-        Ok(order) => carry_out(order, keys, store).await,
+        Ok(order) => carry_out(order, keys, integrations, store).await,
         Err(error) => Answer::Refused(format!("the order cannot be read: {error}")),
     };
     let mut reply = serde_json::to_vec(&answer)?;

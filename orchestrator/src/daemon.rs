@@ -24,6 +24,7 @@ use crate::store::{self, Store, StoreError, StoreOptions};
 use crate::task::Tasks;
 use crate::tls;
 use crate::video::Recorder;
+use crate::world::{IntegrationKeys, PatientsError, Worlds};
 
 /// Between two tries to reach a container runtime that was not there at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -53,6 +54,9 @@ pub enum StartError {
     /// The records of tasks cannot be read.
     #[error("the task records: {0}")]
     Tasks(crate::error::Error),
+    /// The worlds cannot be read, or the key of their patients' names is another one.
+    #[error("the worlds: {0}")]
+    Worlds(#[from] PatientsError),
     /// The socket for the command line cannot be made.
     #[error("the control socket: {0}")]
     Control(std::io::Error),
@@ -112,7 +116,7 @@ pub async fn run(
         return Err(StartError::NoKey { listen: config.server.listen });
     }
     let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
-    let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
+    let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime.clone(), drain.clone());
     let sessions = Sessions::new(
         Arc::clone(&config),
         Arc::clone(&instance),
@@ -122,6 +126,17 @@ pub async fn run(
         drain.clone(),
     );
     sessions.load().await.map_err(StartError::Records)?;
+    let integration_keys = IntegrationKeys::load(store.clone()).await?;
+    let worlds = Worlds::open(
+        Arc::clone(&config),
+        Arc::clone(&instance),
+        integration_keys.clone(),
+        store.clone(),
+        runtime,
+        drain.clone(),
+    )
+    .await?;
+    worlds.load().await?;
     let tasks = Tasks::new(
         Arc::clone(&config),
         instance,
@@ -132,7 +147,9 @@ pub async fn run(
         drain.clone(),
     );
     tasks.load().await.map_err(StartError::Tasks)?;
-    control::listen(&data_dir, keys.clone(), store.clone(), drain.clone()).await.map_err(StartError::Control)?;
+    control::listen(&data_dir, keys.clone(), integration_keys, store.clone(), drain.clone())
+        .await
+        .map_err(StartError::Control)?;
 
     if let Some(tls) = &listener.tls {
         tokio::spawn(Arc::clone(tls).watch(tls::RELOAD_INTERVAL, stop.clone()));
@@ -145,6 +162,10 @@ pub async fn run(
     drain.spawn(async move { sweeping.sweep().await });
     let sweeping = tasks.clone();
     drain.spawn(async move { sweeping.sweep().await });
+    let sweeping = worlds.clone();
+    drain.spawn(async move { sweeping.sweep().await });
+    let rendering = worlds.clone();
+    drain.spawn(async move { rendering.run().await });
     let live = Live::new(Arc::clone(&config));
     let recorder = Recorder::new(Arc::clone(&config), live.clone());
     let app = App {
@@ -153,6 +174,8 @@ pub async fn run(
         pool: pool.clone(),
         sessions: sessions.clone(),
         tasks: tasks.clone(),
+        worlds,
+        sign_ins: http::SignIns::default(),
         live,
         recorder: recorder.clone(),
         store: store.clone(),

@@ -208,11 +208,11 @@ pub(crate) fn escape(name: &str) -> String {
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $prefix:literal, $bytes:literal) => {
+    ($(#[$doc:meta])* $visibility:vis $name:ident, $prefix:literal, $bytes:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub(crate) struct $name(String);
+        $visibility struct $name(String);
 
         impl $name {
             #[must_use]
@@ -242,19 +242,28 @@ macro_rules! id {
 
 id! {
     /// A session: `ses_` and 128 random bits.
-    SessionId, "ses_", 16
+    pub(crate) SessionId, "ses_", 16
 }
 id! {
     /// A link by which others may watch a session.
-    ShareId, "shr_", 9
+    pub(crate) ShareId, "shr_", 9
 }
 id! {
     /// A worker, which is also the tail of its container's name.
-    WorkerId, "w", 9
+    pub(crate) WorkerId, "w", 9
 }
 id! {
     /// One HTTP request, for logs and error bodies.
-    RequestId, "req_", 9
+    pub(crate) RequestId, "req_", 9
+}
+
+id! {
+    /// A world: `wld_` and 128 random bits.
+    pub(crate) WorldId, "wld_", 16
+}
+id! {
+    /// An integration key, which may ask for worlds. Not secret.
+    pub IntegrationKeyId, "wki_", 9
 }
 
 #[cfg(test)]

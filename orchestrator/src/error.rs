@@ -140,6 +140,42 @@ pub enum Error {
         /// `tasks.queue_length`.
         length: usize,
     },
+    /// No integration key was sent.
+    #[error("no integration key: send it as `api_key` in the body, or in the header `x-api-key`")]
+    MissingApiKey,
+    /// The integration key is unknown or revoked.
+    #[error("the integration key is not valid: list the valid ones with `warmpool integration-key list`")]
+    InvalidApiKey,
+    /// There is no such integration key, or it is another service key's.
+    #[error("no integration key `{id}`: it is unknown, or belongs to another service key")]
+    UnknownIntegrationKey {
+        /// The id that was sent.
+        id: String,
+    },
+    /// There is no such world, or it is another key's.
+    #[error("no world `{id}`: it is unknown, deleted, or belongs to another key")]
+    UnknownWorld {
+        /// The id that was sent.
+        id: String,
+    },
+    /// The URL of a viewer opens nothing, or nothing any more.
+    #[error("this address shows no world: it was closed, renewed or deleted, or never was")]
+    UnknownViewer,
+    /// Nothing is kept of the patient.
+    #[error("nothing is kept of a patient with this id, or it belongs to another key")]
+    UnknownPatient,
+    /// As many worlds wait as may.
+    #[error("{length} worlds wait already: try again later, or raise `world.queue_length`")]
+    WorldQueueFull {
+        /// `world.queue_length`.
+        length: usize,
+    },
+    /// Scenes cannot be rendered on this host.
+    #[error("worlds need the image `{image}`, which is not on this host: make it with `scripts/images --scene`")]
+    NoRenderer {
+        /// `world.image`.
+        image: String,
+    },
     /// The browser has no such target.
     #[error("no such target in this session's browser: it has closed, or never was")]
     UnknownTarget,

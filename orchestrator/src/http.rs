@@ -23,6 +23,7 @@ mod follow;
 mod grid;
 mod guard;
 mod inspect;
+mod integration;
 mod json;
 mod live;
 mod operate;
@@ -32,11 +33,14 @@ mod recording;
 mod reply;
 mod server;
 mod sessions;
+mod sign_in;
 mod stall;
 mod submit;
 mod tasks;
+mod viewer;
 mod webdriver;
 mod weight;
+mod worlds;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -62,10 +66,12 @@ use crate::store::{Recovery, Store};
 use crate::task::Tasks;
 use crate::video::Recorder;
 use crate::worker::Snapshot;
+use crate::world::Worlds;
 
 pub(crate) use budget::Budget;
 pub use server::Listener;
 pub(crate) use server::serve;
+pub(crate) use sign_in::SignIns;
 
 /// What the routes work with.
 #[derive(Clone)]
@@ -80,6 +86,10 @@ pub(crate) struct App {
     pub sessions: Sessions,
     /// The tasks.
     pub tasks: Tasks,
+    /// The worlds.
+    pub worlds: Worlds,
+    /// Who is signed in to the console.
+    pub sign_ins: SignIns,
     /// Who watches them.
     pub live: Live,
     /// Who records them.
@@ -135,6 +145,20 @@ pub(crate) fn router(app: App) -> Router {
         .route("/sessions/{id}/share/{share}", delete(live::unshare))
         .route("/sessions/{id}/recording", get(recording::list).delete(recording::remove))
         .route("/sessions/{id}/recording/{name}", get(recording::fetch))
+        .route("/v1/world/generate", post(worlds::generate))
+        .route("/v1/worlds/{id}", get(worlds::show).delete(worlds::delete))
+        .route("/v1/worlds/{id}/events", get(worlds::follow))
+        .route("/v1/worlds/{id}/viewer", post(worlds::renew_viewer).delete(worlds::close_viewer))
+        .route("/v1/patients/{id}", delete(worlds::delete_patient))
+        .route("/v1/patients/{id}/export", get(worlds::export))
+        .route("/v1/integration-keys", get(integration::list).post(integration::create))
+        .route("/v1/integration-keys/{id}", delete(integration::revoke))
+        .route("/v1/integration-keys/{id}/rotate", post(integration::rotate))
+        .route("/v1/requests", get(integration::requests))
+        .route("/w/{token}", get(viewer::page))
+        .route("/w/{token}/{file}", get(viewer::file))
+        .route("/console/worlds", get(console::worlds))
+        .route("/console/sign-in", get(sign_in::signed_in).post(sign_in::sign_in).delete(sign_in::sign_out))
         .route("/console/{file}", get(console::file).layer(CompressionLayer::new()))
         .route("/sessions/{id}/files", get(files::list))
         .route("/sessions/{id}/files/{name}", get(files::fetch).put(files::put).delete(files::remove))

@@ -173,6 +173,19 @@ impl Instance {
         self.derive(&parts)
     }
 
+    /// The token that opens the viewer of one world, as it was made for the `generation`th time.
+    #[must_use]
+    pub(crate) fn world_token(&self, world_id: &str, generation: u32) -> String {
+        let mac = self.derive(&["world", world_id, &generation.to_string()]);
+        URL_SAFE_NO_PAD.encode(&mac[..TOKEN_BYTES])
+    }
+
+    /// The key that encrypts patients' names where the operator gives none.
+    #[must_use]
+    pub(crate) fn names_key(&self) -> [u8; 32] {
+        self.derive(&["patients' names"])
+    }
+
     /// HMAC-SHA256 of the parts, each with its length, so that no two lists of parts read the same.
     fn derive(&self, parts: &[&str]) -> [u8; 32] {
         #[expect(clippy::expect_used, reason = "HMAC takes keys of every length")]
@@ -190,7 +203,8 @@ fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Insta
     move |source| InstanceError::Io { doing, path, source }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

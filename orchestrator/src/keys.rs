@@ -22,7 +22,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use record::{KeyId, NewKey, PreviousSecret, SecretHash};
+pub(crate) use record::{KeyId, NewKey, PreviousSecret, Secret, SecretHash, check_name};
 pub use record::{KeyRecord, KeyState};
 
 use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};

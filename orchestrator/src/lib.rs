@@ -27,7 +27,9 @@
 //! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
 //! | [`player`]    | what a script says, carried out in a session's browser, and what comes of it |
 //! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
+//! | [`world`]     | 360-degree scenes for patients, the keys that ask for them, and the log of these requests |
 //! | [`http`]      | the routes; nothing depends on it |
+//! | `address`     | which network addresses are public |
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
 //! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`control`]   | the operator's socket, for the command line |
@@ -87,8 +89,10 @@ mod tls;
 mod video;
 mod webdriver;
 mod worker;
+mod world;
 
 mod accept;
+mod address;
 mod daemon;
 
 // What the command line takes from the rooms inside.
@@ -99,3 +103,6 @@ pub use keys::{KeyRecord, KeyState, Keys};
 pub use runtime::Docker;
 pub use store::{Store, StoreOptions, restore};
 pub use tls::Tls;
+pub use world::{
+    IntegrationKey, IntegrationKeys, IntegrationKind, IntegrationState, NamesKeyError, NewIntegrationKey, PatientsError,
+};

@@ -1,5 +1,8 @@
 //! The command line.
 
+#[path = "main/integration_key.rs"]
+mod integration_key;
+
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,8 +18,8 @@ use warmpool::client::{self, Ask, TasksCommand};
 use warmpool::control::{self, Answer, Order};
 use warmpool::doctor::{self, Facts, Style};
 use warmpool::{
-    Config, Docker, EXIT_USAGE, Flags, KeyRecord, KeyState, Keys, Listener, QuietFlags, Shutdown, Store, StoreOptions,
-    Tls, telemetry,
+    Config, Docker, EXIT_USAGE, Flags, IntegrationKeys, KeyRecord,
+    KeyState, Keys, Listener, QuietFlags, Shutdown, Store, StoreOptions, Tls, telemetry,
 };
 
 /// Browsers kept warm in containers, a fresh one for each client.
@@ -41,6 +44,14 @@ enum Command {
     Key {
         #[command(subcommand)]
         command: KeyCommand,
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Make, list, rotate and revoke the keys of integrations, which ask for worlds; works while the daemon runs and while
+    /// it does not.
+    IntegrationKey {
+        #[command(subcommand)]
+        command: integration_key::Command,
         #[command(flatten)]
         flags: Box<QuietFlags>,
     },
@@ -125,6 +136,7 @@ fn main() -> ExitCode {
         Command::Fleet(order) => return ask(Ask::Fleet(client::Order::clone(order))),
         Command::Tasks(command) => return ask(Ask::Tasks(command.clone())),
         Command::Key { flags, .. }
+        | Command::IntegrationKey { flags, .. }
         | Command::Doctor { flags, .. }
         | Command::Backup { flags, .. }
         | Command::Restore { flags, .. } => &flags.0,
@@ -155,6 +167,7 @@ fn run(command: Command, config: Arc<Config>) -> anyhow::Result<ExitCode> {
         match command {
             Command::Serve { .. } => serve(config).await,
             Command::Key { command, .. } => key(command, &config).await,
+            Command::IntegrationKey { command, .. } => integration_key::carry_out(command, &config).await,
             Command::Doctor { json, .. } => doctor(json, config).await,
             Command::Backup { file, recordings, .. } => backup(file, recordings, &config).await,
             Command::Restore { file, .. } => restore(&file, &config),
@@ -238,7 +251,8 @@ async fn order(order: Order, config: &Config) -> anyhow::Result<Answer> {
     }
     let opened = Store::open(data_dir, StoreOptions::default())?;
     let keys = Keys::load(opened.store.clone()).await?;
-    let answer = control::carry_out(order, &keys, &opened.store).await;
+    let integrations = IntegrationKeys::load(opened.store.clone()).await?;
+    let answer = control::carry_out(order, &keys, &integrations, &opened.store).await;
     opened.store.close().await?;
     Ok(answer)
 }
@@ -272,7 +286,7 @@ async fn key(command: KeyCommand, config: &Config) -> anyhow::Result<ExitCode> {
         }
         Answer::Revoked(key) => eprintln!("key {} ({}) is revoked; its sessions end", key.id, key.name),
         Answer::Refused(why) => bail!(why),
-        Answer::BackedUp { .. } => bail!("the daemon answered something else"),
+        _ => bail!("the daemon answered something else"),
     }
     Ok(ExitCode::SUCCESS)
 }

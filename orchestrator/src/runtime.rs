@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use docker::Docker;
+pub(crate) use docker::RendererPipes;
 pub(crate) use network::NetworkFacts;
 
 use crate::engine::{PoolKey, WorkerId};
@@ -28,6 +29,8 @@ pub(crate) const LABEL_MODE: &str = "warmpool.mode";
 pub(crate) const LABEL_AGENT: &str = "warmpool.agent";
 /// Label: the preset whose settings the worker waits with.
 pub(crate) const LABEL_PRESET: &str = "warmpool.preset";
+/// Label: the container renders scenes. It belongs to no pool.
+pub(crate) const LABEL_RENDERER: &str = "warmpool.renderer";
 /// Label of a network: a daemon made it for workers.
 pub(crate) const LABEL_NETWORK: &str = "warmpool.network";
 

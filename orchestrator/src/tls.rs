@@ -18,8 +18,8 @@ use tokio::{
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
-        self, ServerConfig,
-        crypto::ring,
+        self, ClientConfig, RootCertStore, ServerConfig,
+        crypto::{self, ring},
         pki_types::{
             CertificateDer, PrivateKeyDer,
             pem::{self, PemObject},
@@ -179,6 +179,22 @@ impl Pair {
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(server)
     }
+}
+
+/// What a client of other people's servers believes: the certificates that the system has, or those of the file that
+/// `SSL_CERT_FILE` names.
+///
+/// # Errors
+/// When the library has no protocol version in common with itself, which does not happen.
+pub(crate) fn client_config() -> io::Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
 }
 
 #[cfg(test)]

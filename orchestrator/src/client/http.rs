@@ -1,7 +1,5 @@
 //! Requests to a daemon: one connection each, with TLS where its address says https.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
@@ -13,7 +11,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 use url::Url;
 
 use super::ClientError;
@@ -98,7 +95,6 @@ impl Caller {
     }
 
     async fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
-        let other = std::io::Error::other;
         let host = self.base.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = self.base.port_or_known_default().unwrap_or(80);
         let stream = TcpStream::connect((host.as_str(), port)).await?;
@@ -106,16 +102,9 @@ impl Caller {
         if self.base.scheme() == "http" {
             return Ok(Box::new(stream));
         }
-        let mut roots = RootCertStore::empty();
-        // As the system has them, or the file that SSL_CERT_FILE names.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(other)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let config = crate::tls::client_config()?;
         let name = ServerName::try_from(host).map_err(std::io::Error::other)?;
-        Ok(Box::new(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
+        Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
     }
 }
 

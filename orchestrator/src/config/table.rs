@@ -333,6 +333,59 @@ settings! {
         keep_for: Duration = Is("30d"), min "1m";
     }
 
+    /// Worlds: 360-degree scenes for patients.
+    world: World {
+        /// Image of the renderers, which `scripts/images --scene` makes.
+        image: String = Is("warmpool/scene:latest");
+        /// Scenes rendered at the same time.
+        renderers: usize = Is("1"), min "1";
+        /// Whether a renderer waits ready, which saves the first seconds of a scene and takes some hundred MiB.
+        warm: bool = Is("false");
+        /// Worlds that may wait for their turn; more are refused.
+        queue_length: usize = Is("100"), min "1";
+        /// Width of a scene, in pixels; it is half as high. A viewer on a large screen shows the difference up to 4096.
+        width: u32 = Is("2048"), min "128";
+        /// Width of the first picture, which comes within seconds.
+        preview_width: u32 = Is("1024"), min "64";
+        /// Samples a pixel: more give a finer picture in more time. 0 leaves it to the renderer.
+        samples: u32 = Is("0");
+        /// Time for one scene.
+        render_timeout: Duration = Is("30m"), min "10s";
+        /// Memory of a renderer, swap included.
+        memory: ByteSize = Is("3GiB"), min "512MiB";
+        /// Size of a renderer's temporary directories, each in memory.
+        tmp: ByteSize = Is("256MiB"), min "16MiB";
+        /// Cores of a renderer; 0 sets no limit. Everything else on the host goes first.
+        cpus: f64 = Is("2.0"), min "0";
+        /// Processes and threads of a renderer.
+        pids: u32 = Is("256"), min "32";
+        /// Size of the body of a request, with all its pictures in base64.
+        max_body: ByteSize = Is("32MiB"), min "1KiB";
+        /// Images of one world.
+        max_images: usize = Is("12");
+        /// Videos of one world.
+        max_videos: usize = Is("4");
+        /// Belongings of one world.
+        max_belongings: usize = Is("24");
+        /// Size of one attachment that is fetched by its URL.
+        max_attachment: ByteSize = Is("16MiB"), min "1KiB";
+        /// Pixels of one attachment, width times height.
+        max_pixels: usize = Is("50000000"), min "1";
+        /// Time for an attachment to be fetched.
+        fetch_timeout: Duration = Is("20s"), min "1s";
+        /// Private networks from which attachments may be fetched; public addresses always may.
+        attachment_networks: Vec<IpNet> = Unset("10.20.0.0/16");
+        /// The longest time a request may wait for its world.
+        max_wait: Duration = Is("10m"), min "1s";
+        /// File with the key that encrypts patients' names and ids; else it is taken from WARMPOOL_WORLD_NAMES_KEY. Without
+        /// either they are encrypted with a key that lies beside them.
+        names_key_file: Option<PathBuf> = Unset("/etc/warmpool/names.key");
+        /// Time a world is kept.
+        keep_for: Duration = Is("365d"), min "1m";
+        /// Time a request stays in the log.
+        keep_log_for: Duration = Is("90d"), min "1m";
+    }
+
     /// What the daemon keeps on disk.
     store: Store {
         /// Directory of everything the daemon keeps.

@@ -28,6 +28,14 @@ impl Error {
             Self::UnknownArtifact { .. } => "unknown_artifact",
             Self::KeyReused => "idempotency_key_reused",
             Self::TaskQueueFull { .. } => "task_queue_full",
+            Self::MissingApiKey => "missing_api_key",
+            Self::InvalidApiKey => "invalid_api_key",
+            Self::UnknownIntegrationKey { .. } => "unknown_integration_key",
+            Self::UnknownWorld { .. } => "unknown_world",
+            Self::UnknownViewer => "unknown_viewer",
+            Self::UnknownPatient => "unknown_patient",
+            Self::WorldQueueFull { .. } => "world_queue_full",
+            Self::NoRenderer { .. } => "renderer_not_installed",
             Self::UnknownTarget => "unknown_target",
             Self::UnknownFile { .. } => "unknown_file",
             Self::UpgradeRequired => "upgrade_required",
@@ -66,13 +74,19 @@ impl Error {
             | Self::UnknownField { .. }
             | Self::NotSupported { .. }
             | Self::Capability { .. } => StatusCode::BAD_REQUEST,
-            Self::MissingKey | Self::InvalidKey | Self::InvalidToken => StatusCode::UNAUTHORIZED,
+            Self::MissingKey | Self::InvalidKey | Self::MissingApiKey | Self::InvalidApiKey | Self::InvalidToken => {
+                StatusCode::UNAUTHORIZED
+            }
             Self::ForeignHost { .. } | Self::ForeignOrigin { .. } => StatusCode::FORBIDDEN,
             Self::UnknownPath { .. }
             | Self::UnknownSession { .. }
             | Self::SessionEnded { .. }
             | Self::UnknownTask { .. }
             | Self::UnknownArtifact { .. }
+            | Self::UnknownIntegrationKey { .. }
+            | Self::UnknownWorld { .. }
+            | Self::UnknownViewer
+            | Self::UnknownPatient
             | Self::UnknownTarget
             | Self::UnknownFile { .. } => StatusCode::NOT_FOUND,
             Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
@@ -84,11 +98,13 @@ impl Error {
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::QueueFull { .. }
             | Self::TaskQueueFull { .. }
+            | Self::WorldQueueFull { .. }
             | Self::KeyLimit { .. }
             | Self::SocketLimit { .. }
             | Self::AddressLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NoWorker { .. }
             | Self::NoEngine { .. }
+            | Self::NoRenderer { .. }
             | Self::NoStart { .. }
             | Self::BodyMemory
             | Self::Draining
@@ -141,6 +157,14 @@ impl Error {
             | Self::UnknownArtifact { .. }
             | Self::KeyReused
             | Self::TaskQueueFull { .. }
+            | Self::MissingApiKey
+            | Self::InvalidApiKey
+            | Self::UnknownIntegrationKey { .. }
+            | Self::UnknownWorld { .. }
+            | Self::UnknownViewer
+            | Self::UnknownPatient
+            | Self::WorldQueueFull { .. }
+            | Self::NoRenderer { .. }
             | Self::UnknownTarget
             | Self::UnknownFile { .. }
             | Self::UpgradeRequired

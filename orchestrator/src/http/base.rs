@@ -57,7 +57,18 @@ impl Base {
         Self { secure: url.scheme() == "https", host, prefix: url.path().trim_end_matches('/').to_owned() }
     }
 
-    fn http(&self) -> String {
+    /// Whether clients come by TLS.
+    pub(super) const fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// The path under which clients see the service, with a slash at its end.
+    pub(super) fn path(&self) -> String {
+        format!("{}/", self.prefix)
+    }
+
+    /// The service itself, without a slash at its end.
+    pub(super) fn http(&self) -> String {
         format!("{}://{}{}", if self.secure { "https" } else { "http" }, self.host, self.prefix)
     }
 

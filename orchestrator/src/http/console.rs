@@ -53,6 +53,11 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result
     Ok(response)
 }
 
+/// `GET /console/worlds`
+pub(super) async fn worlds() -> Response {
+    page(StatusCode::OK, "worlds.html", &[])
+}
+
 /// A page, with its placeholders (`{{name}}`) filled in and made harmless.
 pub(super) fn page(status: StatusCode, name: &str, values: &[(&str, &str)]) -> Response {
     let mut text =

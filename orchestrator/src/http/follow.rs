@@ -62,7 +62,7 @@ pub(super) fn wants(headers: &HeaderMap, media_type: &str) -> bool {
 }
 
 /// `wait=N` of the header `Prefer` (RFC 7240).
-fn preferred_wait(headers: &HeaderMap) -> Option<u64> {
+pub(super) fn preferred_wait(headers: &HeaderMap) -> Option<u64> {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split([',', ';'])).find_map(|wish| {
         let (name, value) = wish.split_once('=')?;

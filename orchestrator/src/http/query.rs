@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use url::form_urlencoded;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, IntegrationKeyId};
 use crate::error::Error;
 use crate::session::{SessionQuery, SortKey, SortOrder, Status};
 use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
+use crate::world::{Environment, PatientRef, RequestQuery};
 
 /// The parameters that a route takes.
 struct Takes {
@@ -47,6 +48,10 @@ const TASKS: Takes = Takes {
 };
 const TASK: Takes = Takes { once: &["format"], lists: &[] };
 const ITEMS: Takes = Takes { once: &["status", "after", "limit", "format"], lists: &[] };
+const WORLD_REQUESTS: Takes = Takes {
+    once: &["start_time", "end_time", "patient_id", "environment_type", "status", "key_id", "page", "limit"],
+    lists: &[],
+};
 const TOKEN: Takes = Takes { once: &["token"], lists: &[] };
 const VIEW: Takes = Takes { once: &["token", "theme", "enable_actions"], lists: &[] };
 const NOTHING: Takes = Takes { once: &[], lists: &[] };
@@ -69,6 +74,7 @@ fn rule(route: &str) -> Rule {
         "/lam/tasks" => &TASKS,
         "/lam/tasks/{id}" => &TASK,
         "/lam/tasks/{id}/items" => &ITEMS,
+        "/v1/requests" => &WORLD_REQUESTS,
         "/sessions/{id}/devtools" | "/sessions/{id}/devtools/{*target}" | "/session/{driver}/se/cdp" => &TOKEN,
         "/active" | "/pressure" => &TOKEN,
         "/sessions/{id}/stream/state" | "/sessions/{id}/stream/socket" => &VIEW,
@@ -200,6 +206,40 @@ pub(super) fn task_query(query: &str) -> Result<TaskQuery, Error> {
             }
             "sort_order" => parsed.sort_order = sort_order(&name, &value)?,
             _ => return Err(TASKS.unknown(&name)),
+        }
+    }
+    Ok(parsed)
+}
+
+/// Parses the query of `GET /v1/requests`; `patients` knows whom an id may mean.
+pub(super) fn world_request_query(
+    query: &str,
+    patients: impl Fn(&str) -> Vec<PatientRef>,
+) -> Result<RequestQuery, Error> {
+    let mut parsed = RequestQuery { page: 1, limit: 25, ..RequestQuery::default() };
+    let small = |number| usize::try_from(number).unwrap_or(usize::MAX);
+    for (name, value) in pairs(query, &WORLD_REQUESTS)? {
+        // A form sends its empty fields, too.
+        if value.is_empty() {
+            continue;
+        }
+        match &*name {
+            "start_time" => parsed.start_ms = Some(number(&name, &value, 0, u64::MAX)?),
+            "end_time" => parsed.end_ms = Some(number(&name, &value, 0, u64::MAX)?),
+            "patient_id" => parsed.patients = Some(patients(&value)),
+            "environment_type" => {
+                let known = Environment::ALL.map(Environment::as_str);
+                parsed.environment = Some(Environment::named(&value).ok_or_else(|| one_of(&name, &known))?);
+            }
+            "status" => {
+                let classes = ["2xx", "4xx", "5xx"];
+                let class = classes.iter().zip([2, 4, 5]).find(|(class, _)| **class == value);
+                parsed.class = Some(class.ok_or_else(|| one_of(&name, &classes))?.1);
+            }
+            "key_id" => parsed.key = Some(IntegrationKeyId::from(&*value)),
+            "page" => parsed.page = small(number(&name, &value, 1, u64::MAX)?),
+            "limit" => parsed.limit = small(number(&name, &value, 1, 100)?),
+            _ => return Err(WORLD_REQUESTS.unknown(&name)),
         }
     }
     Ok(parsed)

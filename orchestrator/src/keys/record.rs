@@ -113,7 +113,7 @@ pub enum KeyState {
 pub struct SecretHash(pub(super) [u8; 32]);
 
 impl SecretHash {
-    pub(super) fn of(secret: &str) -> Self {
+    pub(crate) fn of(secret: &str) -> Self {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 }
@@ -222,11 +222,15 @@ pub(super) fn parse(key: &str) -> Option<(KeyId, &str)> {
     Some((id.parse().ok()?, secret))
 }
 
-pub(super) fn new_key(name: &str) -> Result<NewKey, KeyError> {
+/// Checks what a key is to be called.
+pub(crate) fn check_name(name: &str) -> Result<(), KeyError> {
     let chars = name.chars().count();
-    if chars == 0 || chars > MAX_NAME_CHARS || !name.chars().all(printable) || name.trim() != name {
-        return Err(KeyError::InvalidName);
-    }
+    let plain = (1..=MAX_NAME_CHARS).contains(&chars) && name.chars().all(printable) && name.trim() == name;
+    if plain { Ok(()) } else { Err(KeyError::InvalidName) }
+}
+
+pub(super) fn new_key(name: &str) -> Result<NewKey, KeyError> {
+    check_name(name)?;
     let mut bytes = [0; ID_CHARS / 2];
     getrandom::fill(&mut bytes).map_err(KeyError::Random)?;
     let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,6 +1,7 @@
 //! Docker Engine as the container runtime.
 
 mod profile;
+mod renderer;
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -13,11 +14,13 @@ use bollard::query_parameters::{
     RemoveContainerOptionsBuilder, StartContainerOptions,
 };
 
+pub(crate) use renderer::RendererPipes;
+
 use super::agent_folder::AgentFolders;
 use super::network::{self, NetworkFacts};
 use super::{
-    AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER,
-    OwnedContainer, RuntimeError, WorkerSpec,
+    AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_RENDERER,
+    LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
 };
 use crate::config::{AgentTransport, Config};
 use crate::doctor::{DockerFacts, ImageFact};
@@ -218,6 +221,9 @@ impl Docker {
             client.list_containers(Some(options)).await.map_err(|error| refused("list the containers", error))?;
         let owned = list.into_iter().filter_map(|container| {
             let labels = container.labels.unwrap_or_default();
+            if labels.contains_key(LABEL_RENDERER) {
+                return None;
+            }
             let label = |name: &str| labels.get(name).map(String::as_str);
             let engine = label(LABEL_ENGINE).and_then(|text| text.parse().ok());
             let mode = label(LABEL_MODE).and_then(|text| text.parse().ok());

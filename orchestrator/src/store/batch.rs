@@ -38,11 +38,23 @@ pub enum Table {
     TaskItems,
     /// Which task an idempotency key made, by API key and a hash.
     TaskKeys,
+    /// Integration keys, by their id.
+    IntegrationKeys,
+    /// Worlds, by their id.
+    Worlds,
+    /// Which world a scene is kept in, by the scene's hash.
+    Scenes,
+    /// Patients' ids and names, encrypted, by a keyed hash.
+    Patients,
+    /// Which worlds a patient has, by the patient's hash and the world's id.
+    PatientWorlds,
+    /// Requests for worlds, by time.
+    WorldRequests,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 15] = [
         Table::Meta,
         Table::Keys,
         Table::Sessions,
@@ -52,6 +64,12 @@ impl Table {
         Table::TaskSecrets,
         Table::TaskItems,
         Table::TaskKeys,
+        Table::IntegrationKeys,
+        Table::Worlds,
+        Table::Scenes,
+        Table::Patients,
+        Table::PatientWorlds,
+        Table::WorldRequests,
     ];
 
     /// The table's name on disk and in backups. It must never change.
@@ -67,6 +85,12 @@ impl Table {
             Table::TaskSecrets => "task_secrets",
             Table::TaskItems => "task_items",
             Table::TaskKeys => "task_keys",
+            Table::IntegrationKeys => "integration_keys",
+            Table::Worlds => "worlds",
+            Table::Scenes => "scenes",
+            Table::Patients => "patients",
+            Table::PatientWorlds => "patient_worlds",
+            Table::WorldRequests => "world_requests",
         }
     }
 

@@ -31,18 +31,15 @@ impl Docker {
         if let Some(preset) = spec.key.preset {
             labels.insert(LABEL_PRESET.to_owned(), preset.to_string());
         }
-        // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
-        let tmpfs = |bytes: u64| format!("rw,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
+        let limits = Limits {
+            memory: worker.memory.bytes(),
+            shm: worker.shm.bytes(),
+            tmp: worker.tmp.bytes(),
+            pids: worker.pids,
+            cpus: worker.cpus,
+        };
         let host = HostConfig {
             network_mode: Some(config.docker.network.clone()),
-            cap_drop: Some(vec!["ALL".to_owned()]),
-            security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={SECCOMP}")]),
-            readonly_rootfs: Some(true),
-            tmpfs: Some(HashMap::from([
-                ("/tmp".to_owned(), format!("rw,nosuid,nodev,size={},mode=1777", worker.tmp.bytes())),
-                ("/run".to_owned(), tmpfs(16 << 20)),
-                ("/home/worker".to_owned(), tmpfs(worker.tmp.bytes())),
-            ])),
             mounts: self.shares_folder().then(|| {
                 vec![Mount {
                     typ: Some(MountType::BIND),
@@ -51,25 +48,7 @@ impl Docker {
                     ..Default::default()
                 }]
             }),
-            shm_size: Some(signed(worker.shm.bytes())),
-            memory: Some(signed(worker.memory.bytes())),
-            memory_swap: Some(signed(worker.memory.bytes())),
-            pids_limit: Some(i64::from(worker.pids)),
-            #[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
-            nano_cpus: (worker.cpus > 0.0).then_some((worker.cpus * 1e9) as i64),
-            ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
-            log_config: Some(HostConfigLogConfig {
-                typ: Some("json-file".to_owned()),
-                config: Some(HashMap::from([
-                    ("max-size".to_owned(), "1m".to_owned()),
-                    ("max-file".to_owned(), "1".to_owned()),
-                ])),
-            }),
-            restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
-            // The kernel should take a worker before it takes the daemon.
-            oom_score_adj: Some(500),
-            runtime: config.docker.runtime.clone(),
-            ..Default::default()
+            ..self.hardened(&limits)
         };
         ContainerCreateBody {
             image: Some(spec.image.clone()),
@@ -80,6 +59,51 @@ impl Docker {
             ..Default::default()
         }
     }
+
+    /// What holds for every container, whatever runs in it.
+    pub(super) fn hardened(&self, limits: &Limits) -> HostConfig {
+        // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
+        let tmpfs = |bytes: u64| format!("rw,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
+        HostConfig {
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={SECCOMP}")]),
+            readonly_rootfs: Some(true),
+            tmpfs: Some(HashMap::from([
+                ("/tmp".to_owned(), format!("rw,nosuid,nodev,size={},mode=1777", limits.tmp)),
+                ("/run".to_owned(), tmpfs(16 << 20)),
+                ("/home/worker".to_owned(), tmpfs(limits.tmp)),
+            ])),
+            shm_size: Some(signed(limits.shm)),
+            memory: Some(signed(limits.memory)),
+            memory_swap: Some(signed(limits.memory)),
+            pids_limit: Some(i64::from(limits.pids)),
+            #[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
+            nano_cpus: (limits.cpus > 0.0).then_some((limits.cpus * 1e9) as i64),
+            ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("json-file".to_owned()),
+                config: Some(HashMap::from([
+                    ("max-size".to_owned(), "1m".to_owned()),
+                    ("max-file".to_owned(), "1".to_owned()),
+                ])),
+            }),
+            restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
+            // The kernel should take a container before it takes the daemon.
+            oom_score_adj: Some(500),
+            runtime: self.inner.config.docker.runtime.clone(),
+            ..Default::default()
+        }
+    }
+}
+
+/// What a container may take of the host, sizes in bytes.
+pub(super) struct Limits {
+    pub memory: u64,
+    pub shm: u64,
+    pub tmp: u64,
+    pub pids: u32,
+    /// Cores; 0 sets no limit.
+    pub cpus: f64,
 }
 
 fn signed(bytes: u64) -> i64 {

@@ -1,0 +1,57 @@
+//! `/w/<token>`: the viewer of a world. Anyone holding this URL sees the world until it is renewed, closed or deleted.
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, StatusCode};
+use tower::ServiceExt as _;
+use tower_http::services::ServeFile;
+
+use super::App;
+use super::console;
+use super::reply::json_reply;
+use super::worlds::events;
+use crate::error::Error;
+
+/// `GET /w/<token>`
+pub(super) async fn page(State(app): State<App>, Path(token): Path<String>) -> Response {
+    match app.worlds.find_by_token(&token).await {
+        Ok(_) => private(console::page(StatusCode::OK, "world.html", &[])),
+        Err(error) => private(error.into_response()),
+    }
+}
+
+/// `GET /w/<token>/<file>`: the scene's description, its changes, or one of its pictures.
+pub(super) async fn file(
+    State(app): State<App>,
+    Path((token, name)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Error> {
+    let record = app.worlds.find_by_token(&token).await?;
+    let response = match name.as_str() {
+        "scene.json" => json_reply(StatusCode::OK, &app.worlds.view(record, false).await?.scene()),
+        "events" => events(&app, record, "scene", |view| view.scene()),
+        _ => {
+            let unknown = || Error::UnknownFile { name: name.chars().take(100).collect() };
+            let (path, media_type) = app.worlds.picture(&record.world_id, &name).ok_or_else(unknown)?;
+            let mut response = ServeFile::new(path).oneshot(request).await.unwrap_or_else(|never| match never {});
+            if response.status() == StatusCode::NOT_FOUND {
+                return Err(unknown());
+            }
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+            response.map(Body::new)
+        }
+    };
+    Ok(private(response))
+}
+
+/// What a viewer shows is nobody else's: no cache keeps it, no search engine lists it, no other server hears of it.
+fn private(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert("x-robots-tag", HeaderValue::from_static("noindex, nofollow"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

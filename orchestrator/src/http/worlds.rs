@@ -1,0 +1,258 @@
+//! `/v1/world/generate`, `/v1/worlds`, `/v1/patients`: asking for worlds, looking after them, deleting them.
+
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use http::header::{AUTHORIZATION, CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::io::ReaderStream;
+
+use super::App;
+use super::base::Base;
+use super::body;
+use super::follow::{preferred_wait, wants};
+use super::reply::json_reply;
+use super::sign_in::Operator;
+use crate::clock::{millis, unix_ms};
+use crate::error::Error;
+use crate::world::{
+    Environment, GenerateRequest, Generated, IntegrationKey, IntegrationState, RequestRow, WorldCaller, WorldRecord,
+    WorldRequest, shorten,
+};
+
+/// Between two signs of life on a stream.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The header that may carry an integration key.
+const API_KEY: &str = "x-api-key";
+
+impl FromRequestParts<App> for WorldCaller {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        match sent_key(&parts.headers) {
+            Some(key) => Ok(Self::Integration(working(app, key)?)),
+            None => Operator::from_request_parts(parts, app).await.map(|operator| Self::Operator(operator.0)),
+        }
+    }
+}
+
+/// An integration key in a header.
+fn sent_key(headers: &HeaderMap) -> Option<&str> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    text(API_KEY).or_else(|| {
+        let (scheme, key) = text(AUTHORIZATION.as_str())?.split_once(' ')?;
+        let key = key.trim();
+        (scheme.eq_ignore_ascii_case("bearer") && key.starts_with("wk_")).then_some(key)
+    })
+}
+
+fn working(app: &App, key: &str) -> Result<IntegrationKey, Error> {
+    let found = app.worlds.keys().find(key);
+    found.filter(|key| key.state == IntegrationState::Active).ok_or(Error::InvalidApiKey)
+}
+
+/// `POST /v1/world/generate`. Whatever the answer, it stands in the log.
+pub(super) async fn generate(State(app): State<App>, base: Base, headers: HeaderMap, body: Body) -> Response {
+    let arrived = Instant::now();
+    let mut row = RequestRow { at_ms: unix_ms(), ..RequestRow::default() };
+    let answer = answer(&app, &base, &headers, body, &mut row).await;
+    let waited = answer.as_ref().map_or(Duration::ZERO, |(_, waited)| *waited);
+    let response = answer.map_or_else(Error::into_response, |(response, _)| response);
+    row.status = response.status().as_u16();
+    // The time that a client asked to wait is not the service's.
+    row.latency_ms = millis(arrived.elapsed().saturating_sub(waited));
+    app.worlds.log().add(row).await;
+    response
+}
+
+async fn answer(
+    app: &App,
+    base: &Base,
+    headers: &HeaderMap,
+    body: Body,
+    row: &mut RequestRow,
+) -> Result<(Response, Duration), Error> {
+    let limit = app.config.world.max_body.bytes();
+    let mut text = body::json_text(app, headers, body, limit, "world.max_body").await?;
+    // The key first: a wrong field of a known client stands in that client's log.
+    let members: Value = text.value()?;
+    let key = members["api_key"].as_str().or_else(|| sent_key(headers)).ok_or(Error::MissingApiKey)?;
+    row.shown = shorten(key);
+    let found = app.worlds.keys().find(key);
+    if let Some(key) = &found {
+        (row.owner, row.key) = (Some(key.owner.clone()), Some(key.id.clone()));
+    }
+    row.environment = members["environment_type"].as_str().and_then(Environment::named);
+    let key = found.filter(|key| key.state == IntegrationState::Active).ok_or(Error::InvalidApiKey)?;
+    drop(members);
+    let request: GenerateRequest = text.parse()?;
+    let wait = wait(headers, request.wait, app.config.world.max_wait)?;
+    let request = WorldRequest::check(request, app.worlds.limits())?;
+    row.counts = request.counts();
+    let Generated { mut record, cached } = app.worlds.generate(&key, &request, row).await?;
+    // The pictures are on the disk by now, and the memory that they took may serve others.
+    drop((request, text));
+    let begun = Instant::now();
+    if let Some(wait) = wait {
+        let ended = until_end(app.worlds.follow(&record.world_id));
+        let _ = tokio::time::timeout(wait, ended).await;
+        let caller = WorldCaller::Integration(key);
+        record = app.worlds.find(record.world_id.as_str(), &caller).await?;
+    }
+    let waited = begun.elapsed();
+    let view = app.worlds.view(record, cached).await?;
+    let mut response = json_reply(StatusCode::OK, &view.rest(&base.http()));
+    if let Some(applied) = wait.and_then(|wait| HeaderValue::try_from(format!("wait={}", wait.as_secs())).ok()) {
+        response.headers_mut().insert("preference-applied", applied);
+    }
+    Ok((response, waited))
+}
+
+/// How long the answer may wait for the world's end: by the body's `wait`, else by the header `Prefer`.
+fn wait(headers: &HeaderMap, wait: Option<u64>, longest: Duration) -> Result<Option<Duration>, Error> {
+    let longest = longest.as_secs();
+    if wait.is_some_and(|wait| wait > longest) {
+        return Err(Error::field("wait", format!("`wait` must be from 0 to {longest} seconds")));
+    }
+    let seconds = wait.or_else(|| preferred_wait(headers).map(|wait| wait.min(longest)));
+    Ok(seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs))
+}
+
+async fn until_end(changes: Option<watch::Receiver<(WorldRecord, f64)>>) {
+    if let Some(mut changes) = changes {
+        // An error means that nobody makes it any more.
+        let _ = changes.wait_for(|(record, _)| record.status.is_end()).await;
+    }
+}
+
+/// `GET /v1/worlds/<id>`: as JSON, or as server-sent events until its end.
+pub(super) async fn show(
+    State(app): State<App>,
+    caller: WorldCaller,
+    base: Base,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let record = app.worlds.find(&id, &caller).await?;
+    if wants(&headers, "text/event-stream") {
+        let show = move |view: crate::world::WorldView| view.rest(&base.http());
+        return Ok(events(&app, record, "world", show));
+    }
+    let view = app.worlds.view(record, false).await?;
+    Ok(json_reply(StatusCode::OK, &view.rest(&base.http())))
+}
+
+/// `GET /v1/worlds/<id>/events`
+pub(super) async fn follow(
+    State(app): State<App>,
+    caller: WorldCaller,
+    base: Base,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let record = app.worlds.find(&id, &caller).await?;
+    Ok(events(&app, record, "world", move |view| view.rest(&base.http())))
+}
+
+/// A world as it is now, and whenever it changes, until its end.
+pub(super) fn events(
+    app: &App,
+    record: WorldRecord,
+    name: &'static str,
+    show: impl Fn(crate::world::WorldView) -> Value + Send + 'static,
+) -> Response {
+    let changes = app.worlds.follow(&record.world_id);
+    let state = (app.worlds.clone(), Some(record), changes, false, show);
+    let events = stream::unfold(state, move |(worlds, first, mut changes, over, show)| async move {
+        if over {
+            return None;
+        }
+        let record = match first {
+            Some(first) => Some(first),
+            None => match &mut changes {
+                Some(changes) => match changes.changed().await {
+                    Ok(()) => Some(changes.borrow_and_update().0.clone()),
+                    Err(_) => None,
+                },
+                None => None,
+            },
+        };
+        let Some(record) = record else {
+            let end = Event::default().event("end").data("{}");
+            return Some((Ok::<_, axum::Error>(end), (worlds, None, None, true, show)));
+        };
+        let view = match worlds.view(record, false).await {
+            Ok(view) => view,
+            Err(error) => return Some((Err(axum::Error::new(error)), (worlds, None, None, true, show))),
+        };
+        let ended = view.record.status.is_end();
+        let event = Event::default().event(name).json_data(show(view));
+        Some((event, (worlds, None, changes.filter(|_| !ended), false, show)))
+    });
+    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// `DELETE /v1/worlds/<id>`
+pub(super) async fn delete(
+    State(app): State<App>,
+    caller: WorldCaller,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    app.worlds.delete(&id, &caller).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `POST /v1/worlds/<id>/viewer`: another URL for the viewer; the one before opens nothing any more.
+pub(super) async fn renew_viewer(
+    State(app): State<App>,
+    caller: WorldCaller,
+    base: Base,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let record = app.worlds.renew_viewer(&id, &caller, true).await?;
+    let view = app.worlds.view(record, false).await?;
+    Ok(json_reply(StatusCode::OK, &view.rest(&base.http())))
+}
+
+/// `DELETE /v1/worlds/<id>/viewer`: no URL shows the world any more.
+pub(super) async fn close_viewer(
+    State(app): State<App>,
+    caller: WorldCaller,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    app.worlds.renew_viewer(&id, &caller, false).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// `DELETE /v1/patients/<id>`
+pub(super) async fn delete_patient(
+    State(app): State<App>,
+    caller: WorldCaller,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let forgotten = app.worlds.delete_patient(&id, &caller).await?;
+    Ok(json_reply(StatusCode::OK, &json!({"worlds": forgotten.worlds, "patients": forgotten.patients})))
+}
+
+/// `GET /v1/patients/<id>/export`
+pub(super) async fn export(
+    State(app): State<App>,
+    caller: WorldCaller,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let file = tokio::fs::File::from_std(app.worlds.export(&id, &caller).await?);
+    let mut response = Response::new(Body::from_stream(ReaderStream::new(file)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"patient.zip\""));
+    headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}

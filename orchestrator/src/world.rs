@@ -1,0 +1,499 @@
+//! Worlds: 360-degree scenes for patients, the integration keys that ask for them, and the log of these requests.
+//!
+//! | file             | what it holds |
+//! |------------------|---------------|
+//! | `request.rs`     | what a request may say, checked |
+//! | `integration.rs` | integration keys |
+//! | `patient.rs`     | patients' ids and names, encrypted; `cipher.rs` does that |
+//! | `record.rs`      | a world as it is kept, and as clients see it |
+//! | `attachment.rs`  | pictures, decoded within limits and written anew; `fetch.rs` brings those that are elsewhere |
+//! | `files.rs`       | the files of worlds |
+//! | `queue.rs`       | whose turn it is; `render.rs` renders one world, `scene.rs` speaks to its renderer |
+//! | `log.rs`         | the log of requests |
+//! | `forget.rs`      | deleting worlds and patients, export, and keeping within the limits of time |
+
+mod attachment;
+mod cipher;
+mod fetch;
+mod files;
+mod forget;
+mod integration;
+mod log;
+mod patient;
+mod queue;
+mod record;
+mod render;
+mod request;
+mod scene;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::unix_ms;
+use crate::config::Config;
+use crate::drain::Drain;
+use crate::engine::WorldId;
+use crate::error::Error;
+use crate::instance::{Instance, hex};
+use crate::keys::KeyId;
+use crate::runtime::{Docker, RuntimeError};
+use crate::store::{Batch, Durability, Store, Table};
+use cipher::{Cipher, KeySource};
+use fetch::Fetcher;
+use files::Files;
+use patient::{Identity, Patients};
+use record::{Content, ContentItem};
+use request::Source;
+
+pub use cipher::NamesKeyError;
+pub(crate) use files::{FOLDER, PICTURES};
+pub(crate) use integration::shorten;
+pub use integration::{IntegrationKey, IntegrationKeys, IntegrationKind, IntegrationState, NewIntegrationKey};
+pub(crate) use log::{RequestLog, RequestQuery, RequestRow};
+pub(crate) use patient::PatientRef;
+pub use patient::PatientsError;
+pub(crate) use record::{Status, WorldRecord, WorldView};
+pub(crate) use request::{Environment, GenerateRequest, Limits, WorldRequest};
+
+/// The width of a test key's scenes, in pixels, and of the first picture.
+const TEST_WIDTH: u32 = 1024;
+const TEST_PREVIEW_WIDTH: u32 = 512;
+/// Changes when the same request is to look otherwise than before.
+const SCENE_VERSION: &str = "1";
+/// How long the daemon believes that the renderers' image is there, or is not.
+const IMAGE_BELIEVED: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// All worlds. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Worlds {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Arc<Config>,
+    instance: Arc<Instance>,
+    keys: IntegrationKeys,
+    patients: Patients,
+    store: Store,
+    files: Files,
+    fetcher: Fetcher,
+    runtime: Docker,
+    drain: Drain,
+    log: RequestLog,
+    /// Held from looking for a scene to having written its world, so that none is made twice.
+    accepting: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+    /// There is something to render.
+    work: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Worlds that are not ready yet.
+    live: HashMap<WorldId, Arc<LiveWorld>>,
+    /// Those of them that wait, in the order of their turns.
+    queue: VecDeque<WorldId>,
+    /// When the image was looked for, and whether it was there.
+    image: Option<(Instant, bool)>,
+}
+
+/// A world that is not ready yet.
+pub(crate) struct LiveWorld {
+    state: watch::Sender<(WorldRecord, f64)>,
+    cancel: CancellationToken,
+}
+
+impl LiveWorld {
+    fn new(record: WorldRecord) -> Self {
+        Self { state: watch::Sender::new((record, 0.0)), cancel: CancellationToken::new() }
+    }
+
+    fn record(&self) -> WorldRecord {
+        self.state.borrow().0.clone()
+    }
+
+    fn progress(&self, fraction: f64) {
+        self.state.send_modify(|(_, progress)| *progress = progress.max(fraction));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut WorldRecord)) -> WorldRecord {
+        self.state.send_modify(|(record, _)| change(record));
+        self.record()
+    }
+}
+
+/// Where a request stands with its world.
+pub(crate) struct Generated {
+    pub record: WorldRecord,
+    /// Whether the same scene was there already.
+    pub cached: bool,
+}
+
+/// Who asks for what exists already.
+#[derive(Debug, Clone)]
+pub(crate) enum WorldCaller {
+    /// An integration.
+    Integration(IntegrationKey),
+    /// The holder of a service key, to whom integration keys belong.
+    Operator(KeyId),
+}
+
+impl WorldCaller {
+    fn may_see(&self, record: &WorldRecord) -> bool {
+        match self {
+            Self::Integration(key) => record.key == key.id,
+            Self::Operator(owner) => record.owner == *owner,
+        }
+    }
+}
+
+impl Worlds {
+    /// Opens what earlier processes kept.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or the operator's key is not the one that was used before.
+    pub(crate) async fn open(
+        config: Arc<Config>,
+        instance: Arc<Instance>,
+        keys: IntegrationKeys,
+        store: Store,
+        runtime: Docker,
+        drain: Drain,
+    ) -> Result<Self, PatientsError> {
+        let settings = &config.world;
+        let (operator, source) = Cipher::of_operator(settings.names_key_file.as_deref(), instance.names_key())?;
+        let patients = Patients::open(store.clone(), Arc::clone(&instance), operator, source).await?;
+        if source == KeySource::Instance && !keys.list(None).is_empty() {
+            tracing::warn!(
+                "patients' names are encrypted with a key that lies beside them: set world.names_key_file or {}",
+                cipher::VARIABLE
+            );
+        }
+        let fetcher = Fetcher {
+            networks: settings.attachment_networks.clone(),
+            limit: settings.max_attachment.bytes(),
+            timeout: settings.fetch_timeout,
+            tls: crate::tls::client_config()
+                .map_err(|source| NamesKeyError::Read { path: "tls".to_owned(), source })?,
+        };
+        let log = RequestLog::new(store.clone(), patients.clone());
+        let files = Files::below(&config.store.data_dir, config.store.min_free.bytes());
+        let state = Mutex::default();
+        let accepting = tokio::sync::Mutex::default();
+        let work = Notify::new();
+        let inner = Inner {
+            config,
+            instance,
+            keys,
+            patients,
+            store,
+            files,
+            fetcher,
+            runtime,
+            drain,
+            log,
+            accepting,
+            state,
+            work,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The integration keys.
+    pub(crate) fn keys(&self) -> &IntegrationKeys {
+        &self.inner.keys
+    }
+
+    /// The log of requests.
+    pub(crate) fn log(&self) -> &RequestLog {
+        &self.inner.log
+    }
+
+    /// What one request may have.
+    pub(crate) fn limits(&self) -> Limits {
+        let settings = &self.inner.config.world;
+        Limits { images: settings.max_images, videos: settings.max_videos, belongings: settings.max_belongings }
+    }
+
+    /// The patients that a service key's integrations may mean by this id.
+    pub(crate) fn patients_of(&self, owner: &KeyId, patient_id: &str) -> Vec<PatientRef> {
+        let keys = self.inner.keys.list(Some(owner));
+        keys.iter().map(|key| self.inner.patients.reference(&key.id, patient_id)).collect()
+    }
+
+    /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns.
+    ///
+    /// # Errors
+    /// `InvalidField` for a picture; `NoRenderer` where there is no image; `WorldQueueFull`; when the store refuses.
+    pub(crate) async fn generate(
+        &self,
+        key: &IntegrationKey,
+        request: &WorldRequest,
+        row: &mut RequestRow,
+    ) -> Result<Generated, Error> {
+        let max_pixels = self.inner.config.world.max_pixels as u64;
+        for item in &request.items {
+            if let Source::Data(bytes) = &item.source {
+                attachment::inspect(bytes, max_pixels).map_err(|error| {
+                    let field = format!("{}.data", item.field);
+                    Error::field(&field, format!("`{field}` {error}"))
+                })?;
+            }
+        }
+        let reference = self.inner.patients.reference(&key.id, &request.patient_id);
+        let patient = self.inner.patients.find_or_make(&reference).await?;
+        let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
+        row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.belongings()));
+        let scene = self.scene_of(key, &reference, request);
+
+        let _one = self.inner.accepting.lock().await;
+        if let Some(record) = self.made_already(&scene).await? {
+            if patient.identity().as_ref() != Some(&identity) {
+                let mut batch = Batch::new();
+                patient.put(&identity, &mut batch)?;
+                self.inner.store.commit(batch, Durability::Power).await?;
+            }
+            self.inner.keys.used(&key.id, false);
+            row.patient = Some(reference);
+            row.world = Some(record.world_id.clone());
+            return Ok(Generated { record, cached: true });
+        }
+        self.check_renderers().await?;
+        let limit = self.inner.config.world.queue_length;
+        if self.lock().queue.len() >= limit {
+            return Err(Error::WorldQueueFull { length: limit });
+        }
+        let world_id = WorldId::random();
+        let content = match self.keep_uploads(&world_id, request).await {
+            Ok(content) => content,
+            Err(error) => {
+                let _ = self.inner.files.remove_all(&world_id).await;
+                return Err(error);
+            }
+        };
+        let test = key.kind == IntegrationKind::Test;
+        let settings = &self.inner.config.world;
+        let width = if test { settings.width.min(TEST_WIDTH) } else { settings.width };
+        let preview_width = if test { settings.preview_width.min(TEST_PREVIEW_WIDTH) } else { settings.preview_width };
+        let record = WorldRecord {
+            world_id: world_id.clone(),
+            key: key.id.clone(),
+            owner: key.owner.clone(),
+            kind: key.kind,
+            patient: reference.clone(),
+            environment: request.environment,
+            scene: scene.clone(),
+            width,
+            preview_width: preview_width.min(width),
+            status: Status::Queued,
+            preview: false,
+            created_ms: unix_ms(),
+            ended_ms: None,
+            viewer: Some(0),
+            viewers: 1,
+            failure: None,
+            content: patient.cipher.encrypt_json(&content),
+        };
+        self.inner.keys.used(&key.id, true);
+        let mut batch = Batch::new();
+        batch.put_json(Table::Worlds, world_id.as_str(), &record)?;
+        batch.put(Table::Scenes, scene, world_id.as_str());
+        batch.put(Table::PatientWorlds, reference.world_row(world_id.as_str()), world_id.as_str());
+        patient.put(&identity, &mut batch)?;
+        self.inner.patients.put_check(&mut batch);
+        self.inner.keys.put_in(&key.id, &mut batch)?;
+        if let Err(error) = self.inner.store.commit(batch, Durability::Power).await {
+            let _ = self.inner.files.remove_all(&world_id).await;
+            return Err(error.into());
+        }
+        row.patient = Some(reference);
+        row.world = Some(world_id.clone());
+        self.enqueue(record.clone());
+        Ok(Generated { record, cached: false })
+    }
+
+    /// A world by its id, for one who may see it.
+    ///
+    /// # Errors
+    /// `UnknownWorld`; when the store does not answer.
+    pub(crate) async fn find(&self, id: &str, caller: &WorldCaller) -> Result<WorldRecord, Error> {
+        let unknown = || Error::UnknownWorld { id: id.chars().take(64).collect() };
+        let record = self.record(&WorldId::from(id)).await?.ok_or_else(unknown)?;
+        if caller.may_see(&record) { Ok(record) } else { Err(unknown()) }
+    }
+
+    /// The world whose viewer this token opens.
+    ///
+    /// # Errors
+    /// `InvalidToken`; when the store does not answer.
+    pub(crate) async fn find_by_token(&self, token: &str) -> Result<WorldRecord, Error> {
+        use subtle::ConstantTimeEq as _;
+        let (id, _) = token.split_once('.').ok_or(Error::UnknownViewer)?;
+        let record = self.record(&WorldId::from(id)).await?.ok_or(Error::UnknownViewer)?;
+        let genuine = self.token(&record).ok_or(Error::UnknownViewer)?;
+        if bool::from(genuine.as_bytes().ct_eq(token.as_bytes())) { Ok(record) } else { Err(Error::UnknownViewer) }
+    }
+
+    /// What the URL of a world's viewer ends with.
+    fn token(&self, record: &WorldRecord) -> Option<String> {
+        let proof = self.inner.instance.world_token(record.world_id.as_str(), record.viewer?);
+        Some(format!("{}.{proof}", record.world_id))
+    }
+
+    /// Gives a world's viewer another URL, or closes it. The URL it had opens nothing any more.
+    ///
+    /// # Errors
+    /// `UnknownWorld`; when the store refuses.
+    pub(crate) async fn renew_viewer(&self, id: &str, caller: &WorldCaller, open: bool) -> Result<WorldRecord, Error> {
+        let record = self.find(id, caller).await?;
+        let renew = |record: &mut WorldRecord| {
+            record.viewer = open.then_some(record.viewers);
+            record.viewers += u32::from(open);
+        };
+        let live = self.live(&record.world_id);
+        let record = match live {
+            Some(live) => live.change(renew),
+            None => {
+                let mut record = record;
+                renew(&mut record);
+                record
+            }
+        };
+        self.write(&record, Durability::Power).await?;
+        Ok(record)
+    }
+
+    /// A world as clients see it.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn view(&self, record: WorldRecord, cached: bool) -> Result<WorldView, Error> {
+        let patient = self.inner.patients.find(&record.patient).await?;
+        let content = patient.map(|patient| record.open(&patient.cipher)).unwrap_or_default();
+        let token = self.token(&record);
+        let progress = match record.status {
+            Status::Ready => 1.0,
+            _ => self.live(&record.world_id).map_or(0.0, |live| live.state.borrow().1),
+        };
+        Ok(WorldView { record, content, progress, token, cached })
+    }
+
+    /// Changes of a world that is not ready yet.
+    pub(crate) fn follow(&self, id: &WorldId) -> Option<watch::Receiver<(WorldRecord, f64)>> {
+        self.live(id).map(|live| live.state.subscribe())
+    }
+
+    /// Where a picture of a world lies.
+    pub(crate) fn picture(&self, world: &WorldId, name: &str) -> Option<(std::path::PathBuf, &'static str)> {
+        let (name, media_type) = PICTURES.iter().find(|(known, _)| *known == name)?;
+        Some((self.inner.files.path(world, name), media_type))
+    }
+
+    /// A hash of all that decides how the scene looks.
+    fn scene_of(&self, key: &IntegrationKey, patient: &PatientRef, request: &WorldRequest) -> String {
+        let settings = &self.inner.config.world;
+        let test = if key.kind == IntegrationKind::Test { "test" } else { "live" };
+        let size = format!("{} {} {}", settings.width, settings.preview_width, settings.samples);
+        let mut parts = vec![
+            "scene".to_owned(),
+            SCENE_VERSION.to_owned(),
+            test.to_owned(),
+            size,
+            patient.as_str().to_owned(),
+            request.environment.as_str().to_owned(),
+            request.variation.clone(),
+        ];
+        for item in &request.items {
+            let source = match &item.source {
+                Source::None => String::new(),
+                Source::Data(bytes) => hex(&Sha256::digest(bytes)),
+                Source::Url(url) => url.to_string(),
+            };
+            parts.extend([item.field.clone(), item.label.clone(), source]);
+        }
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        hex(&self.inner.instance.fingerprint(&parts))
+    }
+
+    /// The world that has this scene, or will have it.
+    async fn made_already(&self, scene: &str) -> Result<Option<WorldRecord>, Error> {
+        let Some(id) = self.inner.store.get(Table::Scenes, scene.as_bytes()).await? else { return Ok(None) };
+        let record = self.record(&WorldId::from(&*String::from_utf8_lossy(&id))).await?;
+        Ok(record.filter(|record| record.status != Status::Failed))
+    }
+
+    async fn keep_uploads(&self, world: &WorldId, request: &WorldRequest) -> Result<Content, Error> {
+        let mut content = Content { variation: request.variation.clone(), ..Content::default() };
+        for (number, item) in request.items.iter().enumerate() {
+            let (mut url, mut file) = (None, None);
+            match &item.source {
+                Source::None => {}
+                Source::Url(address) => url = Some(address.to_string()),
+                Source::Data(bytes) => {
+                    let name = format!("upload-{number}");
+                    self.inner.files.put(world, &name, Bytes::clone(bytes)).await?;
+                    file = Some(name);
+                }
+            }
+            let (kind, label, field) = (item.kind, item.label.clone(), item.field.clone());
+            content.items.push(ContentItem { kind, label, field, url, file, placement: None });
+        }
+        Ok(content)
+    }
+
+    /// Makes sure that there is something to render with, as far as is known.
+    async fn check_renderers(&self) -> Result<(), Error> {
+        let known = self.lock().image.filter(|(when, _)| when.elapsed() < IMAGE_BELIEVED);
+        let there = match known {
+            Some((_, there)) => there,
+            None => {
+                let found = self.inner.runtime.image_id(&self.inner.config.world.image).await;
+                // A runtime that does not answer now may do so when it is this world's turn.
+                let there = !matches!(found, Err(RuntimeError::NoImage(_)));
+                self.lock().image = Some((Instant::now(), there));
+                there
+            }
+        };
+        if there { Ok(()) } else { Err(Error::NoRenderer { image: self.inner.config.world.image.clone() }) }
+    }
+
+    async fn record(&self, id: &WorldId) -> Result<Option<WorldRecord>, Error> {
+        if let Some(live) = self.live(id) {
+            return Ok(Some(live.record()));
+        }
+        let row = self.inner.store.get(Table::Worlds, id.as_str().as_bytes()).await?;
+        Ok(row.and_then(|row| serde_json::from_slice(&row).ok()))
+    }
+
+    async fn write(&self, record: &WorldRecord, durability: Durability) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        batch.put_json(Table::Worlds, record.world_id.as_str(), record)?;
+        batch.essential();
+        Ok(self.inner.store.commit(batch, durability).await?)
+    }
+
+    /// Keeps what is known of a world's content by now.
+    async fn keep_content(&self, live: &LiveWorld, content: &Content) -> Result<(), Error> {
+        let patient = self.inner.patients.find(&live.record().patient).await?;
+        if let Some(patient) = patient {
+            let text = patient.cipher.encrypt_json(content);
+            let record = live.change(|record| record.content = text);
+            self.write(&record, Durability::Process).await?;
+        }
+        Ok(())
+    }
+
+    fn live(&self, id: &WorldId) -> Option<Arc<LiveWorld>> {
+        self.lock().live.get(id).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

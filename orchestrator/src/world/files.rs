@@ -1,0 +1,152 @@
+//! The files of worlds: what clients attached, and the pictures that were made of it. Each world has a folder.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::engine::WorldId;
+use crate::error::Error;
+use crate::store::{Folder, free_bytes};
+
+/// The folder of all worlds' files, within the data directory.
+pub(crate) const FOLDER: Folder = Folder { name: "worlds", has: is_whole };
+
+/// The pictures that a renderer makes, and the media type of each.
+pub(crate) const PICTURES: [(&str, &str); 5] = [
+    ("preview.jpg", "image/jpeg"),
+    ("thumbnail.jpg", "image/jpeg"),
+    ("panorama.jpg", "image/jpeg"),
+    ("panorama.png", "image/png"),
+    ("depth.png", "image/png"),
+];
+
+/// What the name of a file ends with as long as it is being written.
+const UNFINISHED: &str = ".new";
+
+fn is_whole(name: &str) -> bool {
+    !name.ends_with(UNFINISHED)
+}
+
+/// All worlds' files.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    root: PathBuf,
+    min_free: u64,
+}
+
+impl Files {
+    pub(super) fn below(data_dir: &Path, min_free: u64) -> Self {
+        Self { root: data_dir.join(FOLDER.name), min_free }
+    }
+
+    pub(super) fn path(&self, world: &WorldId, name: &str) -> PathBuf {
+        self.root.join(world.as_str()).join(name)
+    }
+
+    /// Writes a file so that it is whole or not there, also after loss of power.
+    ///
+    /// # Errors
+    /// `DiskNearlyFull`; `Internal`.
+    pub(super) async fn put(&self, world: &WorldId, name: &str, bytes: Bytes) -> Result<(), Error> {
+        let (root, path, min_free) = (self.root.clone(), self.path(world, name), self.min_free);
+        blocking(move || {
+            let folder = path.parent().unwrap_or(&root);
+            fs::create_dir_all(folder)?;
+            if free_bytes(folder).is_some_and(|free| free < min_free.saturating_add(bytes.len() as u64)) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let unfinished =
+                path.with_file_name(format!("{}{UNFINISHED}", path.file_name().unwrap_or_default().to_string_lossy()));
+            let mut file = fs::File::create(&unfinished)?;
+            let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+            if let Err(error) = written.and_then(|()| fs::rename(&unfinished, &path)) {
+                let _ = fs::remove_file(&unfinished);
+                return Err(error);
+            }
+            fs::File::open(folder)?.sync_all()
+        })
+        .await
+    }
+
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    /// `Internal` when it is not there.
+    pub(super) async fn get(&self, world: &WorldId, name: &str) -> Result<Bytes, Error> {
+        let path = self.path(world, name);
+        blocking(move || fs::read(path)).await.map(Bytes::from)
+    }
+
+    /// Removes one file, if it is there.
+    pub(super) async fn remove(&self, world: &WorldId, name: &str) -> Result<(), Error> {
+        let path = self.path(world, name);
+        blocking(move || gone(fs::remove_file(path))).await
+    }
+
+    /// Removes all files of a world.
+    ///
+    /// # Errors
+    /// `Internal`.
+    pub(super) async fn remove_all(&self, world: &WorldId) -> Result<(), Error> {
+        let folder = self.root.join(world.as_str());
+        blocking(move || gone(fs::remove_dir_all(folder))).await
+    }
+
+    /// The worlds that have files.
+    pub(super) async fn worlds(&self) -> Result<Vec<WorldId>, Error> {
+        let root = self.root.clone();
+        blocking(move || match fs::read_dir(root) {
+            Ok(entries) => {
+                let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+                Ok(names.map(|name| WorldId::from(name.as_str())).collect())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        })
+        .await
+    }
+}
+
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Does file work beside the daemon's threads.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => Err(Error::DiskNearlyFull),
+        Ok(Err(error)) => Err(Error::internal(error)),
+        Err(error) => Err(Error::internal(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn files_are_whole_and_go_with_their_world() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::below(dir.path(), 0);
+        let world = WorldId::random();
+        files.put(&world, "preview.jpg", Bytes::from_static(b"picture")).await.unwrap();
+        assert_eq!(files.get(&world, "preview.jpg").await.unwrap(), "picture");
+        assert_eq!(files.worlds().await.unwrap(), [world.clone()]);
+        let full = Files::below(dir.path(), u64::MAX);
+        let refused = full.put(&world, "panorama.jpg", Bytes::from_static(b"x")).await;
+        assert!(matches!(refused, Err(Error::DiskNearlyFull)), "{refused:?}");
+        files.remove(&world, "preview.jpg").await.unwrap();
+        files.remove(&world, "preview.jpg").await.unwrap();
+        files.remove_all(&world).await.unwrap();
+        files.remove_all(&world).await.unwrap();
+        assert!(files.worlds().await.unwrap().is_empty());
+    }
+}

@@ -1,0 +1,341 @@
+//! Integration keys: who may ask for worlds. A key reads `wk_live_` or `wk_test_` and 256 random bits, which are shown
+//! once and kept as SHA-256.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
+
+use crate::clock::{Deadline, Now, unix_ms};
+use crate::engine::random_text;
+use crate::error::Error;
+use crate::keys::{KeyId, Secret, SecretHash, check_name};
+use crate::store::{Batch, Direction, Durability, KeyRange, Store, StoreError, Table};
+
+pub(crate) use crate::engine::IntegrationKeyId;
+
+/// Rows read at a time.
+const PAGE: usize = 256;
+/// Characters of a secret that lists and logs show, at either end.
+const SHOWN: usize = 4;
+
+/// What a key's worlds are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IntegrationKind {
+    /// Real use.
+    Live,
+    /// Trying out: small scenes with a watermark.
+    Test,
+}
+
+impl IntegrationKind {
+    /// The kind by its name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "live" => Some(Self::Live),
+            "test" => Some(Self::Test),
+            _ => None,
+        }
+    }
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Live => "wk_live_",
+            Self::Test => "wk_test_",
+        }
+    }
+}
+
+/// Whether a key works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum IntegrationState {
+    /// It does.
+    Active,
+    /// It never will again.
+    Revoked {
+        /// Since when, Unix milliseconds.
+        at_ms: u64,
+    },
+}
+
+/// A secret that was replaced and still works for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Replaced {
+    hash: SecretHash,
+    until: Deadline,
+}
+
+/// What is known of a key. Holds nothing that opens anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IntegrationKey {
+    /// Its id.
+    pub id: IntegrationKeyId,
+    /// The service key under which it was made; it alone sees the integration key's worlds and requests.
+    pub owner: KeyId,
+    /// What its maker called it.
+    pub name: String,
+    /// What it is for.
+    pub kind: IntegrationKind,
+    /// Both ends of the secret, as lists and logs show them.
+    pub shown: String,
+    /// When it was made, Unix milliseconds.
+    pub created_ms: u64,
+    /// When it was last used, Unix milliseconds; up to a minute old after a restart.
+    pub last_used_ms: Option<u64>,
+    /// How many worlds it made.
+    pub worlds: u64,
+    /// Whether it works.
+    pub state: IntegrationState,
+    hash: SecretHash,
+    replaced: Option<Replaced>,
+}
+
+/// A key just made or rotated.
+pub struct NewIntegrationKey {
+    /// Its record.
+    pub key: IntegrationKey,
+    /// The whole key. This is the only time it can be seen.
+    pub secret: Secret,
+}
+
+/// All integration keys.
+#[derive(Clone)]
+pub struct IntegrationKeys {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    keys: RwLock<HashMap<IntegrationKeyId, IntegrationKey>>,
+    /// Held from reading a record to having written its successor.
+    changing: Mutex<()>,
+}
+
+impl IntegrationKeys {
+    /// Reads all keys from the store.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn load(store: Store) -> Result<Self, StoreError> {
+        let mut keys = HashMap::new();
+        let mut range = KeyRange::all();
+        loop {
+            let rows = store.scan(Table::IntegrationKeys, range.clone(), PAGE, Direction::Ascending).await?;
+            let Some(last) = rows.last() else { break };
+            range = range.after(&last.key);
+            for row in &rows {
+                let key: IntegrationKey = row.json(Table::IntegrationKeys)?;
+                keys.insert(key.id.clone(), key);
+            }
+        }
+        Ok(Self { inner: Arc::new(Inner { store, keys: RwLock::new(keys), changing: Mutex::default() }) })
+    }
+
+    /// Makes a key.
+    ///
+    /// # Errors
+    /// `InvalidField` for its name; when the store refuses.
+    pub async fn create(&self, owner: &KeyId, name: &str, kind: IntegrationKind) -> Result<NewIntegrationKey, Error> {
+        check_name(name).map_err(|error| Error::field("name", error.to_string()))?;
+        let _changing = self.inner.changing.lock().await;
+        let (secret, hash, shown) = new_secret(kind);
+        let key = IntegrationKey {
+            id: IntegrationKeyId::random(),
+            owner: owner.clone(),
+            name: name.to_owned(),
+            kind,
+            shown,
+            created_ms: unix_ms(),
+            last_used_ms: None,
+            worlds: 0,
+            state: IntegrationState::Active,
+            hash,
+            replaced: None,
+        };
+        self.put(key.clone()).await?;
+        Ok(NewIntegrationKey { key, secret })
+    }
+
+    /// Gives a key another secret; the one it had works for `keep_old_for` longer.
+    ///
+    /// # Errors
+    /// `UnknownIntegrationKey`; `Conflict` for a revoked key; when the store refuses.
+    pub async fn rotate(&self, id: &IntegrationKeyId, keep_old_for: Duration) -> Result<NewIntegrationKey, Error> {
+        let _changing = self.inner.changing.lock().await;
+        let old = self.get(id).ok_or_else(|| unknown(id))?;
+        if old.state != IntegrationState::Active {
+            return Err(Error::Conflict { message: format!("integration key {id} was revoked: create another") });
+        }
+        let (secret, hash, shown) = new_secret(old.kind);
+        let until = Deadline::after(keep_old_for, &Now::read());
+        let replaced = (!keep_old_for.is_zero()).then_some(Replaced { hash: old.hash, until });
+        let key = IntegrationKey { hash, shown, replaced, ..old };
+        self.put(key.clone()).await?;
+        Ok(NewIntegrationKey { key, secret })
+    }
+
+    /// Revokes a key for good. It stops working at once, even if the store then refuses to record it.
+    ///
+    /// # Errors
+    /// `UnknownIntegrationKey`; when the store refuses: then it works again after a restart, so try again.
+    pub async fn revoke(&self, id: &IntegrationKeyId) -> Result<IntegrationKey, Error> {
+        let _changing = self.inner.changing.lock().await;
+        let mut key = self.get(id).ok_or_else(|| unknown(id))?;
+        if key.state == IntegrationState::Active {
+            key.state = IntegrationState::Revoked { at_ms: unix_ms() };
+            key.replaced = None;
+        }
+        self.write(|keys| keys.insert(id.clone(), key.clone()));
+        self.put(key.clone()).await?;
+        Ok(key)
+    }
+
+    /// The key whose secret this text is, working or revoked: a revoked one is logged by its name.
+    #[must_use]
+    pub fn find(&self, secret: &str) -> Option<IntegrationKey> {
+        let hash = SecretHash::of(secret);
+        let now = Now::read();
+        // What is compared is a hash of 256 random bits: how long that takes tells nothing of the secret.
+        let matches = |key: &IntegrationKey| {
+            let replaced = key.replaced.as_ref().filter(|replaced| !replaced.until.is_over(&now));
+            key.hash == hash || replaced.is_some_and(|replaced| replaced.hash == hash)
+        };
+        self.read(|keys| keys.values().find(|key| matches(key)).cloned())
+    }
+
+    /// The key of this id.
+    #[must_use]
+    pub fn get(&self, id: &IntegrationKeyId) -> Option<IntegrationKey> {
+        self.read(|keys| keys.get(id).cloned())
+    }
+
+    /// Every key of one owner, or of all, by time of making.
+    #[must_use]
+    pub fn list(&self, owner: Option<&KeyId>) -> Vec<IntegrationKey> {
+        let mine = |key: &&IntegrationKey| owner.is_none_or(|owner| key.owner == *owner);
+        let mut keys: Vec<IntegrationKey> = self.read(|keys| keys.values().filter(mine).cloned().collect());
+        keys.sort_unstable_by(|a, b| (a.created_ms, &a.id).cmp(&(b.created_ms, &b.id)));
+        keys
+    }
+
+    /// Notes a use, and a world that was made, in memory; [`IntegrationKeys::save`] writes it.
+    pub(super) fn used(&self, id: &IntegrationKeyId, made_world: bool) {
+        self.write(|keys| {
+            if let Some(key) = keys.get_mut(id) {
+                key.last_used_ms = Some(unix_ms());
+                key.worlds += u64::from(made_world);
+            }
+        });
+    }
+
+    /// Adds a key's record as it is now to a batch that is about to be committed.
+    pub(super) fn put_in(&self, id: &IntegrationKeyId, batch: &mut Batch) -> Result<(), StoreError> {
+        match self.get(id) {
+            Some(key) => batch.put_json(Table::IntegrationKeys, id.as_str(), &key).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes when keys were last used.
+    pub(super) async fn save(&self) -> Result<(), Error> {
+        let _changing = self.inner.changing.lock().await;
+        for keys in self.list(None).chunks(PAGE) {
+            let mut batch = Batch::new();
+            for key in keys {
+                batch.put_json(Table::IntegrationKeys, key.id.as_str(), key)?;
+            }
+            self.inner.store.commit(batch, Durability::Process).await?;
+        }
+        Ok(())
+    }
+
+    /// Records a key, then lets it take effect. The caller holds `changing`.
+    async fn put(&self, key: IntegrationKey) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        batch.put_json(Table::IntegrationKeys, key.id.as_str(), &key)?;
+        if key.state != IntegrationState::Active {
+            batch.essential();
+        }
+        self.inner.store.commit(batch, Durability::Power).await?;
+        self.write(|keys| keys.insert(key.id.clone(), key));
+        Ok(())
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&HashMap<IntegrationKeyId, IntegrationKey>) -> T) -> T {
+        look(&self.inner.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut HashMap<IntegrationKeyId, IntegrationKey>) -> T) -> T {
+        change(&mut self.inner.keys.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A key's text as logs may show it: both ends of one that has the form of a key, and nothing of anything else.
+pub(crate) fn shorten(text: &str) -> Option<String> {
+    let kind =
+        [IntegrationKind::Live, IntegrationKind::Test].into_iter().find(|kind| text.starts_with(kind.prefix()))?;
+    let secret = &text[kind.prefix().len()..];
+    let plain =
+        secret.len() >= 4 * SHOWN && secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    plain.then(|| format!("{}{}…{}", kind.prefix(), &secret[..SHOWN], &secret[secret.len() - SHOWN..]))
+}
+
+fn unknown(id: &IntegrationKeyId) -> Error {
+    Error::UnknownIntegrationKey { id: id.to_string() }
+}
+
+fn new_secret(kind: IntegrationKind) -> (Secret, SecretHash, String) {
+    let text = format!("{}{}", kind.prefix(), random_text::<32>());
+    let shown = shorten(&text).unwrap_or_default();
+    (Secret::new(text.clone()), SecretHash::of(&text), shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner() -> KeyId {
+        "0123456789ab".parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_key_works_until_it_is_rotated_or_revoked_also_after_a_restart() {
+        let store = Store::memory();
+        let keys = IntegrationKeys::load(store.clone()).await.unwrap();
+        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live).await.unwrap();
+        let secret = made.secret.expose().to_owned();
+        assert!(secret.starts_with("wk_live_") && secret.len() == 8 + 43, "{secret}");
+        assert_eq!(made.key.shown, format!("wk_live_{}…{}", &secret[8..12], &secret[47..]));
+        assert_eq!(keys.find(&secret).unwrap().id, made.key.id);
+        assert!(keys.find("wk_live_wrong").is_none());
+
+        let rotated = keys.rotate(&made.key.id, Duration::from_secs(600)).await.unwrap();
+        assert!(keys.find(&secret).is_some(), "the old secret still works");
+        let again = keys.rotate(&made.key.id, Duration::ZERO).await.unwrap();
+        assert!(keys.find(&secret).is_none() && keys.find(rotated.secret.expose()).is_none());
+        keys.used(&made.key.id, true);
+        keys.save().await.unwrap();
+
+        let restarted = IntegrationKeys::load(store.clone()).await.unwrap();
+        let found = restarted.find(again.secret.expose()).unwrap();
+        assert_eq!((found.worlds, found.last_used_ms.is_some()), (1, true));
+        let revoked = restarted.revoke(&found.id).await.unwrap();
+        assert!(matches!(revoked.state, IntegrationState::Revoked { .. }));
+        assert!(matches!(restarted.rotate(&found.id, Duration::ZERO).await, Err(Error::Conflict { .. })));
+        let state = restarted.find(again.secret.expose()).unwrap().state;
+        assert_ne!(state, IntegrationState::Active, "a revoked key is found, so that the log can name it");
+    }
+
+    #[test]
+    fn only_what_has_the_form_of_a_key_is_shown_at_all() {
+        assert_eq!(shorten("wk_test_abcdefghijklmnopqrst").as_deref(), Some("wk_test_abcd…qrst"));
+        for text in ["", "wk_live_", "wk_live_short", "password", "wk_live_<script>alert(1)</script>"] {
+            assert_eq!(shorten(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The log of requests for worlds. A row names its patient by reference only: whoever deletes a patient makes the patient's
+//! rows anonymous without touching them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+
+use super::integration::IntegrationKeyId;
+use super::patient::{PatientRef, Patients};
+use super::request::{Counts, Environment};
+use crate::clock::{millis, unix_ms};
+use crate::engine::WorldId;
+use crate::error::Error;
+use crate::keys::KeyId;
+use crate::store::{Batch, Direction, Durability, KeyRange, Store, Table};
+
+/// Rows read, or removed, at a time.
+const PAGE: usize = 512;
+/// How many rows a follower may be behind.
+const BEHIND: usize = 256;
+
+/// One request, as it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RequestRow {
+    pub at_ms: u64,
+    /// The service key that may see the row; none where the integration key is unknown, which every service key may see.
+    pub owner: Option<KeyId>,
+    pub key: Option<IntegrationKeyId>,
+    /// Both ends of the integration key that was sent.
+    pub shown: Option<String>,
+    pub patient: Option<PatientRef>,
+    pub environment: Option<Environment>,
+    pub counts: Counts,
+    /// The labels of the belongings, encrypted with the patient's own key.
+    pub belongings: Option<String>,
+    pub status: u16,
+    pub latency_ms: u64,
+    pub world: Option<WorldId>,
+}
+
+/// One request, with the patient's name joined in.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RequestView {
+    timestamp: u64,
+    patient_id: Option<String>,
+    environment_type: Option<Environment>,
+    payload: String,
+    key_id: Option<IntegrationKeyId>,
+    key: Option<String>,
+    status: String,
+    latency: String,
+    latency_ms: u64,
+    world_id: Option<WorldId>,
+}
+
+/// Which rows are wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestQuery {
+    pub owner: Option<KeyId>,
+    pub start_ms: Option<u64>,
+    pub end_ms: Option<u64>,
+    /// Patients of that id, one for each integration key that may know it.
+    pub patients: Option<Vec<PatientRef>>,
+    pub environment: Option<Environment>,
+    pub key: Option<IntegrationKeyId>,
+    /// The first digit of the status.
+    pub class: Option<u16>,
+    pub page: usize,
+    pub limit: usize,
+}
+
+impl RequestQuery {
+    /// Whether a row is wanted.
+    pub(crate) fn takes(&self, row: &RequestRow) -> bool {
+        let patient = |wanted: &Vec<PatientRef>| row.patient.as_ref().is_some_and(|patient| wanted.contains(patient));
+        self.owner.as_ref().is_none_or(|owner| row.owner.as_ref().is_none_or(|of| of == owner))
+            && self.start_ms.is_none_or(|start| row.at_ms > start)
+            && self.end_ms.is_none_or(|end| row.at_ms < end)
+            && self.patients.as_ref().is_none_or(patient)
+            && self.environment.is_none_or(|wanted| row.environment == Some(wanted))
+            && self.key.as_ref().is_none_or(|key| row.key.as_ref() == Some(key))
+            && self.class.is_none_or(|class| row.status / 100 == class)
+    }
+}
+
+/// The log.
+#[derive(Clone)]
+pub(crate) struct RequestLog {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    patients: Patients,
+    rows: broadcast::Sender<RequestRow>,
+    /// Tells rows of one millisecond apart.
+    next: AtomicU32,
+}
+
+impl RequestLog {
+    pub(super) fn new(store: Store, patients: Patients) -> Self {
+        let (rows, _) = broadcast::channel(BEHIND);
+        Self { inner: Arc::new(Inner { store, patients, rows, next: AtomicU32::new(0) }) }
+    }
+
+    /// Adds a row.
+    pub(crate) async fn add(&self, row: RequestRow) {
+        let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        let mut batch = Batch::new();
+        let put = batch.put_json(Table::WorldRequests, key(row.at_ms, number), &row).map(drop);
+        let written = match put {
+            Ok(()) => self.inner.store.commit(batch, Durability::Process).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            tracing::error!(%error, "a request for a world could not be logged");
+        }
+        // Fails only if nobody follows.
+        let _ = self.inner.rows.send(row);
+    }
+
+    /// Rows as they are added.
+    pub(crate) fn follow(&self) -> broadcast::Receiver<RequestRow> {
+        self.inner.rows.subscribe()
+    }
+
+    /// One page of rows, newest first, and how many there are in all.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn list(&self, query: &RequestQuery) -> Result<(Vec<RequestView>, usize), Error> {
+        let first = (query.page - 1).saturating_mul(query.limit);
+        let mut total = 0;
+        let mut found = Vec::new();
+        // Whatever lies outside the times that are asked for is not read.
+        let from = key(query.start_ms.unwrap_or(0), 0);
+        let to = key(query.end_ms.unwrap_or(u64::MAX), u32::MAX);
+        let mut range = KeyRange::between(&from, &to);
+        loop {
+            let rows = self.inner.store.scan(Table::WorldRequests, range.clone(), PAGE, Direction::Descending).await?;
+            let Some(last) = rows.last() else { break };
+            range = range.before(&last.key);
+            for row in &rows {
+                let row: RequestRow = row.json(Table::WorldRequests)?;
+                if query.takes(&row) {
+                    if total >= first && found.len() < query.limit {
+                        found.push(row);
+                    }
+                    total += 1;
+                }
+            }
+        }
+        let mut known = HashMap::new();
+        let mut views = Vec::with_capacity(found.len());
+        for row in found {
+            views.push(self.view(row, &mut known).await?);
+        }
+        Ok((views, total))
+    }
+
+    /// One row as clients see it.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn show(&self, row: RequestRow) -> Result<RequestView, Error> {
+        self.view(row, &mut HashMap::new()).await
+    }
+
+    async fn view(
+        &self,
+        row: RequestRow,
+        known: &mut HashMap<PatientRef, Option<(super::patient::Identity, Arc<super::cipher::Cipher>)>>,
+    ) -> Result<RequestView, Error> {
+        if let Some(reference) = row.patient.as_ref().filter(|reference| !known.contains_key(reference)) {
+            let patient = self.inner.patients.find(reference).await?;
+            let named = patient.and_then(|patient| Some((patient.identity()?, Arc::new(patient.cipher))));
+            known.insert(reference.clone(), named);
+        }
+        let patient = row.patient.as_ref().and_then(|reference| known.get(reference)?.as_ref());
+        let belongings: Option<Vec<String>> =
+            patient.zip(row.belongings.as_ref()).and_then(|((_, cipher), text)| cipher.decrypt_json(text).ok());
+        let name = patient.map(|(identity, _)| identity.name.as_str());
+        let status = StatusCode::from_u16(row.status).ok().and_then(|status| status.canonical_reason());
+        Ok(RequestView {
+            timestamp: row.at_ms,
+            patient_id: patient.map(|(identity, _)| identity.id.clone()),
+            environment_type: row.environment,
+            payload: payload(name, row.counts, &belongings.unwrap_or_default()),
+            key_id: row.key,
+            key: row.shown,
+            status: format!("{} {}", row.status, status.unwrap_or_default()).trim_end().to_owned(),
+            latency: format!("{} ms", row.latency_ms),
+            latency_ms: row.latency_ms,
+            world_id: row.world,
+        })
+    }
+
+    /// Removes rows that are older than `keep_for`.
+    pub(super) async fn forget_old(&self, keep_for: std::time::Duration) -> Result<(), Error> {
+        let oldest = key(unix_ms().saturating_sub(millis(keep_for)), 0);
+        loop {
+            let range = KeyRange::between(&key(0, 0), &oldest);
+            let rows = self.inner.store.scan(Table::WorldRequests, range, PAGE, Direction::Ascending).await?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let mut batch = Batch::new();
+            for row in rows {
+                batch.delete(Table::WorldRequests, row.key);
+            }
+            self.inner.store.commit(batch, Durability::Process).await?;
+        }
+    }
+}
+
+/// The key of a row: rows lie in the order of time.
+fn key(at_ms: u64, number: u32) -> Vec<u8> {
+    [&at_ms.to_be_bytes()[..], &number.to_be_bytes()].concat()
+}
+
+/// `Ann Lee: 3 images, 1 video, 2 belongings: radio, teapot`.
+fn payload(name: Option<&str>, counts: Counts, belongings: &[String]) -> String {
+    let count = |number: usize, one: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        more => {
+            Some(format!("{more} {}", if one == "belonging" { "belongings".to_owned() } else { format!("{one}s") }))
+        }
+    };
+    let parts = [count(counts.images, "image"), count(counts.videos, "video"), count(counts.belongings, "belonging")];
+    let mut text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if text.is_empty() {
+        text.push_str("nothing attached");
+    } else if counts.belongings > 0 && !belongings.is_empty() {
+        text = format!("{text}: {}", belongings.join(", "));
+    }
+    name.map_or_else(|| text.clone(), |name| format!("{name}: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_the_patient_and_what_is_attached() {
+        let counts = Counts { images: 3, videos: 1, belongings: 2 };
+        let belongings = ["radio".to_owned(), "teapot".to_owned()];
+        assert_eq!(
+            payload(Some("Ann Lee"), counts, &belongings),
+            "Ann Lee: 3 images, 1 video, 2 belongings: radio, teapot"
+        );
+        assert_eq!(payload(None, counts, &[]), "3 images, 1 video, 2 belongings");
+        assert_eq!(payload(Some("Ann Lee"), Counts::default(), &[]), "Ann Lee: nothing attached");
+        let one = Counts { images: 1, videos: 2, belongings: 1 };
+        assert_eq!(payload(None, one, &["hat".to_owned()]), "1 image, 2 videos, 1 belonging: hat");
+    }
+
+    #[test]
+    fn rows_lie_in_the_order_of_time() {
+        assert!(key(1, u32::MAX) < key(2, 0) && key(255, 0) < key(256, 0) && key(2, 1) < key(2, 2));
+    }
+}

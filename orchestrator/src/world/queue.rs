@@ -1,0 +1,190 @@
+//! Whose turn it is. Worlds are rendered in the order of their requests, also after a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::record::{Content, Failure, Status, WorldRecord};
+use super::render::{RenderError, Renderer, remove_left};
+use super::{LiveWorld, Worlds};
+use crate::clock::unix_ms;
+use crate::drain::Phase;
+use crate::engine::WorldId;
+use crate::error::Error;
+use crate::store::{Batch, Direction, Durability, KeyRange, StoreError, Table};
+
+/// How often a world is begun before it counts as failed.
+const TRIES: usize = 2;
+/// Rows read at a time.
+const PAGE: usize = 256;
+/// Between two tries to reach a container runtime that does not answer.
+const RUNTIME_RETRY: Duration = Duration::from_secs(5);
+
+impl Worlds {
+    /// Takes up the worlds that an earlier process left unfinished, oldest first.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn load(&self) -> Result<(), StoreError> {
+        let mut unfinished: Vec<WorldRecord> = Vec::new();
+        let mut range = KeyRange::all();
+        loop {
+            let rows = self.inner.store.scan(Table::Worlds, range.clone(), PAGE, Direction::Ascending).await?;
+            let Some(last) = rows.last() else { break };
+            range = range.after(&last.key);
+            for row in &rows {
+                let record: WorldRecord = row.json(Table::Worlds)?;
+                if !record.status.is_end() {
+                    unfinished.push(record);
+                }
+            }
+        }
+        unfinished.sort_unstable_by(|a, b| (a.created_ms, &a.world_id).cmp(&(b.created_ms, &b.world_id)));
+        for record in unfinished {
+            self.enqueue(WorldRecord { status: Status::Queued, ..record });
+        }
+        Ok(())
+    }
+
+    /// Puts a world at the end of the queue.
+    pub(super) fn enqueue(&self, record: WorldRecord) {
+        let id = record.world_id.clone();
+        let mut state = self.lock();
+        state.live.insert(id.clone(), Arc::new(LiveWorld::new(record)));
+        state.queue.push_back(id);
+        metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
+        drop(state);
+        self.inner.work.notify_one();
+    }
+
+    /// Renders what is in the queue until the daemon stops.
+    pub(crate) async fn run(&self) {
+        while let Err(error) = remove_left(&self.inner.runtime, &self.inner.drain).await {
+            tracing::debug!(%error, "cannot look for renderers of an earlier process");
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = sleep(RUNTIME_RETRY) => {}
+            }
+        }
+        let renderers = (0..self.inner.config.world.renderers).map(|_| {
+            let worlds = self.clone();
+            self.inner.drain.spawn(async move { worlds.render_in_turn().await })
+        });
+        for renderer in renderers.collect::<Vec<_>>() {
+            let _ = renderer.await;
+        }
+    }
+
+    async fn render_in_turn(&self) {
+        let mut spare = self.spare().await;
+        loop {
+            let Some(live) = self.next() else {
+                tokio::select! {
+                    () = self.inner.drain.reached(Phase::Draining) => return,
+                    () = self.inner.work.notified() => continue,
+                }
+            };
+            tokio::select! {
+                biased;
+                // What is unfinished stays in the store, for the next start.
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = live.cancel.cancelled() => {}
+                () = self.make(&live, spare.take()) => {}
+            }
+            spare = self.spare().await;
+        }
+    }
+
+    fn next(&self) -> Option<Arc<LiveWorld>> {
+        let mut state = self.lock();
+        let mut found = None;
+        while let (None, Some(id)) = (&found, state.queue.pop_front()) {
+            found = state.live.get(&id).cloned();
+        }
+        metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
+        if !state.queue.is_empty() {
+            self.inner.work.notify_one();
+        }
+        found
+    }
+
+    /// Makes one world, whatever comes of it.
+    async fn make(&self, live: &LiveWorld, mut spare: Option<Renderer>) {
+        let begun = std::time::Instant::now();
+        let record = live.change(|record| record.status = Status::Rendering);
+        let id = record.world_id.clone();
+        tracing::info!(world = %id, environment = record.environment.as_str(), "rendering");
+        let mut tries = 0;
+        let mut content = Content::default();
+        let outcome = loop {
+            tries += 1;
+            content = match self.content(&record).await {
+                Ok(content) => content,
+                Err(error) => break Err(error.into()),
+            };
+            match self.render(live, &mut content, spare.take()).await {
+                Err(RenderError::Runtime(error)) if !matches!(error, crate::runtime::RuntimeError::NoImage(_)) => {
+                    tracing::warn!(world = %id, %error, "waiting for the container runtime");
+                    sleep(RUNTIME_RETRY).await;
+                    tries -= 1;
+                }
+                Err(error) if error.may_pass() && tries < TRIES => {
+                    tracing::warn!(world = %id, %error, "a renderer failed, trying again");
+                }
+                outcome => break outcome,
+            }
+        };
+        let failure = outcome.err().map(|error: RenderError| {
+            tracing::warn!(world = %id, %error, "a world could not be made");
+            error.failure()
+        });
+        let label = if failure.is_some() { "failed" } else { "ready" };
+        metrics::counter!("warmpool_worlds_total", "status" => label).increment(1);
+        metrics::histogram!("warmpool_world_render_seconds").record(begun.elapsed());
+        if failure.is_none() {
+            tracing::info!(world = %id, seconds = begun.elapsed().as_secs(), "rendered");
+        }
+        self.finish(live, &content, failure).await;
+    }
+
+    async fn content(&self, record: &WorldRecord) -> Result<Content, Error> {
+        let patient = self.inner.patients.find(&record.patient).await?;
+        let patient = patient.ok_or_else(|| Error::internal("the patient was deleted"))?;
+        Ok(record.open(&patient.cipher))
+    }
+
+    /// Writes how a world ended, however long the store takes, and lets it go.
+    async fn finish(&self, live: &LiveWorld, content: &Content, failure: Option<Failure>) {
+        let patient = self.inner.patients.find(&live.record().patient).await.ok().flatten();
+        let text = patient.map(|patient| patient.cipher.encrypt_json(content));
+        let mut ended = live.record();
+        ended.status = if failure.is_some() { Status::Failed } else { Status::Ready };
+        ended.ended_ms = Some(unix_ms());
+        ended.failure = failure;
+        ended.content = text.unwrap_or(ended.content);
+        let mut batch = Batch::new();
+        if let Err(error) = batch.put_json(Table::Worlds, ended.world_id.as_str(), &ended) {
+            tracing::error!(%error, "a world cannot be written");
+            return;
+        }
+        batch.essential();
+        let world = ended.world_id.clone();
+        let held = |error: &StoreError| tracing::warn!(%world, %error, "a world waits for the store");
+        if let Err(error) = self.inner.store.insist(batch, Durability::Power, held).await {
+            tracing::error!(%world, %error, "how a world ended could not be written; the next start makes it anew");
+        }
+        self.let_go(&world);
+        live.change(|record| *record = ended);
+    }
+
+    /// Takes a world out of what is being made.
+    pub(super) fn let_go(&self, world: &WorldId) -> Option<Arc<LiveWorld>> {
+        self.lock().live.remove(world)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a queue is short")]
+fn count(length: usize) -> f64 {
+    length as f64
+}

@@ -1,0 +1,338 @@
+//! One scene: from the attachments to the pictures, in a renderer of its own.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::{sleep, timeout};
+
+use super::attachment::normalise;
+use super::files::{PICTURES, blocking};
+use super::record::{Content, Failure, Placement};
+use super::request::ItemKind;
+use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobPoster, SceneEvent, SceneEvents};
+use super::{LiveWorld, Worlds};
+use crate::drain::Drain;
+use crate::engine::WorkerId;
+use crate::error::Error;
+use crate::instance::hex;
+use crate::runtime::{Docker, RendererPipes, RuntimeError};
+
+/// The longest pause between two tries to remove a container.
+const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// A renderer's container. Dropped, it is removed.
+pub(super) struct Renderer {
+    runtime: Docker,
+    drain: Drain,
+    worker: WorkerId,
+    pipes: RendererPipes,
+    events: SceneEvents,
+}
+
+impl Drop for Renderer {
+    fn drop(&mut self) {
+        remove(self.runtime.clone(), &self.drain, self.worker.clone());
+    }
+}
+
+/// Removes a renderer's container, however long that takes.
+pub(super) fn remove(runtime: Docker, drain: &Drain, worker: WorkerId) {
+    drain.spawn(async move {
+        let mut pause = Duration::from_millis(250);
+        while let Err(error) = runtime.remove(&worker).await {
+            tracing::warn!(%worker, %error, "a renderer could not be removed yet");
+            sleep(pause).await;
+            pause = (pause * 2).min(REMOVE_BACKOFF_MAX);
+        }
+    });
+}
+
+/// Why a scene was not rendered.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RenderError {
+    /// The container did not start, or cannot be spoken to.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The renderer ended, or said what makes no sense.
+    #[error("the renderer {0}")]
+    Crashed(String),
+    /// The renderer refused the job.
+    #[error("the renderer: {0}")]
+    Refused(String),
+    /// An attachment cannot be used.
+    #[error("`{field}` {problem}")]
+    Attachment { field: String, problem: String },
+    /// It took too long.
+    #[error("the scene was not ready within {} seconds (`world.render_timeout`)", .0.as_secs())]
+    Slow(Duration),
+    /// The store or the disk.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl RenderError {
+    /// Whether another try may well do better.
+    pub(super) const fn may_pass(&self) -> bool {
+        matches!(self, Self::Crashed(_))
+    }
+
+    /// What a client may know of it.
+    pub(super) fn failure(&self) -> Failure {
+        let (code, message) = match self {
+            Self::Attachment { .. } => ("attachment_refused", self.to_string()),
+            Self::Slow(_) => ("render_timeout", self.to_string()),
+            Self::Crashed(_) | Self::Refused(_) => ("render_failed", "the scene could not be rendered".to_owned()),
+            Self::Runtime(_) => ("renderer_not_starting", "no renderer could be started".to_owned()),
+            Self::Store(error) => (error.code(), error.to_string()),
+        };
+        Failure { code: code.to_owned(), message }
+    }
+}
+
+impl Renderer {
+    /// Starts a renderer and waits until it can take a job.
+    ///
+    /// # Errors
+    /// `Runtime`, `Crashed`.
+    pub(super) async fn start(runtime: &Docker, drain: &Drain) -> Result<Self, RenderError> {
+        let worker = WorkerId::random();
+        let pipes = match runtime.start_renderer(&worker).await {
+            Ok(pipes) => pipes,
+            Err(error) => {
+                remove(runtime.clone(), drain, worker);
+                return Err(error.into());
+            }
+        };
+        let events = SceneEvents::default();
+        let mut renderer = Self { runtime: runtime.clone(), drain: drain.clone(), worker, pipes, events };
+        match renderer.next().await? {
+            SceneEvent::Ready => Ok(renderer),
+            other => Err(RenderError::Crashed(format!("began with {other:?}"))),
+        }
+    }
+
+    async fn send(&mut self, job: &Job<'_>) -> Result<(), RenderError> {
+        let mut line = serde_json::to_vec(job).map_err(|error| RenderError::Crashed(error.to_string()))?;
+        line.push(b'\n');
+        let sent = async {
+            self.pipes.input.write_all(&line).await?;
+            self.pipes.input.flush().await
+        };
+        sent.await.map_err(|error| RenderError::Crashed(format!("took no job: {error}")))
+    }
+
+    async fn next(&mut self) -> Result<SceneEvent, RenderError> {
+        let crashed = |error: &dyn std::fmt::Display| RenderError::Crashed(error.to_string());
+        loop {
+            if let Some(event) = self.events.next().map_err(|error| crashed(&error))? {
+                return Ok(event);
+            }
+            match self.pipes.output.next().await {
+                Some(Ok(bytes)) => self.events.add(&bytes).map_err(|error| crashed(&error))?,
+                Some(Err(error)) => return Err(error.into()),
+                None => return Err(crashed(&"ended")),
+            }
+        }
+    }
+}
+
+impl Worlds {
+    /// Renders one world, in `renderer` where one waits. What it says of the patient is in `content`.
+    pub(super) async fn render(
+        &self,
+        live: &LiveWorld,
+        content: &mut Content,
+        renderer: Option<Renderer>,
+    ) -> Result<(), RenderError> {
+        let limit = self.inner.config.world.render_timeout;
+        timeout(limit, self.try_render(live, content, renderer)).await.unwrap_or(Err(RenderError::Slow(limit)))
+    }
+
+    async fn try_render(
+        &self,
+        live: &LiveWorld,
+        content: &mut Content,
+        renderer: Option<Renderer>,
+    ) -> Result<(), RenderError> {
+        self.prepare(live, content).await?;
+        let record = live.record();
+        let pictures = self.pictures(live, content).await?;
+        // The patient's reference is a keyed hash already; another hash keeps it out of the container.
+        let variation = hex(&self.inner.instance.fingerprint(&["variation", &content.variation]));
+        let seed = hex(&self.inner.instance.fingerprint(&["seed", record.patient.as_str(), &variation]));
+        let of = |kind: ItemKind| content.items.iter().zip(&pictures).filter(move |(item, _)| item.kind == kind);
+        let coded = |picture: &Option<Bytes>| picture.as_ref().map(|bytes| STANDARD.encode(bytes));
+        let job = Job {
+            id: "scene",
+            seed: &seed,
+            environment: record.environment,
+            variation: &variation,
+            images: of(ItemKind::Image)
+                .map(|(item, picture)| JobPicture { label: &item.label, data: coded(picture).unwrap_or_default() })
+                .collect(),
+            videos: of(ItemKind::Video)
+                .map(|(item, picture)| JobPoster { label: &item.label, poster: coded(picture).unwrap_or_default() })
+                .collect(),
+            belongings: of(ItemKind::Belonging)
+                .map(|(item, picture)| JobBelonging { label: &item.label, data: coded(picture) })
+                .collect(),
+            width: record.width,
+            preview_width: record.preview_width,
+            samples: self.inner.config.world.samples,
+            watermark: record.kind == super::IntegrationKind::Test,
+        };
+        let mut renderer = match renderer {
+            Some(renderer) => renderer,
+            None => Renderer::start(&self.inner.runtime, &self.inner.drain).await?,
+        };
+        renderer.send(&job).await?;
+        let mut made = Vec::new();
+        let mut hotspots = None;
+        loop {
+            match renderer.next().await? {
+                SceneEvent::Ready => {}
+                SceneEvent::Progress(fraction) => live.progress(fraction),
+                SceneEvent::File { name, bytes } => {
+                    let name = picture_name(&name, &bytes)?;
+                    self.inner.files.put(&record.world_id, name, bytes).await?;
+                    made.push(name);
+                    if made.contains(&"preview.jpg") && made.contains(&"thumbnail.jpg") {
+                        live.change(|record| record.preview = true);
+                    }
+                }
+                SceneEvent::Hotspots(found) => {
+                    place(content, &found);
+                    hotspots = Some(());
+                }
+                SceneEvent::Error(message) => return Err(RenderError::Refused(message)),
+                SceneEvent::Done => break,
+            }
+        }
+        let missing = PICTURES.iter().find(|(name, _)| !made.contains(name));
+        match (missing, hotspots) {
+            (None, Some(())) => Ok(()),
+            (Some((name, _)), _) => Err(RenderError::Crashed(format!("made no {name}"))),
+            (None, None) => Err(RenderError::Crashed("did not say where things are".to_owned())),
+        }
+    }
+
+    /// Fetches what is to be fetched, and writes every picture anew.
+    async fn prepare(&self, live: &LiveWorld, content: &mut Content) -> Result<(), RenderError> {
+        let world = live.record().world_id;
+        let max_pixels = self.inner.config.world.max_pixels as u64;
+        for (number, item) in content.items.iter_mut().enumerate() {
+            let refused = |problem: String| RenderError::Attachment { field: item.field.clone(), problem };
+            let name = format!("picture-{number}.jpg");
+            if item.file.as_deref() == Some(name.as_str()) {
+                continue;
+            }
+            let bytes = match (&item.file, &item.url) {
+                (Some(upload), _) => self.inner.files.get(&world, upload).await?,
+                (None, Some(url)) => {
+                    let url = url.parse().map_err(|_| refused("has an address that cannot be read".to_owned()))?;
+                    self.inner
+                        .fetcher
+                        .fetch(&url)
+                        .await
+                        .map_err(|error| refused(format!("cannot be fetched: {error}")))?
+                }
+                (None, None) => continue,
+            };
+            let picture = blocking(move || Ok(normalise(&bytes, max_pixels))).await?;
+            let picture = picture.map_err(|error| refused(error.to_string()))?;
+            self.inner.files.put(&world, &name, picture).await?;
+            if let Some(upload) = item.file.replace(name) {
+                self.inner.files.remove(&world, &upload).await?;
+            }
+        }
+        self.keep_content(live, content).await?;
+        Ok(())
+    }
+
+    async fn pictures(&self, live: &LiveWorld, content: &Content) -> Result<Vec<Option<Bytes>>, Error> {
+        let world = live.record().world_id;
+        let mut pictures = Vec::with_capacity(content.items.len());
+        for item in &content.items {
+            pictures.push(match &item.file {
+                Some(file) => Some(self.inner.files.get(&world, file).await?),
+                None => None,
+            });
+        }
+        Ok(pictures)
+    }
+
+    /// Keeps a renderer ready, if that is wanted.
+    pub(super) async fn spare(&self) -> Option<Renderer> {
+        if !self.inner.config.world.warm {
+            return None;
+        }
+        match Renderer::start(&self.inner.runtime, &self.inner.drain).await {
+            Ok(renderer) => Some(renderer),
+            Err(error) => {
+                tracing::warn!(%error, "no renderer waits ready");
+                None
+            }
+        }
+    }
+}
+
+/// The name under which a picture is kept. A renderer may name none but those that are known, and must keep to their
+/// formats.
+fn picture_name(name: &str, bytes: &[u8]) -> Result<&'static str, RenderError> {
+    let found = match name {
+        "scene.jpg" => Some("panorama.jpg"),
+        "scene.png" => Some("panorama.png"),
+        other => PICTURES.iter().map(|(name, _)| *name).find(|known| *known == other),
+    };
+    let is_format = |name: &&str| match name.rsplit_once('.') {
+        Some((_, "jpg")) => bytes.starts_with(b"\xff\xd8\xff"),
+        _ => bytes.starts_with(b"\x89PNG\r\n"),
+    };
+    found.filter(is_format).ok_or_else(|| RenderError::Crashed("sent a file that nobody asked for".to_owned()))
+}
+
+fn place(content: &mut Content, hotspots: &Hotspots) {
+    let sane = |degrees: f64, limit: f64| if degrees.is_finite() { degrees.clamp(-limit, limit) } else { 0.0 };
+    content.initial_yaw = sane(hotspots.initial_yaw, 180.0);
+    for spot in &hotspots.items {
+        let item = content.items.iter_mut().filter(|item| item.kind == spot.kind).nth(spot.index);
+        if let Some(item) = item {
+            let place = &spot.placement;
+            item.placement = Some(Placement {
+                yaw: sane(place.yaw, 180.0),
+                pitch: sane(place.pitch, 90.0),
+                width: sane(place.width, 180.0),
+                height: sane(place.height, 180.0),
+            });
+        }
+    }
+}
+
+/// Removes the renderers that an earlier process left. Their input ended with it, so they end by themselves too.
+pub(super) async fn remove_left(runtime: &Docker, drain: &Drain) -> Result<(), RuntimeError> {
+    for worker in runtime.renderers().await? {
+        remove(runtime.clone(), drain, worker);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renderer_cannot_name_files_of_its_own() {
+        let (jpeg, png) = (b"\xff\xd8\xff\xe0".as_slice(), b"\x89PNG\r\n\x1a\n".as_slice());
+        assert_eq!(picture_name("scene.jpg", jpeg).unwrap(), "panorama.jpg");
+        assert_eq!(picture_name("depth.png", png).unwrap(), "depth.png");
+        for (name, bytes) in
+            [("../x.jpg", jpeg), ("picture-0.jpg", jpeg), ("preview.jpg", png), ("depth.png", b"".as_slice())]
+        {
+            assert!(picture_name(name, bytes).is_err(), "{name}");
+        }
+    }
+}
