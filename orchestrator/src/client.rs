@@ -116,7 +116,7 @@ pub async fn carry_out(ask: Ask) -> Result<Exit, ClientError> {
 }
 
 fn path(id: &str, rest: &str) -> String {
-    format!("/lam/tasks/{}{rest}", crate::engine::escape(id))
+    format!("/lam/tasks/{}{rest}", crate::engine::path_segment(id))
 }
 
 /// A request as it is, or one around an exported recording.

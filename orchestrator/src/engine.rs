@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 /// A browser engine, by the name the API uses (`browser_type`).
@@ -194,17 +195,9 @@ pub(crate) fn random_bytes<const LEN: usize>() -> [u8; LEN] {
 }
 
 /// A name as one segment of a path.
-#[must_use]
-pub(crate) fn escape(name: &str) -> String {
-    let mut path = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            path.push(char::from(byte));
-        } else {
-            path.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    path
+pub(crate) fn path_segment(name: &str) -> PercentEncode<'_> {
+    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(name, RESERVED)
 }
 
 macro_rules! id {
@@ -274,8 +267,8 @@ mod tests {
 
     #[test]
     fn a_name_stays_one_segment() {
-        assert_eq!(escape("a b/../c.txt"), "a%20b%2F..%2Fc.txt");
-        assert_eq!(escape("é"), "%C3%A9");
+        assert_eq!(path_segment("a b/../c.txt").to_string(), "a%20b%2F..%2Fc.txt");
+        assert_eq!(path_segment("é").to_string(), "%C3%A9");
     }
 
     #[test]

@@ -13,10 +13,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use subtle::{Choice, ConstantTimeEq};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
@@ -377,11 +378,11 @@ impl Keys {
 
     fn read<T>(&self, look: impl FnOnce(&HashMap<KeyId, Entry>) -> T) -> T {
         // No step under the lock leaves the map half changed, so a poisoned one is as good.
-        look(&self.inner.entries.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.inner.entries.read())
     }
 
     fn write<T>(&self, change: impl FnOnce(&mut HashMap<KeyId, Entry>) -> T) -> T {
-        change(&mut self.inner.entries.write().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.inner.entries.write())
     }
 }
 

@@ -28,8 +28,9 @@ mod upstream;
 mod viewer;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -95,7 +96,7 @@ impl Live {
     }
 
     fn room(&self, session: &Arc<Session>) -> Arc<Room> {
-        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rooms = self.rooms.lock();
         rooms.retain(|_, room| room.strong_count() > 0);
         if let Some(room) = rooms.get(&session.id).and_then(Weak::upgrade) {
             return room;

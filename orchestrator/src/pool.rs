@@ -14,9 +14,10 @@ mod readiness;
 mod state;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -259,7 +260,7 @@ impl Pool {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // The table is changed in steps that do not panic half-way.
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.state.lock()
     }
 
     fn view(&self, state: &State, now: Instant) -> View {

@@ -60,9 +60,10 @@ mod unfinished;
 mod worker;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -359,7 +360,7 @@ impl Store {
                     return Err(self.gone());
                 }
                 let outcome = {
-                    let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut worker = worker.lock();
                     worker.take(request).and_then(|()| worker.finish_group())
                 };
                 if let Err(error) = outcome {

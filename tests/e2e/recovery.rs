@@ -147,7 +147,7 @@ fn set_back(backup: &Path, by_ms: u64) -> Result<()> {
     }
     let mut trailer: Value = serde_json::from_str(trailer)?;
     let hash = Sha256::digest(moved.as_bytes());
-    trailer["sha256"] = hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    trailer["sha256"] = hex::encode(hash).into();
     Ok(fs::write(backup, format!("{moved}{trailer}\n"))?)
 }
 

@@ -1,10 +1,11 @@
 //! A reverse proxy as people put one in front: it ends TLS, serves the daemon below a path, and cuts silent connections.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep_until};
@@ -64,7 +65,7 @@ impl Proxy {
     /// Passes everything on to the daemon at this `http` address.
     pub fn leads_to(&self, url: &str) {
         let host = url.trim_start_matches("http://").to_owned();
-        *self.way.upstream.lock().unwrap_or_else(PoisonError::into_inner) = host;
+        *self.way.upstream.lock() = host;
     }
 
     /// How many websockets have been opened.
@@ -106,7 +107,7 @@ impl Way {
         if upgrades {
             self.upgrades.fetch_add(1, Ordering::Relaxed);
         }
-        let host = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let host = self.upstream.lock().clone();
         let mut upstream = TcpStream::connect(host).await?;
         upstream.write_all(passed.as_bytes()).await?;
         upstream.write_all(&read[end + 4..]).await?;

@@ -5,11 +5,12 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
 use crate::daemon::{Daemon, Settings};
@@ -162,18 +163,18 @@ impl Hall {
     }
 
     async fn shared_daemon(&self, group: &'static str, settings: Settings) -> Result<Arc<Daemon>> {
-        let running = self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let running = self.shared.lock().clone();
         if let Some((_, daemon)) = running {
             return Ok(daemon);
         }
         let daemon = Arc::new(Daemon::start(settings).await.context("start the group's daemon")?);
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some((group, Arc::clone(&daemon)));
+        *self.shared.lock() = Some((group, Arc::clone(&daemon)));
         Ok(daemon)
     }
 
     /// Ends the shared daemon unless it is this group's.
     fn close(&self, group: Option<&'static str>) {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.lock();
         if shared.as_ref().is_some_and(|(owner, _)| Some(*owner) != group) {
             *shared = None;
         }
@@ -183,7 +184,7 @@ impl Hall {
 static LOGS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn forget_logs() {
-    LOGS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    LOGS.lock().clear();
 }
 
 /// A new file under `target/e2e-logs` whose end is shown if the running case fails.
@@ -197,14 +198,14 @@ pub fn new_log(kind: &str) -> Result<PathBuf> {
 }
 
 pub(crate) fn show_log(path: PathBuf) {
-    let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut logs = LOGS.lock();
     if !logs.contains(&path) {
         logs.push(path);
     }
 }
 
 fn shown_logs() -> String {
-    let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let logs = LOGS.lock();
     let show = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();

@@ -5,6 +5,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode_str;
 use tracing::Instrument as _;
 use url::{Host, Url};
 
@@ -80,16 +81,10 @@ fn check_query(request: &Request) -> Result<(), Error> {
 
 /// What is no text can name nothing here.
 fn check_path(path: &str) -> Result<(), Error> {
-    let wrong = || Error::field("path", "`path` must be UTF-8, percent-encoded");
-    let mut bytes = Vec::new();
-    let mut rest = path.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let coded = (byte == b'%').then(|| tail.first_chunk::<2>()).flatten();
-        let coded = coded.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        bytes.push(coded.unwrap_or(byte));
-        rest = if coded.is_some() { &tail[2..] } else { tail };
+    match percent_decode_str(path).decode_utf8() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::field("path", "`path` must be UTF-8, percent-encoded")),
     }
-    std::str::from_utf8(&bytes).map(drop).map_err(|_| wrong())
 }
 
 fn host_is_ours(config: &Config, host: &str) -> bool {

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -86,7 +87,7 @@ impl Room {
     /// The pictures of a tab, shared by all who look at it; none where the browser gives none.
     pub(super) fn cast(&self, tab: &str) -> Option<Arc<Cast>> {
         let devtools = Arc::clone(self.browser()?.devtools().ok()?);
-        let mut casts = self.casts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut casts = self.casts.lock();
         casts.retain(|_, cast| cast.strong_count() > 0);
         if let Some(cast) = casts.get(tab).and_then(Weak::upgrade).filter(|cast| cast.runs()) {
             return Some(cast);
@@ -139,7 +140,7 @@ impl Room {
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.lock()
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {

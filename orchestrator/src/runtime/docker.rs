@@ -4,7 +4,7 @@ mod profile;
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::errors::Error as Bollard;
@@ -12,6 +12,7 @@ use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, InspectNetworkOptions, ListContainersOptionsBuilder,
     RemoveContainerOptionsBuilder, StartContainerOptions,
 };
+use parking_lot::RwLock;
 
 use super::agent_folder::AgentFolders;
 use super::network::{self, NetworkFacts};
@@ -59,7 +60,7 @@ impl Docker {
     }
 
     async fn client(&self) -> Result<bollard::Docker, RuntimeError> {
-        if let Some(client) = self.inner.client.read().unwrap_or_else(PoisonError::into_inner).clone() {
+        if let Some(client) = self.inner.client.read().clone() {
             return Ok(client);
         }
         let socket = self.inner.config.docker.host.socket().to_string_lossy();
@@ -67,7 +68,7 @@ impl Docker {
         let client = bollard::Docker::connect_with_unix(&socket, timeout, bollard::API_DEFAULT_VERSION)
             .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
         let client = client.negotiate_version().await.map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
-        *self.inner.client.write().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
+        *self.inner.client.write() = Some(client.clone());
         Ok(client)
     }
 

@@ -1,9 +1,10 @@
 //! The one table of sessions: live ones, and the records of those that ended.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -260,6 +261,6 @@ impl Sessions {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
-        self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.table.lock()
     }
 }

@@ -203,7 +203,7 @@ impl Writer {
     }
 
     pub(super) fn finish(mut self) -> Result<Dumped, StoreError> {
-        let sha256 = hex(&self.hash.clone().finalize());
+        let sha256 = hex::encode(self.hash.clone().finalize());
         self.line(&Trailer { lines: self.lines.clone(), files: self.files, sha256 })?;
         let unfinished = self.unfinished.name();
         self.out.flush().map_err(StoreError::io("write", unfinished))?;
@@ -218,10 +218,6 @@ impl Writer {
             bytes: self.bytes,
         })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Dumps a database that is open but not in use.
@@ -277,7 +273,7 @@ fn pass(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
             return Err(bad("it is cut short".into()));
         }
         if let Ok(trailer) = serde_json::from_slice::<Trailer>(&bytes) {
-            if trailer.sha256 != hex(&hash.finalize()) {
+            if trailer.sha256 != hex::encode(hash.finalize()) {
                 return Err(bad("its hash does not match".into()));
             }
             if trailer.lines != counts || trailer.files != files {

@@ -10,8 +10,10 @@ mod opening;
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::*;
 
@@ -50,11 +52,11 @@ struct Fatal(Arc<Mutex<Vec<String>>>);
 impl Fatal {
     fn hook(&self) -> FatalHook {
         let told = Arc::clone(&self.0);
-        FatalHook::new(move |reason| told.lock().unwrap().push(reason.to_owned()))
+        FatalHook::new(move |reason| told.lock().push(reason.to_owned()))
     }
 
     fn told(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::id::TaskId;
-use super::keep::{Keep, hex, idempotency_key, put_record};
+use super::keep::{Keep, idempotency_key, put_record};
 use super::live::Live;
 use super::order::Order;
 use super::record::{ItemCounts, Output, Record, Status};
@@ -62,7 +62,7 @@ impl Tasks {
             return self.admit(owner, order, extras, None).await.map(Accepted::Live);
         };
         let key = idempotency_key(&self.inner.instance, &owner, sent);
-        let request = hex(&self.inner.instance.fingerprint(&["request", owner.as_str(), &extras.request]));
+        let request = hex::encode(self.inner.instance.fingerprint(&["request", owner.as_str(), &extras.request]));
         let gate = key.last().map_or(0, |byte| usize::from(*byte) % GATES);
         let _alone = self.inner.gates[gate].lock().await;
         if let Some(value) = self.inner.keep.store.get(Table::TaskKeys, &key).await? {
@@ -92,7 +92,7 @@ impl Tasks {
             }
             let mut record = new_record(self.inner.ids.next(now_ms()), owner, &order);
             record.retry_of = extras.retry_of;
-            record.idempotency = idempotency.as_ref().map(|(key, _)| hex(key));
+            record.idempotency = idempotency.as_ref().map(|(key, _)| hex::encode(key));
             let live = Arc::new(Live::unwritten(record));
             history.add(&live.owner, &live.record().entry());
             table.insert(live.id, Arc::clone(&live));

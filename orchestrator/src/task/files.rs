@@ -41,7 +41,7 @@ impl Files {
     pub(super) async fn put(&self, task: TaskId, bytes: Bytes, min_free: u64) -> Result<String, Error> {
         let (root, folder) = (self.root.clone(), self.folder(task));
         blocking(move || {
-            let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let hash = hex::encode(Sha256::digest(&bytes));
             let path = folder.join(&hash);
             if path.exists() {
                 return Ok(hash);

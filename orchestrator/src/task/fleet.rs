@@ -2,9 +2,9 @@
 //! written down as it ends, so that a fleet that was broken off goes on where it was.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
@@ -113,7 +113,7 @@ fn new_item(index: u32, inputs: Map<String, Value>) -> Item {
 
 impl Fleet<'_> {
     fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+        self.plan.lock()
     }
 
     /// Takes one item after another until there are none.

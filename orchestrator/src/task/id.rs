@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::Ulid;
 
@@ -102,7 +102,7 @@ pub(super) struct Ids {
 impl Ids {
     /// The next id, at the moment `now_ms`.
     pub(super) fn next(&self, now_ms: u64) -> TaskId {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let fresh = Ulid::from_parts(now_ms, u128::from_be_bytes(random_bytes()));
         let next = match *last {
             // Within one millisecond: the next number. It runs over only after 2^80 of them.
@@ -115,7 +115,7 @@ impl Ids {
 
     /// Makes later ids larger than `seen`.
     pub(super) fn past(&self, seen: TaskId) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         *last = (*last).max(Some(seen.0));
     }
 }

@@ -187,7 +187,7 @@ impl Keep {
         for part in 0..record.body_parts {
             batch.delete(Table::TaskBodies, part_key(record.task_id, part));
         }
-        if let Some(key) = record.idempotency.as_deref().and_then(unhex) {
+        if let Some(key) = record.idempotency.as_deref().and_then(|key| hex::decode(key).ok()) {
             batch.delete(Table::TaskKeys, key);
         }
         // What frees space may use the reserve.
@@ -198,14 +198,6 @@ impl Keep {
     pub(super) fn fits(batch: &Batch, more: usize) -> bool {
         batch.len() + more <= MAX_BATCH_OPS
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok()).collect()
 }
 
 #[cfg(test)]
@@ -223,6 +215,5 @@ mod tests {
             assert_eq!(read_index_row(&id.store_key(), &row), Some((owner.clone(), entry)));
             assert_eq!(read_index_row(&id.store_key(), &row[..row.len() - 1]), None);
         }
-        assert_eq!(unhex(&hex(b"\x00\xffq")), Some(b"\x00\xffq".to_vec()));
     }
 }

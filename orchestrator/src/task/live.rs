@@ -1,8 +1,8 @@
 //! A task that has not ended: its record as it is now, who listens, and how it is stopped.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -162,13 +162,13 @@ impl Live {
 
     /// Stops it; what was said first holds.
     pub(super) fn stop(&self, why: Stop) {
-        self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.why.lock().get_or_insert(why);
         self.stop.cancel();
     }
 
     /// Why it is being stopped, if it is.
     pub(super) fn stopped(&self) -> Option<Stop> {
-        *self.why.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.why.lock()
     }
 
     pub(super) const fn stop_token(&self) -> &CancellationToken {
@@ -176,6 +176,6 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+        self.record.lock()
     }
 }

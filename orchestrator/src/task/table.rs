@@ -1,9 +1,10 @@
 //! The one table of tasks: finds and lists them, ends them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -298,11 +299,11 @@ impl Tasks {
     }
 
     pub(super) fn history(&self) -> MutexGuard<'_, History> {
-        self.inner.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.history.lock()
     }
 
     pub(super) fn live_table(&self) -> MutexGuard<'_, HashMap<TaskId, Arc<Live>>> {
-        self.inner.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.live.lock()
     }
 
     /// How many others than tasks wait for a worker.

@@ -74,7 +74,7 @@ pub(crate) fn artifacts(record: &Record, notes: &[ArtifactNote]) -> Value {
             "mediaType": note.media_type,
             "bytes": note.bytes,
             "sha256": note.hash,
-            "url": format!("/lam/tasks/{}/artifacts/{}", record.task_id, crate::engine::escape(&note.name)),
+            "url": format!("/lam/tasks/{}/artifacts/{}", record.task_id, crate::engine::path_segment(&note.name)),
         })
     };
     notes.iter().map(one).collect()

@@ -1,7 +1,7 @@
 //! Managed downloads, as Selenium's clients fetch them from a grid: names, one file as a zip in base64, all removed.
 
 use std::io::{self, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,6 +10,7 @@ use futures_util::{Stream, stream};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
@@ -154,7 +155,7 @@ struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -185,7 +186,7 @@ impl Packer {
 
     /// What can be told so far: base64 goes in threes.
     fn text(&self) -> String {
-        let mut bytes = self.written.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = self.written.0.lock();
         let whole = bytes.len() / 3 * 3;
         let text = STANDARD.encode(&bytes[..whole]);
         bytes.drain(..whole);
@@ -194,7 +195,7 @@ impl Packer {
 
     fn finish(self) -> io::Result<String> {
         self.zip.finish()?;
-        let bytes = self.written.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.written.0.lock();
         Ok(STANDARD.encode(&*bytes))
     }
 }

@@ -279,7 +279,7 @@ impl Agent {
     /// # Errors
     /// [`AgentError`]; `Refused` with 404 when there is no such page any more.
     pub(crate) async fn act(&self, page: &str, act: &Act<'_>) -> Result<(), AgentError> {
-        let path = format!("/pages/{}", crate::engine::escape(page));
+        let path = format!("/pages/{}", crate::engine::path_segment(page));
         self.call(Method::POST, &path, Some(act), CALL_TIMEOUT).await.map(drop)
     }
 
@@ -355,7 +355,7 @@ pub(crate) fn file_path(name: &str) -> String {
     if matches!(name, "." | "..") {
         return format!("/files/{}", name.replace('.', "%2E"));
     }
-    format!("/files/{}", crate::engine::escape(name))
+    format!("/files/{}", crate::engine::path_segment(name))
 }
 
 #[cfg(test)]

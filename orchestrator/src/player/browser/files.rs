@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Browser;
+use crate::engine::path_segment;
 use crate::script::fault::{FailureCode, Fault};
 use crate::worker::full;
 
@@ -50,7 +51,7 @@ impl Browser {
         let _busy = self.session.busy();
         let mut request = Request::new(full(body));
         *request.method_mut() = method;
-        let path = name.map_or_else(|| "/files".to_owned(), |name| format!("/files/{}", segment(name)));
+        let path = name.map_or_else(|| "/files".to_owned(), |name| format!("/files/{}", path_segment(name)));
         let response = self.session.worker.agent.send(&path, request).await.map_err(|error| Fault::internal(&error))?;
         let status = response.status();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -66,17 +67,4 @@ impl Browser {
             if status == StatusCode::PAYLOAD_TOO_LARGE { FailureCode::TooLarge } else { FailureCode::DriverError };
         Err(Fault::new(code, reason))
     }
-}
-
-/// A name as one segment of a path.
-fn segment(name: &str) -> String {
-    let mut path = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            path.push(char::from(byte));
-        } else {
-            path.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    path
 }
