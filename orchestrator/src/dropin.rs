@@ -56,19 +56,7 @@ impl Wish {
     /// An error about one of our fields, under the name that the client knows.
     #[must_use]
     pub(crate) fn in_their_words(&self, error: Error) -> Error {
-        match error {
-            Error::InvalidField { field, message } => {
-                let named = self.their_name(&field);
-                let message = message.replace(&format!("`{field}`"), &format!("`{named}`"));
-                Error::InvalidField { field: named, message }
-            }
-            Error::NotSupported { field, message } => {
-                let named = self.their_name(&field);
-                let message = message.replace(&format!("`{field}`"), &format!("`{named}`"));
-                Error::NotSupported { field: named, message }
-            }
-            other => other,
-        }
+        error.map_field(|error| error.renamed(|path| self.their_name(path)))
     }
 
     fn their_name(&self, field: &str) -> String {
@@ -97,7 +85,7 @@ mod tests {
         wish.set("session_timeout", "timeout", json!(0));
         assert_eq!(wish.fields()["settings"]["viewport"]["height"], 1);
         let named = |field: &str| {
-            let error = wish.in_their_words(Error::field(field, format!("`{field}` is wrong")));
+            let error = wish.in_their_words(Error::invalid(field, "is wrong"));
             (error.named_field().unwrap_or_default().to_owned(), error.to_string())
         };
         assert_eq!(named("session_timeout"), ("timeout".to_owned(), "`timeout` is wrong".to_owned()));

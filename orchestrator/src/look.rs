@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::engine::PresetId;
+use crate::error::FieldError;
 
 /// The longest user agent, in bytes.
 pub(crate) const MAX_USER_AGENT: usize = 1024;
@@ -60,12 +61,15 @@ impl Look {
 /// Checks locale tags and gives them in their canonical form: `de-de` becomes `de-DE`.
 ///
 /// # Errors
-/// The place of the first wrong tag, none where their number is wrong; and what is wrong.
-pub(crate) fn locales(tags: &[String]) -> Result<Vec<String>, (Option<usize>, String)> {
+/// Names the first wrong tag by its index.
+pub(crate) fn locales(tags: &[String]) -> Result<Vec<String>, FieldError> {
     if tags.is_empty() || tags.len() > MAX_LOCALES {
-        return Err((None, format!("must hold 1 to {MAX_LOCALES} tags")));
+        return Err(FieldError::invalid("", format!("must hold 1 to {MAX_LOCALES} tags")));
     }
-    let wrong = |at, tag: &str| (Some(at), format!("{tag:?} is not a locale tag such as en-US, zh-Hant-TW or es-419"));
+    let wrong = |at, tag: &str| {
+        let problem = format!("must be a locale tag such as en-US, zh-Hant-TW or es-419, and is {tag:?}");
+        FieldError::invalid(format!("[{at}]"), problem)
+    };
     tags.iter().enumerate().map(|(at, tag)| locale(tag).ok_or_else(|| wrong(at, tag))).collect()
 }
 
@@ -81,13 +85,13 @@ fn locale(tag: &str) -> Option<String> {
 ///
 /// # Errors
 /// What is wrong.
-pub(crate) fn user_agent(text: &str) -> Result<(), String> {
+pub(crate) fn user_agent(text: &str) -> Result<(), FieldError> {
     let printable = text.bytes().all(|byte| matches!(byte, 0x20..=0x7E));
     if !printable || text.is_empty() || text.len() > MAX_USER_AGENT {
-        return Err(format!("must be 1 to {MAX_USER_AGENT} printable ASCII characters"));
+        return Err(FieldError::invalid("", format!("must be 1 to {MAX_USER_AGENT} printable ASCII characters")));
     }
     if text.trim() != text {
-        return Err("must not begin or end with a space, which a header would lose".to_owned());
+        return Err(FieldError::invalid("", "must not begin or end with a space, which a header would lose"));
     }
     Ok(())
 }
@@ -95,11 +99,11 @@ pub(crate) fn user_agent(text: &str) -> Result<(), String> {
 /// Checks a size.
 ///
 /// # Errors
-/// The side that is wrong, and what is wrong.
-pub(crate) fn viewport(size: Viewport) -> Result<(), (&'static str, String)> {
+/// Names the side that is wrong.
+pub(crate) fn viewport(size: Viewport) -> Result<(), FieldError> {
     match [("width", size.width), ("height", size.height)].into_iter().find(|(_, side)| !(1..=MAX_SIDE).contains(side))
     {
-        Some((name, _)) => Err((name, format!("must be from 1 to {MAX_SIDE} pixels"))),
+        Some((name, _)) => Err(FieldError::invalid(name, format!("must be from 1 to {MAX_SIDE} pixels"))),
         None => Ok(()),
     }
 }
@@ -143,12 +147,12 @@ mod tests {
             "de DE",
             "*",
         ] {
-            let (at, what) = locales(&["en".to_owned(), wrong.to_owned()]).unwrap_err();
-            assert_eq!(at, Some(1), "{wrong:?}");
-            assert!(what.contains("is not a locale tag"), "{what}");
+            let error = locales(&["en".to_owned(), wrong.to_owned()]).unwrap_err();
+            assert_eq!(error.path(), "[1]", "{wrong:?}");
+            assert!(error.to_string().contains("must be a locale tag"), "{error}");
         }
-        assert!(locales(&[]).unwrap_err().0.is_none());
-        assert!(locales(&vec!["en".to_owned(); 17]).unwrap_err().1.contains("1 to 16"));
+        assert!(locales(&[]).unwrap_err().path().is_empty());
+        assert!(locales(&vec!["en".to_owned(); 17]).unwrap_err().to_string().contains("1 to 16"));
     }
 
     #[test]
@@ -162,8 +166,8 @@ mod tests {
     #[test]
     fn a_size_has_two_sides_within_reach() {
         assert!(viewport(Viewport { width: 1, height: 8192 }).is_ok());
-        assert_eq!(viewport(Viewport { width: 0, height: 9 }).unwrap_err().0, "width");
-        assert_eq!(viewport(Viewport { width: 9, height: 8193 }).unwrap_err().0, "height");
+        assert_eq!(viewport(Viewport { width: 0, height: 9 }).unwrap_err().path(), "width");
+        assert_eq!(viewport(Viewport { width: 9, height: 8193 }).unwrap_err().path(), "height");
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(crate) struct Links {
 /// is told in the answer's capabilities, under [`OWN`].
 ///
 /// # Errors
-/// `Capability`, `InvalidBody`, `InvalidField`, `Conflict` when there is one, and those of [`forward`].
+/// `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, and those of [`forward`].
 pub(crate) async fn new_session(
     sessions: &Sessions,
     session: &Arc<Session>,
@@ -110,7 +110,7 @@ pub(crate) async fn new_session(
 /// Refuses what no session of this engine could fulfil, before a worker is spent on it.
 ///
 /// # Errors
-/// `Capability`, `InvalidBody`, `InvalidField`.
+/// `Capability`, `InvalidBody`, `Field`.
 pub(crate) fn check_capabilities(body: &Value, engine: Engine) -> Result<(), Error> {
     capabilities::plan(body, engine, &[]).map(drop)
 }

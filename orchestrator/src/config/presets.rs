@@ -5,6 +5,7 @@
 
 use super::value::{Misfit, Shape, Value, quoted};
 use crate::engine::{Engine, Mode, PoolKey};
+use crate::error::FieldError;
 use crate::look::{self, Look, Viewport};
 
 /// The longest name, in bytes.
@@ -114,6 +115,7 @@ fn preset(words: &[String]) -> Result<PoolPreset, Misfit> {
     };
     // A preset's fault is told with its name: there may be several.
     let misfit = |what: String, remedy: &str| Misfit::new(format!("{name:?}: {what}"), remedy);
+    let field = |error: FieldError, key: &str| misfit(error.within(key).to_string(), "correct it");
     let engine: Engine = engine
         .parse()
         .map_err(|()| misfit(format!("{engine:?} is not an engine"), "write chromium, firefox or webkit"))?;
@@ -131,12 +133,11 @@ fn preset(words: &[String]) -> Result<PoolPreset, Misfit> {
         match key {
             "locales" if look.locales.is_none() => {
                 let tags: Vec<String> = value.split(',').map(|tag| tag.trim().to_owned()).collect();
-                let tags =
-                    look::locales(&tags).map_err(|(_, what)| misfit(format!("locales: {what}"), "correct it"))?;
+                let tags = look::locales(&tags).map_err(|error| field(error, key))?;
                 look.locales = Some(tags);
             }
             "user_agent" if look.user_agent.is_none() => {
-                look::user_agent(value).map_err(|what| misfit(format!("user_agent {what}"), "correct it"))?;
+                look::user_agent(value).map_err(|error| field(error, key))?;
                 look.user_agent = Some(value.to_owned());
             }
             "viewport" if look.viewport.is_none() => {
@@ -148,8 +149,7 @@ fn preset(words: &[String]) -> Result<PoolPreset, Misfit> {
                     ));
                 };
                 let size = Viewport { width, height };
-                look::viewport(size)
-                    .map_err(|(side, what)| misfit(format!("viewport: {side} {what}"), "correct it"))?;
+                look::viewport(size).map_err(|error| field(error, key))?;
                 look.viewport = Some(size);
             }
             "locales" | "user_agent" | "viewport" => return Err(misfit(format!("{key} is there twice"), known)),
@@ -234,10 +234,10 @@ mod tests {
             ("a: firefox headed 1 german", "is not a setting"),
             ("a: firefox headed 1 timezone=UTC", "\"timezone\" is not a setting"),
             ("a: firefox headed 1 locales=de locales=fr", "locales is there twice"),
-            ("a: firefox headed 1 locales=de_DE", "\"de_DE\" is not a locale tag"),
+            ("a: firefox headed 1 locales=de_DE", "`locales[0]` must be a locale tag"),
             ("a: firefox headed 1 viewport=1400", "is not a size"),
-            ("a: firefox headed 1 viewport=0x900", "width must be from 1"),
-            ("a: firefox headed 1 user_agent=", "user_agent must be"),
+            ("a: firefox headed 1 viewport=0x900", "`viewport.width` must be from 1"),
+            ("a: firefox headed 1 user_agent=", "`user_agent` must be"),
             ("a: firefox headed 1 user_agent=\"x", "is not closed"),
             ("a: firefox headed 1 locales=de; a: webkit headed 1 locales=de", "is there twice"),
             ("a: firefox headed 1 locales=de; b: firefox headed 1 locales=de", "differ in nothing"),

@@ -112,7 +112,7 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("worker.chromium_image", " ", "is empty"),
         ("pool.chromium_headed", "99", "raise it to"),
         ("pool.presets", "a: firefox headed 99 locales=de", "raise it to"),
-        ("pool.presets", "a: firefox headed 1 locales=de_DE", "\"a\": locales"),
+        ("pool.presets", "a: firefox headed 1 locales=de_DE", "must be a locale tag"),
         ("session.default_url", "file:///etc/passwd", "pages are not opened"),
         ("session.default_timeout", "0", "write 1s or more"),
         ("session.idle_timeout", "0s", "write 1s or more"),

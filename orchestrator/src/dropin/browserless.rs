@@ -24,7 +24,7 @@ pub(crate) struct Query {
 /// Reads the query of a URL for a browser of `engine`.
 ///
 /// # Errors
-/// `UnknownField`, `InvalidField` or `NotSupported`, each with the parameter's name.
+/// `Field`, with the parameter's name.
 pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
     let mut read = Query::default();
     let wish = &mut read.wish;
@@ -34,14 +34,15 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
             "token" => read.token = Some(value.into_owned()),
             "launch" => launch(wish, &value)?,
             "timeout" => {
-                let millis: u64 = value.parse().map_err(|_| wrong(name, "must be a whole number of milliseconds"))?;
+                let millis: u64 =
+                    value.parse().map_err(|_| Error::invalid(name, "must be a whole number of milliseconds"))?;
                 wish.set("session_timeout", name, json!(millis.div_ceil(1000)));
             }
             "headless" => headless(wish, name, &json!(value))?,
             "trackingId" => {
                 let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
                 if value.is_empty() || value.len() >= MAX_TRACKING_ID || !value.bytes().all(plain) {
-                    return Err(wrong(name, "must be 1 to 31 letters, digits, `-` or `_`"));
+                    return Err(Error::invalid(name, "must be 1 to 31 letters, digits, `-` or `_`"));
                 }
                 wish.set("app_name", name, json!(value));
             }
@@ -55,7 +56,8 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
                 wish.set("keep_alive", name, json!(keep));
             }
             "idle_timeout" => {
-                let seconds: u64 = value.parse().map_err(|_| wrong(name, "must be a whole number of seconds"))?;
+                let seconds: u64 =
+                    value.parse().map_err(|_| Error::invalid(name, "must be a whole number of seconds"))?;
                 wish.set("idle_timeout", name, json!(seconds));
             }
             // What the connection's own client does by itself.
@@ -79,18 +81,12 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
             | "userDataDir"
             | "humanlike"
             | "blockConsentModals" => {
-                return Err(Error::NotSupported {
-                    field: name.to_owned(),
-                    message: format!("`{name}` is not served here: leave it out"),
-                });
+                return Err(Error::not_supported(name, "is not served here: leave it out"));
             }
             _ => {
-                return Err(Error::UnknownField {
-                    field: name.to_owned(),
-                    message: "expected token, timeout, launch, headless, trackingId, blockAds, slowMo, idle_timeout, \
-                              keep_alive, or a browser's switch such as --lang"
-                        .to_owned(),
-                });
+                let known = "expected token, timeout, launch, headless, trackingId, blockAds, slowMo, idle_timeout, \
+                             keep_alive, or a browser's switch such as --lang";
+                return Err(Error::unknown(name, known));
             }
         }
     }
@@ -100,15 +96,11 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
     Ok(read)
 }
 
-fn wrong(name: &str, message: &str) -> Error {
-    Error::field(name, format!("`{name}` {message}"))
-}
-
 fn flag(name: &str, value: &str) -> Result<bool, Error> {
     match value {
         "" | "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
-        _ => Err(wrong(name, "must be true or false")),
+        _ => Err(Error::invalid(name, "must be true or false")),
     }
 }
 
@@ -123,7 +115,7 @@ fn launch(wish: &mut Wish, text: &str) -> Result<(), Error> {
     });
     let options: Map<String, Value> = match parsed {
         Some(Value::Object(options)) => options,
-        _ => return Err(wrong("launch", "must be a JSON object, as it is or in base64")),
+        _ => return Err(Error::invalid("launch", "must be a JSON object, as it is or in base64")),
     };
     for (name, value) in options {
         launch_option(wish, &name, &format!("launch.{name}"), &value)?;
@@ -139,15 +131,14 @@ fn launch_option(wish: &mut Wish, name: &str, place: &str, value: &Value) -> Res
         Value::String(text) => text.is_empty(),
         _ => false,
     };
-    let unserved =
-        |remedy: &str| Err(Error::NotSupported { field: place.to_owned(), message: format!("`{place}` {remedy}") });
+    let unserved = |problem: &str| Err(Error::not_supported(place, problem));
     match name {
         "headless" if !value.is_null() => headless(wish, place, value),
         "args" if !empty => {
-            let Value::Array(args) = value else { return Err(wrong(place, "must be an array of strings")) };
+            let Value::Array(args) = value else { return Err(Error::invalid(place, "must be an array of strings")) };
             for (index, arg) in args.iter().enumerate() {
                 let place = format!("{place}[{index}]");
-                let Value::String(arg) = arg else { return Err(wrong(&place, "must be a string")) };
+                let Value::String(arg) = arg else { return Err(Error::invalid(&place, "must be a string")) };
                 switches::read(wish, &place, arg)?;
             }
             Ok(())
@@ -193,14 +184,14 @@ fn headless(wish: &mut Wish, place: &str, value: &Value) -> Result<(), Error> {
         Value::Bool(wanted) => *wanted,
         Value::String(text) if matches!(text.as_str(), "" | "true" | "1" | "new" | "shell" | "old") => true,
         Value::String(text) if matches!(text.as_str(), "false" | "0") => false,
-        _ => return Err(wrong(place, "must be true, false, \"new\" or \"shell\"")),
+        _ => return Err(Error::invalid(place, "must be true, false, \"new\" or \"shell\"")),
     };
     wish.set("headless", place, json!(wanted));
     Ok(())
 }
 
 fn viewport(wish: &mut Wish, place: &str, value: &Value) -> Result<(), Error> {
-    let Value::Object(members) = value else { return Err(wrong(place, "must be an object or null")) };
+    let Value::Object(members) = value else { return Err(Error::invalid(place, "must be an object or null")) };
     let mut size = Map::new();
     for (name, value) in members {
         let place = format!("{place}.{name}");
@@ -211,12 +202,10 @@ fn viewport(wish: &mut Wish, place: &str, value: &Value) -> Result<(), Error> {
             ("deviceScaleFactor", Value::Number(number)) if number.as_f64() == Some(1.0) => {}
             ("isMobile" | "hasTouch" | "isLandscape", Value::Bool(false)) | (_, Value::Null) => {}
             ("deviceScaleFactor" | "isMobile" | "hasTouch" | "isLandscape", _) => {
-                let message = format!(
-                    "`{place}` cannot be given on the URL: set it in your client, which keeps it for its pages"
-                );
-                return Err(Error::NotSupported { field: place, message });
+                let problem = "cannot be given on the URL: set it in your client, which keeps it for its pages";
+                return Err(Error::not_supported(place, problem));
             }
-            _ => return Err(Error::UnknownField { field: place, message: "expected width and height".to_owned() }),
+            _ => return Err(Error::none_of(place, ["width", "height"])),
         }
     }
     wish.set("settings.viewport", place, Value::Object(size));

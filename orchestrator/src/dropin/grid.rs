@@ -45,7 +45,7 @@ enum Matching {
 /// Reads a new-session body. `known` says which version an engine has, where that is known.
 ///
 /// # Errors
-/// `InvalidBody` and `InvalidField` for a body of a wrong form, `Capability` when nothing fits, or for what is refused.
+/// `InvalidBody` and `Field` for a body of a wrong form, `Capability` when nothing fits, or for what is refused.
 pub(crate) fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Result<NewSession, Error> {
     let mut candidates = candidates(body)?;
     // Asked once for each engine, however many alternatives there are.

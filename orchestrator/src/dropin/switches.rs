@@ -60,11 +60,11 @@ const HARMLESS: [&str; 48] = [
 /// Reads one switch into the wish. `place` is where the client wrote it.
 ///
 /// # Errors
-/// `NotSupported` for a switch that a running browser cannot take, `InvalidField` for one with a wrong value.
+/// `Field`, for a switch that a running browser cannot take and for one with a wrong value.
 pub(super) fn read(wish: &mut Wish, place: &str, switch: &str) -> Result<(), Error> {
     let bare = switch.trim().trim_start_matches('-');
     let (name, value) = bare.split_once('=').map_or((bare, None), |(name, value)| (name, Some(unquoted(value))));
-    let wrong = |message: &str| Err(Error::field(place, format!("`{place}`: `{switch}` {message}")));
+    let wrong = |problem: &str| Err(Error::invalid(place, format!("has `{switch}`, which {problem}")));
     match (name.to_ascii_lowercase().as_str(), value) {
         ("", _) => wrong("is no command-line switch"),
         ("headless", _) => {
@@ -92,17 +92,17 @@ pub(super) fn read(wish: &mut Wish, place: &str, switch: &str) -> Result<(), Err
         }
         ("user-agent" | "lang" | "accept-lang" | "window-size", None) => wrong("needs a value"),
         (name, _) if HARMLESS.contains(&name) => Ok(()),
-        ("proxy-server" | "proxy-bypass-list" | "proxy-pac-url", _) => Err(Error::NotSupported {
-            field: place.to_owned(),
-            message: format!("`{switch}`: a proxy cannot be given on this URL: leave it out"),
-        }),
-        _ => Err(Error::NotSupported {
-            field: place.to_owned(),
-            message: format!(
-                "`{switch}` cannot be given to a browser that runs already: leave it out, or use WebDriver at /session, \
-                 whose `goog:chromeOptions.args` start a browser of their own"
+        ("proxy-server" | "proxy-bypass-list" | "proxy-pac-url", _) => Err(Error::not_supported(
+            place,
+            format!("has `{switch}`, and a proxy cannot be given on this URL: leave it out"),
+        )),
+        _ => Err(Error::not_supported(
+            place,
+            format!(
+                "has `{switch}`, which cannot be given to a browser that runs already: leave it out, or use WebDriver at \
+                 /session, whose `goog:chromeOptions.args` start a browser of their own"
             ),
-        }),
+        )),
     }
 }
 

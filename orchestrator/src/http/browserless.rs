@@ -90,15 +90,9 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     Ok(response)
 }
 
-fn not_served(field: &str, message: &str) -> Error {
-    Error::NotSupported { field: field.to_owned(), message: message.to_owned() }
-}
-
 pub(super) fn no_playwright() -> Error {
-    not_served(
-        "path",
-        "Playwright's own protocol is not served: use `chromium.connectOverCDP` on this host, or on `/chromium`",
-    )
+    let remedy = "use `chromium.connectOverCDP` on this host, or on `/chromium`";
+    Error::not_supported("path", format!("leads to Playwright's own protocol, which is not served: {remedy}"))
 }
 
 async fn playwright() -> Error {
@@ -106,16 +100,16 @@ async fn playwright() -> Error {
 }
 
 async fn edge() -> Error {
-    not_served("path", "there is no Edge here: connect to `/chromium`")
+    Error::not_supported("path", "names Edge, which is not served: connect to `/chromium`")
 }
 
 async fn foreign_target() -> Error {
-    not_served("path", "a target belongs to a session: `GET /json/list` has the URLs of yours")
+    Error::not_supported("path", "names a target without its session: `GET /json/list` has the URLs of yours")
 }
 
 async fn rest_helper(parts: Parts) -> Error {
-    let message = format!("`{}` is not served: drive a browser over its websocket or by WebDriver", parts.uri.path());
-    not_served("path", &message)
+    let remedy = "drive a browser over its websocket or by WebDriver";
+    Error::not_supported("path", format!("leads to `{}`, which is not served: {remedy}", parts.uri.path()))
 }
 
 /// `GET /active`

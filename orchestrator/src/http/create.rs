@@ -138,8 +138,7 @@ fn add_warnings(reply: &mut Value, warnings: &[String]) {
 /// Checks a body and fills in the defaults.
 fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Options, Error> {
     if kind == Kind::DevTools && request.app_name.is_some() {
-        let message = "only POST /sessions/webdriver/create has it".to_owned();
-        return Err(Error::UnknownField { field: "app_name".to_owned(), message });
+        return Err(Error::unknown("app_name", "only POST /sessions/webdriver/create has it"));
     }
     refuse_unbuilt(&request.advanced.map(|advanced| advanced.0).unwrap_or_default(), kind)?;
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
@@ -147,7 +146,7 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
     let longest = config.session.max_timeout.as_secs();
     let seconds = |field: &str, value: u64| match value {
         value if (1..=longest).contains(&value) => Ok(value),
-        _ => Err(Error::field(field, format!("`{field}` must be from 1 to {longest} seconds"))),
+        _ => Err(Error::invalid(field, format!("must be from 1 to {longest} seconds"))),
     };
     let default_timeout = config.session.default_timeout.as_secs();
     let session_timeout =
@@ -172,20 +171,23 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
 /// The page to open and the settings to make true, checked.
 pub(super) fn launch(url: Option<String>, settings: Option<Object<Settings>>) -> Result<Launch, Error> {
     let settings = settings.map(|settings| settings.0).unwrap_or_default();
-    Ok(Launch {
-        url,
-        locales: settings.locales.map(locales).transpose()?,
-        user_agent: settings.user_agent.map(user_agent).transpose()?,
-        viewport: settings.viewport.map(|size| viewport(size.0)).transpose()?,
-    })
+    let viewport = settings.viewport.map(|size| size.0);
+    if let Some(agent) = &settings.user_agent {
+        look::user_agent(agent).map_err(|error| error.within("settings.user_agent"))?;
+    }
+    if let Some(size) = viewport {
+        look::viewport(size).map_err(|error| error.within("settings.viewport"))?;
+    }
+    let locales = settings.locales.map(|tags| look::locales(&tags)).transpose();
+    let locales = locales.map_err(|error| error.within("settings.locales"))?;
+    Ok(Launch { url, locales, user_agent: settings.user_agent, viewport })
 }
 
 /// What the contract has and this release does not, is refused and never silently left out.
 pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Error> {
     let unbuilt = |name: &str| {
-        let field = format!("advanced.{name}");
-        let message = format!("`{field}` is not part of this release: leave it out, or set it to false or null");
-        Err(Error::NotSupported { field, message })
+        let problem = "is not part of this release: leave it out, or set it to false or null";
+        Err(Error::not_supported(format!("advanced.{name}"), problem))
     };
     if advanced.block_ads == Some(true) {
         return unbuilt("block_ads");
@@ -193,8 +195,7 @@ pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Erro
     if advanced.solve_captchas == Some(true) {
         return unbuilt("solve_captchas");
     }
-    let wrong_type =
-        |right: &str| Err(Error::field("advanced.proxy", format!("`advanced.proxy` must be {right} here")));
+    let wrong_type = |right: &str| Err(Error::invalid("advanced.proxy", format!("must be {right} here")));
     match (&advanced.proxy, kind) {
         (None | Some(Value::Null), _) | (Some(Value::Bool(false)), Kind::WebDriver | Kind::Task) => Ok(()),
         (Some(Value::Bool(true)), Kind::WebDriver) | (Some(Value::Object(_)), Kind::DevTools) => unbuilt("proxy"),
@@ -208,37 +209,12 @@ pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Erro
 /// The page to open: only what a client could open by itself, and nothing of the container's own.
 fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
     let Some(text) = url else { return Ok(config.session.default_url.to_string()) };
-    page_address(&text).map_err(|wrong| Error::field("url", format!("`url` {wrong}")))
-}
-
-fn locales(tags: Vec<String>) -> Result<Vec<String>, Error> {
-    look::locales(&tags).map_err(|(at, what)| {
-        let field = at.map_or("settings.locales".to_owned(), |at| format!("settings.locales[{at}]"));
-        let message = format!("`{field}`: {what}");
-        Error::InvalidField { field, message }
-    })
-}
-
-fn user_agent(text: String) -> Result<String, Error> {
-    let field = "settings.user_agent";
-    look::user_agent(&text).map_err(|what| Error::field(field, format!("`{field}` {what}")))?;
-    Ok(text)
-}
-
-fn viewport(size: Viewport) -> Result<Viewport, Error> {
-    look::viewport(size).map_err(|(side, what)| {
-        let field = format!("settings.viewport.{side}");
-        let message = format!("`{field}` {what}");
-        Error::InvalidField { field, message }
-    })?;
-    Ok(size)
+    page_address(&text).map_err(|wrong| Error::invalid("url", wrong.to_string()))
 }
 
 pub(super) fn short(field: &str, text: Option<String>) -> Result<Option<String>, Error> {
     match text {
-        Some(text) if text.len() > MAX_TEXT => {
-            Err(Error::field(field, format!("`{field}` may have {MAX_TEXT} bytes at most")))
-        }
+        Some(text) if text.len() > MAX_TEXT => Err(Error::invalid(field, format!("may have {MAX_TEXT} bytes at most"))),
         text => Ok(text),
     }
 }

@@ -110,7 +110,7 @@ async fn send(
     Err(match status {
         StatusCode::NOT_FOUND => Error::UnknownFile { name: name.unwrap_or_default().to_owned() },
         StatusCode::PAYLOAD_TOO_LARGE => Error::BodyTooLarge { limit: limit.bytes(), setting: LIMIT },
-        StatusCode::BAD_REQUEST => Error::field("name", message),
+        StatusCode::BAD_REQUEST => Error::invalid("name", format!("was refused: {message}")),
         StatusCode::CONFLICT => Error::Conflict { message },
         StatusCode::INSUFFICIENT_STORAGE => Error::NoSpace,
         _ => Error::worker("the worker could not serve the file", message),

@@ -40,7 +40,7 @@ impl Manner {
         }
         let longest = config.tasks.max_wait.as_secs();
         if wait.is_some_and(|wait| wait > longest) {
-            return Err(Error::field("wait", format!("`wait` must be from 0 to {longest} seconds")));
+            return Err(Error::invalid("wait", format!("must be from 0 to {longest} seconds")));
         }
         // A preference is a wish: what cannot be fulfilled is fulfilled as far as it can.
         let preferred = preferred_wait(headers).map(|wait| wait.min(longest));

@@ -56,7 +56,7 @@ fn route(request: &Request) -> String {
 fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error> {
     // Whoever stands in front may go by the other one.
     if headers.get_all(HOST).iter().nth(1).is_some() {
-        return Err(Error::field("Host", "`Host` is given twice: send one value"));
+        return Err(Error::invalid("Host", "is given twice: send one value"));
     }
     let host = headers.get(HOST).map_or(Ok(""), HeaderValue::to_str).unwrap_or("?");
     if !host_is_ours(config, host) {
@@ -83,7 +83,7 @@ fn check_query(request: &Request) -> Result<(), Error> {
 fn check_path(path: &str) -> Result<(), Error> {
     match percent_decode_str(path).decode_utf8() {
         Ok(_) => Ok(()),
-        Err(_) => Err(Error::field("path", "`path` must be UTF-8, percent-encoded")),
+        Err(_) => Err(Error::invalid("path", "must be UTF-8, percent-encoded")),
     }
 }
 

@@ -139,11 +139,8 @@ async fn describe(app: &App, key: &KeyId) -> Result<std::sync::Arc<Value>, Error
 
 /// What acts on a browser needs one.
 async fn needs_session() -> Error {
-    Error::NotSupported {
-        field: "path".to_owned(),
-        message: "no browser is shared here: open the websocket that `GET /json/version` names, and use `Target.createTarget`"
-            .to_owned(),
-    }
+    let remedy = "open the websocket that `GET /json/version` names, and use `Target.createTarget`";
+    Error::not_supported("path", format!("acts on a shared browser, and none is shared here: {remedy}"))
 }
 
 async fn ask(worker: &Worker, path: &str) -> Result<Value, Error> {

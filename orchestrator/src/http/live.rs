@@ -43,12 +43,12 @@ impl Wish {
                 "theme" => match &*value {
                     "dark" | "light" => wish.theme = Some(value.into_owned()),
                     "" | "system" => wish.theme = None,
-                    _ => return Err(Error::field("theme", "`theme` must be dark or light")),
+                    _ => return Err(Error::invalid("theme", "must be dark or light")),
                 },
                 "enable_actions" => match &*value {
                     "true" | "1" => wish.enable_actions = true,
                     "false" | "0" | "" => wish.enable_actions = false,
-                    _ => return Err(Error::field("enable_actions", "`enable_actions` must be true or false")),
+                    _ => return Err(Error::invalid("enable_actions", "must be true or false")),
                 },
                 // Pages that show a live view add what they like to its address.
                 _ => {}
@@ -209,7 +209,7 @@ pub(super) async fn share(
     let ttl = match request.ttl {
         // A link never outlives its session anyway.
         None => left,
-        Some(0) => return Err(Error::field("ttl", "`ttl` must be at least 1 second")),
+        Some(0) => return Err(Error::invalid("ttl", "must be at least 1 second")),
         Some(seconds) => Duration::from_secs(seconds).min(left),
     };
     let share = session.share(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;

@@ -24,7 +24,7 @@ impl Recording {
     /// Reads an export. Members that a later Recorder may add are left alone.
     ///
     /// # Errors
-    /// `InvalidField`, `UnknownField`.
+    /// `Field`.
     pub(crate) fn parse(at: &str, value: &Value) -> Result<Self, Error> {
         if !value.is_object() {
             return Err(wrong(at, "must be a recording: an object with `title` and `steps`"));
@@ -48,7 +48,7 @@ impl Recording {
     /// Reads steps that stand alone.
     ///
     /// # Errors
-    /// `InvalidField`, `UnknownField`.
+    /// `Field`.
     pub(crate) fn steps(at: &str, value: &Value) -> Result<Vec<Step>, Error> {
         match value.as_array() {
             Some(steps) if steps.is_empty() => Err(wrong(at, "has no step")),

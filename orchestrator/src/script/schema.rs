@@ -176,7 +176,7 @@ struct FieldWire {
 /// Reads what to extract: an object with [`MEMBERS`] alone.
 ///
 /// # Errors
-/// `InvalidField`, `UnknownField`.
+/// `Field`.
 pub(crate) fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
     let wire: PlanWire = read(at, value)?;
     let mut count = 0;
@@ -289,9 +289,9 @@ fn shape(
         "links" => Shape::Builtin(Builtin::Links),
         "tables" => Shape::Builtin(Builtin::Tables),
         _ => {
-            let message = "is no type: text, html, attribute, number, boolean, date, list, table, nested, nested_list, \
-                regex, json_ld, open_graph, meta, links or tables";
-            return Err(Error::field(join(at, "type"), format!("`{kind}` {message}")));
+            let types = "text, html, attribute, number, boolean, date, list, table, nested, nested_list, regex, json_ld, \
+                open_graph, meta, links or tables";
+            return Err(wrong(&join(at, "type"), &format!("must be {types}, and is `{kind}`")));
         }
     })
 }

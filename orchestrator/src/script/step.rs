@@ -216,7 +216,7 @@ pub(super) fn milliseconds(field: &str, value: f64) -> Result<Duration, Error> {
 /// Reads a list of steps. `nested` says whether steps are being read that a step holds.
 ///
 /// # Errors
-/// `InvalidField`, `UnknownField`.
+/// `Field`.
 pub(crate) fn parse_list(at: &str, value: &Value, depth: usize) -> Result<Vec<Step>, Error> {
     let list = value.as_array().ok_or_else(|| wrong(at, "must be a list of steps"))?;
     list.iter().enumerate().map(|(index, step)| Step::parse(&format!("{at}[{index}]"), step, depth)).collect()
@@ -302,9 +302,9 @@ fn action(kind: &str, at: &str, value: &Value) -> Result<Action, Error> {
         }),
         "waitForExpression" => Action::WaitForExpression { expression: text("expression", wire.expression)? },
         _ => {
-            let message = "is no step of the Recorder: navigate, setViewport, click, doubleClick, hover, change, keyDown, \
-                keyUp, scroll, emulateNetworkConditions, close, waitForElement, waitForExpression or customStep";
-            return Err(Error::field(join(at, "type"), format!("`{kind}` {message}")));
+            let types = "navigate, setViewport, click, doubleClick, hover, change, keyDown, keyUp, scroll, \
+                emulateNetworkConditions, close, waitForElement, waitForExpression or customStep";
+            return Err(wrong(&join(at, "type"), &format!("must be {types}, and is `{kind}`")));
         }
     })
 }

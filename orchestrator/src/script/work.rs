@@ -70,11 +70,11 @@ impl Work {
     /// Reads a run: an object with nothing but [`Work::RUN_MEMBERS`].
     ///
     /// # Errors
-    /// `InvalidField` and `UnknownField`, by the member's path.
+    /// `Field`, by the member's path.
     pub(crate) fn parse_run(body: &Value) -> Result<Run, Error> {
         only(body, Self::RUN_MEMBERS)?;
         let recording = recording(body)?.ok_or_else(|| {
-            Error::field("steps", "send an exported recording as `recording`, or its steps as `steps`")
+            wrong("steps", "is missing: send an exported recording as `recording`, or its steps as `steps`")
         })?;
         Ok(Run { source: body.clone(), recording })
     }
@@ -82,7 +82,7 @@ impl Work {
     /// Reads an extract: an object with nothing but [`Work::EXTRACT_MEMBERS`].
     ///
     /// # Errors
-    /// `InvalidField` and `UnknownField`, by the member's path.
+    /// `Field`, by the member's path.
     pub(crate) fn parse_extract(body: &Value) -> Result<Extract, Error> {
         only(body, Self::EXTRACT_MEMBERS)?;
         let url = match body.get("url") {
@@ -110,11 +110,11 @@ impl Work {
     /// Checks that every `{{input.name}}` and `{{secret.name}}` has a value.
     ///
     /// # Errors
-    /// `InvalidField`, which names the first that has none.
+    /// `Field`, which names the first that has none.
     pub(crate) fn check_values(&self, values: &Values) -> Result<(), Error> {
         match template::missing(self.source(), values) {
             None => Ok(()),
-            Some(slot) => Err(Error::field(slot.field(), missing(&slot))),
+            Some(slot) => Err(wrong(&slot.field(), &format!("is missing: `{{{{{slot}}}}}` needs a value"))),
         }
     }
 
@@ -148,9 +148,7 @@ fn only(body: &Value, known: &[&str]) -> Result<(), Error> {
     };
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
-        Some(name) => {
-            Err(Error::UnknownField { field: name.clone(), message: format!("there are {}", known.join(", ")) })
-        }
+        Some(name) => Err(Error::none_of(name, known.iter().copied())),
     }
 }
 

@@ -201,14 +201,12 @@ fn check_values(order: &Order, secrets: &Map<String, Value>) -> Result<(), Error
     let work = order.parse_work()?;
     let Some(fleet) = &order.fleet else { return work.check_values(&values(order, None, secrets)) };
     for (index, item) in fleet.items.iter().enumerate() {
-        work.check_values(&values(order, Some(item), secrets)).map_err(|error| match error {
-            Error::InvalidField { field, message } => {
-                let Some(rest) = field.strip_prefix("inputs") else { return Error::InvalidField { field, message } };
-                let message = message.replace(&format!("`{field}`"), &format!("`inputs[{index}]{rest}`"));
-                Error::InvalidField { field: format!("inputs[{index}]{rest}"), message }
-            }
-            other => other,
-        })?;
+        let named = |path: &str| match path.strip_prefix("inputs") {
+            Some(rest) => format!("inputs[{index}]{rest}"),
+            None => path.to_owned(),
+        };
+        let checked = work.check_values(&values(order, Some(item), secrets));
+        checked.map_err(|error| error.map_field(|error| error.renamed(named)))?;
     }
     Ok(())
 }

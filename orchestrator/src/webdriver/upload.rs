@@ -23,7 +23,7 @@ const REPLY_LIMIT: usize = 1 << 20;
 /// Uploads a file; gives the path that it has inside the worker.
 ///
 /// # Errors
-/// `InvalidBody`, `InvalidField`, and those of [`forward`](super::forward).
+/// `InvalidBody`, `Field`, and those of [`forward`](super::forward).
 pub(crate) async fn upload(session: &Arc<Session>, id: &str, body: Body) -> Result<Value, Error> {
     check_id(session, id)?;
     let _busy = session.busy();
@@ -51,8 +51,8 @@ async fn answer(response: http::Response<hyper::body::Incoming>) -> Result<Value
     match answer["path"].as_str() {
         Some(path) if status.is_success() => Ok(json!(path)),
         _ => {
-            let message = answer["error"]["message"].as_str().unwrap_or("the file was refused");
-            Err(Error::field("file", message))
+            let message = answer["error"]["message"].as_str().unwrap_or("the worker gives no reason");
+            Err(Error::invalid("file", format!("was refused: {message}")))
         }
     }
 }

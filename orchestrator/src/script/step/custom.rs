@@ -239,9 +239,9 @@ impl Custom {
                 Self::Sleep(Duration::from_secs_f64(wire.ms / 1000.0))
             }
             _ => {
-                let message = "is no custom step: lam:extract, lam:screenshot, lam:pdf, lam:assertText, lam:ifExists, \
-                    lam:upload, lam:waitForDownload or lam:sleep";
-                return Err(Error::field(field, format!("`{name}` {message}")));
+                let names = "lam:extract, lam:screenshot, lam:pdf, lam:assertText, lam:ifExists, lam:upload, \
+                    lam:waitForDownload or lam:sleep";
+                return Err(wrong(&field, &format!("must be {names}, and is `{name}`")));
             }
         })
     }

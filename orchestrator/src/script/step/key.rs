@@ -147,7 +147,7 @@ impl Key {
     /// Reads a key by its code (`KeyA`), its value (`a`, `Enter`), or its character.
     ///
     /// # Errors
-    /// `InvalidField`.
+    /// `Field`.
     pub(crate) fn parse(field: &str, name: &str) -> Result<Self, Error> {
         if template::is_open(name) {
             return Ok(Self::Open);
