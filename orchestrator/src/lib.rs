@@ -9,6 +9,7 @@
 //! | [`engine`]    | the engines, and the identifiers that everything else passes around |
 //! | [`look`]      | how a browser looks to pages, and what of it can be true |
 //! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
+//! | [`sort`]      | the order of a list |
 //! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
 //! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
 //! | [`telemetry`] | the log and the metrics |
@@ -79,6 +80,7 @@ mod relay;
 mod runtime;
 mod script;
 mod session;
+mod sort;
 mod store;
 mod task;
 mod tcp;

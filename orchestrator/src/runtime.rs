@@ -6,12 +6,14 @@
 
 mod agent_folder;
 mod docker;
+mod facts;
 mod network;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use docker::Docker;
+pub use facts::{DockerFacts, ImageFact};
 pub(crate) use network::NetworkFacts;
 
 use crate::engine::{PoolKey, WorkerId};

@@ -32,12 +32,11 @@ pub(crate) use address::page_address;
 pub(crate) use create::Created;
 pub(crate) use ending::{Ending, Status};
 pub(crate) use gate::{Gate, Shut};
-pub(crate) use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
+pub(crate) use record::{Kind, Listing, Options, Record, SessionQuery, SortKey};
 pub(crate) use share::Share;
 pub(crate) use table::Sessions;
 
 use crate::clock::Deadline;
-pub(crate) use crate::clock::unix_ms as now_ms;
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::keys::KeyId;

@@ -45,11 +45,13 @@ mod error;
 pub(crate) mod fault;
 mod folder;
 mod health;
+mod layout;
 mod lock;
 mod memory;
 mod options;
 mod record;
 mod recover;
+mod request;
 mod schema;
 mod sled;
 #[cfg(test)]
@@ -85,7 +87,7 @@ use commit::Ticket;
 use health::Vitals;
 use lock::DirLock;
 use memory::MemoryBackend;
-use thread::{Context, Request};
+use request::{Context, Request};
 use worker::{BarrierLink, Worker};
 
 /// An open store, and what had to be done to open it.
@@ -144,7 +146,7 @@ impl Store {
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
         let vitals = Arc::new(Vitals::new());
-        let database = dir.join(recover::DATABASE);
+        let database = dir.join(layout::DATABASE);
         let context = Context {
             vitals: Arc::clone(&vitals),
             free_space: Arc::new(move || free_bytes(&database)),
@@ -192,7 +194,7 @@ impl Store {
         lock: Option<DirLock>,
     ) -> Result<Self, StoreError> {
         let sender = thread::spawn(backend, lock, context.clone(), options.queue)?;
-        let database = dir.as_ref().map(|dir| dir.join(recover::DATABASE));
+        let database = dir.as_ref().map(|dir| dir.join(layout::DATABASE));
         let size = move || database.as_deref().map_or(0, disk::directory_bytes);
         let gauge = Some(disk::watch(&context, size)?);
         Ok(Self {

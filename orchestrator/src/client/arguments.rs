@@ -160,7 +160,7 @@ impl Wish {
         if let Some(id) = &self.task_id {
             query.append_pair("task_id", id);
         }
-        let now = crate::session::now_ms();
+        let now = crate::clock::unix_ms();
         for (name, age) in [("start_time", self.since), ("end_time", self.until)] {
             if let Some(age) = age {
                 let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);

@@ -12,10 +12,9 @@ use serde_json::{Value, json};
 use super::App;
 use super::auth::{GridCaller, Onlooker};
 use super::base::Base;
-use super::operate::unready;
+use super::operate::grid_status;
 use super::reply::{W3c, json_reply, w3c, w3c_reply};
 use super::{create, webdriver};
-use crate::drain::Phase;
 use crate::dropin::grid::{NewSession, other_version, read, version_fits};
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -177,22 +176,6 @@ async fn unknown(request: Request) -> W3c {
 /// `GET /wd/hub/status`
 async fn status(State(app): State<App>, _: Onlooker) -> Response {
     w3c(StatusCode::OK, &grid_status(&app))
-}
-
-/// What clients of a grid wait for: whether a new session would be served.
-pub(super) fn grid_status(app: &App) -> Value {
-    let phase = app.drain.phase();
-    let ready = unready(app).is_none();
-    let message = if ready { "ready for a new session" } else { "not ready for a new session" };
-    let node = json!({
-        "id": "warmpool",
-        "availability": if phase >= Phase::Draining { "DRAINING" } else if ready { "UP" } else { "DOWN" },
-        "maxSessions": app.config.session.max_sessions,
-        "sessionCount": app.sessions.live_count(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "slots": [],
-    });
-    json!({"ready": ready, "message": message, "nodes": [node]})
 }
 
 /// `GET /ping`: Selenoid's sign of life.

@@ -4,11 +4,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::App;
 use super::auth::Onlooker;
-use super::grid::grid_status;
 use super::reply::w3c_reply;
 use crate::drain::Phase;
 use crate::error::Error;
@@ -32,7 +31,7 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
 }
 
 /// Why a session would not be served now, if it would not.
-pub(super) fn unready(app: &App) -> Option<&'static str> {
+fn unready(app: &App) -> Option<&'static str> {
     let store = app.store.health();
     match app.drain.phase() {
         Phase::Draining | Phase::Stopped => Some("draining"),
@@ -45,6 +44,22 @@ pub(super) fn unready(app: &App) -> Option<&'static str> {
         Phase::Serving if app.pool.can_serve() => None,
         Phase::Starting | Phase::Serving => Some("the pool is not warm yet"),
     }
+}
+
+/// What clients of a grid wait for: whether a new session would be served.
+pub(super) fn grid_status(app: &App) -> Value {
+    let phase = app.drain.phase();
+    let ready = unready(app).is_none();
+    let message = if ready { "ready for a new session" } else { "not ready for a new session" };
+    let node = json!({
+        "id": "warmpool",
+        "availability": if phase >= Phase::Draining { "DRAINING" } else if ready { "UP" } else { "DOWN" },
+        "maxSessions": app.config.session.max_sessions,
+        "sessionCount": app.sessions.live_count(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "slots": [],
+    });
+    json!({"ready": ready, "message": message, "nodes": [node]})
 }
 
 /// Said before the service stops for want of space: recordings already do.

@@ -6,7 +6,8 @@ use url::form_urlencoded;
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::session::{SessionQuery, SortKey, SortOrder, Status};
+use crate::session::{SessionQuery, SortKey, Status};
+use crate::sort::SortOrder;
 use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
 
 /// The parameters that a route takes.
@@ -206,11 +207,7 @@ pub(super) fn task_query(query: &str) -> Result<TaskQuery, Error> {
 }
 
 fn sort_order(name: &str, value: &str) -> Result<SortOrder, Error> {
-    match value {
-        "ascend" => Ok(SortOrder::Ascend),
-        "descend" => Ok(SortOrder::Descend),
-        _ => Err(one_of(name, &["ascend", "descend"])),
-    }
+    value.parse().map_err(|()| one_of(name, &["ascend", "descend"]))
 }
 
 /// What `GET /lam/tasks/<id>/items` asks for.

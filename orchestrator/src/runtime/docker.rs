@@ -15,13 +15,13 @@ use bollard::query_parameters::{
 use parking_lot::RwLock;
 
 use super::agent_folder::AgentFolders;
+use super::facts::{DockerFacts, ImageFact};
 use super::network::{self, NetworkFacts};
 use super::{
     AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER,
     OwnedContainer, RuntimeError, WorkerSpec,
 };
 use crate::config::{AgentTransport, Config};
-use crate::doctor::{DockerFacts, ImageFact};
 use crate::engine::{Engine, PoolKey, WorkerId};
 
 /// Starting and removing a container forks, mounts and wires a network: it may take longer than a look-up.

@@ -11,6 +11,7 @@ use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::look::Viewport;
+use crate::sort::SortOrder;
 use crate::worker::Launch;
 
 /// What made a session: one of the two create endpoints, or a task.
@@ -240,16 +241,6 @@ pub(crate) enum SortKey {
     Status,
 }
 
-/// Which end of a list comes first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum SortOrder {
-    /// Smallest first.
-    Ascend,
-    /// Largest first.
-    #[default]
-    Descend,
-}
-
 /// A question to the list of sessions, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionQuery {
@@ -294,10 +285,7 @@ impl SessionQuery {
             SortKey::Status => a.status.as_str().cmp(b.status.as_str()),
         };
         let order = by_key.then(a.timestamp.cmp(&b.timestamp)).then_with(|| a.session_id.cmp(&b.session_id));
-        match self.sort_order {
-            SortOrder::Ascend => order,
-            SortOrder::Descend => order.reverse(),
-        }
+        self.sort_order.apply(order)
     }
 }
 

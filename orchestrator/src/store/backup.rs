@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use super::batch::Op;
 use super::dump::{Dumped, Restored, Writer};
 use super::folder::{self, Folder};
-use super::health::unix_ms;
+use super::layout::create_private_dir;
 use super::lock::DirLock;
-use super::thread::Request;
+use super::request::Request;
 use super::{Direction, KeyRange, Row, Store, StoreError, Table, build, unfinished};
+use crate::clock::unix_ms;
 
 /// Where backups are, below the data directory.
 const DIRECTORY: &str = "backups";
@@ -77,7 +78,7 @@ pub(super) async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -
 /// A new name in the directory of backups, which is created if need be.
 pub(super) fn next_path(dir: &Path) -> Result<PathBuf, StoreError> {
     let backups = dir.join(DIRECTORY);
-    build::create_private_dir(&backups)?;
+    create_private_dir(&backups)?;
     // Two within a millisecond must not share a name.
     let newest = list(dir).first().map_or(0, |(ms, _)| *ms);
     let name = format!("{PREFIX}{}{SUFFIX}", unix_ms().max(newest + 1));
@@ -202,7 +203,7 @@ pub(crate) async fn run_backups(store: Store, stop: CancellationToken) {
 /// [`StoreError::Locked`] while a daemon runs, [`StoreError::Backup`] if the file is not whole, and then
 /// nothing has changed; [`StoreError::Io`].
 pub fn restore(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
-    build::create_private_dir(dir)?;
+    create_private_dir(dir)?;
     let _lock = DirLock::take(dir)?;
     build::replace(dir, file, folders)
 }

@@ -21,9 +21,10 @@ use sha2::{Digest, Sha256};
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::folder::Place;
-use super::health::unix_ms;
+use super::layout::sync_parent;
 use super::unfinished::Unfinished;
-use super::{Direction, KeyRange, SCHEMA_VERSION, StoreError, Table, build, record};
+use super::{Direction, KeyRange, SCHEMA_VERSION, StoreError, Table, record};
+use crate::clock::unix_ms;
 
 /// The format of a dump of rows alone, which every release reads.
 const ROWS: u32 = 1;
@@ -209,7 +210,7 @@ impl Writer {
         self.out.flush().map_err(StoreError::io("write", unfinished))?;
         self.out.get_ref().sync_all().map_err(StoreError::io("sync", unfinished))?;
         self.unfinished.finish(self.out.get_ref(), &self.path)?;
-        build::sync_parent(&self.path)?;
+        sync_parent(&self.path)?;
         Ok(Dumped {
             path: self.path,
             created_ms: self.created_ms,

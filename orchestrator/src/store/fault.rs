@@ -12,7 +12,7 @@ use super::backend::{Backend, BackendError, Barrier, RawRow};
 use super::batch::Op;
 use super::health::Vitals;
 use super::memory::MemoryBackend;
-use super::thread::Context;
+use super::request::Context;
 use super::{Direction, KeyRange, Store, StoreOptions, Table};
 
 /// Where a fault happens.

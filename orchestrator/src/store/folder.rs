@@ -9,13 +9,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::build::{create_private_dir, sync_parent};
+use super::StoreError;
 use super::dump::Writer;
-use super::health::unix_ms;
-use super::{StoreError, free_bytes};
-
-/// Where files of a dump lie until all of them are there.
-pub(super) const STAGING: &str = "files.new";
+use super::layout::{STAGING, create_private_dir, sync_parent};
+use crate::clock::unix_ms;
 
 /// A folder of the data directory with files at `<folder>/<owner>/<name>`.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +88,7 @@ pub(super) fn dump(
                 // One that is still written to is taken up to here.
                 let bytes = file.metadata().map_err(StoreError::io("inspect", &path))?.len();
                 let needed = min_free.saturating_add(bytes);
-                if let Some(free_bytes) = free_bytes(disk).filter(|free| *free < needed) {
+                if let Some(free_bytes) = super::free_bytes(disk).filter(|free| *free < needed) {
                     return Err(StoreError::DiskNearlyFull { free_bytes, min_free_bytes: needed });
                 }
                 writer.file(&place, file, bytes)?;

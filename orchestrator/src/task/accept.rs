@@ -11,11 +11,11 @@ use super::order::Order;
 use super::record::{ItemCounts, Output, Record, Status};
 use super::seal;
 use super::table::{Accepted, GATES, Tasks};
+use crate::clock::unix_ms;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::script::work::Values;
-use crate::session::now_ms;
 use crate::store::{Batch, Commit, Durability, StoreError, Table};
 
 /// What comes with an order and is not kept as it is.
@@ -90,7 +90,7 @@ impl Tasks {
             if table.values().filter(|live| live.record().status == Status::Queued).count() >= length {
                 return Err(Error::TaskQueueFull { length });
             }
-            let mut record = new_record(self.inner.ids.next(now_ms()), owner, &order);
+            let mut record = new_record(self.inner.ids.next(unix_ms()), owner, &order);
             record.retry_of = extras.retry_of;
             record.idempotency = idempotency.as_ref().map(|(key, _)| hex::encode(key));
             let live = Arc::new(Live::unwritten(record));

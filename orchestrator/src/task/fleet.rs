@@ -17,10 +17,10 @@ use super::perform::{Attempt, Done, Piece, interrupted, stopped};
 use super::record::{Fault, Item, ItemCounts, Output, Record, Status};
 use super::table::{End, Tasks};
 use super::view;
+use crate::clock::unix_ms;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::script::work::Work;
-use crate::session::now_ms;
 use crate::store::{Batch, Durability};
 
 /// A fleet while it runs.
@@ -169,7 +169,7 @@ impl Fleet<'_> {
             if !lane.turn().await {
                 return Ok(Some(item));
             }
-            let begun = now_ms();
+            let begun = unix_ms();
             item.attempts += 1;
             if let Err(error) = self.write(&mut item, Status::Running).await {
                 if !error.is_passing() {
@@ -185,7 +185,7 @@ impl Fleet<'_> {
             let values = values(self.order, Some(&item.inputs), self.secrets);
             let piece = Piece { order: self.order, work: self.work, values, item: Some(item.index) };
             let attempt = lane.attempt(&piece).await?;
-            item.execution_time = now_ms().saturating_sub(begun);
+            item.execution_time = unix_ms().saturating_sub(begun);
             match attempt {
                 Attempt::Done(done) => {
                     let Some(pause) = self.settle(&mut item, done).await? else { return Ok(None) };
@@ -248,7 +248,7 @@ impl Fleet<'_> {
         let next = Item { status, ..item.clone() };
         let counts = self.count(from, status);
         let mut record = self.live.record();
-        let began = now_ms();
+        let began = unix_ms();
         let begin = |record: &mut Record| {
             record.status = Status::Running;
             record.started_ms.get_or_insert(began);

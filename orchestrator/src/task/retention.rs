@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::id::TaskId;
 use super::keep::Keep;
 use super::table::Tasks;
+use crate::clock::unix_ms;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::session::now_ms;
 use crate::store::{Batch, Durability};
 
 /// Between two looks for tasks that are older, or more, than they may be.
@@ -23,7 +23,7 @@ impl Tasks {
             tracing::error!(%error, "files of forgotten tasks could not be removed");
         }
         loop {
-            if let Err(error) = self.forget_old(now_ms()).await {
+            if let Err(error) = self.forget_old(unix_ms()).await {
                 tracing::error!(%error, "old tasks could not be removed");
             }
             tokio::select! {

@@ -16,13 +16,14 @@ use super::live::{Event, Live, Stop};
 use super::order::Order;
 use super::query::TaskQuery;
 use super::record::{ArtifactNote, Fault, Item, Output, Record, Status};
+use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::drain::Drain;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
-use crate::session::{Sessions, now_ms};
+use crate::session::Sessions;
 use crate::store::{Batch, Durability, Store};
 
 /// So many requests with idempotency keys are looked at side by side.
@@ -93,7 +94,7 @@ impl Tasks {
             live: Mutex::default(),
             queueing: AtomicUsize::new(0),
             leasing: AtomicUsize::new(0),
-            started_ms: now_ms(),
+            started_ms: unix_ms(),
             gates: std::array::from_fn(|_| tokio::sync::Mutex::new(())),
         };
         Self { inner: Arc::new(inner) }
@@ -229,7 +230,7 @@ impl Tasks {
         record.output = end.output;
         record.artifacts = end.artifacts;
         record.waiting = None;
-        record.ended_ms = Some(now_ms().max(record.started_ms.unwrap_or(0)));
+        record.ended_ms = Some(unix_ms().max(record.started_ms.unwrap_or(0)));
         let mut batch = Batch::new();
         let written = match put_record(&mut batch, &record) {
             Ok(()) => self.insist(live, batch, Durability::Process).await,
@@ -259,7 +260,7 @@ impl Tasks {
     /// # Errors
     /// It is not on the disk, and nothing of the task has changed.
     pub(super) async fn mark_running(&self, live: &Live) -> Result<(), Error> {
-        let began = now_ms();
+        let began = unix_ms();
         let change = |record: &mut Record| {
             record.status = Status::Running;
             record.started_ms = Some(began);

@@ -8,7 +8,7 @@ use super::columns::Columns;
 use super::lengths::{Lengths, MAX_ROW, Timed, Wanted};
 use super::tally::{Tally, Way, Window};
 use super::{EndUser, Entry, Row};
-use crate::session::SortOrder;
+use crate::sort::SortOrder;
 use crate::task::id::TaskId;
 use crate::task::query::{SortKey, TaskQuery};
 use crate::task::record::{Kind, Status};

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::query::SortKey;
 use super::*;
-use crate::session::SortOrder;
+use crate::sort::SortOrder;
 use crate::task::id::Ids;
 
 /// The list that is searched by looking at everything.
