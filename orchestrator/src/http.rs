@@ -50,6 +50,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
+use warmpool_protocol::Snapshot;
 
 use crate::config::Config;
 use crate::drain::Drain;
@@ -61,7 +62,6 @@ use crate::session::Sessions;
 use crate::store::{Recovery, Store};
 use crate::task::Tasks;
 use crate::video::Recorder;
-use crate::worker::Snapshot;
 
 pub(crate) use budget::Budget;
 pub use server::Listener;

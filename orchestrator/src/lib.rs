@@ -7,7 +7,6 @@
 //! |---------------|---------------|
 //! | [`config`]    | file, environment and flags become one checked configuration |
 //! | [`engine`]    | the engines, and the identifiers that everything else passes around |
-//! | [`look`]      | how a browser looks to pages, and what of it can be true |
 //! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
 //! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
 //! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
@@ -35,8 +34,8 @@
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver, video, live, task} -> session -> pool -> {runtime, worker}`,
-//! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `look`, `error`, `clock`,
-//! `drain`, `store` and `tcp` may be used by all.
+//! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `error`, `clock`, `drain`,
+//! `store` and `tcp` may be used by all.
 //!
 //! # The paths
 //!
@@ -72,7 +71,6 @@ mod http;
 mod instance;
 mod keys;
 mod live;
-mod look;
 mod player;
 mod pool;
 mod relay;

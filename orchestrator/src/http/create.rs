@@ -8,6 +8,7 @@ use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use warmpool_protocol::{self as protocol, Launch, SettingError, Size, check_locales};
 
 use super::App;
 use super::auth::Caller;
@@ -20,9 +21,7 @@ use crate::dropin::Wish;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::look::{self, Viewport};
 use crate::session::{Kind, Options, Session, Status, page_address};
-use crate::worker::Launch;
 
 /// The longest passcode or app name, in bytes.
 const MAX_TEXT: usize = 1024;
@@ -49,7 +48,7 @@ struct CreateRequest {
 pub(super) struct Settings {
     locales: Option<Vec<String>>,
     user_agent: Option<String>,
-    viewport: Option<Object<Viewport>>,
+    viewport: Option<Object<Size>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -172,12 +171,12 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
 /// The page to open and the settings to make true, checked.
 pub(super) fn launch(url: Option<String>, settings: Option<Object<Settings>>) -> Result<Launch, Error> {
     let settings = settings.map(|settings| settings.0).unwrap_or_default();
-    Ok(Launch {
-        url,
-        locales: settings.locales.map(locales).transpose()?,
-        user_agent: settings.user_agent.map(user_agent).transpose()?,
-        viewport: settings.viewport.map(|size| viewport(size.0)).transpose()?,
-    })
+    let locales = settings.locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags));
+    let locales = locales.map_err(|wrong| misfit(wrong, ":"))?;
+    let settings =
+        protocol::Settings { locales, user_agent: settings.user_agent, viewport: settings.viewport.map(|size| size.0) };
+    settings.check().map_err(|wrong| misfit(wrong, ""))?;
+    Ok(Launch { url, settings })
 }
 
 /// What the contract has and this release does not, is refused and never silently left out.
@@ -211,27 +210,12 @@ fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
     page_address(&text).map_err(|wrong| Error::field("url", format!("`url` {wrong}")))
 }
 
-fn locales(tags: Vec<String>) -> Result<Vec<String>, Error> {
-    look::locales(&tags).map_err(|(at, what)| {
-        let field = at.map_or("settings.locales".to_owned(), |at| format!("settings.locales[{at}]"));
-        let message = format!("`{field}`: {what}");
-        Error::InvalidField { field, message }
-    })
-}
-
-fn user_agent(text: String) -> Result<String, Error> {
-    let field = "settings.user_agent";
-    look::user_agent(&text).map_err(|what| Error::field(field, format!("`{field}` {what}")))?;
-    Ok(text)
-}
-
-fn viewport(size: Viewport) -> Result<Viewport, Error> {
-    look::viewport(size).map_err(|(side, what)| {
-        let field = format!("settings.viewport.{side}");
-        let message = format!("`{field}` {what}");
-        Error::InvalidField { field, message }
-    })?;
-    Ok(size)
+/// Names a wrong setting as the client does; `mark` stands between the name and what is wrong.
+fn misfit(wrong: SettingError, mark: &str) -> Error {
+    let SettingError { setting, place, reason } = wrong;
+    let field = format!("settings.{setting}{place}");
+    let message = format!("`{field}`{mark} {reason}");
+    Error::InvalidField { field, message }
 }
 
 pub(super) fn short(field: &str, text: Option<String>) -> Result<Option<String>, Error> {

@@ -10,6 +10,7 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::{Value, json};
 use url::form_urlencoded;
+use warmpool_protocol::{Launch, Settings};
 
 use super::App;
 use super::auth::{basic_parts, in_header, verify};
@@ -21,9 +22,8 @@ use crate::dropin::browserless::read;
 use crate::engine::{Engine, Mode, PoolKey};
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::look::Look;
 use crate::session::Session;
-use crate::worker::{Launch, Worker, full};
+use crate::worker::{Worker, full};
 
 /// No answer of a browser is longer, in bytes: its description of the protocol has some two million.
 const REPLY_LIMIT: usize = 16 << 20;
@@ -57,7 +57,7 @@ async fn version(State(app): State<App>, base: Base, request: Request) -> Result
     let text = request.uri().query().unwrap_or_default();
     let query = read(text, Engine::Chromium)?;
     verify(&app, request.headers(), query.token.as_deref())?;
-    let known = app.known_snapshot(Engine::Chromium).unwrap_or_default();
+    let known = app.known_snapshot(Engine::Chromium).unwrap_or_default().identity;
     let browser = known.browser.map(|name| name.replace("Chromium/", "Chrome/"));
     let mut next: String = text.to_owned();
     // Clients send their headers to the websocket too. What they said in the URL has to be in the next one.
@@ -129,7 +129,7 @@ async fn describe(app: &App, key: &KeyId) -> Result<std::sync::Arc<Value>, Error
         return Ok(std::sync::Arc::new(found));
     }
     // Waiting browsers are frozen: one is woken for this, and goes.
-    let mut lease = app.pool.lease(PoolKey::plain(Engine::Chromium, Mode::Headless), &Look::default(), key).await?;
+    let mut lease = app.pool.lease(PoolKey::plain(Engine::Chromium, Mode::Headless), &Settings::default(), key).await?;
     app.keys.require(key)?;
     let worker = lease.use_worker();
     let failed = |error| Error::worker("the browser could not be asked for its protocol", error);

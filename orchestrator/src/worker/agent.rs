@@ -10,11 +10,14 @@ use http_body_util::{BodyExt as _, Empty, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use warmpool_protocol::{
+    Claim, DriverMode, ErrorBody, Event, Launch, Launched, NewDriverSession, Page, PageAction, Secret, Snapshot, Window,
+};
 
 use super::connection::{AgentStream, Connector};
 use super::lines::Lines;
-use super::protocol::{Act, Claim, DriverMode, Event, Launch, Page, Snapshot};
 use crate::error::Cause;
 use crate::runtime::AgentAddress;
 
@@ -82,16 +85,6 @@ pub(crate) enum Upgrade {
     Declined(StatusCode),
 }
 
-#[derive(Deserialize)]
-struct Refusal {
-    error: RefusalText,
-}
-
-#[derive(Deserialize)]
-struct RefusalText {
-    message: String,
-}
-
 /// The way to one agent.
 pub(crate) struct Agent {
     address: AgentAddress,
@@ -108,12 +101,11 @@ impl std::fmt::Debug for Agent {
 impl Agent {
     /// An agent that answers to `secret` (hex) on `address`.
     #[must_use]
-    pub(crate) fn new(address: AgentAddress, secret: String) -> Self {
+    pub(crate) fn new(address: AgentAddress, secret: &Secret) -> Self {
         // A client of its own: when the worker goes, so do its pooled connections, and a container that gets the same
         // address later never sees them.
         let client = Client::builder(TokioExecutor::new()).build(Connector(address.clone()));
-        let mut secret =
-            HeaderValue::try_from(format!("Bearer {secret}")).unwrap_or(HeaderValue::from_static("Bearer"));
+        let mut secret = HeaderValue::try_from(secret.authorization()).unwrap_or(HeaderValue::from_static("Bearer"));
         secret.set_sensitive(true);
         Self { address, secret, client }
     }
@@ -123,14 +115,7 @@ impl Agent {
     /// # Errors
     /// [`AgentError`]; `Connect` while the container is still coming up.
     pub(crate) async fn claim(&self, claim: &Claim) -> Result<(), AgentError> {
-        #[derive(Serialize)]
-        struct Wire<'a> {
-            secret: &'a str,
-            #[serde(flatten)]
-            claim: &'a Claim,
-        }
-        let secret = self.secret.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).unwrap_or_default();
-        self.call(Method::POST, "/claim", Some(&Wire { secret, claim }), CALL_TIMEOUT).await.map(drop)
+        self.call(Method::POST, "/claim", Some(claim), CALL_TIMEOUT).await.map(drop)
     }
 
     /// Asks how the agent is.
@@ -138,8 +123,7 @@ impl Agent {
     /// # Errors
     /// [`AgentError`].
     pub(crate) async fn health(&self) -> Result<Snapshot, AgentError> {
-        let (_, body) = self.call(Method::GET, "/health", None::<&()>, CALL_TIMEOUT).await?;
-        serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))
+        self.call(Method::GET, "/health", None::<&()>, CALL_TIMEOUT).await.and_then(|body| read(&body))
     }
 
     /// Wakes the browser, makes the settings true and starts opening the page. Gives the warnings for the client.
@@ -147,14 +131,8 @@ impl Agent {
     /// # Errors
     /// [`AgentError`].
     pub(crate) async fn launch(&self, launch: &Launch) -> Result<Vec<String>, AgentError> {
-        #[derive(Deserialize)]
-        struct Wire {
-            #[serde(default)]
-            warnings: Vec<String>,
-        }
-        let (_, body) = self.call(Method::POST, "/launch", Some(launch), CALL_TIMEOUT).await?;
-        let wire: Wire = serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))?;
-        Ok(wire.warnings)
+        let body = self.call(Method::POST, "/launch", Some(launch), CALL_TIMEOUT).await?;
+        read(&body).map(|Launched { warnings }| warnings)
     }
 
     /// Opens a window in a browser context of its own, in the place of the one there was. Gives the window's WebDriver
@@ -186,13 +164,8 @@ impl Agent {
     }
 
     async fn window(&self, path: &str) -> Result<String, AgentError> {
-        #[derive(Deserialize)]
-        struct Wire {
-            window: String,
-        }
-        let (_, body) = self.call(Method::POST, path, None::<&()>, CALL_TIMEOUT).await?;
-        let wire: Wire = serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))?;
-        Ok(wire.window)
+        let body = self.call(Method::POST, path, None::<&()>, CALL_TIMEOUT).await?;
+        read(&body).map(|Window { window }| window)
     }
 
     /// Starts the one driver session. The driver's refusals are replies, not errors.
@@ -202,10 +175,10 @@ impl Agent {
     pub(crate) async fn driver_session(
         &self,
         mode: DriverMode,
-        capabilities: &serde_json::Value,
+        capabilities: serde_json::Value,
         timeout: Duration,
     ) -> Result<DriverReply, AgentError> {
-        let order = serde_json::json!({"mode": mode, "capabilities": capabilities});
+        let order = NewDriverSession { mode, capabilities };
         let request = self.json(Method::POST, "/driver/session", Some(&order))?;
         let (status, body) =
             tokio::time::timeout(timeout, self.exchange(request)).await.map_err(|_| AgentError::Timeout(timeout))??;
@@ -278,9 +251,9 @@ impl Agent {
     ///
     /// # Errors
     /// [`AgentError`]; `Refused` with 404 when there is no such page any more.
-    pub(crate) async fn act(&self, page: &str, act: &Act<'_>) -> Result<(), AgentError> {
+    pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<(), AgentError> {
         let path = format!("/pages/{}", crate::engine::escape(page));
-        self.call(Method::POST, &path, Some(act), CALL_TIMEOUT).await.map(drop)
+        self.call(Method::POST, &path, Some(action), CALL_TIMEOUT).await.map(drop)
     }
 
     async fn stream<T>(&self, path: &str, limit: usize) -> Result<Lines<T>, AgentError> {
@@ -303,14 +276,14 @@ impl Agent {
         path: &str,
         body: Option<&impl Serialize>,
         timeout: Duration,
-    ) -> Result<(StatusCode, Bytes), AgentError> {
+    ) -> Result<Bytes, AgentError> {
         let request = self.json(method, path, body)?;
         let (status, body) =
             tokio::time::timeout(timeout, self.exchange(request)).await.map_err(|_| AgentError::Timeout(timeout))??;
         if status.is_success() {
-            return Ok((status, body));
+            return Ok(body);
         }
-        let message = serde_json::from_slice::<Refusal>(&body)
+        let message = serde_json::from_slice::<ErrorBody>(&body)
             .map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), |refusal| refusal.error.message);
         Err(AgentError::Refused { status, message })
     }
@@ -342,6 +315,10 @@ impl Agent {
             .parse()
             .map_err(|error: http::uri::InvalidUri| AgentError::Nonsense(error.into()))
     }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, AgentError> {
+    serde_json::from_slice(body).map_err(|error| AgentError::Nonsense(error.into()))
 }
 
 /// A body that is in memory.

@@ -1,10 +1,10 @@
 //! `goog:chromeOptions`, and what else a Chromium worker has to look at.
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::DriverMode;
 
 use super::warnings::Warnings;
 use super::{Fault, OWN_BROWSER, refused};
-use crate::worker::DriverMode;
 
 /// Switches that people carry from project to project. The worker has done the right thing already.
 const HABITS: [&str; 4] = ["no-sandbox", "disable-setuid-sandbox", "disable-dev-shm-usage", "headless"];

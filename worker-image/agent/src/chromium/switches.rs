@@ -1,7 +1,7 @@
 //! Chromium's command line.
 
-use crate::claim::Claim;
 use crate::ports::LocalPort;
+use warmpool_protocol::Claim;
 
 /// Loopback port of the DevTools protocol.
 pub(super) const DEBUGGING_PORT: LocalPort = LocalPort::new(9222);
