@@ -10,6 +10,7 @@
 //! | `settings` | the locales, the user agent and the viewport that pages see, and their checks |
 //! | `state` | the worker's state and its events |
 //! | `driver`, `pages`, `files` | new WebDriver sessions, open pages, files |
+//! | [`switches`] | Chromium's command-line switches, by what a client may do with them |
 
 mod claim;
 mod driver;
@@ -17,6 +18,7 @@ mod files;
 mod pages;
 mod settings;
 mod state;
+pub mod switches;
 
 use serde::{Deserialize, Serialize};
 
