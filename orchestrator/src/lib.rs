@@ -23,6 +23,7 @@
 //! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
 //! | [`video`]     | recordings of sessions: made, kept and forgotten |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
+//! | [`targets`]   | what debugging ports list: targets, and the description of DevTools |
 //! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
 //! | [`player`]    | what a script says, carried out in a session's browser, and what comes of it |
 //! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
@@ -33,7 +34,7 @@
 //! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, video, live, task} -> session -> pool -> {runtime, worker}`,
+//! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> pool -> {runtime, worker}`,
 //! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `error`, `clock`, `drain`,
 //! `store` and `tcp` may be used by all.
 //!
@@ -78,6 +79,7 @@ mod runtime;
 mod script;
 mod session;
 mod store;
+mod targets;
 mod task;
 mod tcp;
 pub mod telemetry;

@@ -149,7 +149,7 @@ pub(crate) async fn forward(
     strip_hop_by_hop(request.headers_mut());
     let limit = config.webdriver.command_timeout;
     let path = format!("/webdriver{}", command.path_in(id));
-    let sent = timeout(limit, session.worker.agent.send(&path, request)).await;
+    let sent = timeout(limit, session.worker.agent.forward(&path, request)).await;
     match sent {
         // No driver says this: it is the agent's word for a driver that does not answer.
         Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {

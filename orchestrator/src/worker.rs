@@ -13,10 +13,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch as channel;
 
-pub(crate) use agent::{Agent, AgentError, Body, Upgrade};
-pub(crate) use agent::{file_path, full};
-pub(crate) use connection::AgentStream;
-pub(crate) use connection::{ReadHalf, WriteHalf};
+pub(crate) use agent::{Agent, AgentError, Body, Upgrade, full};
+pub(crate) use connection::{AgentStream, ReadHalf, WriteHalf};
 pub(crate) use lines::Lines;
 pub(crate) use watch::watch;
 
