@@ -7,6 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use warmpool_protocol::Settings;
 
 /// A browser engine, by the name the API uses (`browser_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -126,10 +128,13 @@ impl FromStr for Mode {
 pub struct PresetId(u64);
 
 impl PresetId {
-    /// The id with this hash.
+    /// The id of these settings: the same in every process that knows the same settings.
     #[must_use]
-    pub const fn new(hash: u64) -> Self {
-        Self(hash)
+    pub(crate) fn of(settings: &Settings) -> Self {
+        // Serialising into memory cannot fail; an empty text would only make two presets share an id.
+        let text = serde_json::to_vec(settings).unwrap_or_default();
+        let digest = Sha256::digest(text);
+        Self(u64::from_be_bytes(std::array::from_fn(|at| digest[at])))
     }
 }
 
@@ -147,19 +152,19 @@ impl FromStr for PresetId {
     }
 }
 
-/// What one shelf of the pool holds: workers of one engine in one mode, with one look.
+/// What one shelf of the pool holds: workers of one engine in one mode, with the same settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolKey {
     /// The engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
-    /// The preset whose settings its workers wait with; none for the browser's own look.
+    /// The preset whose settings its workers wait with; none for the browser's own.
     pub preset: Option<PresetId>,
 }
 
 impl PoolKey {
-    /// The shelf of browsers with their own look.
+    /// The shelf of browsers with settings of their own.
     #[must_use]
     pub const fn plain(engine: Engine, mode: Mode) -> Self {
         Self { engine, mode, preset: None }
@@ -262,7 +267,14 @@ mod tests {
         }
         assert_eq!("opera".parse::<Engine>(), Err(()));
         assert_eq!("headless".parse(), Ok(Mode::Headless));
-        assert_eq!(PresetId::new(7).to_string().parse(), Ok(PresetId::new(7)));
+        assert_eq!(PresetId(7).to_string().parse(), Ok(PresetId(7)));
+    }
+
+    #[test]
+    fn a_preset_has_the_same_id_in_every_version() {
+        let german = Settings { locales: vec!["de-DE".to_owned()], ..Settings::default() };
+        assert_eq!(PresetId::of(&german).to_string(), "17ec1efea94cceb5");
+        assert_ne!(PresetId::of(&german), PresetId::of(&Settings::default()));
     }
 
     #[test]

@@ -46,10 +46,9 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::{any, delete, get, post};
 use metrics_exporter_prometheus::PrometheusHandle;
-use serde_json::Value;
-use tokio::sync::OnceCell;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
+use warmpool_protocol::Snapshot;
 
 use crate::config::Config;
 use crate::drain::Drain;
@@ -59,9 +58,9 @@ use crate::live::Live;
 use crate::pool::Pool;
 use crate::session::Sessions;
 use crate::store::{Recovery, Store};
+use crate::targets::Targets;
 use crate::task::Tasks;
 use crate::video::Recorder;
-use crate::worker::Snapshot;
 
 pub(crate) use budget::Budget;
 pub use server::Listener;
@@ -96,8 +95,8 @@ pub(crate) struct App {
     pub recovery: Option<Arc<Recovery>>,
     /// When the daemon started.
     pub started: Instant,
-    /// The browser's own description of DevTools, once somebody has asked for it.
-    pub protocol: Arc<OnceCell<Arc<Value>>>,
+    /// What debugging ports list.
+    pub targets: Targets,
 }
 
 impl App {

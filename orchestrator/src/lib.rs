@@ -7,7 +7,6 @@
 //! |---------------|---------------|
 //! | [`config`]    | file, environment and flags become one checked configuration |
 //! | [`engine`]    | the engines, and the identifiers that everything else passes around |
-//! | [`look`]      | how a browser looks to pages, and what of it can be true |
 //! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
 //! | [`sort`]      | the order of a list |
 //! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
@@ -25,6 +24,7 @@
 //! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
 //! | [`video`]     | recordings of sessions: made, kept and forgotten |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
+//! | [`targets`]   | what debugging ports list: targets, and the description of DevTools |
 //! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
 //! | [`player`]    | what a script says, carried out in a session's browser, and what comes of it |
 //! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
@@ -35,9 +35,9 @@
 //! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, video, live, task} -> session -> pool -> {runtime, worker}`,
-//! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `look`, `error`, `clock`,
-//! `drain`, `store` and `tcp` may be used by all.
+//! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> pool -> {runtime, worker}`,
+//! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `error`, `clock`, `drain`,
+//! `store` and `tcp` may be used by all.
 //!
 //! # The paths
 //!
@@ -73,7 +73,6 @@ mod http;
 mod instance;
 mod keys;
 mod live;
-mod look;
 mod player;
 mod pool;
 mod relay;
@@ -82,6 +81,7 @@ mod script;
 mod session;
 mod sort;
 mod store;
+mod targets;
 mod task;
 mod tcp;
 pub mod telemetry;

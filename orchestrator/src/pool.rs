@@ -21,14 +21,14 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
+use warmpool_protocol::Settings;
 
 use crate::config::{Config, PoolPreset};
 use crate::drain::Drain;
-use crate::engine::{Engine, Mode, PoolKey, WorkerId};
+use crate::engine::{Engine, Mode, PoolKey, PresetId, WorkerId};
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::KeyId;
-use crate::look::Look;
 use crate::runtime::Docker;
 use crate::worker::{Health, Worker};
 
@@ -93,14 +93,14 @@ impl Pool {
     }
 
     /// Gives a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
-    /// this look its workers come first: they have it already. Any other worker is given as it is.
+    /// these settings its workers come first: they have them already. Any other worker is given as it is.
     ///
     /// Dropping the future leaves the queue.
     ///
     /// # Errors
     /// `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`, `Draining`.
-    pub(crate) async fn lease(&self, plain: PoolKey, look: &Look, owner: &KeyId) -> Result<Lease, Error> {
-        let key = self.shelf_for(plain, look);
+    pub(crate) async fn lease(&self, plain: PoolKey, settings: &Settings, owner: &KeyId) -> Result<Lease, Error> {
+        let key = self.shelf_for(plain, settings);
         self.check_image(key).await?;
         let limits = &self.inner.config.session;
         let (receiver, _place) = {
@@ -144,12 +144,12 @@ impl Pool {
         }
     }
 
-    /// The shelf to take a worker of this look from.
-    fn shelf_for(&self, plain: PoolKey, look: &Look) -> PoolKey {
-        if look.is_plain() {
+    /// The shelf to take a worker with these settings from.
+    fn shelf_for(&self, plain: PoolKey, settings: &Settings) -> PoolKey {
+        if settings.is_empty() {
             return plain;
         }
-        let preset = PoolKey { preset: Some(look.id()), ..plain };
+        let preset = PoolKey { preset: Some(PresetId::of(settings)), ..plain };
         if !self.has_shelf(preset) {
             return plain;
         }

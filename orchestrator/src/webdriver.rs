@@ -62,11 +62,11 @@ pub(crate) async fn new_session(
 ) -> Result<(StatusCode, Bytes), Error> {
     let _busy = session.busy();
     session.admitted().await?;
-    let warm = session.worker.snapshot.borrow().clone();
+    let warm = session.worker.snapshot.borrow().identity.clone();
     let plan = capabilities::plan(wish, session.options.engine, &warm.args)?;
     let opening = session.open_driver()?;
     let agent = &session.worker.agent;
-    let reply = agent.driver_session(plan.mode, &plan.capabilities, config.webdriver.command_timeout).await;
+    let reply = agent.driver_session(plan.mode, plan.capabilities, config.webdriver.command_timeout).await;
     let reply = match reply {
         Ok(reply) => reply,
         Err(error) => return Err(verdict(session, error).await),
@@ -149,7 +149,7 @@ pub(crate) async fn forward(
     strip_hop_by_hop(request.headers_mut());
     let limit = config.webdriver.command_timeout;
     let path = format!("/webdriver{}", command.path_in(id));
-    let sent = timeout(limit, session.worker.agent.send(&path, request)).await;
+    let sent = timeout(limit, session.worker.agent.forward(&path, request)).await;
     match sent {
         // No driver says this: it is the agent's word for a driver that does not answer.
         Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {

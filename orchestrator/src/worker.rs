@@ -1,12 +1,11 @@
 //! The daemon's view of one worker: a container with one browser that nobody has used, or that one session owns.
 //!
-//! `agent` speaks with the program inside the container, in the words of `protocol`; `watch` follows its events and decides when a
-//! worker is lost.
+//! `agent` speaks with the program inside the container, in the terms of `warmpool_protocol`; `watch` follows its events and
+//! decides when a worker is lost.
 
 mod agent;
 mod connection;
 mod lines;
-mod protocol;
 mod watch;
 
 use std::fmt;
@@ -14,17 +13,18 @@ use std::sync::Arc;
 
 use tokio::sync::watch as channel;
 
-pub(crate) use agent::{Agent, AgentError, Body, Upgrade};
-pub(crate) use agent::{file_path, full};
-pub(crate) use connection::AgentStream;
-pub(crate) use connection::{ReadHalf, WriteHalf};
+pub(crate) use agent::{Agent, AgentError, Body, Upgrade, full};
+pub(crate) use connection::{AgentStream, ReadHalf, WriteHalf};
 pub(crate) use lines::Lines;
-pub(crate) use protocol::{Act, Page};
-pub(crate) use protocol::{Claim, DISPLAY, DriverMode, Launch, Phase, Snapshot};
 pub(crate) use watch::watch;
+
+use warmpool_protocol::{Secret, Size, Snapshot};
 
 use crate::engine::{PoolKey, WorkerId};
 use crate::runtime::AgentAddress;
+
+/// The display of a headed worker.
+pub(crate) const DISPLAY: Size = Size { width: 1280, height: 800 };
 
 /// Why a worker is no use any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +34,9 @@ pub(crate) enum Loss {
     /// The browser crashed.
     BrowserExited {
         /// Its exit code, where it had one.
-        code: Option<i64>,
+        code: Option<i32>,
         /// The signal that ended it, where one did.
-        signal: Option<i64>,
+        signal: Option<i32>,
     },
     /// The kernel ended the browser, or the whole container, for want of memory.
     OutOfMemory,
@@ -135,13 +135,13 @@ impl Worker {
     /// A worker that is being started; its agent will listen on `address`. Gives it with the ends through which its watch
     /// reports.
     #[must_use]
-    pub(crate) fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
+    pub(crate) fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, address, secret, Health::Booting)
     }
 
     /// A worker that an earlier process started, and of which nothing is known yet.
     #[must_use]
-    pub(crate) fn found(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
+    pub(crate) fn found(id: WorkerId, key: PoolKey, address: AgentAddress, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, address, secret, Health::Unknown)
     }
 
@@ -149,7 +149,7 @@ impl Worker {
         id: WorkerId,
         key: PoolKey,
         address: AgentAddress,
-        secret: String,
+        secret: &Secret,
         health: Health,
     ) -> (Arc<Self>, Reports) {
         let (snapshot_in, snapshot) = channel::channel(Snapshot::default());

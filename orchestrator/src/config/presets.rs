@@ -3,10 +3,11 @@
 //! One preset is `NAME: ENGINE MODE COUNT setting=value …`; several are items of an array in the file, and stand on
 //! lines of their own or between semicolons in a variable or flag.
 
+use warmpool_protocol::{Settings, Size, check_locales, check_user_agent, check_viewport};
+
 use super::value::{Misfit, Shape, Value, quoted};
-use crate::engine::{Engine, Mode, PoolKey};
+use crate::engine::{Engine, Mode, PoolKey, PresetId};
 use crate::error::FieldError;
-use crate::look::{self, Look, Viewport};
 
 /// The longest name, in bytes.
 const MAX_NAME: usize = 32;
@@ -25,14 +26,14 @@ pub struct PoolPreset {
     /// How many wait warm.
     pub target: usize,
     /// Their settings.
-    pub look: Look,
+    pub settings: Settings,
 }
 
 impl PoolPreset {
     /// The shelf its workers stand on.
     #[must_use]
     pub fn key(&self) -> PoolKey {
-        PoolKey { engine: self.engine, mode: self.mode, preset: Some(self.look.id()) }
+        PoolKey { engine: self.engine, mode: self.mode, preset: Some(PresetId::of(&self.settings)) }
     }
 }
 
@@ -106,7 +107,7 @@ fn end(items: &mut Vec<Vec<String>>, words: &mut Vec<String>, word: &mut String,
 }
 
 fn preset(words: &[String]) -> Result<PoolPreset, Misfit> {
-    let [name, engine, mode, count, settings @ ..] = words else {
+    let [name, engine, mode, count, chosen @ ..] = words else {
         return Err(Misfit::new(format!("{:?} is not a preset", words.join(" ")), FORM));
     };
     let Some(name) = name.strip_suffix(':').filter(|name| is_name(name)) else {
@@ -115,7 +116,7 @@ fn preset(words: &[String]) -> Result<PoolPreset, Misfit> {
     };
     // A preset's fault is told with its name: there may be several.
     let misfit = |what: String, remedy: &str| Misfit::new(format!("{name:?}: {what}"), remedy);
-    let field = |error: FieldError, key: &str| misfit(error.within(key).to_string(), "correct it");
+    let field = |error| misfit(FieldError::from(error).to_string(), "correct it");
     let engine: Engine = engine
         .parse()
         .map_err(|()| misfit(format!("{engine:?} is not an engine"), "write chromium, firefox or webkit"))?;
@@ -124,23 +125,22 @@ fn preset(words: &[String]) -> Result<PoolPreset, Misfit> {
     let target = count
         .parse()
         .map_err(|_| misfit(format!("{count:?} is not a count"), "write how many workers are to wait, such as 1"))?;
-    let mut look = Look::default();
-    for word in settings {
+    let mut settings = Settings::default();
+    for word in chosen {
         let known = "write locales=…, user_agent=… or viewport=WIDTHxHEIGHT, each once";
         let Some((key, value)) = word.split_once('=') else {
             return Err(misfit(format!("{word:?} is not a setting"), known));
         };
         match key {
-            "locales" if look.locales.is_none() => {
+            "locales" if settings.locales.is_empty() => {
                 let tags: Vec<String> = value.split(',').map(|tag| tag.trim().to_owned()).collect();
-                let tags = look::locales(&tags).map_err(|error| field(error, key))?;
-                look.locales = Some(tags);
+                settings.locales = check_locales(&tags).map_err(field)?;
             }
-            "user_agent" if look.user_agent.is_none() => {
-                look::user_agent(value).map_err(|error| field(error, key))?;
-                look.user_agent = Some(value.to_owned());
+            "user_agent" if settings.user_agent.is_none() => {
+                check_user_agent(value).map_err(field)?;
+                settings.user_agent = Some(value.to_owned());
             }
-            "viewport" if look.viewport.is_none() => {
+            "viewport" if settings.viewport.is_none() => {
                 let sides = value.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
                 let Some((width, height)) = sides else {
                     return Err(misfit(
@@ -148,19 +148,19 @@ fn preset(words: &[String]) -> Result<PoolPreset, Misfit> {
                         "write viewport=WIDTHxHEIGHT, such as 1400x900",
                     ));
                 };
-                let size = Viewport { width, height };
-                look::viewport(size).map_err(|error| field(error, key))?;
-                look.viewport = Some(size);
+                let size = Size { width, height };
+                check_viewport(size).map_err(field)?;
+                settings.viewport = Some(size);
             }
             "locales" | "user_agent" | "viewport" => return Err(misfit(format!("{key} is there twice"), known)),
             _ => return Err(misfit(format!("{key:?} is not a setting"), known)),
         }
     }
-    if look.is_plain() {
+    if settings.is_empty() {
         let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
         return Err(misfit("has no settings".to_owned(), &remedy));
     }
-    Ok(PoolPreset { name: name.to_owned(), engine, mode, target, look })
+    Ok(PoolPreset { name: name.to_owned(), engine, mode, target, settings })
 }
 
 fn is_name(name: &str) -> bool {
@@ -169,15 +169,15 @@ fn is_name(name: &str) -> bool {
 }
 
 fn written(preset: &PoolPreset) -> String {
-    let PoolPreset { name, engine, mode, target, look } = preset;
+    let PoolPreset { name, engine, mode, target, settings } = preset;
     let mut text = format!("{name}: {engine} {} {target}", mode.as_str());
-    if let Some(tags) = &look.locales {
-        text += &format!(" locales={}", tags.join(","));
+    if !settings.locales.is_empty() {
+        text += &format!(" locales={}", settings.locales.join(","));
     }
-    if let Some(Viewport { width, height }) = look.viewport {
+    if let Some(Size { width, height }) = settings.viewport {
         text += &format!(" viewport={width}x{height}");
     }
-    if let Some(agent) = &look.user_agent {
+    if let Some(agent) = &settings.user_agent {
         // Quotes have no escape, but those of the other kind may stand between them.
         let parts: Vec<String> = agent.split('"').map(|part| format!("\"{part}\"")).collect();
         text += &format!(" user_agent={}", parts.join("'\"'"));
@@ -205,9 +205,9 @@ mod tests {
         let german = &presets[0];
         assert_eq!((german.engine, german.mode), (Engine::Firefox, Mode::Headed));
         let locales = vec!["de-DE".to_owned(), "de".to_owned()];
-        let viewport = Viewport { width: 1400, height: 900 };
-        let look = Look { locales: Some(locales), user_agent: Some(agent.to_owned()), viewport: Some(viewport) };
-        assert_eq!(german.look, look);
+        let viewport = Size { width: 1400, height: 900 };
+        let settings = Settings { locales, user_agent: Some(agent.to_owned()), viewport: Some(viewport) };
+        assert_eq!(german.settings, settings);
         assert_eq!(Presets(presets.clone()).warm(), 3);
         assert!(read("").is_empty());
     }

@@ -9,11 +9,11 @@ mod vendor;
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::Size;
 
 use super::{Wish, switches};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::look::Viewport;
 use crate::webdriver::{OWN, candidates, match_options};
 
 /// A new session that a grid client wants.
@@ -28,7 +28,7 @@ pub(crate) struct NewSession {
     /// Whether the client wants to fetch downloads.
     pub downloads: bool,
     /// The size that its window is to have.
-    pub screen: Option<Viewport>,
+    pub screen: Option<Size>,
     /// Of the driver: the body of its new session.
     pub body: Value,
 }

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use warmpool_protocol::SettingError;
+
 use super::words::plain;
 
 /// What is wrong with which field.
@@ -70,6 +72,12 @@ impl FieldError {
     #[must_use]
     pub(crate) fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
         Self { path: name(&self.path), ..self }
+    }
+}
+
+impl From<SettingError> for FieldError {
+    fn from(error: SettingError) -> Self {
+        Self::invalid(format!("{}{}", error.setting, error.place), error.reason)
     }
 }
 

@@ -8,6 +8,7 @@ use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use warmpool_protocol::{self as protocol, Launch, Size, check_locales};
 
 use super::App;
 use super::auth::Caller;
@@ -18,11 +19,9 @@ use super::reply::json_reply;
 use crate::config::Config;
 use crate::dropin::Wish;
 use crate::engine::{Engine, Mode};
-use crate::error::Error;
+use crate::error::{Error, FieldError};
 use crate::keys::KeyId;
-use crate::look::{self, Viewport};
 use crate::session::{Kind, Options, Session, Status, page_address};
-use crate::worker::Launch;
 
 /// The longest passcode or app name, in bytes.
 const MAX_TEXT: usize = 1024;
@@ -49,7 +48,7 @@ struct CreateRequest {
 pub(super) struct Settings {
     locales: Option<Vec<String>>,
     user_agent: Option<String>,
-    viewport: Option<Object<Viewport>>,
+    viewport: Option<Object<Size>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -171,16 +170,12 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
 /// The page to open and the settings to make true, checked.
 pub(super) fn launch(url: Option<String>, settings: Option<Object<Settings>>) -> Result<Launch, Error> {
     let settings = settings.map(|settings| settings.0).unwrap_or_default();
-    let viewport = settings.viewport.map(|size| size.0);
-    if let Some(agent) = &settings.user_agent {
-        look::user_agent(agent).map_err(|error| error.within("settings.user_agent"))?;
-    }
-    if let Some(size) = viewport {
-        look::viewport(size).map_err(|error| error.within("settings.viewport"))?;
-    }
-    let locales = settings.locales.map(|tags| look::locales(&tags)).transpose();
-    let locales = locales.map_err(|error| error.within("settings.locales"))?;
-    Ok(Launch { url, locales, user_agent: settings.user_agent, viewport })
+    let misfit = |wrong| Error::from(FieldError::from(wrong)).within("settings");
+    let locales = settings.locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(misfit)?;
+    let settings =
+        protocol::Settings { locales, user_agent: settings.user_agent, viewport: settings.viewport.map(|size| size.0) };
+    settings.check().map_err(misfit)?;
+    Ok(Launch { url, settings })
 }
 
 /// What the contract has and this release does not, is refused and never silently left out.

@@ -112,7 +112,7 @@ pub(super) async fn take_file(
     refuse_page_types(headers)?;
     let (body, fault) = passing(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
     let path = fault.or(driver::upload(session, driver_id, body)).await?;
-    Ok(w3c(StatusCode::OK, &path))
+    Ok(w3c(StatusCode::OK, &json!(path)))
 }
 
 /// `GET …/session/<driver session>/se/cdp`: DevTools beside WebDriver.

@@ -4,13 +4,14 @@
 //! there is, so the worker's agent asks them, by ways of its own: it can tell of tabs and send them somewhere, and no more.
 
 use std::sync::Arc;
+use warmpool_protocol::{Page, PageAction};
 
 use super::cdp::CdpError;
 use super::devtools::DevTools;
 use super::message::{Step, Tab};
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::worker::{Act, AgentError, Lines, Page};
+use crate::worker::{AgentError, Lines};
 
 /// Why a browser cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +74,7 @@ impl Browser {
     pub(super) async fn show(&self, tab: &str) -> Result<(), BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools.show(tab).await?),
-            Self::Pages(session) => Ok(session.worker.agent.act(tab, &Act::Show).await?),
+            Self::Pages(session) => Ok(session.worker.agent.act(tab, &PageAction::Show {}).await?),
         }
     }
 
@@ -81,7 +82,9 @@ impl Browser {
     pub(super) async fn open(&self, tab: &str, url: &str) -> Result<(), BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools.open(tab, url).await?),
-            Self::Pages(session) => Ok(session.worker.agent.act(tab, &Act::Open { url }).await?),
+            Self::Pages(session) => {
+                Ok(session.worker.agent.act(tab, &PageAction::Open { url: url.to_owned() }).await?)
+            }
         }
     }
 
@@ -90,12 +93,12 @@ impl Browser {
         match self {
             Self::DevTools(devtools) => Ok(devtools.go(tab, step).await?),
             Self::Pages(session) => {
-                let act = match step {
-                    Step::Back => Act::Back,
-                    Step::Forward => Act::Forward,
-                    Step::Reload => Act::Reload,
+                let action = match step {
+                    Step::Back => PageAction::Back {},
+                    Step::Forward => PageAction::Forward {},
+                    Step::Reload => PageAction::Reload {},
                 };
-                Ok(session.worker.agent.act(tab, &act).await?)
+                Ok(session.worker.agent.act(tab, &action).await?)
             }
         }
     }

@@ -4,28 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
+use warmpool_protocol::{MAX_PAGES, MAX_TEXT};
 
 use super::cdp::{Cdp, CdpError, Event};
 use super::input::Command;
 use super::message::{Step, Tab};
 use crate::session::Session;
-use crate::worker::AgentError;
 
 /// Between two looks at the tabs that nothing asked for: which of them is in front changes without an event.
 const LOOK: Duration = Duration::from_secs(1);
 /// The shortest time between two looks.
 const REST: Duration = Duration::from_millis(100);
-/// The most tabs that viewers hear of.
-const MAX_TABS: usize = 50;
-/// The longest list of tabs that is read, in bytes.
-const MAX_LIST: usize = 1 << 20;
-/// The most that viewers are told of a title or an address, in characters.
-const MAX_TEXT: usize = 2000;
 /// The longest selection that is copied, in UTF-16 units.
 const MAX_SELECTION: usize = 1 << 20;
 
@@ -75,12 +67,9 @@ impl DevTools {
 
     /// Its tabs, the one in front first: the browser lists them by when they were last looked at.
     async fn tabs(&self) -> Result<Vec<Tab>, CdpError> {
-        let response = self.session.worker.agent.send("/json/list", Request::new(crate::worker::full(""))).await?;
-        let nonsense = |error| CdpError::Agent(AgentError::Nonsense(error));
-        let body = Limited::new(response.into_body(), MAX_LIST).collect().await.map_err(nonsense)?;
-        let targets: Vec<Target> = serde_json::from_slice(&body.to_bytes()).map_err(|error| nonsense(error.into()))?;
+        let targets: Vec<Target> = self.session.worker.agent.targets().await?;
         let cut = |text: String| text.chars().take(MAX_TEXT).collect();
-        let pages = targets.into_iter().filter(|target| target.kind == "page").take(MAX_TABS);
+        let pages = targets.into_iter().filter(|target| target.kind == "page").take(MAX_PAGES);
         Ok(pages.map(|page| Tab { id: page.id, title: cut(page.title), url: cut(page.url) }).collect())
     }
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::time::timeout;
+use warmpool_protocol::{Secret, State};
 
 use super::{Lease, Pool};
 use crate::engine::{Engine, WorkerId};
 use crate::keys::KeyId;
 use crate::runtime::{OwnedContainer, RuntimeError};
-use crate::worker::{Phase, Reports, Worker};
+use crate::worker::{Reports, Worker};
 
 /// How long the agent of a worker that nobody uses may take to answer: another one is started instead in less.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -97,12 +98,12 @@ impl Pool {
         let key = container.key?;
         let address = container.address.clone().filter(|_| container.running)?;
         let id = container.worker.clone();
-        let secret = self.inner.instance.worker_secret(id.as_str());
-        Some(Worker::found(id, key, address, secret))
+        let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
+        Some(Worker::found(id, key, address, &secret))
     }
 }
 
 async fn is_warm(worker: &Worker) -> bool {
     let health = timeout(HEALTH_TIMEOUT, worker.agent.health()).await;
-    matches!(health, Ok(Ok(snapshot)) if snapshot.state == Phase::Warm)
+    matches!(health, Ok(Ok(snapshot)) if snapshot.state == State::Warm)
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use warmpool_protocol::{Claim, Secret};
 
 use super::Pool;
 use super::state::{Failure, Remover};
 use crate::engine::{Mode, PoolKey, WorkerId};
 use crate::runtime::{RuntimeError, WorkerSpec};
-use crate::worker::{AgentError, Claim, DISPLAY, Loss, Reports, Worker, watch};
+use crate::worker::{AgentError, DISPLAY, Loss, Reports, Worker, watch};
 
 /// The agent is one small static program: it listens within moments of its container's start.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
@@ -95,9 +96,10 @@ impl Pool {
         let image = config.image(key.engine).to_owned();
         let spec = WorkerSpec { worker: id.clone(), key, image };
         let address = self.inner.runtime.start(&spec).await?;
-        let secret = self.inner.instance.worker_secret(id.as_str());
-        let (worker, reports) = Worker::new(id.clone(), key, address, secret);
+        let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
+        let (worker, reports) = Worker::new(id.clone(), key, address, &secret);
         let claim = Claim {
+            secret,
             headless: key.mode == Mode::Headless,
             sandbox: config.worker.sandbox,
             freeze: config.worker.freeze,
@@ -105,7 +107,7 @@ impl Pool {
             orphan_timeout_ms: millis(config.worker.orphan_timeout),
             unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
             file_limit: config.worker.file_limit.bytes(),
-            preset: self.preset(key).map(|preset| preset.look.clone()).unwrap_or_default(),
+            preset: self.preset(key).map(|preset| preset.settings.clone()).unwrap_or_default(),
         };
         // Only from here on may a stop cut in: the container exists, and can be removed.
         tokio::select! {

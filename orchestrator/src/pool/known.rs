@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use warmpool_protocol::Snapshot;
 
 use super::Pool;
 use crate::engine::Engine;
-use crate::worker::Snapshot;
 
 /// How long a rejection counts as recent.
 const RECENT: Duration = Duration::from_secs(300);

@@ -385,6 +385,7 @@ mod tests {
     use crate::engine::Mode;
     use crate::runtime::AgentAddress;
     use crate::worker::{Health, Loss};
+    use warmpool_protocol::{Secret, Settings};
 
     const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
 
@@ -428,14 +429,19 @@ mod tests {
         fail(&mut state, Some("no display"));
         assert_eq!(state.hopeless(FIREFOX, now).as_deref(), Some("no display"));
         assert_eq!(state.hopeless(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
-        let other = PoolKey { preset: Some(crate::engine::PresetId::new(1)), ..FIREFOX };
+        let other = PoolKey { preset: Some(crate::engine::PresetId::of(&Settings::default())), ..FIREFOX };
         assert_eq!(state.hopeless(other, now), None);
         state.add_starting(FIREFOX);
         assert_eq!(state.hopeless(FIREFOX, now), None, "one is on its way");
     }
 
     fn worker() -> (Arc<Worker>, crate::worker::Reports) {
-        Worker::found(WorkerId::random(), FIREFOX, AgentAddress::Tcp(([127, 0, 0, 1], 1).into()), String::new())
+        Worker::found(
+            WorkerId::random(),
+            FIREFOX,
+            AgentAddress::Tcp(([127, 0, 0, 1], 1).into()),
+            &Secret::new(String::new()),
+        )
     }
 
     #[test]

@@ -14,6 +14,8 @@ use bollard::query_parameters::{
 };
 use parking_lot::RwLock;
 
+use warmpool_protocol::PORT;
+
 use super::agent_folder::AgentFolders;
 use super::facts::{DockerFacts, ImageFact};
 use super::network::{self, NetworkFacts};
@@ -27,8 +29,6 @@ use crate::engine::{Engine, PoolKey, WorkerId};
 /// Starting and removing a container forks, mounts and wires a network: it may take longer than a look-up.
 const WORK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The agent's port where it listens on the workers' network.
-const AGENT_PORT: u16 = 6669;
 /// The port of agents that say nothing of how they are reached: those of workers that an earlier version started.
 const EARLIER_AGENT_PORT: u16 = 8400;
 
@@ -158,7 +158,7 @@ impl Docker {
             .and_then(|endpoint| endpoint.ip_address)
             .and_then(|text| text.parse::<IpAddr>().ok());
         match address {
-            Some(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, AGENT_PORT))),
+            Some(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, PORT))),
             _ => Err(RuntimeError::Refused {
                 action: "start a container",
                 message: "it ended at once or has no address".to_owned(),
@@ -233,7 +233,7 @@ impl Docker {
             let port = |port| network.map(|address| AgentAddress::Tcp(SocketAddr::new(address, port)));
             let address = match label(LABEL_AGENT) {
                 Some(UNIX) => Some(AgentAddress::Unix(self.inner.folders.socket(&worker))),
-                Some(_) => port(AGENT_PORT),
+                Some(_) => port(PORT),
                 None => port(EARLIER_AGENT_PORT),
             };
             Some(OwnedContainer {

@@ -4,15 +4,14 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use warmpool_protocol::{Launch, Size};
 
 use super::{Ending, Share, Status};
 use crate::clock::{Deadline, millis};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::look::Viewport;
 use crate::sort::SortOrder;
-use crate::worker::Launch;
 
 /// What made a session: one of the two create endpoints, or a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +48,7 @@ pub(crate) struct Options {
     pub one_connection: bool,
     /// The size of its window when it is as large as can be, where the client has named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub screen: Option<Viewport>,
+    pub screen: Option<Size>,
     /// Whether what is to be seen of it is kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recording: bool,
@@ -62,7 +61,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The shelf of browsers with their own look that a worker for it may stand on.
+    /// The shelf of browsers without settings that a worker for it may stand on.
     #[must_use]
     pub(crate) const fn pool_key(&self) -> PoolKey {
         PoolKey::plain(self.engine, self.mode)

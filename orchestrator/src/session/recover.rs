@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream;
 use tokio::time::timeout;
+use warmpool_protocol::State;
 
 use super::journal::written;
 use super::record::Ended;
@@ -17,7 +18,6 @@ use crate::clock::Now;
 use crate::error::Error;
 use crate::runtime::RuntimeError;
 use crate::store::{Direction, Durability, KeyRange, Table};
-use crate::worker::Phase;
 
 /// How many records are read from the store at a time.
 const PAGE: usize = 1000;
@@ -131,7 +131,7 @@ async fn wake(session: Arc<Session>) {
         ready = session.worker.ready() => ready,
         _ = session.ended() => return,
     };
-    let asleep = ready.is_ok() && session.worker.snapshot.borrow().state == Phase::Warm;
+    let asleep = ready.is_ok() && session.worker.snapshot.borrow().state == State::Warm;
     if asleep && let Err(error) = session.worker.agent.launch(&session.options.launch).await {
         tracing::warn!(session = %session.id, %error, "a session's worker could not be woken");
         session.end(Ending::Interrupted);

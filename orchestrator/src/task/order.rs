@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use warmpool_protocol::Launch;
 
 use super::record::Kind;
 use crate::config::Config;
@@ -13,7 +14,6 @@ use crate::player::Limits;
 use crate::script::fault::FailureCode;
 use crate::script::work::Work;
 use crate::session::{Kind as SessionKind, Options};
-use crate::worker::Launch;
 
 /// A session outlives its task's time by this much, for the last screenshot.
 const SESSION_MARGIN: Duration = Duration::from_secs(60);

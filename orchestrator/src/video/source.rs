@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::Request;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
@@ -14,7 +13,6 @@ use super::matroska::Codec;
 use super::{Format, Picture};
 use crate::live::{Frame, Front};
 use crate::session::Session;
-use crate::worker::AgentError;
 
 /// IVF: the file's header and each picture's.
 const FILE_HEADER: usize = 32;
@@ -34,13 +32,8 @@ pub(super) enum Source {
 impl Source {
     /// Asks the session's worker for a video of its display.
     pub(super) async fn display(session: &Session, rate: u32) -> Result<Self, Broken> {
-        let path = format!("/recording?rate={rate}");
-        let response = session.worker.agent.send(&path, Request::new(crate::worker::full(""))).await?;
-        let status = response.status();
-        if !status.is_success() {
-            return Err(AgentError::Refused { status, message: "no recording".to_owned() }.into());
-        }
-        Ok(Self::Display { body: response.into_body(), buffer: BytesMut::new() })
+        let body = session.worker.agent.recording(rate).await?;
+        Ok(Self::Display { body, buffer: BytesMut::new() })
     }
 
     /// Looks at the tab in front, as a viewer would.

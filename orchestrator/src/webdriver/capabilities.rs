@@ -17,10 +17,10 @@ mod warnings;
 mod webkit;
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::DriverMode;
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::worker::DriverMode;
 
 pub(crate) use request::candidates;
 use warnings::Warnings;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use warmpool_protocol::{Event, State};
 
 use super::lines::Lines;
-use super::protocol::{Event, Phase};
 use super::{Health, Loss, Reports, Worker};
 use crate::runtime::{ContainerState, Docker};
 
@@ -86,17 +86,17 @@ async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
                 let state = snapshot.state;
                 reports.snapshot.send_replace(snapshot);
                 match state {
-                    Phase::Starting => {}
-                    Phase::Warm | Phase::Active => {
+                    State::Starting => {}
+                    State::Warm | State::Active => {
                         reports.health.send_replace(Health::Alive);
                     }
-                    Phase::Ended if first => untold = Some(Loss::BrowserExited { code: None, signal: None }),
-                    Phase::Failed if first => untold = Some(Loss::BootFailed { reason: "no reason given".to_owned() }),
-                    Phase::Ended | Phase::Failed => {}
+                    State::Ended if first => untold = Some(Loss::BrowserExited { code: None, signal: None }),
+                    State::Failed if first => untold = Some(Loss::BootFailed { reason: "no reason given".to_owned() }),
+                    State::Ended | State::Failed => {}
                 }
             }
-            Event::Beat | Event::Other if untold.is_some() => return untold,
-            Event::Beat | Event::Other => {}
+            Event::Beat | Event::Unknown if untold.is_some() => return untold,
+            Event::Beat | Event::Unknown => {}
             Event::Exited { oom: true, clean: false, .. } => return Some(Loss::OutOfMemory),
             Event::Exited { clean: true, .. } => return Some(Loss::BrowserClosed),
             Event::Exited { code, signal, .. } => return Some(Loss::BrowserExited { code, signal }),
@@ -116,6 +116,7 @@ mod tests {
     use super::*;
     use crate::engine::{Engine, Mode, PoolKey, WorkerId};
     use crate::runtime::AgentAddress;
+    use warmpool_protocol::Secret;
 
     /// What a daemon makes of an agent that writes these lines to a new reader and then hangs up, or stays silent.
     async fn reads(lines: &str, hangs_up: bool) -> (Option<Loss>, Health) {
@@ -125,7 +126,7 @@ mod tests {
             WorkerId::random(),
             key,
             AgentAddress::Tcp(listener.local_addr().unwrap()),
-            "secret".to_owned(),
+            &Secret::new("secret".to_owned()),
         );
         assert_eq!(worker.health(), Health::Unknown, "nothing is known of it yet");
         let agent = async {

@@ -17,16 +17,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::json;
+use warmpool_protocol::{Identity, Page, PageAction, Settings};
 
-use crate::board::Identity;
 use crate::cdp::CdpError;
 use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
 use crate::oom;
-use crate::pages::{Act, Page};
 use crate::ports::LocalPort;
-use crate::settings::Settings;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
 
@@ -197,7 +195,7 @@ impl Chromium {
     }
 
     /// See [`crate::engine::Engine::act`].
-    pub(crate) async fn act(&self, _page: &str, _act: &Act) -> Result<bool, ApiError> {
+    pub(crate) async fn act(&self, _page: &str, _action: &PageAction) -> Result<bool, ApiError> {
         self.pages().await.map(|_| false)
     }
 

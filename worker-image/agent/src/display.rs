@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tokio::time::timeout;
+use warmpool_protocol::Size;
 
-use crate::claim::Size;
 use crate::output::follow;
 use crate::process::Processes;
 

@@ -14,15 +14,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
+use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings};
 
-use crate::board::Identity;
 use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
 use crate::oom;
-use crate::pages::{Act, MAX_PAGES, MAX_TEXT, Page};
 use crate::ports::LocalPort;
-use crate::settings::Settings;
 use crate::worker::Worker;
 
 use browser::{Browser, Start};
@@ -141,8 +139,8 @@ impl Firefox {
     }
 
     /// See [`crate::engine::Engine::act`].
-    pub(crate) async fn act(&self, page: &str, act: &Act) -> Result<bool, ApiError> {
-        let (verb, url) = act.parts();
+    pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ApiError> {
+        let (verb, url) = action.parts();
         let done = self.browser()?.control.call("act", json!({"page": page, "act": verb, "url": url})).await;
         done.map(|done| done == Value::Bool(true)).map_err(gone)
     }

@@ -6,7 +6,6 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `agent` | the life of a worker: claim, boot, launch, orphaned |
-//! | `claim`, `settings` | what the daemon asks for, checked |
 //! | `board` | state and event stream |
 //! | `server`, `body`, `percent`, `error` | that address: routes, bodies, names, refusals |
 //! | `ports` | the other programs' ports, hidden from pages |
@@ -24,7 +23,6 @@ mod board;
 mod body;
 mod cdp;
 mod chromium;
-mod claim;
 mod display;
 mod engine;
 mod error;
@@ -40,7 +38,6 @@ mod ports;
 mod process;
 mod recording;
 mod server;
-mod settings;
 mod shim;
 mod tunnel;
 mod upstream;

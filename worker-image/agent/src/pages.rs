@@ -11,62 +11,15 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
+use warmpool_protocol::{Page, PageAction};
 
 use crate::body::{Body, BodyError, empty};
 use crate::engine::Engine;
 use crate::error::ApiError;
 
-/// The most pages that are told of.
-pub(crate) const MAX_PAGES: usize = 50;
-/// The most that is told of a title or an address, in characters.
-pub(crate) const MAX_TEXT: usize = 2000;
 /// Between two looks at the browser.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// One page: a tab, or a window where the engine has no tabs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Page {
-    /// Names it for as long as it is open.
-    pub(crate) id: String,
-    /// Its title; empty while it has none.
-    pub(crate) title: String,
-    /// Its address.
-    pub(crate) url: String,
-}
-
-/// Body of `POST /pages/{id}`: what is to be done to a page.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Act {
-    /// Bring it to the front.
-    Show {},
-    /// One step back in its history, if there is one.
-    Back {},
-    /// One step forward, if there is one.
-    Forward {},
-    /// Load it again.
-    Reload {},
-    /// Send it to an address. Which ones are allowed is the daemon's to say.
-    Open {
-        /// The address.
-        url: String,
-    },
-}
-
-impl Act {
-    /// Its name, and the address that goes with it.
-    pub(crate) fn parts(&self) -> (&'static str, Option<&str>) {
-        match self {
-            Self::Show {} => ("show", None),
-            Self::Back {} => ("back", None),
-            Self::Forward {} => ("forward", None),
-            Self::Reload {} => ("reload", None),
-            Self::Open { url } => ("open", Some(url)),
-        }
-    }
-}
 
 /// `GET /pages`: a line with the list of pages, the one in front first, and another at each change.
 pub(crate) async fn stream(engine: Engine) -> Result<Response<Body>, ApiError> {
@@ -109,31 +62,11 @@ fn lines(feed: Feed) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>> {
 }
 
 /// `POST /pages/{id}`.
-pub(crate) async fn act(engine: &Engine, page: &str, act: Act) -> Result<Response<Body>, ApiError> {
-    if !engine.act(page, &act).await? {
+pub(crate) async fn act(engine: &Engine, page: &str, action: PageAction) -> Result<Response<Body>, ApiError> {
+    if !engine.act(page, &action).await? {
         return Err(ApiError::not_found("no such page"));
     }
     let mut response = Response::new(empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn read(body: Value) -> Result<Act, serde_json::Error> {
-        serde_json::from_value(body)
-    }
-
-    #[test]
-    fn only_what_can_be_done_is_understood() {
-        assert_eq!(read(json!({"do": "back"})).unwrap().parts(), ("back", None));
-        let open = read(json!({"do": "open", "url": "http://a.example/"})).unwrap();
-        assert_eq!(open.parts(), ("open", Some("http://a.example/")));
-        for wrong in [json!({}), json!({"do": "open"}), json!({"do": "close"}), json!({"do": "back", "url": "x"})] {
-            assert!(read(wrong.clone()).is_err(), "{wrong}");
-        }
-    }
 }

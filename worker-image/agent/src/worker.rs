@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use warmpool_protocol::Claim;
+
 use crate::board::Board;
-use crate::claim::Claim;
 use crate::files::Files;
 use crate::process::Processes;
 use crate::upstream::Upstream;

@@ -111,7 +111,7 @@ fn options_of_the_service_become_fields_and_are_taken_out() {
         "app_name": "shop", "idle_timeout": 90, "session_timeout": 900, "headless": true, "browser_type": "chromium",
         "url": "about:blank", "recording": true,
     });
-    assert_eq!(session.screen, Some(Viewport { width: 1920, height: 1080 }));
+    assert_eq!(session.screen, Some(Size { width: 1920, height: 1080 }));
     assert_eq!(fields, wanted);
     assert_eq!(session.wish.warnings.len(), 1);
     let left = json!({"browserName": "chrome", "goog:chromeOptions": {"args": ["--mute-audio"]}});

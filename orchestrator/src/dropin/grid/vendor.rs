@@ -2,11 +2,11 @@
 //! are left to `webdriver`, which knows those of the drivers.
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::Size;
 
 use super::refused;
 use crate::dropin::{Wish, duration};
 use crate::error::Error;
-use crate::look::Viewport;
 use crate::webdriver::is_known;
 
 /// The sides of a screen, in pixels.
@@ -44,7 +44,7 @@ pub(super) struct Asked {
     /// To fetch downloads.
     pub(super) downloads: bool,
     /// A window of this size.
-    pub(super) screen: Option<Viewport>,
+    pub(super) screen: Option<Size>,
 }
 
 /// Takes the capabilities that concern the service out of `caps` and into the wish.
@@ -151,12 +151,12 @@ fn read_option(wish: &mut Wish, asked: &mut Asked, option: &str, place: String, 
 
 /// `1920x1080x24`; the colour depth counts for nothing. The window gets this size: the worker's display keeps its own,
 /// and a fixed viewport would not follow when the client resizes its window.
-fn screen(place: String, value: &Value) -> Result<Viewport, Error> {
+fn screen(place: String, value: &Value) -> Result<Size, Error> {
     let size = value.as_str().and_then(|text| {
         let mut parts = text.split('x').map(|part| part.trim().parse::<u32>().ok());
         let (width, height) = (parts.next()??, parts.next()??);
         let fits = SCREEN.contains(&width) && SCREEN.contains(&height);
-        (fits && parts.next() != Some(None) && parts.next().is_none()).then_some(Viewport { width, height })
+        (fits && parts.next() != Some(None) && parts.next().is_none()).then_some(Size { width, height })
     });
     size.ok_or_else(|| {
         let message =

@@ -1,10 +1,10 @@
 //! `moz:firefoxOptions`, and what else a Firefox worker has to look at.
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::DriverMode;
 
 use super::warnings::Warnings;
 use super::{Fault, OWN_BROWSER, refused};
-use crate::worker::DriverMode;
 
 /// The vendor capability.
 const OPTIONS: &str = "moz:firefoxOptions";

@@ -4,10 +4,10 @@
 //! a session starts.
 
 use serde_json::{Map, Value};
+use warmpool_protocol::DriverMode;
 
 use super::warnings::Warnings;
 use super::{Fault, OWN_BROWSER, refused};
-use crate::worker::DriverMode;
 
 /// The options of this engine.
 const OPTIONS: &str = "webkitgtk:browserOptions";

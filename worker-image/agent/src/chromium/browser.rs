@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::process::ChildStderr;
 use tokio::time::{sleep, timeout};
+use warmpool_protocol::Size;
 
 use crate::cdp::{Cdp, CdpError};
-use crate::claim::Size;
 use crate::engine::BootError;
 use crate::output::{Tail, follow};
 use crate::ports::{self, LocalPort};

@@ -9,8 +9,8 @@ use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 use tokio::process::ChildStdout;
 use tokio::time::timeout;
+use warmpool_protocol::Event;
 
-use crate::board::Event;
 use crate::engine::BootError;
 use crate::error::ApiError;
 use crate::output::follow;

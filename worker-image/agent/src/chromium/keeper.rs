@@ -19,8 +19,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::cdp::{Cdp, CdpError, Event};
-use crate::settings::Settings;
 use crate::worker::Worker;
+use warmpool_protocol::Settings;
 
 use super::overrides::{self, Command, Kind};
 

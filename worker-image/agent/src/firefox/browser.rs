@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::process::ChildStderr;
 use tokio::time::timeout;
+use warmpool_protocol::{HEADLESS_FIREFOX_DISPLAY, Size};
 
-use crate::claim::Size;
 use crate::engine::BootError;
 use crate::output::{Tail, follow};
 use crate::ports::{self, LocalPort};
@@ -159,9 +159,9 @@ impl Browser {
     }
 }
 
-/// The size of the window: headless, that of a plain Firefox with `--headless`.
+/// The size of the window.
 pub(super) fn window(headless: bool, display: Size) -> Size {
-    if headless { Size { width: 1366, height: 768 } } else { display }
+    if headless { HEADLESS_FIREFOX_DISPLAY } else { display }
 }
 
 /// Switches of every browser that a client could have chosen.

@@ -11,8 +11,8 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tokio::process::ChildStdout;
 use tokio::time::timeout;
+use warmpool_protocol::Event;
 
-use crate::board::Event;
 use crate::body::Body;
 use crate::engine::BootError;
 use crate::error::ApiError;

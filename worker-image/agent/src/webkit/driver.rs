@@ -9,8 +9,8 @@ use http::{Request, StatusCode};
 use http_body_util::Full;
 use tokio::process::ChildStderr;
 use tokio::time::{sleep, timeout};
+use warmpool_protocol::Event;
 
-use crate::board::Event;
 use crate::display::Display;
 use crate::engine::BootError;
 use crate::output::follow;

@@ -10,15 +10,14 @@ use tokio::net::unix::pipe;
 use tokio::process::ChildStderr;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use warmpool_protocol::{MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::display::Display;
 use crate::engine::BootError;
 use crate::output::{Tail, follow};
-use crate::pages::{Act, MAX_PAGES, MAX_TEXT, Page};
 use crate::percent;
 use crate::ports;
 use crate::process::Process;
-use crate::settings::Settings;
 use crate::worker::Worker;
 
 use super::INSPECTOR;
@@ -130,8 +129,8 @@ impl Shell {
     }
 
     /// Does something to a page; `false` when there is no such page.
-    pub(super) async fn act(&self, page: &str, act: &Act) -> Result<bool, ShellError> {
-        let (verb, url) = act.parts();
+    pub(super) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ShellError> {
+        let (verb, url) = action.parts();
         let members = [("page", Some(page)), ("act", Some(verb)), ("url", url)];
         let members: Vec<_> = members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         Ok(self.ask(command("act", &members)).await? != NO_PAGE)
@@ -176,7 +175,7 @@ fn pages(answer: &str) -> Option<Vec<Page>> {
 
 fn settings_command(settings: &Settings) -> String {
     let locales = settings.locales.join(",");
-    let side = |side: fn(crate::claim::Size) -> u32| settings.viewport.map(side).map(|side| side.to_string());
+    let side = |side: fn(Size) -> u32| settings.viewport.map(side).map(|side| side.to_string());
     let (width, height) = (side(|size| size.width), side(|size| size.height));
     let members = [
         ("locales", Some(locales.as_str()).filter(|locales| !locales.is_empty())),
@@ -201,7 +200,6 @@ fn command(verb: &str, members: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Size;
 
     #[test]
     fn nothing_a_client_says_ends_a_command() {
