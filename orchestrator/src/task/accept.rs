@@ -14,7 +14,7 @@ use super::table::{Accepted, GATES, Tasks};
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::script::work::Values;
+use crate::script::Values;
 use crate::session::now_ms;
 use crate::store::{Batch, Commit, Durability, StoreError, Table};
 

@@ -19,7 +19,7 @@ use super::table::{End, Tasks};
 use super::view;
 use crate::drain::Phase;
 use crate::error::Error;
-use crate::script::work::Work;
+use crate::script::Work;
 use crate::session::now_ms;
 use crate::store::{Batch, Durability};
 

@@ -15,7 +15,7 @@ use super::table::Tasks;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::player::Browser;
-use crate::script::fault::FailureCode;
+use crate::script::FailureCode;
 use crate::session::{Ending, Session};
 
 /// How long a worker is held before other tasks that wait get it: below, more time would go into new browsers than into
@@ -25,7 +25,6 @@ const SLICE: Duration = Duration::from_secs(2);
 /// While a lane rests: between two looks whether others want its worker.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A lane.
 pub(super) struct Lane<'a> {
     tasks: &'a Tasks,
     live: &'a Live,

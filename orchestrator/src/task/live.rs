@@ -76,7 +76,6 @@ impl Event {
 /// A task that has not ended.
 #[derive(Debug)]
 pub(crate) struct Live {
-    /// Its id.
     pub id: TaskId,
     /// The key that sent it.
     pub owner: KeyId,

@@ -10,8 +10,8 @@ use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::player::Limits;
-use crate::script::fault::FailureCode;
-use crate::script::work::Work;
+use crate::script::FailureCode;
+use crate::script::Work;
 use crate::session::{Kind as SessionKind, Options};
 use crate::worker::Launch;
 
@@ -27,7 +27,6 @@ pub(crate) struct Order {
     pub work_kind: Kind,
     /// The work as it was sent.
     pub work: Value,
-    /// The engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,

@@ -16,9 +16,9 @@ use super::table::{End, Tasks};
 use crate::drain::Phase;
 use crate::engine::SessionId;
 use crate::error::Error;
-use crate::player::{Browser, Outcome, Progress, Watch, execute};
-use crate::script::fault::FailureCode;
-use crate::script::work::{Values, Work};
+use crate::player::{Browser, Outcome, Progress, ProgressListener, execute};
+use crate::script::FailureCode;
+use crate::script::{Values, Work};
 use crate::session::{Ending, Session};
 
 /// How long a task goes on asking for a worker.
@@ -76,7 +76,7 @@ struct Teller<'a> {
     item: Option<u32>,
 }
 
-impl Watch for Teller<'_> {
+impl ProgressListener for Teller<'_> {
     fn progress(&self, event: Progress) {
         self.live.tell(Event::Progress { item: self.item, progress: event });
     }

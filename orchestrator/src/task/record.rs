@@ -145,7 +145,6 @@ impl Fault {
 pub(crate) struct ArtifactNote {
     /// Its name; an item's begin with the item's number.
     pub name: String,
-    /// Its media type.
     pub media_type: String,
     /// Its size, in bytes.
     pub bytes: u64,
