@@ -5,13 +5,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::record::Kind;
+use super::status::Kind;
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::player::Limits;
-use crate::script::FailureCode;
-use crate::script::Work;
+use crate::script::{FailureCode, Values, Work};
 use crate::session::{Kind as SessionKind, Options};
 use crate::worker::Launch;
 
@@ -107,6 +106,13 @@ impl Order {
             Kind::Extract => Work::parse_extract(&self.work).map(Work::Extract),
             Kind::Run | Kind::Fleet => Work::parse_run(&self.work).map(Work::Run),
         }
+    }
+
+    /// The values of templates, in one item of a fleet or in the whole task.
+    pub(super) fn values(&self, item: Option<&Map<String, Value>>, secrets: &Map<String, Value>) -> Values {
+        let mut inputs = self.inputs.clone();
+        inputs.extend(item.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+        Values { inputs, secrets: secrets.clone() }
     }
 
     /// The life that a session needs for one run, extract or item.
