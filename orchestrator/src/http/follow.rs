@@ -16,7 +16,7 @@ use super::App;
 use super::reply::json_reply;
 use crate::config::Config;
 use crate::error::Error;
-use crate::task::{Accepted, Event, Live, Record, record_view};
+use crate::task::{ActiveTask, Event, Record, Task, record_view};
 
 /// Between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -72,13 +72,13 @@ fn preferred_wait(headers: &HeaderMap) -> Option<u64> {
 }
 
 /// Answers a new task in the manner that was asked for.
-pub(super) async fn answer(app: &App, accepted: Accepted, manner: Manner) -> Result<Response, Error> {
+pub(super) async fn answer(app: &App, accepted: Task, manner: Manner) -> Result<Response, Error> {
     let mut response = match (accepted, manner) {
-        (Accepted::Past(record), Manner::Stream) => stream_of(Arc::new(*record)),
-        (Accepted::Past(record), _) => json_reply(StatusCode::OK, &whole(app, &record).await?),
-        (Accepted::Live(live), Manner::Stream) => events(live),
-        (Accepted::Live(live), Manner::AtOnce) => accepted_reply(&live),
-        (Accepted::Live(live), Manner::Wait(longest)) => {
+        (Task::Ended(record), Manner::Stream) => stream_of(Arc::new(*record)),
+        (Task::Ended(record), _) => json_reply(StatusCode::OK, &whole(app, &record).await?),
+        (Task::Active(live), Manner::Stream) => events(live),
+        (Task::Active(live), Manner::AtOnce) => accepted_reply(&live),
+        (Task::Active(live), Manner::Wait(longest)) => {
             let waited = tokio::time::timeout(longest, live.ended()).await;
             let record = live.record();
             let mut response = if waited.is_ok() && record.status.is_end() {
@@ -97,7 +97,7 @@ pub(super) async fn answer(app: &App, accepted: Accepted, manner: Manner) -> Res
     Ok(response)
 }
 
-fn accepted_reply(live: &Live) -> Response {
+fn accepted_reply(live: &ActiveTask) -> Response {
     let mut response = json_reply(StatusCode::ACCEPTED, &record_view(&live.record(), None));
     if let Ok(location) = HeaderValue::try_from(format!("/lam/tasks/{}", live.id)) {
         response.headers_mut().insert(LOCATION, location);
@@ -112,9 +112,9 @@ pub(super) async fn whole(app: &App, record: &Record) -> Result<Value, Error> {
 }
 
 /// What happens to a task, from its state now to its end.
-pub(super) fn events(live: Arc<Live>) -> Response {
+pub(super) fn events(live: Arc<ActiveTask>) -> Response {
     // In this order, so that nothing falls between the two.
-    let receiver = live.listen();
+    let receiver = live.subscribe();
     let first = Event::Status(live.record());
     let source = Source { live, receiver, first: Some(first), over: false };
     let events = stream::unfold(source, |mut source| async move {
@@ -135,7 +135,7 @@ fn sse(event: &Event) -> Result<SseEvent, axum::Error> {
 }
 
 struct Source {
-    live: Arc<Live>,
+    live: Arc<ActiveTask>,
     receiver: broadcast::Receiver<Event>,
     first: Option<Event>,
     over: bool,

@@ -19,7 +19,7 @@ use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::script::{FailureCode, Work};
 use crate::session::Kind as SessionKind;
-use crate::task::{Extras, FleetRules, Isolation, Kind, MAX_SECRETS, Order, Status, TaskId};
+use crate::task::{FleetRules, Isolation, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;
@@ -134,7 +134,7 @@ async fn submit(
     let (work, common) = read(kind, text.parse::<Members>()?.0)?;
     let manner = Manner::of(headers, common.wait, &app.config)?;
     let (order, secrets) = order(kind, work, common, &app.config)?;
-    let extras = Extras {
+    let extras = SubmitOptions {
         secrets,
         idempotency: idempotency_key(headers)?,
         request: format!("{kind} {}", String::from_utf8_lossy(&text)),
@@ -175,7 +175,7 @@ pub(super) async fn retry(
             return Err(Error::Conflict { message: "every item of this fleet succeeded".to_owned() });
         }
     }
-    let extras = Extras {
+    let extras = SubmitOptions {
         secrets: secrets(again.secrets)?,
         idempotency: idempotency_key(&headers)?,
         request: format!("retry {id} {}", String::from_utf8_lossy(&text)),

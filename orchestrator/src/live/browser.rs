@@ -19,7 +19,6 @@ pub(super) enum BrowserError {
     /// DevTools.
     #[error(transparent)]
     DevTools(#[from] CdpError),
-    /// The agent.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// What only DevTools can do.

@@ -21,7 +21,6 @@ pub(super) enum Picture {
 pub(super) struct Tab {
     /// The browser's own id of it.
     pub(super) id: String,
-    /// Its title.
     pub(super) title: String,
     /// Its address.
     pub(super) url: String,

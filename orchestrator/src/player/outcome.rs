@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::script::fault::FailureCode;
+use crate::script::FailureCode;
 
 /// How far a task may go.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub(crate) struct Failure {
     pub code: FailureCode,
     /// For people. Holds no secret.
     pub message: String,
-    /// The step's number, counted from 0; none when it was no step's fault.
+    /// The step's number, counted from 0; none when it was no step's error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
     /// Which of the artifacts shows the page at that moment.
@@ -57,7 +57,6 @@ pub(crate) struct Failure {
 pub(crate) struct Artifact {
     /// Its name: one path component.
     pub name: String,
-    /// Its media type.
     pub media_type: String,
     /// Its content.
     pub bytes: Vec<u8>,
@@ -109,7 +108,7 @@ pub(crate) enum Progress {
 }
 
 /// Somebody who is told how a task goes. Must not block.
-pub(crate) trait Watch: Send + Sync {
+pub(crate) trait ProgressListener: Send + Sync {
     /// One thing happened.
     fn progress(&self, event: Progress);
 }

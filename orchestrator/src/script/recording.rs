@@ -16,7 +16,6 @@ const MAX_STEPS: usize = 2_000;
 pub(crate) struct Recording {
     /// Time for a step that names none.
     pub(crate) timeout: Option<Duration>,
-    /// The steps.
     pub(crate) steps: Vec<Step>,
 }
 

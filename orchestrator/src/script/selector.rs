@@ -26,7 +26,6 @@ pub(crate) enum Part {
         /// The name, as a whole.
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// The role.
         #[serde(skip_serializing_if = "Option::is_none")]
         role: Option<String>,
     },

@@ -4,10 +4,23 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::work::Values;
-
 /// What stands in an output where a secret would.
 const HIDDEN: &str = "[secret]";
+
+/// What the templates of a task are filled with. Secrets are never shown.
+#[derive(Clone, Default)]
+pub(crate) struct Values {
+    /// `{{input.name}}`.
+    pub inputs: Map<String, Value>,
+    /// `{{secret.name}}`.
+    pub secrets: Map<String, Value>,
+}
+
+impl std::fmt::Debug for Values {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Values").finish_non_exhaustive()
+    }
+}
 
 /// A place that a template fills.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

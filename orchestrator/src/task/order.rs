@@ -6,13 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use warmpool_protocol::Launch;
 
-use super::record::Kind;
+use super::status::Kind;
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::player::Limits;
-use crate::script::fault::FailureCode;
-use crate::script::work::Work;
+use crate::script::{FailureCode, Values, Work};
 use crate::session::{Kind as SessionKind, Options};
 
 /// A session outlives its task's time by this much, for the last screenshot.
@@ -27,7 +26,6 @@ pub(crate) struct Order {
     pub work_kind: Kind,
     /// The work as it was sent.
     pub work: Value,
-    /// The engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
@@ -108,6 +106,13 @@ impl Order {
             Kind::Extract => Work::parse_extract(&self.work).map(Work::Extract),
             Kind::Run | Kind::Fleet => Work::parse_run(&self.work).map(Work::Run),
         }
+    }
+
+    /// The values of templates, in one item of a fleet or in the whole task.
+    pub(super) fn values(&self, item: Option<&Map<String, Value>>, secrets: &Map<String, Value>) -> Values {
+        let mut inputs = self.inputs.clone();
+        inputs.extend(item.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+        Values { inputs, secrets: secrets.clone() }
     }
 
     /// The life that a session needs for one run, extract or item.

@@ -1,6 +1,6 @@
 //! A question to the history, checked.
 
-use super::record::Kind;
+use super::status::Kind;
 use crate::sort::SortOrder;
 
 /// What the history may be sorted by.

@@ -5,7 +5,7 @@ use fantoccini::wd::WindowHandle;
 
 use super::{Browser, Raw, Timeouts};
 use crate::engine::Engine;
-use crate::script::fault::{FailureCode, Fault};
+use crate::script::{FailureCode, StepError};
 use crate::worker::AgentError;
 
 /// What outlasts one piece of work.
@@ -32,7 +32,7 @@ pub(crate) struct Driven {
 
 impl Browser {
     /// Opens a fresh context for the next piece of work, if the engine has such.
-    pub(crate) async fn open_context(&self) -> Result<(), Fault> {
+    pub(crate) async fn open_context(&self) -> Result<(), StepError> {
         let window = self.session.worker.agent.open_context().await.map_err(|error| refused(&error))?;
         self.kept.lock().await.window = window.map(handle).transpose()?;
         Ok(())
@@ -44,13 +44,13 @@ impl Browser {
     }
 
     /// Closes the context, with all that it kept.
-    pub(crate) async fn close_context(&self) -> Result<(), Fault> {
+    pub(crate) async fn close_context(&self) -> Result<(), StepError> {
         self.kept.lock().await.window = None;
         self.session.worker.agent.close_context().await.map_err(|error| refused(&error))
     }
 
     /// Opens another window among those of this work.
-    pub(crate) async fn another_window(&self, client: &Client) -> Result<WindowHandle, Fault> {
+    pub(crate) async fn another_window(&self, client: &Client) -> Result<WindowHandle, StepError> {
         // The driver itself would open one outside of the context.
         if self.has_context().await {
             let window = self.session.worker.agent.open_window().await.map_err(|error| refused(&error))?;
@@ -66,7 +66,7 @@ impl Browser {
 
     /// Makes the driver stand in the first window of this work, with a session of its own or with the one it had for the
     /// work before.
-    pub(crate) async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<Driven, Fault> {
+    pub(crate) async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<Driven, StepError> {
         let mut kept = self.kept.lock().await;
         let known = kept.client.clone();
         let client = match &known {
@@ -93,11 +93,11 @@ impl Browser {
     }
 }
 
-fn handle(window: String) -> Result<WindowHandle, Fault> {
-    WindowHandle::try_from(window).map_err(|error| Fault::internal(&error))
+fn handle(window: String) -> Result<WindowHandle, StepError> {
+    WindowHandle::try_from(window).map_err(|error| StepError::internal(&error))
 }
 
-fn refused(error: &AgentError) -> Fault {
+fn refused(error: &AgentError) -> StepError {
     tracing::info!(%error, "a browser context could not be opened or closed");
-    Fault::new(FailureCode::DriverError, "the browser could not open or close a context")
+    StepError::new(FailureCode::DriverError, "the browser could not open or close a context")
 }

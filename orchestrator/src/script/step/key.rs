@@ -4,7 +4,6 @@ use super::super::fields::wrong;
 use super::super::template;
 use crate::error::Error;
 
-/// A key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
     /// What a driver is told to press (W3C WebDriver, section 17.4.2).

@@ -1,4 +1,4 @@
-//! A task that has not ended: its record as it is now, who listens, and how it is stopped.
+//! A task that has not ended: its current record, those who follow it, and how it is stopped.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,17 +9,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::id::TaskId;
 use super::record::{Item, Record};
+use super::status::Status;
 use super::view;
 use crate::error::Error;
-use crate::keys::KeyId;
+use crate::keys::{KeyId, Keys};
 use crate::player::Progress;
 
-/// Events that a slow listener may be behind; beyond that it misses the oldest.
+/// How many events a slow follower may be behind before it misses the oldest.
 const EVENTS: usize = 256;
 
 /// Why a task is stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum StopReason {
     /// Somebody asked for it.
     Cancelled,
     /// Its key was revoked.
@@ -28,10 +29,10 @@ pub(super) enum Stop {
     Interrupted,
 }
 
-/// What happens to a task, for those who listen.
+/// What happens to a task, for those who follow it.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
-    /// Its status is another.
+    /// Its status changed.
     Status(Record),
     /// Its work, or that of one of its items, goes on.
     Progress {
@@ -40,7 +41,7 @@ pub(crate) enum Event {
         /// What happened.
         progress: Progress,
     },
-    /// An item of it is in another state.
+    /// The status of one of its items changed.
     Item(Item),
 }
 
@@ -56,7 +57,7 @@ impl Event {
         }
     }
 
-    /// What it says, as JSON.
+    /// The event's data, as JSON.
     #[must_use]
     pub(crate) fn data(&self) -> Value {
         match self {
@@ -75,36 +76,35 @@ impl Event {
 
 /// A task that has not ended.
 #[derive(Debug)]
-pub(crate) struct Live {
-    /// Its id.
+pub(crate) struct ActiveTask {
     pub id: TaskId,
     /// The key that sent it.
     pub owner: KeyId,
     record: Mutex<Record>,
     /// Whether the store is known to have it. Until then it is nobody's task.
-    kept: AtomicBool,
+    stored: AtomicBool,
     events: broadcast::Sender<Event>,
     /// Cancelled once its end is in the store.
     ended: CancellationToken,
     stop: CancellationToken,
-    why: Mutex<Option<Stop>>,
+    why: Mutex<Option<StopReason>>,
     /// How many workers it waits for its turn to have.
     pub(super) queueing: AtomicUsize,
 }
 
-impl Live {
+impl ActiveTask {
     /// A task that is in the store.
     pub(super) fn new(record: Record) -> Self {
-        Self { kept: AtomicBool::new(true), ..Self::unwritten(record) }
+        Self { stored: AtomicBool::new(true), ..Self::unstored(record) }
     }
 
     /// A task that is on its way into the store.
-    pub(super) fn unwritten(record: Record) -> Self {
+    pub(super) fn unstored(record: Record) -> Self {
         Self {
             id: record.task_id,
             owner: record.owner.clone(),
             record: Mutex::new(record),
-            kept: AtomicBool::new(false),
+            stored: AtomicBool::new(false),
             events: broadcast::Sender::new(EVENTS),
             ended: CancellationToken::new(),
             stop: CancellationToken::new(),
@@ -114,16 +114,16 @@ impl Live {
     }
 
     /// Whether the store is known to have it.
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept.load(Ordering::Acquire)
+    pub(super) fn is_stored(&self) -> bool {
+        self.stored.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_kept(&self) {
-        self.kept.store(true, Ordering::Release);
+    pub(super) fn set_stored(&self) {
+        self.stored.store(true, Ordering::Release);
     }
 
-    /// What is said of it until the store has answered.
-    pub(super) fn unknown(&self) -> Error {
+    /// What clients hear of it until the store has answered.
+    pub(super) fn outcome_unknown(&self) -> Error {
         Error::OutcomeUnknown { task: self.id.to_string() }
     }
 
@@ -133,21 +133,25 @@ impl Live {
         self.lock().clone()
     }
 
-    /// Changes the record; answers it as it is then.
+    pub(super) fn status(&self) -> Status {
+        self.lock().status
+    }
+
+    /// Changes the record, and gives the changed one.
     pub(super) fn change(&self, change: impl FnOnce(&mut Record)) -> Record {
         let mut record = self.lock();
         change(&mut record);
         record.clone()
     }
 
-    /// What happens from here on.
+    /// Events from now on.
     #[must_use]
-    pub(crate) fn listen(&self) -> broadcast::Receiver<Event> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Event> {
         self.events.subscribe()
     }
 
-    pub(super) fn tell(&self, event: Event) {
-        // Nobody may be listening.
+    pub(super) fn notify(&self, event: Event) {
+        // Perhaps nobody follows it.
         let _ = self.events.send(event);
     }
 
@@ -160,15 +164,22 @@ impl Live {
         self.ended.cancel();
     }
 
-    /// Stops it; what was said first holds.
-    pub(super) fn stop(&self, why: Stop) {
+    /// Stops it. The first reason holds.
+    pub(super) fn stop(&self, why: StopReason) {
         self.why.lock().get_or_insert(why);
         self.stop.cancel();
     }
 
-    /// Why it is being stopped, if it is.
-    pub(super) fn stopped(&self) -> Option<Stop> {
+    /// Why it was stopped, if it was.
+    pub(super) fn stopped(&self) -> Option<StopReason> {
         *self.why.lock()
+    }
+
+    /// Stops it if its key was revoked. To be asked before any of its work begins or goes on.
+    pub(super) fn stop_if_revoked(&self, keys: &Keys) {
+        if !keys.is_active(&self.owner) {
+            self.stop(StopReason::KeyRevoked);
+        }
     }
 
     pub(super) const fn stop_token(&self) -> &CancellationToken {

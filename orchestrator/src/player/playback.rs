@@ -6,20 +6,19 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::browser::Browser;
-use super::outcome::{Artifact, Limits, Progress, Watch};
+use super::outcome::{Artifact, Limits, Progress, ProgressListener};
 use super::page::Page;
-use crate::script::fault::{FailureCode, Fault};
+use crate::script::{FailureCode, StepError};
 
 /// A task under way.
-pub(crate) struct Stage<'a> {
-    /// Its browser.
+pub(crate) struct Playback<'a> {
     pub(crate) browser: &'a Browser,
     /// Its page, once there is one.
     page: Option<Page>,
     /// How far it may go.
     pub(crate) limits: &'a Limits,
     /// Who is told.
-    pub(crate) watch: &'a dyn Watch,
+    pub(crate) listener: &'a dyn ProgressListener,
     /// What it has found.
     pub(crate) output: Vec<Value>,
     /// Size of the output as JSON, in bytes.
@@ -32,14 +31,14 @@ pub(crate) struct Stage<'a> {
     pub(crate) pages: usize,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Playback<'a> {
     /// A task that has done nothing yet.
-    pub(crate) const fn new(browser: &'a Browser, limits: &'a Limits, watch: &'a dyn Watch) -> Self {
+    pub(crate) const fn new(browser: &'a Browser, limits: &'a Limits, listener: &'a dyn ProgressListener) -> Self {
         Self {
             browser,
             page: None,
             limits,
-            watch,
+            listener,
             output: Vec::new(),
             output_bytes: 0,
             artifacts: Vec::new(),
@@ -49,7 +48,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Opens the page, whose driver waits for `patience` at first.
-    pub(crate) async fn open(&mut self, patience: Duration) -> Result<(), Fault> {
+    pub(crate) async fn open(&mut self, patience: Duration) -> Result<(), StepError> {
         self.page = Some(Page::open(self.browser, patience, self.limits.max_output).await?);
         Ok(())
     }
@@ -58,8 +57,8 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// There is none yet.
-    pub(crate) fn page(&mut self) -> Result<&mut Page, Fault> {
-        self.page.as_mut().ok_or_else(|| Fault::new(FailureCode::DriverError, "the browser was not opened"))
+    pub(crate) fn page(&mut self) -> Result<&mut Page, StepError> {
+        self.page.as_mut().ok_or_else(|| StepError::new(FailureCode::DriverError, "the browser was not opened"))
     }
 
     /// The page, where there is one.
@@ -76,7 +75,7 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// `TooLarge`.
-    pub(crate) fn give(&mut self, result: Value) -> Result<(), Fault> {
+    pub(crate) fn push_output(&mut self, result: Value) -> Result<(), StepError> {
         let size = result.to_string().len() as u64;
         if size > self.output_left() {
             return Err(self.output_too_large());
@@ -87,23 +86,23 @@ impl<'a> Stage<'a> {
     }
 
     /// The output is larger than it may be.
-    pub(crate) fn output_too_large(&self) -> Fault {
+    pub(crate) fn output_too_large(&self) -> StepError {
         let message = format!(
             "the output is larger than {} bytes: read less, or raise `tasks.max_output`",
             self.limits.max_output
         );
-        Fault::new(FailureCode::TooLarge, message)
+        StepError::new(FailureCode::TooLarge, message)
     }
 
     /// How many bytes another artifact may have.
     ///
     /// # Errors
     /// `TooLarge` when there may be no other.
-    pub(crate) fn artifact_room(&self) -> Result<u64, Fault> {
+    pub(crate) fn artifact_room(&self) -> Result<u64, StepError> {
         if self.artifacts.len() >= self.limits.max_artifacts {
             let message =
                 format!("a task may make {} artifacts: raise `tasks.max_artifacts`", self.limits.max_artifacts);
-            return Err(Fault::new(FailureCode::TooLarge, message));
+            return Err(StepError::new(FailureCode::TooLarge, message));
         }
         let taken: u64 = self.artifacts.iter().map(|artifact| artifact.bytes.len() as u64).sum();
         Ok(self.limits.max_artifact_bytes.saturating_sub(taken))
@@ -113,13 +112,19 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// `TooLarge`.
-    pub(crate) fn keep(&mut self, name: &str, ending: &str, media_type: &str, bytes: Vec<u8>) -> Result<usize, Fault> {
+    pub(crate) fn add_artifact(
+        &mut self,
+        name: &str,
+        ending: &str,
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> Result<usize, StepError> {
         if bytes.len() as u64 > self.artifact_room()? {
             let message = format!(
                 "the artifacts are larger than {} bytes: raise `tasks.max_artifact_size`",
                 self.limits.max_artifact_bytes
             );
-            return Err(Fault::new(FailureCode::TooLarge, message));
+            return Err(StepError::new(FailureCode::TooLarge, message));
         }
         let name = self.free_name(name, ending);
         self.artifacts.push(Artifact { name, media_type: media_type.to_owned(), bytes });
@@ -140,27 +145,26 @@ impl<'a> Stage<'a> {
 
     /// Tells that something was left out that does not change a result.
     pub(crate) fn warn(&self, message: &str) {
-        self.watch.progress(Progress::Warning { message: message.to_owned() });
+        self.listener.progress(Progress::Warning { message: message.to_owned() });
     }
 
     /// Tells how much there is.
-    pub(crate) fn tell_rows(&self) {
-        self.watch.progress(Progress::Rows { rows: self.output.len(), pages: self.pages });
+    pub(crate) fn report_rows(&self) {
+        self.listener.progress(Progress::Rows { rows: self.output.len(), pages: self.pages });
     }
 }
 
 /// How long something may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
-    /// All of it.
-    pub(crate) time: Duration,
+pub(crate) struct StepTimeout {
+    pub(crate) duration: Duration,
     /// Its end.
     pub(crate) deadline: Instant,
 }
 
-impl Clock {
+impl StepTimeout {
     /// Begins now.
-    pub(crate) fn of(time: Duration) -> Self {
-        Self { time, deadline: Instant::now() + time }
+    pub(crate) fn of(duration: Duration) -> Self {
+        Self { duration, deadline: Instant::now() + duration }
     }
 }

@@ -82,7 +82,7 @@ impl FailureCode {
 
 /// Something went wrong; whether that is the end is for the step to say.
 #[derive(Debug, Clone)]
-pub(crate) struct Fault {
+pub(crate) struct StepError {
     /// For programs.
     pub(crate) code: FailureCode,
     /// For people. May hold secrets until it becomes a failure.
@@ -91,18 +91,18 @@ pub(crate) struct Fault {
     pub(crate) is_passing: bool,
 }
 
-impl Fault {
-    /// A lasting fault.
+impl StepError {
+    /// A lasting error.
     pub(crate) fn new(code: FailureCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), is_passing: false }
     }
 
-    /// A fault that a moment later may be none.
+    /// An error that a moment later may be none.
     pub(crate) fn passing(code: FailureCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), is_passing: true }
     }
 
-    /// The same fault with words in front.
+    /// The same error with words in front.
     pub(crate) fn about(mut self, what: &str) -> Self {
         self.message = if self.message.is_empty() { what.to_owned() } else { format!("{what}: {}", self.message) };
         self

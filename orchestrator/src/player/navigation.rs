@@ -3,56 +3,56 @@
 use tokio::time::Instant;
 use url::Url;
 
-use super::super::browser::Raw;
-use super::super::page::{Page, Whereabouts};
-use super::super::retry::Retry;
+use super::browser::Raw;
+use super::page::{DocumentState, Page};
+use super::retry::Retry;
 use crate::engine::Engine;
-use crate::script::fault::{FailureCode, Fault};
 use crate::script::step::Navigation;
+use crate::script::{FailureCode, StepError};
 
 /// Opens an address, and waits until the page has loaded.
-pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), Fault> {
-    let gone = page.client.issue_cmd(Raw::navigate(url)).await.map_err(Fault::from);
+pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), StepError> {
+    let gone = page.client.issue_cmd(Raw::navigate(url)).await.map_err(StepError::from);
     let gone = match gone {
-        Ok(_) if page.engine != Engine::Firefox => own_up(page, url).await,
+        Ok(_) if page.engine != Engine::Firefox => check_for_error_page(page, url).await,
         gone => gone.map(drop),
     };
-    gone.map_err(|fault| {
-        let (code, what) = match fault.code {
-            FailureCode::BrowserDied => return fault,
+    gone.map_err(|error| {
+        let (code, what) = match error.code {
+            FailureCode::BrowserDied => return error,
             FailureCode::Timeout => (FailureCode::Timeout, format!("`{url}` did not load in time")),
             _ => (FailureCode::NavigationFailed, format!("`{url}` could not be opened")),
         };
-        Fault { code, is_passing: false, ..fault }.about(&what)
+        StepError { code, is_passing: false, ..error }.about(&what)
     })
 }
 
 /// WebKit's driver is content with a page that says why there is none, and Chromium's with some of them.
-async fn own_up(page: &Page, url: &str) -> Result<(), Fault> {
+async fn check_for_error_page(page: &Page, url: &str) -> Result<(), StepError> {
     let script = "return [location.href, document.body?.textContent.slice(0, 300) ?? '', \
                   document.body?.innerText.match(/ERR_\\w+/)?.[0] ?? ''];";
-    let shown: Result<(String, String, String), Fault> = match page.client.execute(script, Vec::new()).await {
-        Ok(answer) => serde_json::from_value(answer).map_err(|error| Fault::internal(&error)),
+    let shown: Result<(String, String, String), StepError> = match page.client.execute(script, Vec::new()).await {
+        Ok(answer) => serde_json::from_value(answer).map_err(|error| StepError::internal(&error)),
         Err(error) => Err(error.into()),
     };
     match shown {
         Ok((href, _, reason)) if href == "chrome-error://chromewebdata/" => {
-            Err(Fault::new(FailureCode::NavigationFailed, reason))
+            Err(StepError::new(FailureCode::NavigationFailed, reason))
         }
         Ok((href, text, _)) if page.engine == Engine::Webkit && href == "about:blank" && url != href => {
-            Err(Fault::new(FailureCode::NavigationFailed, text.trim()))
+            Err(StepError::new(FailureCode::NavigationFailed, text.trim()))
         }
         // A page that has loaded and is leaving again, or asks something, is not one that could not be opened.
-        Err(fault) if page.engine == Engine::Chromium && fault.is_passing => Ok(()),
+        Err(error) if page.engine == Engine::Chromium && error.is_passing => Ok(()),
         shown => shown.map(drop),
     }
 }
 
 /// Waits until the page is where a step that opened it says.
-pub(super) async fn arrived(page: &Page, asserted: &[Navigation], deadline: Instant) -> Result<(), Fault> {
+pub(crate) async fn arrived(page: &Page, asserted: &[Navigation], deadline: Instant) -> Result<(), StepError> {
     let mut retry = Retry::until(deadline);
     let look = async || {
-        let now = page.whereabouts().await?;
+        let now = page.document_state().await?;
         as_asserted(&now, asserted)
     };
     loop {
@@ -63,23 +63,23 @@ pub(super) async fn arrived(page: &Page, asserted: &[Navigation], deadline: Inst
 }
 
 /// Waits until the page, or the page around its frame, has gone where the step says.
-pub(super) async fn happened(
+pub(crate) async fn happened(
     page: &mut Page,
-    before: &Whereabouts,
+    before: &DocumentState,
     asserted: &[Navigation],
     deadline: Instant,
-) -> Result<(), Fault> {
+) -> Result<(), StepError> {
     let around = page.around().cloned();
     let mut retry = Retry::until(deadline);
     loop {
         let attempt = async {
-            let here = page.whereabouts().await;
+            let here = page.document_state().await;
             match (&here, &around) {
                 (Ok(now), _) if now.differs_from(before) => return settled(now, asserted),
                 // The frame stayed or is gone: the page around it may have moved.
                 (_, Some(around)) => {
                     page.leave_frames().await?;
-                    let now = page.whereabouts().await?;
+                    let now = page.document_state().await?;
                     if now.differs_from(around) {
                         return settled(&now, asserted);
                     }
@@ -87,7 +87,7 @@ pub(super) async fn happened(
                 (Err(_), None) => return here.map(drop),
                 (Ok(_), None) => {}
             }
-            Err(Fault::passing(FailureCode::Timeout, "the step led to no other page in time"))
+            Err(StepError::passing(FailureCode::Timeout, "the step led to no other page in time"))
         };
         if let Some(result) = retry.attempt(attempt).await {
             return result;
@@ -95,21 +95,21 @@ pub(super) async fn happened(
     }
 }
 
-fn settled(now: &Whereabouts, asserted: &[Navigation]) -> Result<(), Fault> {
+fn settled(now: &DocumentState, asserted: &[Navigation]) -> Result<(), StepError> {
     if now.ready != "complete" {
-        return Err(Fault::passing(FailureCode::Timeout, format!("`{}` did not load in time", now.href)));
+        return Err(StepError::passing(FailureCode::Timeout, format!("`{}` did not load in time", now.href)));
     }
     as_asserted(now, asserted)
 }
 
 /// Where a step leads over several pages, the last is where it must end.
-fn as_asserted(now: &Whereabouts, asserted: &[Navigation]) -> Result<(), Fault> {
+fn as_asserted(now: &DocumentState, asserted: &[Navigation]) -> Result<(), StepError> {
     let Some(last) = asserted.last() else { return Ok(()) };
     let wrong = |what: &str, is: &str, should: &str| {
         let message = format!(
             "the page's {what} is `{is}`, and the recording asserts `{should}`: put `*` for what may differ, or remove it"
         );
-        Err(Fault::passing(FailureCode::NavigationMismatch, message))
+        Err(StepError::passing(FailureCode::NavigationMismatch, message))
     };
     if let Some(url) = &last.url
         && !is_address(url, &now.href)
@@ -117,7 +117,7 @@ fn as_asserted(now: &Whereabouts, asserted: &[Navigation]) -> Result<(), Fault> 
         return wrong("address", &now.href, url);
     }
     if let Some(title) = &last.title
-        && !fits(title.trim(), now.title.trim())
+        && !matches_pattern(title.trim(), now.title.trim())
     {
         return wrong("title", &now.title, title);
     }
@@ -127,7 +127,7 @@ fn as_asserted(now: &Whereabouts, asserted: &[Navigation]) -> Result<(), Fault> 
 /// Whether an address is the asserted one; its fragment counts only where the assertion has one.
 fn is_address(asserted: &str, is: &str) -> bool {
     if asserted.contains('*') {
-        return fits(asserted, is);
+        return matches_pattern(asserted, is);
     }
     match (Url::parse(asserted), Url::parse(is)) {
         (Ok(asserted), Ok(mut is)) => {
@@ -141,7 +141,7 @@ fn is_address(asserted: &str, is: &str) -> bool {
 }
 
 /// Whether a text fits a pattern in which `*` stands for anything.
-pub(super) fn fits(pattern: &str, text: &str) -> bool {
+pub(crate) fn matches_pattern(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };
@@ -182,10 +182,10 @@ mod tests {
         fn a_star_fits_anything(a in "[ab]{0,4}", b in "[ab]{0,4}", c in "[ab]{0,4}") {
             let text = format!("{a}{b}{c}");
             let pattern = format!("{a}*{c}");
-            prop_assert!(fits(&pattern, &text));
-            prop_assert!(fits("*", &text) && fits(&text, &text));
+            prop_assert!(matches_pattern(&pattern, &text));
+            prop_assert!(matches_pattern("*", &text) && matches_pattern(&text, &text));
             let suffixed = format!("{text}x");
-            prop_assert!(!fits(&text, &suffixed));
+            prop_assert!(!matches_pattern(&text, &suffixed));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use super::id::TaskId;
+use super::super::id::TaskId;
 use crate::error::Error;
 use crate::store::{Folder, free_bytes};
 
