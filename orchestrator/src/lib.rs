@@ -69,6 +69,9 @@ mod drain;
 mod dropin;
 mod engine;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod instance;
 mod keys;

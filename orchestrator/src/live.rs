@@ -22,7 +22,7 @@ mod front;
 mod hands;
 mod input;
 mod message;
-mod rfb;
+pub(crate) mod rfb;
 mod room;
 mod upstream;
 mod viewer;

@@ -39,7 +39,7 @@ mod batch;
 mod build;
 mod commit;
 mod disk;
-mod dump;
+pub(crate) mod dump;
 mod error;
 #[cfg(test)]
 pub(crate) mod fault;

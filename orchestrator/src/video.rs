@@ -5,7 +5,7 @@
 //! disk as the session goes on and can be played whenever they were cut off. `recordings` knows the files.
 
 mod broken;
-mod matroska;
+pub(crate) mod matroska;
 mod recordings;
 mod source;
 

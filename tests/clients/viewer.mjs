@@ -1,15 +1,15 @@
-// A person who watches: the live view's page in a browser of this machine, driven by Playwright. FLOW says what he does,
-// STREAM_URL what he looks at, SHOTS a folder for screenshots, if anybody wants to see them.
+// A person who watches: the live view's page in a browser of this machine, driven by Playwright. FLOW names what they do,
+// STREAM_URL the view, and SHOTS an optional folder for screenshots.
 
 import assert from 'node:assert/strict';
 import { chromium } from 'playwright-core';
-import { BLUE, RED, accessible, acting, browser, click, colour, force, go, open, perform, says, shot, shown, text, turns } from './person.mjs';
+import { BLUE, RED, accessible, acting, browser, click, colour, force, go, open, perform, says, shot, shown, text, turns } from './live_page.mjs';
 import { until } from './session.mjs';
 
 const env = process.env;
 const flows = { look, takeover, control, pause, tabs, steer, states, share, reconnect, outlive, proxied, play };
 
-/** Watches without the right to act: sees the page turn, and turns nothing himself. */
+/** Watches without the right to act: sees the page turn, and cannot turn it. */
 async function look() {
   const page = await open(env.STREAM_URL);
   await shown(page);
@@ -21,7 +21,7 @@ async function look() {
   await page.keyboard.press('F5');
   const socket = env.STREAM_URL.replace('http', 'ws').replace('/stream?', '/stream/socket?');
   await force(page, socket);
-  // Somebody who may turns it once: had a click of ours arrived, that would have turned it back.
+  // A viewer with control turns it once: had our click arrived, it would have turned the page back.
   const other = await open(acting(env.STREAM_URL));
   await shown(other);
   await click(other);
@@ -108,7 +108,7 @@ async function pause() {
   await turns(page, BLUE);
   await page.click('#pause');
   assert.equal(await answer, 'Turned 1', 'the command was held until the person was done');
-  // Who leaves lets go.
+  // A viewer who leaves releases control.
   await page.click('#pause');
   await page.waitForSelector('#pause[aria-pressed=true]');
   const held = driven.evaluate(() => document.title);
@@ -141,7 +141,7 @@ async function tabs() {
   await client.close();
 }
 
-/** Title, address, history and tabs of a display, by the page's own means. */
+/** Title, address, history and tabs of a display, by the controls of the page. */
 async function steer() {
   const page = await open(acting(`${env.STREAM_URL}&theme=light`));
   const looker = await open(`${env.STREAM_URL}&theme=dark`);
@@ -152,7 +152,7 @@ async function steer() {
     await page.press('#address', 'Enter');
   };
   await at(`${env.SITE_URL}/turn`);
-  for (const id of ['back', 'forward', 'reload']) assert.equal(await page.locator(`#${id}`).isDisabled(), true, `${id} is for who has the control`);
+  for (const id of ['back', 'forward', 'reload']) assert.equal(await page.locator(`#${id}`).isDisabled(), true, `${id} is for the viewer with control`);
   assert.equal(await looker.locator('#history').isVisible(), false);
   await turns(page, RED);
   await click(page);
@@ -254,7 +254,7 @@ async function share() {
   const page = await open(env.SHARE_URL);
   await shown(page);
   assert.equal(await page.locator('#control').isVisible(), false);
-  // The link's own word counts, and not what its holder adds to it.
+  // The link decides, and not what its holder adds to the URL.
   const more = await open(acting(env.SHARE_URL));
   await shown(more);
   assert.equal(await more.locator('#control').isVisible(), false);
@@ -292,9 +292,9 @@ async function reconnect() {
   return { socket };
 }
 
-/** Lets the test know how far this is. */
+/** Reports progress to the test. */
 const tell = (what) =>
-  fetch(`${env.SITE_URL}/hands/${env.NAME}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ what }) });
+  fetch(`${env.SITE_URL}/input/${env.NAME}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ what }) });
 
 /** The daemon is killed and comes back: so does what its viewers see, by each address that opened it before. */
 async function outlive() {
@@ -331,7 +331,7 @@ async function proxied() {
   await click(page);
   await turns(page, BLUE);
   const before = beats;
-  // Nothing happens but signs of life, for longer than the proxy waits.
+  // Only keepalives pass, for longer than the proxy waits.
   await until('many signs of life', () => beats > before + 8);
   assert.equal(sockets, 1, 'the one connection held');
   await says(page, 'status-text', 'Live');

@@ -88,7 +88,7 @@ impl Site {
         hits.iter().filter(its).filter(|hit| hit.path != "/favicon.ico").map(|hit| hit.line.clone()).collect()
     }
 
-    /// What the page `/probe/<name>` found out about its browser, once it has told.
+    /// What the page `/probe/<name>` found out about its browser, once it has reported.
     #[must_use]
     pub fn report(&self, name: &str) -> Option<Value> {
         self.seen.reports.lock().get(name).cloned()
@@ -120,9 +120,9 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/pixel.png", get(pixel))
         .route("/headers", get(echo_headers))
         .route("/probe/{name}", get(|| async { Html(pages::PROBE) }).post(report))
-        .route("/hands/{name}", get(|| async { Html(pages::HANDS) }).post(report))
+        .route("/input/{name}", get(|| async { Html(pages::INPUT) }).post(report))
         .route("/reported/{name}", get(reported))
-        .route("/knock/{name}", get(|| async { Html(pages::KNOCK) }).post(report))
+        .route("/ports/{name}", get(|| async { Html(pages::PORTS) }).post(report))
         .route("/frame", get(|| async { Html(pages::FRAME) }))
         .route("/worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::WORKER) }))
         .route("/animation", get(|| async { Html(pages::ANIMATION) }))

@@ -3,6 +3,9 @@
 //! A viewer's bytes are taken apart into whole messages, because only so can an input be told from a request for a
 //! picture. Whoever may only look gets his pictures; his keys, pointer and clipboard stop here.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+
 use std::collections::BTreeSet;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
@@ -324,18 +327,6 @@ mod tests {
             }
             filter.feed(rest, true, &mut pieces).unwrap();
             prop_assert_eq!(whole, pieces);
-        }
-
-        #[test]
-        fn no_bytes_make_an_input_of_a_look(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let (mut filter, mut to) = (greeted(), BytesMut::new());
-            prop_assert_ne!(filter.feed(&bytes, false, &mut to), Ok(true));
-            let mut at = &to[..];
-            while let Some(&first) = at.first() {
-                prop_assert!(![KEY_EVENT, POINTER_EVENT, CUT_TEXT, QEMU, SET_DESKTOP_SIZE].contains(&first));
-                let length = length(at).unwrap().unwrap();
-                at = &at[length..];
-            }
         }
     }
 }

@@ -8,6 +8,9 @@
 //! A dump with files, which is format 2, names their folders in its header. After the changes each file has a
 //! line with its place and size, which so many bytes of content and a line's end follow.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};

@@ -1,4 +1,4 @@
-//! Who may do what: keys, tokens, foreign pages and foreign names.
+//! Access: keys, tokens, pages of other origins, and other hosts' names.
 
 use anyhow::{Context, Result, ensure};
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -8,7 +8,7 @@ use warmpool_tests::api::KEY_HEADER;
 use warmpool_tests::{Api, Group, Session, Settings, Stage, group, webdriver, wire};
 
 pub(crate) fn group() -> Group {
-    group!("guard", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [a_key_is_needed, a_wrong_token_opens_nothing, a_foreign_page_is_refused],
         full: [another_keys_session_is_404, a_key_may_come_as_bearer, an_ended_session_takes_no_socket],
     )
@@ -38,7 +38,7 @@ async fn a_key_may_come_as_bearer(stage: Stage) -> Result<()> {
     let api = daemon.api().without_key();
     let bearer = header(AUTHORIZATION, &format!("Bearer {}", daemon.key()))?;
     api.send(Method::GET, "/sessions", bearer, bytes::Bytes::new()).await?.ok()?;
-    // In the address it counts for websockets only: addresses are written to logs.
+    // In the URL it counts for websockets only, because URLs are logged.
     ensure!(api.get(&format!("/sessions?token={}", daemon.key())).await?.fault(400)?.field == "token");
     Ok(())
 }
@@ -110,7 +110,7 @@ async fn a_foreign_page_is_refused(stage: Stage) -> Result<()> {
         }
         ensure!(wire::refusal(session.websocket_url()?, &headers).await? == 403, "{headers:?}");
     }
-    // A name for this machine is no stranger.
+    // A name of this machine is allowed.
     let mut headers = header(HOST, &format!("localhost:{port}"))?;
     headers.insert(HeaderName::from_static(KEY_HEADER), daemon.key().parse()?);
     api.send(Method::GET, "/sessions", headers, bytes::Bytes::new()).await?.ok()?;

@@ -1,4 +1,4 @@
-//! A person's hands in the live view of every engine: keys, text, clipboard, pointer, touch, and who has the control.
+//! A person's input in the live view of every engine: keys, text, clipboard, pointer, touch, and who has control.
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -7,7 +7,7 @@ use warmpool_tests::{Driver, Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0").set("POOL_MAX_WORKERS", "3");
-    group!("live_hands", Some(settings),
+    group!(Some(settings),
         quick: [],
         full: [
             on_chromium_without_a_window,
@@ -28,10 +28,10 @@ async fn work(stage: &Stage, engine: &str, headless: bool) -> Result<()> {
     let body = json!({"browser_type": engine, "headless": headless});
     let session = daemon.webdriver(body).await?;
     let driver = Driver::start(session.connect_url()?, json!({})).await?;
-    driver.goto(&format!("{site}/hands/{name}")).await?;
-    // By a link, as somebody else would: a WebDriver's client is told of no live view.
+    driver.goto(&format!("{site}/input/{name}")).await?;
+    // By a link, as another person would: a WebDriver session's reply has no live view URL.
     let share = daemon.api().post(&format!("/sessions/{}/share", session.id), &json!({"enable_actions": true})).await?;
-    let program = Program::node(&programs::clients(), "hands.mjs").await?.of(daemon);
+    let program = Program::node(&programs::clients(), "live_input.mjs").await?.of(daemon);
     let program = match std::env::var("SHOTS") {
         Ok(folder) => program.env("SHOTS", folder),
         Err(_) => program,

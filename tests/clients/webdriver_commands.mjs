@@ -1,5 +1,5 @@
-// One walk through the commands of WebDriver, good ones and bad ones, with what was answered to each. Two walks of the
-// same engine, one through Warmpool and one beside the driver, have to come out alike: the test compares them.
+// Runs the commands of WebDriver, good ones and bad ones, and prints the answer to each. The test compares two runs on the
+// same engine, one through Warmpool and one directly at the driver: they have to be alike.
 //
 // DRIVER_URL is the server, DRIVER_SOCKET the Unix socket where that is its port, CAPABILITIES what its session is to have; SITE_URL the test site. No client library: what
 // goes over the wire is the matter.
@@ -18,7 +18,7 @@ const WINDOW = 'window-fcc6-11e5-b4f8-330a88ab9d7f';
 const LARGE = 3_000_000;
 
 const results = [];
-/** Ids of drivers differ from one walk to the next: each becomes its number in the order of appearance. */
+/** Ids of drivers differ from one run to the next: each becomes its number in the order of appearance. */
 const ids = new Map();
 let session = '';
 
@@ -59,7 +59,7 @@ function plain(value, key = '') {
   let text = key === 'message' ? value.replace(/-?\d+\.\d{3}\b/g, '<seconds>') : value;
   // An element's id may have its window's in it.
   for (const [id, name] of [...ids].sort(([one], [two]) => two.length - one.length)) text = text.replaceAll(id, name);
-  // Half a character is none in the JSON of who reads this.
+  // Half of a surrogate pair is not valid in the JSON that the test reads.
   return text.toWellFormed();
 }
 
@@ -114,7 +114,7 @@ async function open() {
   if (reply.statusCode !== 200) throw new Error(text);
   session = value.sessionId;
   note(session, 'session');
-  // The driver tells where its browser and its process are; services add their own, and know more of the place.
+  // The driver reports its browser's version and its process; services add capabilities of their own.
   const told = Object.entries(value.capabilities).filter(([name]) => !/^(se:|moz:|goog:chromeOptions|chrome$|webkitgtk:|platformName|setWindowRect)/.test(name));
   results.push({ name: 'new session', value: plain(Object.fromEntries(told)) });
 }
@@ -361,7 +361,7 @@ async function wire() {
 }
 
 async function last() {
-  // The last window takes the session with it.
+  // Closing the last window ends the session.
   for (const handle of (await get('/window/handles')) ?? []) {
     await post('to it', '/window', { handle });
     await del('/window');

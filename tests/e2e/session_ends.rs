@@ -1,4 +1,4 @@
-//! How sessions live and end.
+//! How sessions end.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use warmpool_tests::{Group, Settings, Stage, group, poll};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("SESSION_RECONNECT_WINDOW", "3s").set("POOL_CHROMIUM_HEADLESS", "2");
-    group!("life", Some(settings),
+    group!(Some(settings),
         quick: [the_hard_timeout_ends_it, a_client_may_come_back, delete_may_be_repeated],
         full: [
             the_idle_timeout_ends_it,
@@ -70,7 +70,7 @@ async fn a_client_may_come_back(stage: Stage) -> Result<()> {
 
 async fn a_killed_client_is_waited_for(stage: Stage) -> Result<()> {
     let session = stage.daemon()?.session(json!({})).await?;
-    // No goodbye: the connection just breaks.
+    // The client sends no Close frame: the connection breaks.
     drop(session.cdp().await?);
     let mut again = session.cdp().await?;
     again.call("Browser.getVersion", json!({})).await?;
@@ -86,7 +86,7 @@ async fn keep_alive_outlasts_the_window(stage: Stage) -> Result<()> {
     let waiting = daemon.session(json!({})).await?;
     kept.cdp().await?.disconnect().await?;
     waiting.cdp().await?.disconnect().await?;
-    // When the window of the one that was left later is over, the other's was too.
+    // When the later reconnect window is over, the earlier one is over too.
     waiting.becomes("completed", 20).await?;
     ensure!(kept.status().await? == "running");
     kept.cdp().await?.call("Browser.getVersion", json!({})).await?;
@@ -114,7 +114,7 @@ async fn delete_may_be_repeated(stage: Stage) -> Result<()> {
     ensure!(code == 1001 && !reason.is_empty(), "{code} {reason}");
     let record = session.record().await?;
     ensure!(record["status"] == "terminated" && record["reason"] == "deleted", "{record}");
-    // An end is an end: a later one changes nothing.
+    // A second end changes nothing.
     let first_end = record["ended_at"].clone();
     session.delete().await?.ok()?;
     ensure!(session.record().await?["ended_at"] == first_end);

@@ -1,4 +1,4 @@
-//! What is kept of a live view: recordings of every engine and within their limits, links and views across the death of
+//! What of a live view lasts: recordings of every engine and within their limits, links and views across the death of
 //! the daemon, and all of it behind a proxy.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use warmpool_tests::{Daemon, Driver, Group, Proxy, Session, Settings, Stage, eve
 
 pub(crate) fn group() -> Group {
     let settings = cold().set("RECORDING_MAX_SIZE", "1MiB");
-    group!("live_kept", Some(settings),
+    group!(Some(settings),
         quick: [],
         full: [
             recordings_of_other_engines_show_all_windows,
@@ -140,10 +140,10 @@ async fn views_and_recordings_outlive_a_killed_daemon(stage: Stage) -> Result<()
         .env("REVOKED_URL", url(&revoked)?)
         .results();
     let breaking = async {
-        let told = |what: &str| stage.site().report("outlive").is_some_and(|report| report["what"] == what);
-        eventually!("the viewers watch", 40, told("watching"))?;
+        let reported = |what: &str| stage.site().report("outlive").is_some_and(|report| report["what"] == what);
+        eventually!("the viewers watch", 40, reported("watching"))?;
         daemon.kill9().await?;
-        eventually!("the viewers wait", 40, told("waiting"))?;
+        eventually!("the viewers wait", 40, reported("waiting"))?;
         daemon.restart().await
     };
     let (watched, broken) = tokio::join!(watching, breaking);

@@ -1,4 +1,4 @@
-//! What a hostile page finds when it tries the doors of its own container: none.
+//! A hostile page reaches no port of its own container.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use warmpool_tests::{Daemon, Driver, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!("fence", None,
-        quick: [a_page_finds_no_door_of_chromiums],
+    group!(None,
+        quick: [a_page_reaches_no_port_of_chromium],
         full: [
-            a_page_finds_no_door_of_firefoxs,
-            a_page_finds_no_door_of_webkits,
-            a_page_finds_no_door_of_a_cold_browsers,
-            a_page_finds_no_door_of_an_agent_on_the_network,
+            a_page_reaches_no_port_of_firefox,
+            a_page_reaches_no_port_of_webkit,
+            a_page_reaches_no_port_of_a_relaunched_browser,
+            a_page_reaches_no_port_of_an_agent_on_the_network,
             a_claimed_worker_takes_no_other_claim,
         ],
     )
 }
 
-/// Ports at which browsers, drivers, displays and agents are known to listen, and one of those they would take for 0.
-const DOORS: &str = "6669,8400,9222,9515,4445,2828,9400,9401,5900,6000,61000";
+/// Ports at which browsers, drivers, displays and agents usually listen, and one that they could get for port 0.
+const PORTS: &str = "6669,8400,9222,9515,4445,2828,9400,9401,5900,6000,61000";
 
 /// A name that leads into the container itself, as one that was rebound would.
 const REBOUND: &str = "rebound.test";
@@ -52,8 +52,8 @@ async fn rebind(daemon: &Daemon, container: &str) -> Result<()> {
     Ok(std::fs::write(&path, hosts)?)
 }
 
-/// Opens the page that knocks, in the one worker there is, and checks that nothing answered and that the session noticed nothing.
-async fn knock(stage: &Stage, daemon: &Daemon, container: &str, engine: &str, always: Value) -> Result<()> {
+/// Opens the page that tries every port in the one worker, and checks that nothing answered and that the session goes on.
+async fn try_ports(stage: &Stage, daemon: &Daemon, container: &str, engine: &str, always: Value) -> Result<()> {
     let site = stage.site_for(daemon).await?;
     let (host, port) = site.trim_start_matches("http://").rsplit_once(':').context("a port")?;
     let session = daemon.webdriver(json!({"browser_type": engine, "headless": true})).await?;
@@ -63,19 +63,19 @@ async fn knock(stage: &Stage, daemon: &Daemon, container: &str, engine: &str, al
     let own = own.split_whitespace().next().context("an address")?;
     let name = format!("{engine}-{}", session.id);
     let page =
-        format!("{site}/knock/{name}?hosts={host},127.0.0.1,localhost,[::1],{own},{REBOUND}&ports={port},{DOORS}");
+        format!("{site}/ports/{name}?hosts={host},127.0.0.1,localhost,[::1],{own},{REBOUND}&ports={port},{PORTS}");
     driver.goto(&page).await?;
-    let answered = eventually!(format!("{engine} has knocked"), 180, stage.site().report(&name))?;
+    let answered = eventually!(format!("{engine} has tried the ports"), 180, stage.site().report(&name))?;
     let answered: BTreeSet<&str> = answered.as_array().context("a list")?.iter().filter_map(Value::as_str).collect();
-    // The site answers, so the page knocks as it should; and nothing else does.
+    // The site answers, so the page's attempts work; nothing else answers.
     for way in ["fetch", "post", "image"] {
         ensure!(answered.contains(format!("{way} {host}:{port}").as_str()), "{engine}: {way}: {answered:?}");
     }
-    let others: Vec<_> = answered.iter().filter(|knock| !knock.ends_with(&format!(" {host}:{port}"))).collect();
+    let others: Vec<_> = answered.iter().filter(|answer| !answer.ends_with(&format!(" {host}:{port}"))).collect();
     ensure!(others.is_empty(), "{engine}: a page got an answer at {others:?}");
     // Driver, browser and session are as they were.
     eventually!("the driver still serves its session", 20, {
-        driver.execute("return document.title").await? == "Knocked"
+        driver.execute("return document.title").await? == "Done"
     })?;
     ensure!(session.status().await? == "running", "{engine}");
     let found = listening(daemon, container).await?;
@@ -93,39 +93,39 @@ async fn no_door(stage: &Stage, engine: &str, always: Value) -> Result<()> {
     let daemon = Daemon::start(settings(engine)).await?;
     let container = daemon.only_container().await?;
     ensure!(listening(&daemon, &container).await?.is_empty(), "a warm worker listens on no network");
-    knock(stage, &daemon, &container, engine, always).await
+    try_ports(stage, &daemon, &container, engine, always).await
 }
 
-async fn a_page_finds_no_door_of_chromiums(stage: Stage) -> Result<()> {
+async fn a_page_reaches_no_port_of_chromium(stage: Stage) -> Result<()> {
     no_door(&stage, "chromium", json!({})).await
 }
 
-async fn a_page_finds_no_door_of_firefoxs(stage: Stage) -> Result<()> {
+async fn a_page_reaches_no_port_of_firefox(stage: Stage) -> Result<()> {
     no_door(&stage, "firefox", json!({})).await
 }
 
-async fn a_page_finds_no_door_of_webkits(stage: Stage) -> Result<()> {
+async fn a_page_reaches_no_port_of_webkit(stage: Stage) -> Result<()> {
     no_door(&stage, "webkit", json!({})).await
 }
 
 /// A browser with options of the client's own is started by its driver, and takes a port that the driver finds out.
-async fn a_page_finds_no_door_of_a_cold_browsers(stage: Stage) -> Result<()> {
+async fn a_page_reaches_no_port_of_a_relaunched_browser(stage: Stage) -> Result<()> {
     no_door(&stage, "chromium", json!({"goog:chromeOptions": {"args": ["lang=de"]}})).await?;
     no_door(&stage, "firefox", json!({"moz:firefoxOptions": {"prefs": {"layout.css.devPixelsPerPx": "1.5"}}})).await
 }
 
 /// Where the daemon cannot share a folder with its workers, the agent has a port, and it is one that browsers refuse.
-async fn a_page_finds_no_door_of_an_agent_on_the_network(stage: Stage) -> Result<()> {
+async fn a_page_reaches_no_port_of_an_agent_on_the_network(stage: Stage) -> Result<()> {
     for engine in ["chromium", "firefox", "webkit"] {
         let daemon = Daemon::start(settings(engine).set("WORKER_AGENT_TRANSPORT", "tcp")).await?;
         let container = daemon.only_container().await?;
         ensure!(listening(&daemon, &container).await?.len() == 1, "{engine}: the agent listens");
-        knock(&stage, &daemon, &container, engine, json!({})).await?;
+        try_ports(&stage, &daemon, &container, engine, json!({})).await?;
     }
     Ok(())
 }
 
-/// The agent reads nothing from those who come too late, and little from the first.
+/// The agent reads nothing from callers that come too late, and little from the first.
 async fn a_claimed_worker_takes_no_other_claim(_stage: Stage) -> Result<()> {
     let daemon = Daemon::start(settings("chromium")).await?;
     let container = daemon.only_container().await?;

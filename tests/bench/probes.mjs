@@ -8,15 +8,15 @@ import { folderOf } from './ports.mjs';
 const PROBE = fileURLToPath(new URL('probe.mjs', import.meta.url));
 const ROOT = process.getuid() === 0;
 
-export class Twin {
+export class Probe {
   /** A probe; with `pid` it speaks with the programs beside that process, which takes root or a sudo that does not ask. */
   static start(pid) {
-    const twin = new Twin();
+    const probe = new Probe();
     const beside = pid === undefined ? [] : [...(ROOT ? [] : ['sudo', '-n']), 'env', `WORKER_PORTS=${folderOf(pid)}`];
     const [program, ...words] = [...beside, process.execPath, PROBE];
-    twin.process = spawn(program, words, { stdio: ['pipe', 'pipe', 'inherit'] });
-    twin.answers = createInterface({ input: twin.process.stdout })[Symbol.asyncIterator]();
-    return twin;
+    probe.process = spawn(program, words, { stdio: ['pipe', 'pipe', 'inherit'] });
+    probe.answers = createInterface({ input: probe.process.stdout })[Symbol.asyncIterator]();
+    return probe;
   }
 
   /** Gives an order and waits for its answer. */
@@ -35,11 +35,11 @@ export class Twin {
 }
 
 /** Starts two probes, one here and one beside container process `pid`, for `work`, and stops them after it. */
-export async function twins(pid, work) {
-  const pair = [Twin.start(), Twin.start(pid)];
+export async function withTwoProbes(pid, work) {
+  const pair = [Probe.start(), Probe.start(pid)];
   try {
     return await work(...pair);
   } finally {
-    for (const twin of pair) twin.stop();
+    for (const probe of pair) probe.stop();
   }
 }

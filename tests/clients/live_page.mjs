@@ -1,4 +1,4 @@
-// What every viewer's program shares: a browser of this machine, the live view's page in it, and what is to be seen there.
+// What every viewer's program shares: a browser of this machine, the live view's page in it, and checks of what it shows.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ export function fail(error) {
   process.stderr.write(`${error.stack ?? error}\n`, () => process.exit(1));
 }
 
-/** Opens a live view; what its page complains of, and whom else it asks, is a failure. */
+/** Opens a live view. An error in its page or a request to another host is a failure. */
 export async function open(url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 800 }, ...options });
   const page = await context.newPage();
@@ -82,7 +82,7 @@ export async function click(page) {
   await page.mouse.click(box.x + box.width / 2, box.y + box.height * 0.8);
 }
 
-/** What one who only looks sends on the bare socket, in every form there is. It must change nothing. */
+/** What a viewer without control sends on the bare websocket, in every form. It must change nothing. */
 export async function force(page, url) {
   const heard = await page.evaluate(async (address) => {
     const socket = new WebSocket(address);

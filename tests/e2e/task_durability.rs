@@ -1,4 +1,4 @@
-//! Accepted means kept: tasks through kill -9 and drain, idempotency, cancelling, waiting, events, secrets.
+//! Accepted tasks are not lost: tasks through kill -9 and drain, idempotency, cancelling, waiting, events, secrets.
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -10,14 +10,14 @@ use warmpool_tests::{Api, Daemon, Group, Reply, Settings, Stage, eventually, gro
 use crate::history::{becomes, finished, id, task, visit, with};
 
 pub(crate) fn group() -> Group {
-    group!("tasks_kept", Some(Settings::new().set("TASKS_WORKERS", "1")),
-        quick: [one_key_makes_one_task, a_stream_tells_how_it_goes, cancelling_ends_a_task_once],
+    group!(Some(Settings::new().set("TASKS_WORKERS", "1")),
+        quick: [an_idempotency_key_makes_one_task, a_stream_tells_how_it_goes, cancelling_ends_a_task_once],
         full: [
             waiting_ends_with_the_task_or_the_time,
             the_queue_has_an_end,
             kill_9_in_each_state,
             a_drain_interrupts_and_keeps_the_queue,
-            secrets_are_nowhere,
+            secrets_are_not_stored_in_the_clear,
             the_command_line_runs_tasks,
         ],
     )
@@ -37,7 +37,7 @@ async fn post(api: &Api, path: &str, headers: &[(&'static str, &'static str)], b
     api.send(Method::POST, path, headers, Bytes::from(body.to_string())).await
 }
 
-async fn one_key_makes_one_task(stage: Stage) -> Result<()> {
+async fn an_idempotency_key_makes_one_task(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
     let body = visit(&format!("{site}/"));
@@ -172,7 +172,7 @@ async fn a_drain_interrupts_and_keeps_the_queue(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-async fn secrets_are_nowhere(stage: Stage) -> Result<()> {
+async fn secrets_are_not_stored_in_the_clear(stage: Stage) -> Result<()> {
     let mut daemon = Daemon::start(Settings::new().set("TASKS_WORKERS", "1").set("LOG_FILTER", "debug")).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
     let blocker = id(&api.post("/lam/run", &endless(&site)).await?.ok()?)?;
