@@ -12,7 +12,6 @@ use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
 use crate::body::Body;
 use crate::chromium::Chromium;
-use crate::display::DisplayError;
 use crate::error::ApiError;
 use crate::firefox::Firefox;
 use crate::ports::LocalPort;
@@ -23,9 +22,6 @@ use crate::worker::Worker;
 /// Why a browser could not be made ready.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BootError {
-    /// There is no display.
-    #[error(transparent)]
-    Display(#[from] DisplayError),
     /// A program could not be started.
     #[error("{program} cannot be started: {source}")]
     Start {

@@ -19,7 +19,6 @@ use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Setting
 use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
-use crate::oom;
 use crate::ports::LocalPort;
 use crate::worker::Worker;
 
@@ -94,15 +93,7 @@ impl Firefox {
     /// Returns what holds only in part.
     async fn install(&self, browser: Arc<Browser>) -> Result<Vec<String>, ApiError> {
         *self.browser.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&browser));
-        let board = Arc::clone(&self.worker.board);
-        let kills = oom::kills();
-        let watched = Arc::clone(&browser);
-        tokio::spawn(async move {
-            let exit = watched.process.exited().await;
-            if !watched.is_retired() {
-                board.exited(exit, oom::kills() > kills);
-            }
-        });
+        self.worker.watch_browser(&browser.process);
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if settings.is_empty() { Ok(Vec::new()) } else { apply(&browser, &settings).await }
     }

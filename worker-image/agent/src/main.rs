@@ -15,7 +15,7 @@
 //! | `cdp` | the agent's own DevTools connection |
 //! | `pages` | which pages there are, and what a viewer does to them |
 //! | `recording` | the display as a stream of video |
-//! | `process`, `output`, `freeze`, `oom`, `display`, `shim` | the container's processes |
+//! | `process`, `program`, `freeze`, `oom`, `display`, `shim` | the container's processes |
 
 mod agent;
 mod archive;
@@ -31,11 +31,11 @@ mod firefox;
 mod frames;
 mod freeze;
 mod oom;
-mod output;
 mod pages;
 mod percent;
 mod ports;
 mod process;
+mod program;
 mod recording;
 mod server;
 mod shim;

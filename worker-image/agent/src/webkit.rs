@@ -24,7 +24,6 @@ use crate::body::Body;
 use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
-use crate::oom;
 use crate::ports::LocalPort;
 use crate::worker::Worker;
 
@@ -67,7 +66,7 @@ impl Webkit {
         let inspector = inspect().await.map_err(|e| undriveable(&e))?;
         let websockets = websockets::serve(inspector).map_err(|e| undriveable(&e))?;
         let driver = Driver::start(&self.worker, &display).await?;
-        self.watch(&shell);
+        self.worker.watch_browser(&shell.program.process);
         let identity = Identity {
             browser: Some(format!("WebKitGTK/{}", warm.version)),
             driver: Some(format!("WebKitWebDriver/{}", warm.version)),
@@ -79,21 +78,10 @@ impl Webkit {
         Ok(identity)
     }
 
-    /// Tells the board when the browser ends.
-    fn watch(&self, shell: &Shell) {
-        let board = Arc::clone(&self.worker.board);
-        let process = shell.process.clone();
-        let kills = oom::kills();
-        tokio::spawn(async move {
-            let exit = process.exited().await;
-            board.exited(exit, oom::kills() > kills);
-        });
-    }
-
     fn running(&self) -> Result<&Running, ApiError> {
         self.running
             .get()
-            .filter(|running| running.shell.process.running())
+            .filter(|running| running.shell.program.process.running())
             .ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 

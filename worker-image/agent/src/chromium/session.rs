@@ -53,7 +53,7 @@ impl Chromium {
         };
         let capabilities = capabilities::cold(wanted, &how)?;
         if let Ok(browser) = self.browser() {
-            browser.retire().await;
+            browser.process.retire().await;
         }
         reports.clear();
         let answer = self.ask_driver(capabilities).await;

@@ -55,7 +55,7 @@ impl Firefox {
             .await
             .map_err(|e| failed(&e))??;
         if let Ok(browser) = self.browser() {
-            browser.retire().await;
+            browser.process.retire().await;
         }
         let display = self.display.get().map(|display| display.name.as_str());
         let how = Start { profile: &profile, args: &args, environment: &environment, display };
