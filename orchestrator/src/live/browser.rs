@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::cdp::CdpError;
 use super::devtools::DevTools;
-use super::message::{Step, Tab};
+use super::message::{HistoryStep, Tab};
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::worker::{Act, AgentError, Lines, Page};
@@ -85,14 +85,14 @@ impl Browser {
     }
 
     /// Takes a tab one step through its history. Where there is none, nothing happens.
-    pub(super) async fn go(&self, tab: &str, step: Step) -> Result<(), BrowserError> {
+    pub(super) async fn go(&self, tab: &str, step: HistoryStep) -> Result<(), BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools.go(tab, step).await?),
             Self::Pages(session) => {
                 let act = match step {
-                    Step::Back => Act::Back,
-                    Step::Forward => Act::Forward,
-                    Step::Reload => Act::Reload,
+                    HistoryStep::Back => Act::Back,
+                    HistoryStep::Forward => Act::Forward,
+                    HistoryStep::Reload => Act::Reload,
                 };
                 Ok(session.worker.agent.act(tab, &act).await?)
             }
