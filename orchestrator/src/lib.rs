@@ -21,12 +21,12 @@
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
-//! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
+//! | [`live`]      | the picture of a session for those who watch it, and their input |
 //! | [`video`]     | recordings of sessions: made, kept and forgotten |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
 //! | [`targets`]   | what debugging ports list: targets, and the description of DevTools |
 //! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
-//! | [`player`]    | what a script says, carried out in a session's browser, and what comes of it |
+//! | [`player`]    | plays scripts in a session's browser |
 //! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
 //! | [`http`]      | the routes; nothing depends on it |
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
@@ -52,12 +52,12 @@
 //! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
 //!
 //! *A task run.* `http::submit` checks the body; `task::Tasks::accept` writes it to the store before it answers; when its
-//! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `player::execute` drives
+//! turn comes `task::run` makes a session by `session::Sessions::create` as a client would, `player::execute` drives
 //! its browser, and the outcome goes to the store, to the history's index, and to those who listen.
 //!
 //! *A live-view frame.* `http::live` checks the token; `live::Live::enter` takes a place in the session's room, which
 //! its first viewer opens. A headed session's frame comes from the display through `worker::Agent` to one viewer; a
-//! headless one's from DevTools through `live::cast` to all of them. Inputs go back the same way, if the viewer holds
+//! headless one's from DevTools through `live::screencast` to all of them. Inputs go back the same way, if the viewer holds
 //! the control.
 
 pub mod client;

@@ -8,7 +8,7 @@ use warmpool_protocol::{Page, PageAction};
 
 use super::cdp::CdpError;
 use super::devtools::DevTools;
-use super::message::{Step, Tab};
+use super::message::{HistoryStep, Tab};
 use crate::engine::Engine;
 use crate::session::Session;
 use crate::worker::{AgentError, Lines};
@@ -88,14 +88,14 @@ impl Browser {
     }
 
     /// Takes a tab one step through its history. Where there is none, nothing happens.
-    pub(super) async fn go(&self, tab: &str, step: Step) -> Result<(), BrowserError> {
+    pub(super) async fn go(&self, tab: &str, step: HistoryStep) -> Result<(), BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools.go(tab, step).await?),
             Self::Pages(session) => {
                 let action = match step {
-                    Step::Back => PageAction::Back {},
-                    Step::Forward => PageAction::Forward {},
-                    Step::Reload => PageAction::Reload {},
+                    HistoryStep::Back => PageAction::Back {},
+                    HistoryStep::Forward => PageAction::Forward {},
+                    HistoryStep::Reload => PageAction::Reload {},
                 };
                 Ok(session.worker.agent.act(tab, &action).await?)
             }

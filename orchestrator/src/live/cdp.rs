@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::worker::{AgentError, AgentStream};
 
 /// How long the browser may take to answer one command.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Commands waiting to be sent; whoever sends more, waits.
 const COMMANDS: usize = 64;
 /// Events of one target waiting to be read.
@@ -101,7 +101,7 @@ impl Cdp {
         };
         let result = tokio::select! {
             biased;
-            result = timeout(PATIENCE, answered) => result.unwrap_or(Err(CdpError::Silent(method))),
+            result = timeout(ANSWER_TIMEOUT, answered) => result.unwrap_or(Err(CdpError::Silent(method))),
             () = self.closed.cancelled() => Err(CdpError::Gone),
         };
         self.waiting().remove(&id);

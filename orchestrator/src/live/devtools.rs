@@ -1,4 +1,4 @@
-//! The browser of a watched session over DevTools: its tabs, where they can be sent, and what a hand does to them.
+//! The browser of a watched session over DevTools: its tabs, where they can be sent, and the input to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use warmpool_protocol::{MAX_PAGES, MAX_TEXT};
 
 use super::cdp::{Cdp, CdpError, Event};
 use super::input::Command;
-use super::message::{Step, Tab};
+use super::message::{HistoryStep, Tab};
 use crate::session::Session;
 
-/// Between two looks at the tabs that nothing asked for: which of them is in front changes without an event.
+/// Between two settings at the tabs that nothing asked for: which of them is in front changes without an event.
 const LOOK: Duration = Duration::from_secs(1);
-/// The shortest time between two looks.
+/// The shortest time between two settings.
 const REST: Duration = Duration::from_millis(100);
 /// The longest selection that is copied, in UTF-16 units.
 const MAX_SELECTION: usize = 1 << 20;
@@ -123,12 +123,12 @@ impl DevTools {
     }
 
     /// Takes a tab one step through its history. Where there is none, nothing happens.
-    pub(super) async fn go(&self, tab: &str, step: Step) -> Result<(), CdpError> {
+    pub(super) async fn go(&self, tab: &str, step: HistoryStep) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;
         let by: i64 = match step {
-            Step::Back => -1,
-            Step::Forward => 1,
-            Step::Reload => return self.cdp.tell(&attached, "Page.reload", json!({})).await,
+            HistoryStep::Back => -1,
+            HistoryStep::Forward => 1,
+            HistoryStep::Reload => return self.cdp.tell(&attached, "Page.reload", json!({})).await,
         };
         let history = self.cdp.call(Some(&attached), "Page.getNavigationHistory", json!({})).await?;
         let to = history["currentIndex"].as_i64().and_then(|at| usize::try_from(at + by).ok());

@@ -98,12 +98,12 @@ pub(super) type Command = (&'static str, Value);
 
 /// What one viewer holds down.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct Pressed {
     keys: BTreeMap<String, (String, u16)>,
     button: Option<(Button, f64, f64)>,
 }
 
-impl Held {
+impl Pressed {
     /// The command for an input. `None` for one that makes no sense.
     pub(super) fn command(&mut self, input: Input) -> Option<Command> {
         Some(match input {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_is_held_is_let_go() {
-        let mut held = Held::default();
+        let mut held = Pressed::default();
         let down = json!({"input": "mouse", "phase": "down", "x": 1.5, "y": 2, "button": "left", "clicks": 1});
         let (method, params) = held.command(read(down)).unwrap();
         assert_eq!((method, &params["type"]), ("Input.dispatchMouseEvent", &json!("mousePressed")));
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn shortcuts_carry_their_meaning() {
-        let mut held = Held::default();
+        let mut held = Pressed::default();
         let key = |modifiers| json!({"input": "key", "down": true, "key": "c", "code": "KeyC", "key_code": 67, "modifiers": modifiers});
         let (_, params) = held.command(read(key(2))).unwrap();
         assert_eq!(params["commands"], json!(["copy"]));
@@ -262,11 +262,11 @@ mod tests {
 
     #[test]
     fn nonsense_makes_no_command() {
-        let mut held = Held::default();
+        let mut held = Pressed::default();
         let far = json!({"input": "mouse", "phase": "move", "x": 1e9, "y": 0});
         assert_eq!(held.command(read(far)), None);
-        let hands: Vec<_> = (0..11).map(|id| json!({"id": id, "x": 0, "y": 0})).collect();
-        assert_eq!(held.command(read(json!({"input": "touch", "phase": "down", "touches": hands}))), None);
+        let input: Vec<_> = (0..11).map(|id| json!({"id": id, "x": 0, "y": 0})).collect();
+        assert_eq!(held.command(read(json!({"input": "touch", "phase": "down", "touches": input}))), None);
         assert!(serde_json::from_value::<Input>(json!({"input": "mouse", "phase": "down"})).is_err());
     }
 }

@@ -97,7 +97,7 @@ pub(super) enum Request {
     /// Watch this tab; without one, whichever is in front. On a display: bring this tab to the front.
     Tab { id: Option<String> },
     /// Back, forward or again.
-    Go { to: Step },
+    Go { to: HistoryStep },
     /// Open an address.
     Open { url: String },
     /// What is selected in the page.
@@ -109,7 +109,7 @@ pub(super) enum Request {
 /// Where to go in a tab's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Step {
+pub(super) enum HistoryStep {
     /// One page back.
     Back,
     /// One page forward.

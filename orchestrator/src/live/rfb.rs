@@ -1,7 +1,7 @@
 //! What a viewer of a display may say: RFB's client messages, one by one (RFC 6143, section 7.5).
 //!
 //! A viewer's bytes are taken apart into whole messages, because only so can an input be told from a request for a
-//! picture. Whoever may only look gets his pictures; his keys, pointer and clipboard stop here.
+//! picture. Viewers without the control get their pictures; their keys, pointer and clipboard stop here.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::browser::Browser;
-use super::cast::{Cast, Looks};
 use super::message::State;
+use super::screencast::{Screencast, ScreencastSettings};
 use crate::error::Error;
 use crate::session::{Attachment, Session, Shut};
 
@@ -24,23 +24,23 @@ pub(super) struct Room {
     pub(super) session: Arc<Session>,
     state: Arc<watch::Sender<State>>,
     browser: Arc<watch::Sender<Option<Browser>>>,
-    casts: Mutex<HashMap<String, Weak<Cast>>>,
+    casts: Mutex<HashMap<String, Weak<Screencast>>>,
     control: Mutex<Control>,
     last: AtomicU64,
-    looks: Looks,
+    settings: ScreencastSettings,
     _end: DropGuard,
 }
 
 /// What goes with the control.
 #[derive(Default)]
 struct Control {
-    /// A person at work counts like a client: the session does not end under his hands for want of one.
+    /// A person at work counts like a client: the session does not end for want of one while they work.
     attachment: Option<Attachment>,
     pause: Option<Shut>,
 }
 
 impl Room {
-    pub(super) fn new(session: Arc<Session>, looks: Looks) -> Self {
+    pub(super) fn new(session: Arc<Session>, settings: ScreencastSettings) -> Self {
         let state = Arc::new(watch::Sender::new(State::default()));
         let browser = Arc::new(watch::Sender::new(None));
         let end = CancellationToken::new();
@@ -59,7 +59,7 @@ impl Room {
             casts: Mutex::default(),
             control: Mutex::default(),
             last: AtomicU64::new(0),
-            looks,
+            settings,
             _end: end.drop_guard(),
         }
     }
@@ -85,14 +85,14 @@ impl Room {
     }
 
     /// The pictures of a tab, shared by all who look at it; none where the browser gives none.
-    pub(super) fn cast(&self, tab: &str) -> Option<Arc<Cast>> {
+    pub(super) fn cast(&self, tab: &str) -> Option<Arc<Screencast>> {
         let devtools = Arc::clone(self.browser()?.devtools().ok()?);
         let mut casts = self.casts.lock();
         casts.retain(|_, cast| cast.strong_count() > 0);
         if let Some(cast) = casts.get(tab).and_then(Weak::upgrade).filter(|cast| cast.runs()) {
             return Some(cast);
         }
-        let cast = Cast::start(devtools, tab.to_owned(), self.looks);
+        let cast = Screencast::start(devtools, tab.to_owned(), self.settings);
         casts.insert(tab.to_owned(), Arc::downgrade(&cast));
         Some(cast)
     }
@@ -113,7 +113,7 @@ impl Room {
         self.change(|state| (state.holder, state.paused) = (Some(viewer), false));
     }
 
-    /// Takes the control from a viewer, if he has it.
+    /// Takes the control from a viewer, if they have it.
     pub(super) fn give_back(&self, viewer: u64) {
         let mut control = self.control();
         if self.is_held_by(viewer) {
@@ -149,12 +149,12 @@ impl Room {
 }
 
 /// A viewer's place in a room; given up when dropped, and the control with it.
-pub(super) struct Seat {
+pub(super) struct Membership {
     pub(super) room: Arc<Room>,
     pub(super) viewer: u64,
 }
 
-impl Seat {
+impl Membership {
     /// Takes a place.
     ///
     /// # Errors
@@ -174,7 +174,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Membership {
     fn drop(&mut self) {
         self.room.give_back(self.viewer);
         self.room.change(|state| state.viewers = state.viewers.saturating_sub(1));

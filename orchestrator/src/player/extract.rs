@@ -10,7 +10,7 @@ mod convert;
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::navigation;
 use super::page::{DocumentState, Readiness, explain};
@@ -229,9 +229,6 @@ fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
     }
     rows.iter().enumerate().try_for_each(|(number, row)| complain(Some(number), row))
 }
-
-/// An object's members, as results have them.
-pub(crate) type Members = Map<String, Value>;
 
 #[cfg(test)]
 mod tests {

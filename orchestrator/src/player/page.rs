@@ -1,4 +1,4 @@
-//! A task's hand in the page: scripts, windows and frames.
+//! The page of a task: scripts in it, its windows and frames.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a task has at hand while it is carried out, and what it has made so far.
+//! A task while it is carried out: its browser and page, its limits, and its results so far.
 
 use std::time::Duration;
 

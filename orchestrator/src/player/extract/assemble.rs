@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Members;
 use super::convert::convert;
 use crate::script::schema::{Builtin, Field, Shape};
 use crate::script::{FailureCode, StepError};
+
+type Members = Map<String, Value>;
 
 /// No page's JSON-LD gives more objects.
 const MOST_OBJECTS: usize = 10_000;

@@ -8,20 +8,20 @@ use tokio::sync::watch;
 
 use crate::worker::ReadHalf;
 
-use super::cast::{Cast, Frame};
+use super::screencast::{Frame, Screencast};
 
 /// What is read from a display at once.
 const DISPLAY_BUFFER: usize = 64 << 10;
 
 /// A tab under a viewer's eyes.
-pub(super) struct Watched {
+pub(super) struct WatchedTab {
     pub(super) tab: String,
-    pub(super) cast: Arc<Cast>,
+    pub(super) cast: Arc<Screencast>,
     pub(super) frames: watch::Receiver<Option<Frame>>,
 }
 
 /// The newest picture that this viewer has not seen. `None` when there will be no more of them.
-pub(super) async fn picture(watched: &mut Option<Watched>) -> Option<Bytes> {
+pub(super) async fn picture(watched: &mut Option<WatchedTab>) -> Option<Bytes> {
     let Some(watched) = watched else { return std::future::pending().await };
     loop {
         watched.frames.changed().await.ok()?;

@@ -4,7 +4,7 @@ use crate::worker::AgentError;
 
 /// Why a part of a recording broke off.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
+pub(super) enum RecordingError {
     /// The file cannot be written.
     #[error(transparent)]
     File(#[from] std::io::Error),

@@ -1,4 +1,4 @@
-//! Pictures of one tab of a browser without a display: taken while somebody looks, and no faster than the fastest
+//! Pictures of one tab of a browser without a display: taken while somebody settings, and no faster than the fastest
 //! viewer takes them.
 
 use std::sync::Arc;
@@ -43,30 +43,30 @@ impl Frame {
     }
 }
 
-/// The pictures of one tab, for everybody who looks at it. They stop when the last one lets go of it.
+/// The pictures of one tab, for everybody who settings at it. They stop when the last one lets go of it.
 #[derive(Debug)]
-pub(super) struct Cast {
+pub(super) struct Screencast {
     pub(super) frames: watch::Receiver<Option<Frame>>,
     taken: Arc<Notify>,
 }
 
 /// How pictures are to be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Looks {
+pub(super) struct ScreencastSettings {
     /// Pictures a second, at most.
     pub(super) rate: u32,
     /// JPEG quality, 1 to 100.
     pub(super) quality: u32,
 }
 
-impl Cast {
+impl Screencast {
     /// Starts taking pictures of `tab`.
-    pub(super) fn start(browser: Arc<DevTools>, tab: String, looks: Looks) -> Arc<Self> {
+    pub(super) fn start(browser: Arc<DevTools>, tab: String, settings: ScreencastSettings) -> Arc<Self> {
         let (sender, frames) = watch::channel(None);
         let taken = Arc::new(Notify::new());
         let cast = Self { frames, taken: Arc::clone(&taken) };
         tokio::spawn(async move {
-            if let Err(error) = run(&browser, &tab, looks, &sender, &taken).await {
+            if let Err(error) = run(&browser, &tab, settings, &sender, &taken).await {
                 tracing::debug!(%error, "the pictures of a tab ended");
             }
             browser.detach(&tab).await;
@@ -88,15 +88,15 @@ impl Cast {
 async fn run(
     browser: &DevTools,
     tab: &str,
-    looks: Looks,
+    settings: ScreencastSettings,
     frames: &watch::Sender<Option<Frame>>,
     taken: &Notify,
 ) -> Result<(), CdpError> {
     let attached = browser.attach(tab).await?;
     let mut events = browser.listen(&attached);
-    let params = json!({"format": "jpeg", "quality": looks.quality, "maxWidth": MAX_SIDE, "maxHeight": MAX_SIDE});
+    let params = json!({"format": "jpeg", "quality": settings.quality, "maxWidth": MAX_SIDE, "maxHeight": MAX_SIDE});
     browser.cdp.call(Some(&attached), "Page.startScreencast", params).await?;
-    let pause = Duration::from_secs(1) / looks.rate.max(1);
+    let pause = Duration::from_secs(1) / settings.rate.max(1);
     let mut number = 0;
     loop {
         let event = tokio::select! {

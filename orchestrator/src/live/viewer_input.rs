@@ -1,26 +1,26 @@
-//! A viewer's hands: what he presses, on either kind of picture, so that all of it is let go of when he is.
+//! What a viewer presses, on either kind of picture, so that all of it is released when they leave.
 
 use bytes::BytesMut;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::worker::WriteHalf;
 
-use super::input::Held;
+use super::input::Pressed;
 use super::rfb::{Filter, Violation};
 
-/// What one viewer holds down, and his way to the display where there is one.
-pub(super) struct Hands {
+/// What one viewer holds down, and their connection to the display if there is one.
+pub(super) struct ViewerInput {
     /// In a browser without a display.
-    pub(super) held: Held,
+    pub(super) pressed: Pressed,
     filter: Filter,
     display: Option<WriteHalf>,
     to: BytesMut,
 }
 
-/// Why there is no point in listening to a viewer any more.
+/// Why nothing more of a viewer can be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Broken {
-    /// He does not speak RFB.
+pub(super) enum InputError {
+    /// They do not speak RFB.
     #[error(transparent)]
     Viewer(#[from] Violation),
     /// The display is gone.
@@ -28,26 +28,26 @@ pub(super) enum Broken {
     Display(#[from] std::io::Error),
 }
 
-impl Hands {
+impl ViewerInput {
     pub(super) fn new(display: Option<WriteHalf>) -> Self {
-        Self { held: Held::default(), filter: Filter::new(), display, to: BytesMut::new() }
+        Self { pressed: Pressed::default(), filter: Filter::new(), display, to: BytesMut::new() }
     }
 
     /// Passes on what the display may have of a viewer's bytes. True when something of it was an input.
-    pub(super) async fn feed(&mut self, bytes: &[u8], acts: bool) -> Result<bool, Broken> {
+    pub(super) async fn feed(&mut self, bytes: &[u8], acts: bool) -> Result<bool, InputError> {
         let acted = self.filter.feed(bytes, acts, &mut self.to)?;
         self.pass().await?;
         Ok(acted)
     }
 
     /// Lets go of what is held down on the display.
-    pub(super) async fn let_go(&mut self) -> Result<(), Broken> {
+    pub(super) async fn let_go(&mut self) -> Result<(), InputError> {
         self.filter.release(&mut self.to);
         self.pass().await
     }
 
     /// What was not written when this was cancelled is written by the next call.
-    async fn pass(&mut self) -> Result<(), Broken> {
+    async fn pass(&mut self) -> Result<(), InputError> {
         match &mut self.display {
             Some(display) => Ok(display.write_all_buf(&mut self.to).await?),
             None => {

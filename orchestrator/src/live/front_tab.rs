@@ -1,4 +1,4 @@
-//! The tab in front of a browser without a display, for one who looks on and is not among the viewers.
+//! The tab in front of a browser without a display, for one who settings on and is not among the viewers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::cast::{Cast, Frame};
 use super::room::Room;
+use super::screencast::{Frame, Screencast};
 
 /// Before a tab is looked for again where there was none.
 const RETRY: Duration = Duration::from_millis(300);
 
 /// Whichever tab of a session is in front.
-pub(crate) struct Front {
+pub(crate) struct FrontTab {
     room: Arc<Room>,
 }
 
 /// The pictures of one tab.
 pub(crate) struct Pictures {
-    cast: Arc<Cast>,
+    cast: Arc<Screencast>,
     frames: watch::Receiver<Option<Frame>>,
 }
 
-impl Front {
+impl FrontTab {
     pub(super) const fn of(room: Arc<Room>) -> Self {
         Self { room }
     }
