@@ -103,6 +103,8 @@ pub(super) enum Request {
     Open { url: String },
     /// What is selected in the page.
     Copy,
+    /// The longer side of the viewer's picture, in pixels of their screen.
+    View { side: u32 },
     /// Keys, pointer, text.
     Input(Input),
 }

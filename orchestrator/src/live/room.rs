@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::browser::Browser;
-use super::cast::{Cast, Looks};
+use super::cast::{Cast, Looks, USUAL_SIDE};
 use super::message::State;
 use crate::error::Error;
 use crate::session::{Attachment, Session, Shut};
@@ -24,6 +24,9 @@ pub(super) struct Room {
     state: Arc<watch::Sender<State>>,
     browser: Arc<watch::Sender<Option<Browser>>>,
     casts: Mutex<HashMap<String, Weak<Cast>>>,
+    /// The longer side of each viewer's picture, and the longest of all.
+    views: Mutex<HashMap<u64, u32>>,
+    side: watch::Sender<u32>,
     control: Mutex<Control>,
     last: AtomicU64,
     looks: Looks,
@@ -56,6 +59,8 @@ impl Room {
             state,
             browser,
             casts: Mutex::default(),
+            views: Mutex::default(),
+            side: watch::Sender::new(USUAL_SIDE),
             control: Mutex::default(),
             last: AtomicU64::new(0),
             looks,
@@ -91,9 +96,21 @@ impl Room {
         if let Some(cast) = casts.get(tab).and_then(Weak::upgrade).filter(|cast| cast.runs()) {
             return Some(cast);
         }
-        let cast = Cast::start(devtools, tab.to_owned(), self.looks);
+        let cast = Cast::start(devtools, tab.to_owned(), self.looks, self.side.subscribe());
         casts.insert(tab.to_owned(), Arc::downgrade(&cast));
         Some(cast)
+    }
+
+    /// Notes how large a viewer shows the picture, or that the viewer has left. A large screen gets a picture in its own
+    /// size where the page has it; small ones make it no smaller, since a recording may share it.
+    pub(super) fn view(&self, viewer: u64, side: Option<u32>) {
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        match side {
+            Some(side) => views.insert(viewer, side),
+            None => views.remove(&viewer),
+        };
+        let longest = views.values().copied().max().unwrap_or_default().max(USUAL_SIDE);
+        self.side.send_if_modified(|side| std::mem::replace(side, longest) != longest);
     }
 
     /// Whether this viewer has the control now.
@@ -176,6 +193,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.room.give_back(self.viewer);
+        self.room.view(self.viewer, None);
         self.room.change(|state| state.viewers = state.viewers.saturating_sub(1));
         metrics::gauge!("warmpool_live_viewers").decrement(1);
     }

@@ -320,6 +320,7 @@ impl Viewer {
                 self.chosen.send_replace(id);
                 return;
             }
+            Request::View { side } => return room.view(viewer, Some(side)),
             Request::Control { take: true } if self.grant.may_act => return room.take(viewer),
             Request::Control { take: false } => {
                 let _ = self.let_go(hands).await;
@@ -371,7 +372,11 @@ impl Viewer {
                 let copied = browser.devtools()?.selection(tab).await?;
                 let _ = notes.try_send(Notice::Clipboard { text: &copied }.json());
             }
-            Request::Tab { id: None } | Request::Control { .. } | Request::Pause { .. } | Request::Ack => {}
+            Request::Tab { id: None }
+            | Request::Control { .. }
+            | Request::Pause { .. }
+            | Request::View { .. }
+            | Request::Ack => {}
         }
         Ok(())
     }
