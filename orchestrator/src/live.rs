@@ -10,13 +10,14 @@
 //! `browser` tells of tabs and sends them somewhere, over DevTools or, of an engine without, through the worker's agent.
 //!
 //! A `room` holds the viewers of one session and knows which of them has the control. It is made by the first viewer
-//! and goes with the last; a session that nobody watches costs nothing. `viewer` runs one websocket. `front` lets
-//! the pictures be taken by one who is no viewer.
+//! and goes with the last; a session that nobody watches costs nothing. `viewer` runs one websocket. `ending` words
+//! how the session ended. `front` lets the pictures be taken by one who is no viewer.
 
 mod browser;
 mod cast;
 mod cdp;
 mod devtools;
+mod ending;
 mod feed;
 mod front;
 mod hands;
@@ -40,6 +41,7 @@ use crate::error::Error;
 use crate::session::{Session, Share};
 pub(crate) use cast::Frame;
 use cast::Looks;
+pub(crate) use ending::ending_sentence;
 pub(crate) use front::Front;
 use room::{Room, Seat};
 use viewer::{Times, Viewer};

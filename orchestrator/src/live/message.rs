@@ -72,8 +72,8 @@ pub(super) enum Notice<'a> {
     Clipboard { text: &'a str },
     /// Something that was asked for did not work.
     Refused { message: &'a str },
-    /// The session ended: nothing follows.
-    Ended { status: &'a str, reason: &'a str, message: &'a str },
+    /// The session ended: nothing follows. `recording` says whether this viewer may fetch one.
+    Ended { status: &'a str, reason: &'a str, message: &'a str, recording: bool },
     /// This viewer's link ended: nothing follows.
     Unshared,
 }

@@ -19,7 +19,8 @@ use super::hands::{Broken, Hands};
 use super::input::Held;
 use super::message::{Notice, Picture, Request};
 use super::room::{Room, Seat};
-use super::{Grant, upstream};
+use super::{Grant, ending_sentence, upstream};
+use crate::clock::unix_ms;
 use crate::engine::{Engine, Mode};
 use crate::session::Ending;
 use crate::worker::ReadHalf;
@@ -137,9 +138,13 @@ impl Viewer {
             Goodbye::Left => return,
             Goodbye::Unshared => (Notice::Unshared.json(), UNSHARED, "the link has ended".to_owned()),
             Goodbye::Ended(ending) => {
-                let (status, message) = (ending.status().as_str(), ending.message());
-                let told = Notice::Ended { status, reason: ending.code(), message: &message }.json();
-                (told, ending.close_code(), message)
+                let (status, reason, close) = (ending.status().as_str(), ending.code(), ending.message());
+                let lasted = unix_ms().saturating_sub(session.created_ms);
+                let message = ending_sentence(reason, &close, lasted);
+                // A link is for watching the session and not for what was seen before.
+                let recording = session.options.recording && self.grant.share.is_none();
+                let told = Notice::Ended { status, reason, message: &message, recording }.json();
+                (told, ending.close_code(), close)
             }
         };
         let close = CloseFrame { code: code.into(), reason: reason.into() };
