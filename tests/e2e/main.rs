@@ -31,6 +31,7 @@ mod listing;
 mod live;
 mod live_hands;
 mod live_kept;
+mod live_screens;
 mod network;
 mod new_session;
 mod operators;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         live_hands::group(),
         pages::group(),
         live_kept::group(),
+        live_screens::group(),
         capabilities::group(),
         new_session::group(),
         transparency::group(),
