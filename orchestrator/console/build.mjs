@@ -17,5 +17,6 @@ await build({
   logLevel: 'warning',
 });
 await build({ entryPoints: { live: 'src/live.css' }, outdir: 'dist', bundle: true, minify: true, logLevel: 'warning' });
+await copyFile('src/favicon.svg', 'dist/favicon.svg');
 // Last, since its presence means that the rest is there.
 await copyFile('src/live.html', 'dist/live.html');

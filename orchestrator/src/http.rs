@@ -130,6 +130,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/sessions/{id}/stream", get(live::page))
         .route("/sessions/{id}/stream/state", get(live::state))
         .route("/sessions/{id}/stream/socket", get(live::socket))
+        .route("/sessions/{id}/stream/recording", get(recording::list_for_view))
+        .route("/sessions/{id}/stream/recording/{name}", get(recording::fetch_for_view))
         .route("/sessions/{id}/share", get(live::shares).post(live::share))
         .route("/sessions/{id}/share/{share}", delete(live::unshare))
         .route("/sessions/{id}/recording", get(recording::list).delete(recording::remove))

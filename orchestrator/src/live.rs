@@ -11,11 +11,13 @@
 //!
 //! A `room` has the viewers of one session and knows which of them has the control. The first viewer opens it and the last
 //! one closes it, so a session that nobody watches costs nothing. `viewer` runs one websocket, `pictures` is where its
-//! next picture comes from, and `viewer_input` is what it presses. `front_tab` gives the pictures to recordings.
+//! next picture comes from, `viewer_input` is what it presses, and `ending` words how the session ended. `front_tab` gives
+//! the pictures to recordings.
 
 mod browser;
 mod cdp;
 mod devtools;
+mod ending;
 mod front_tab;
 mod input;
 mod message;
@@ -38,7 +40,8 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use crate::config::Config;
 use crate::engine::SessionId;
 use crate::error::Error;
-use crate::session::Session;
+use crate::session::{Session, Share};
+pub(crate) use ending::ending_sentence;
 pub(crate) use front_tab::FrontTab;
 use room::{Membership, Room};
 pub(crate) use screencast::Frame;

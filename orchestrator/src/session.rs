@@ -97,7 +97,7 @@ impl Session {
         &self.token
     }
 
-    /// The secret that opens the session's live view, and nothing else.
+    /// The secret that opens the session's live view and its recording, and nothing else.
     #[must_use]
     pub(crate) fn view_token(&self) -> &str {
         &self.view_token

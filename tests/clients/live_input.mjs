@@ -199,7 +199,7 @@ async function control(one) {
   await two.evaluate(() => document.querySelector('#keys').blur());
   await reports('the key that the lost focus released', ({ held }) => held.length === 0);
   await two.click('#control');
-  await says(one, 'who', 'Click into the picture');
+  await says(one, 'who', 'Click the picture');
   await two.click('#control');
   await says(two, 'who', 'You have control');
   await held(two, true, 'Shift', 'ShiftLeft', { shiftKey: true, keyCode: 16 });
@@ -207,7 +207,7 @@ async function control(one) {
   assert.deepEqual(two.problems, []);
   await two.context().close();
   await says(one, 'who', 'Only you are watching');
-  await says(one, 'who', 'Click into the picture');
+  await says(one, 'who', 'Click the picture');
   await reports('the key of a viewer who has left', ({ held }) => held.length === 0);
 }
 

@@ -53,6 +53,9 @@ export const shown = (page) => page.waitForSelector('#stage[data-picture=true]',
 export const text = (page, id) => page.locator(`#${id}`).textContent();
 export const says = (page, id, wanted) => until(`#${id} to say ${wanted}`, async () => (await text(page, id))?.includes(wanted));
 
+/** Whether the ring around the picture says that this viewer has control. */
+export const ringed = (page) => page.$eval('#stage', (stage) => getComputedStyle(stage, '::after').boxShadow !== 'none');
+
 export async function shot(page, name) {
   if (env.SHOTS) await page.screenshot({ path: join(env.SHOTS, `${name}.png`) });
 }

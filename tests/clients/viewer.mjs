@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { chromium } from 'playwright-core';
-import { BLUE, RED, accessible, acting, browser, click, colour, force, go, open, perform, says, shot, shown, text, turns } from './live_page.mjs';
+import { BLUE, RED, accessible, acting, browser, click, colour, force, go, open, perform, ringed, says, shot, shown, text, turns } from './live_page.mjs';
 import { until } from './session.mjs';
 
 const env = process.env;
@@ -40,6 +40,7 @@ async function takeover() {
   await click(page);
   await turns(page, BLUE);
   await says(page, 'who', 'You have control');
+  assert.equal(await ringed(page), true, 'who has control sees it');
   // Letters of this keyboard's layout, and of none.
   await page.keyboard.type('Zürich 5 € 日本');
   await page.keyboard.press('Enter');
@@ -48,7 +49,14 @@ async function takeover() {
     await page.fill('#address', `${env.SITE_URL}/tab/2`);
     await page.press('#address', 'Enter');
     await says(page, 'one-title', 'Tab 2');
-    assert.equal(await page.inputValue('#address'), `${env.SITE_URL}/tab/2`);
+    const url = `${env.SITE_URL}/tab/2`;
+    assert.equal(await page.inputValue('#address'), url);
+    assert.equal(await page.title(), 'Tab 2', 'the title is the page\'s own');
+    const selected = () => page.$eval('#address', (field) => field.selectionEnd - field.selectionStart);
+    await page.click('#address');
+    assert.equal(await selected(), url.length, 'one click selects the address');
+    await page.click('#address');
+    assert.equal(await selected(), 0, 'another one places the cursor');
     await page.click('#back');
     await until('the page before', async () => !(await text(page, 'one-title')).includes('Tab 2'));
     await page.click('#forward');
@@ -58,7 +66,8 @@ async function takeover() {
     await says(page, 'toast', 'must be http');
   }
   await page.click('#control');
-  await says(page, 'who', 'Click into the picture');
+  await says(page, 'who', 'Click the picture');
+  assert.equal(await ringed(page), false);
   assert.deepEqual(page.problems, []);
 }
 
@@ -78,7 +87,7 @@ async function control() {
   await says(one, 'who', 'Viewer 2 has control');
   await two.close();
   await says(one, 'who', 'Only you are watching');
-  await says(one, 'who', 'Click into the picture');
+  await says(one, 'who', 'Click the picture');
   // It can be used without a mouse: the button is reached by Tab, and F8 leaves the picture again.
   await one.locator('#control').focus();
   await one.keyboard.press('Enter');
@@ -103,11 +112,15 @@ async function pause() {
   await page.click('#control');
   await page.click('#pause');
   await page.waitForSelector('#pause[aria-pressed=true]');
+  await page.waitForSelector('#paused', { state: 'visible' });
+  const looker = await open(env.STREAM_URL);
+  await looker.waitForSelector('#paused', { state: 'visible' });
   const answer = driven.evaluate(() => document.title);
   await click(page);
   await turns(page, BLUE);
   await page.click('#pause');
   assert.equal(await answer, 'Turned 1', 'the command was held until the person was done');
+  await looker.waitForSelector('#paused', { state: 'hidden' });
   // A viewer who leaves releases control.
   await page.click('#pause');
   await page.waitForSelector('#pause[aria-pressed=true]');
@@ -218,13 +231,14 @@ async function states() {
   const before = await colour(phone);
   await phone.touchscreen.tap(box.x + box.width / 2, box.y + box.height * 0.8);
   await turns(phone, before === RED ? BLUE : RED);
+  await phone.click('#more');
   await phone.click('#clipboard');
   for (const [name, page] of Object.entries({ light, dark, phone })) {
     await shot(page, `states-${name}`);
     await accessible(page);
   }
   await phone.keyboard.press('Escape');
-  assert.equal(await phone.evaluate(() => document.activeElement?.id), 'clipboard', 'the focus goes back to where it came from');
+  assert.equal(await phone.evaluate(() => document.activeElement?.id), 'more', 'the focus goes back to where it came from');
 
   const unknown = await open(env.STREAM_URL.replace(/ses_[^/]+/, 'ses_AAAAAAAAAAAAAAAAAAAAAA'));
   await says(unknown, 'card-title', 'No such session');
@@ -239,10 +253,10 @@ async function states() {
   assert.equal(reply.status, 200);
   for (const page of [light, phone]) {
     await says(page, 'card-title', 'The session has ended');
-    await says(page, 'card-text', 'nded by request');
+    await says(page, 'card-text', "The session's owner ended it");
   }
   await dark.reload();
-  await says(dark, 'card-text', 'ended by request');
+  await says(dark, 'card-text', "The session's owner ended it");
   for (const [name, page] of Object.entries({ light, dark, phone })) {
     await shot(page, `ended-${name}`);
     await accessible(page);
@@ -309,7 +323,7 @@ async function outlive() {
   await tell('waiting');
   await Promise.all([one, two].map((page) => says(page, 'status-text', 'Live')));
   await Promise.all([one, two].map((page) => page.waitForSelector('#stage[data-lost=false]')));
-  await says(one, 'who', 'Click into the picture');
+  await says(one, 'who', 'Click the picture');
   await click(one);
   await Promise.all([turns(one, BLUE), turns(two, BLUE)]);
   const gone = await open(env.REVOKED_URL);

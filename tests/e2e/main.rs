@@ -32,6 +32,7 @@ modules! {
     relay,
     live,
     live_input,
+    live_screens,
     pages,
     live_durability,
     capabilities,

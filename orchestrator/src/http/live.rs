@@ -23,8 +23,8 @@ use super::body;
 use super::console;
 use super::reply::json_reply;
 use crate::error::Error;
-use crate::live::Grant;
-use crate::session::{Session, Share};
+use crate::live::{self, Grant};
+use crate::session::{Listing, Session, Share, Status};
 
 /// What the address of a live view may say.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -58,6 +58,17 @@ impl Wish {
     }
 }
 
+/// The token in the address of a live view.
+pub(super) struct ViewToken(pub(super) String);
+
+impl FromRequestParts<App> for ViewToken {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Error> {
+        Ok(Self(Wish::read(parts.uri.query())?.token))
+    }
+}
+
 /// Who asks for a session's picture, let in.
 pub(super) struct Visit {
     session: Arc<Session>,
@@ -78,6 +89,7 @@ impl FromRequestParts<App> for Visit {
 
 /// `GET /sessions/<id>/stream`: the page.
 pub(super) async fn page(
+    State(app): State<App>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -91,26 +103,36 @@ pub(super) async fn page(
         Ok(visit) => visit,
         Err(error) if !wants_page => return Err(error),
         Err(error) => {
-            let theme = Wish::read(query.as_deref()).ok().and_then(|wish| wish.theme).unwrap_or_default();
+            let wish = Wish::read(query.as_deref()).unwrap_or_default();
             let state = match &error {
                 Error::SessionEnded { .. } => "ended",
                 Error::UnknownSession { .. } => "unknown",
                 Error::RuntimeDown => "unavailable",
                 _ => "denied",
             };
-            let (status, message) = (error.status(), message(&error));
-            let values = [("theme", &*theme), ("session", &id), ("token", ""), ("actions", "false"), ("state", state)];
-            return Ok(console::page(status, "live.html", &[&values[..], &[("message", &message)]].concat()));
+            let past = app.sessions.past(&id);
+            let failed = past.as_ref().is_some_and(|past| past.status == Status::Failure);
+            let recorded = past.as_ref().is_some_and(|past| past.recording)
+                && app.sessions.find_by_view_token(&id, &wish.token).is_ok();
+            let values = [
+                ("theme", wish.theme.as_deref().unwrap_or_default()),
+                ("token", if recorded { &wish.token } else { "" }),
+                ("actions", "false"),
+                ("state", if failed { "failed" } else { state }),
+                ("recording", if recorded { "true" } else { "false" }),
+                ("message", &past.as_ref().map_or_else(|| message(&error), ended)),
+            ];
+            return Ok(console::page(error.status(), "live.html", &values));
         }
     };
     // By the key in its header, a page has no token in its address that its websocket could carry.
     let token = if wish.token.is_empty() { session.view_token().to_owned() } else { wish.token };
     let values = [
         ("theme", wish.theme.as_deref().unwrap_or_default()),
-        ("session", session.id.as_str()),
         ("token", &token),
         ("actions", if grant.may_act { "true" } else { "false" }),
         ("state", "live"),
+        ("recording", "false"),
         ("message", ""),
     ];
     Ok(console::page(StatusCode::OK, "live.html", &values))
@@ -173,6 +195,12 @@ async fn admit(app: &App, id: &str, wish: &Wish, parts: &mut Parts) -> Result<(A
         return Ok((session, Grant { may_act, share: Some(share) }));
     }
     Ok((session, Grant { may_act: wish.enable_actions, share: None }))
+}
+
+/// How a session ended, as its live view words it.
+fn ended(past: &Listing) -> String {
+    let [reason, message] = [&past.reason, &past.message].map(|text| text.as_deref().unwrap_or_default());
+    live::ending_sentence(reason, message, past.execution_time)
 }
 
 /// What a page says where it has no picture to show.

@@ -72,6 +72,7 @@ fn rule(route: &str) -> Rule {
         "/lam/tasks/{id}/items" => &ITEMS,
         "/sessions/{id}/devtools" | "/sessions/{id}/devtools/{*target}" | "/session/{driver}/se/cdp" => &TOKEN,
         "/active" | "/pressure" => &TOKEN,
+        "/sessions/{id}/stream/recording" | "/sessions/{id}/stream/recording/{name}" => &TOKEN,
         "/sessions/{id}/stream/state" | "/sessions/{id}/stream/socket" => &VIEW,
         // Pages that show a live view add what they like to its address.
         "/sessions/{id}/stream" => return Rule::Once,

@@ -70,7 +70,7 @@ impl DevTools {
         let targets: Vec<Target> = self.session.worker.agent.targets().await?;
         let cut = |text: String| text.chars().take(MAX_TEXT).collect();
         let pages = targets.into_iter().filter(|target| target.kind == "page").take(MAX_PAGES);
-        Ok(pages.map(|page| Tab { id: page.id, title: cut(page.title), url: cut(page.url) }).collect())
+        Ok(pages.map(|page| Tab { id: page.id, title: cut(unescaped(&page.title)), url: cut(page.url) }).collect())
     }
 
     /// A connection of our own to a tab. It is kept.
@@ -150,5 +150,21 @@ impl DevTools {
         let params = json!({"expression": expression, "returnByValue": true, "silent": true});
         let answer = self.cdp.call(Some(&attached), "Runtime.evaluate", params).await?;
         Ok(answer["result"]["value"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+/// A title as the page wrote it: Chromium's list has it escaped for HTML.
+fn unescaped(title: &str) -> String {
+    let characters = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+    characters.iter().fold(title.to_owned(), |title, (escaped, plain)| title.replace(escaped, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_pages_own() {
+        assert_eq!(unescaped("Tea &amp; Kettle &#39;&lt;b&gt;&#39; &amp;lt;"), "Tea & Kettle '<b>' &lt;");
     }
 }

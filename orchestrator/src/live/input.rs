@@ -23,13 +23,14 @@ pub(super) enum Button {
     Forward,
 }
 
-/// Down, moved or up.
+/// What happened to a pointer. `Cancel` ends a touch that the viewer's page took for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Phase {
     Down,
     Move,
     Up,
+    Cancel,
 }
 
 /// One finger on the page.
@@ -114,12 +115,12 @@ impl Pressed {
                 let kind = match phase {
                     Phase::Down => "mousePressed",
                     Phase::Move => "mouseMoved",
-                    Phase::Up => "mouseReleased",
+                    Phase::Up | Phase::Cancel => "mouseReleased",
                 };
                 match phase {
                     Phase::Down => self.button = Some((button, x, y)),
                     Phase::Move => {}
-                    Phase::Up => self.button = None,
+                    Phase::Up | Phase::Cancel => self.button = None,
                 }
                 let params = json!({
                     "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": clicks,
@@ -144,8 +145,9 @@ impl Pressed {
                     Phase::Down => "touchStart",
                     Phase::Move => "touchMove",
                     Phase::Up => "touchEnd",
+                    Phase::Cancel => "touchCancel",
                 };
-                let touches = if phase == Phase::Up { Vec::new() } else { touches };
+                let touches = if matches!(phase, Phase::Up | Phase::Cancel) { Vec::new() } else { touches };
                 ("Input.dispatchTouchEvent", json!({"type": kind, "touchPoints": touches, "modifiers": modifiers}))
             }
             Input::Key { down, key, code, key_code, text, repeat, location, modifiers } => {

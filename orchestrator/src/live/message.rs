@@ -71,8 +71,8 @@ pub(super) enum Notice<'a> {
     Clipboard { text: &'a str },
     /// Something that was asked for did not work.
     Refused { message: &'a str },
-    /// The session ended: nothing follows.
-    Ended { status: &'a str, reason: &'a str, message: &'a str },
+    /// The session ended: nothing follows. `recording` says whether this viewer may fetch one.
+    Ended { status: &'a str, reason: &'a str, message: &'a str, recording: bool },
     /// This viewer's link ended: nothing follows.
     Unshared,
 }
@@ -102,6 +102,8 @@ pub(super) enum Request {
     Open { url: String },
     /// What is selected in the page.
     Copy,
+    /// The longer side of the viewer's picture, in pixels of their screen.
+    View { side: u32 },
     /// Keys, pointer, text.
     Input(Input),
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::browser::Browser;
 use super::message::State;
-use super::screencast::{Screencast, ScreencastSettings};
+use super::screencast::{Screencast, ScreencastSettings, USUAL_SIDE};
 use crate::error::Error;
 use crate::session::{Attachment, Session, Shut};
 
@@ -25,6 +25,9 @@ pub(super) struct Room {
     state: Arc<watch::Sender<State>>,
     browser: Arc<watch::Sender<Option<Browser>>>,
     casts: Mutex<HashMap<String, Weak<Screencast>>>,
+    /// The longer side of each viewer's picture, and the longest of all.
+    views: Mutex<HashMap<u64, u32>>,
+    side: watch::Sender<u32>,
     control: Mutex<Control>,
     last: AtomicU64,
     settings: ScreencastSettings,
@@ -57,6 +60,8 @@ impl Room {
             state,
             browser,
             casts: Mutex::default(),
+            views: Mutex::default(),
+            side: watch::Sender::new(USUAL_SIDE),
             control: Mutex::default(),
             last: AtomicU64::new(0),
             settings,
@@ -92,9 +97,21 @@ impl Room {
         if let Some(cast) = casts.get(tab).and_then(Weak::upgrade).filter(|cast| cast.runs()) {
             return Some(cast);
         }
-        let cast = Screencast::start(devtools, tab.to_owned(), self.settings);
+        let cast = Screencast::start(devtools, tab.to_owned(), self.settings, self.side.subscribe());
         casts.insert(tab.to_owned(), Arc::downgrade(&cast));
         Some(cast)
+    }
+
+    /// Notes how large a viewer shows the picture, or that the viewer has left. A large screen gets a picture in its own
+    /// size where the page has it; small ones make it no smaller, since a recording may share it.
+    pub(super) fn view(&self, viewer: u64, side: Option<u32>) {
+        let mut views = self.views.lock();
+        match side {
+            Some(side) => views.insert(viewer, side),
+            None => views.remove(&viewer),
+        };
+        let longest = views.values().copied().max().unwrap_or_default().max(USUAL_SIDE);
+        self.side.send_if_modified(|side| std::mem::replace(side, longest) != longest);
     }
 
     /// Whether this viewer has the control now.
@@ -177,6 +194,7 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         self.room.give_back(self.viewer);
+        self.room.view(self.viewer, None);
         self.room.change(|state| state.viewers = state.viewers.saturating_sub(1));
         metrics::gauge!("warmpool_live_viewers").decrement(1);
     }

@@ -14,8 +14,10 @@ use tokio::time::{Instant, sleep_until};
 use super::cdp::CdpError;
 use super::devtools::DevTools;
 
-/// The largest picture, in pixels; larger pages come scaled down.
-const MAX_SIDE: u32 = 1920;
+/// The longer side of a picture that no viewer wants larger, in pixels; larger pages come scaled down.
+pub(super) const USUAL_SIDE: u32 = 1920;
+/// The longer side of the largest picture.
+const MAX_SIDE: u32 = 3840;
 /// Bytes before the picture itself.
 const HEADER: usize = 12;
 
@@ -61,12 +63,17 @@ pub(super) struct ScreencastSettings {
 
 impl Screencast {
     /// Starts taking pictures of `tab`.
-    pub(super) fn start(browser: Arc<DevTools>, tab: String, settings: ScreencastSettings) -> Arc<Self> {
+    pub(super) fn start(
+        browser: Arc<DevTools>,
+        tab: String,
+        settings: ScreencastSettings,
+        side: watch::Receiver<u32>,
+    ) -> Arc<Self> {
         let (sender, frames) = watch::channel(None);
         let taken = Arc::new(Notify::new());
         let cast = Self { frames, taken: Arc::clone(&taken) };
         tokio::spawn(async move {
-            if let Err(error) = run(&browser, &tab, settings, &sender, &taken).await {
+            if let Err(error) = run(&browser, &tab, settings, side, &sender, &taken).await {
                 tracing::debug!(%error, "the pictures of a tab ended");
             }
             browser.detach(&tab).await;
@@ -89,19 +96,31 @@ async fn run(
     browser: &DevTools,
     tab: &str,
     settings: ScreencastSettings,
+    mut side: watch::Receiver<u32>,
     frames: &watch::Sender<Option<Frame>>,
     taken: &Notify,
 ) -> Result<(), CdpError> {
     let attached = browser.attach(tab).await?;
     let mut events = browser.listen(&attached);
-    let params = json!({"format": "jpeg", "quality": settings.quality, "maxWidth": MAX_SIDE, "maxHeight": MAX_SIDE});
-    browser.cdp.call(Some(&attached), "Page.startScreencast", params).await?;
+    let start = async |side: u32| {
+        let side = side.min(MAX_SIDE);
+        let params = json!({"format": "jpeg", "quality": settings.quality, "maxWidth": side, "maxHeight": side});
+        browser.cdp.call(Some(&attached), "Page.startScreencast", params).await
+    };
+    let wanted = *side.borrow_and_update();
+    start(wanted).await?;
     let pause = Duration::from_secs(1) / settings.rate.max(1);
     let mut number = 0;
     loop {
         let event = tokio::select! {
             () = frames.closed() => break,
             () = browser.cdp.closed() => return Err(CdpError::Gone),
+            Ok(()) = side.changed() => {
+                let wanted = *side.borrow_and_update();
+                browser.cdp.call(Some(&attached), "Page.stopScreencast", json!({})).await?;
+                start(wanted).await?;
+                continue;
+            }
             event = events.recv() => event.ok_or(CdpError::Gone)?,
         };
         if event.method != "Page.screencastFrame" {

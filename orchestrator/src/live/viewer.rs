@@ -18,8 +18,9 @@ use super::input::Pressed;
 use super::message::{Notice, Picture, Request};
 use super::pictures::{WatchedTab, picture, read};
 use super::room::{Membership, Room};
-use super::upstream;
 use super::viewer_input::{InputError, ViewerInput};
+use super::{ending_sentence, upstream};
+use crate::clock::unix_ms;
 use crate::engine::{Engine, Mode};
 use crate::session::{Ending, Share};
 use crate::worker::ReadHalf;
@@ -146,9 +147,13 @@ impl Viewer {
             CloseReason::Left => return,
             CloseReason::Unshared => (Notice::Unshared.json(), UNSHARED, "the link has ended".to_owned()),
             CloseReason::Ended(ending) => {
-                let (status, message) = (ending.status().as_str(), ending.message());
-                let told = Notice::Ended { status, reason: ending.code(), message: &message }.json();
-                (told, ending.close_code(), message)
+                let (status, reason, close) = (ending.status().as_str(), ending.code(), ending.message());
+                let lasted = unix_ms().saturating_sub(session.created_ms);
+                let message = ending_sentence(reason, &close, lasted);
+                // A link is for watching the session and not for what was seen before.
+                let recording = session.options.recording && self.grant.share.is_none();
+                let told = Notice::Ended { status, reason, message: &message, recording }.json();
+                (told, ending.close_code(), close)
             }
         };
         let close = CloseFrame { code: code.into(), reason: reason.into() };
@@ -329,6 +334,7 @@ impl Viewer {
                 self.chosen.send_replace(id);
                 return;
             }
+            Request::View { side } => return room.view(viewer, Some(side)),
             Request::Control { take: true } if self.grant.may_act => return room.take(viewer),
             Request::Control { take: false } => {
                 let _ = self.let_go(input).await;
@@ -380,7 +386,11 @@ impl Viewer {
                 let copied = browser.devtools()?.selection(tab).await?;
                 let _ = notes.try_send(Notice::Clipboard { text: &copied }.json());
             }
-            Request::Tab { id: None } | Request::Control { .. } | Request::Pause { .. } | Request::Ack => {}
+            Request::Tab { id: None }
+            | Request::Control { .. }
+            | Request::Pause { .. }
+            | Request::View { .. }
+            | Request::Ack => {}
         }
         Ok(())
     }

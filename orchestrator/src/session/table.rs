@@ -191,6 +191,28 @@ impl Sessions {
         }
     }
 
+    /// A session that has ended, for its live view to say how.
+    pub(crate) fn past(&self, id: &str) -> Option<Listing> {
+        let entry = self.lock().get(&SessionId::from(id)).cloned()?;
+        Some(entry.listing(unix_ms())).filter(|listing| listing.reason.is_some())
+    }
+
+    /// Finds a session, live or not, by the token of its own live view. The links of others do not open it.
+    ///
+    /// # Errors
+    /// `UnknownSession`, `InvalidToken`.
+    pub(crate) fn find_by_view_token(&self, id: &str, token: &str) -> Result<Listing, Error> {
+        use subtle::ConstantTimeEq as _;
+        let entry = self.lock().get(&SessionId::from(id)).cloned();
+        let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
+        let expected = self.inner.instance.session_token(id, "view");
+        let opens = bool::from(expected.as_bytes().ct_eq(token.as_bytes()));
+        if !opens || !self.inner.keys.is_active(entry.owner()) {
+            return Err(Error::InvalidToken);
+        }
+        Ok(entry.listing(unix_ms()))
+    }
+
     /// One page of the sessions of `owner`, and how many match in all.
     #[must_use]
     pub(crate) fn list(&self, query: &SessionQuery, owner: &KeyId) -> (Vec<Listing>, u64) {
