@@ -67,22 +67,34 @@ function hold(button: HTMLElement, camera: Camera, right: number, up: number): v
   button.addEventListener('contextmenu', (event) => event.preventDefault());
 }
 
-/** The picture follows the pointer. It stops where the pointer stops. */
-export function pointers(picture: HTMLElement, camera: Camera, size: () => Size): void {
+/** So far a pointer may stray while it clicks. */
+const SLACK = 6;
+
+/** The picture follows the pointer, also from on top of a spot. It stops where the pointer stops. */
+export function pointers(stage: HTMLElement, within: string, camera: Camera, size: () => Size): void {
   const down = new Map<number, Point>();
+  let start: Point | undefined;
+  let dragged = false;
   const spread = () => {
     const [a, b] = [...down.values()];
     return a && b ? Math.hypot(a.x - b.x, a.y - b.y) : 0;
   };
-  picture.addEventListener('pointerdown', (event) => {
-    if (event.button !== 0) return;
-    picture.setPointerCapture(event.pointerId);
-    down.set(event.pointerId, { x: event.clientX, y: event.clientY });
+  stage.addEventListener('pointerdown', (event) => {
+    if (event.button !== 0 || !(event.target as Element).closest(within)) return;
+    const at = { x: event.clientX, y: event.clientY };
+    if (down.size === 0) [start, dragged] = [at, false];
+    down.set(event.pointerId, at);
   });
-  picture.addEventListener('pointermove', (event) => {
+  stage.addEventListener('pointermove', (event) => {
     const before = down.get(event.pointerId);
-    if (!before) return;
-    const [apart, now] = [spread(), { x: event.clientX, y: event.clientY }];
+    if (!before || !start) return;
+    const now = { x: event.clientX, y: event.clientY };
+    if (!dragged) {
+      if (down.size === 1 && Math.hypot(now.x - start.x, now.y - start.y) < SLACK) return;
+      dragged = true;
+      for (const id of down.keys()) stage.setPointerCapture(id);
+    }
+    const apart = spread();
     down.set(event.pointerId, now);
     const { yaw, pitch, angle } = camera.view;
     if (down.size > 1) {
@@ -97,9 +109,11 @@ export function pointers(picture: HTMLElement, camera: Camera, size: () => Size)
     camera.jump({ yaw: yaw - (now.x - before.x) * scale, pitch: pitch + (now.y - before.y) * scale, angle });
   });
   for (const end of ['pointerup', 'pointercancel'] as const) {
-    picture.addEventListener(end, (event) => down.delete(event.pointerId));
+    stage.addEventListener(end, (event) => down.delete(event.pointerId));
   }
-  picture.addEventListener(
+  // A drag is no click on what it began on.
+  stage.addEventListener('click', (event) => dragged && event.detail > 0 && event.stopPropagation(), { capture: true });
+  stage.addEventListener(
     'wheel',
     (event) => {
       // With Ctrl it enlarges the whole page, for those who need that.

@@ -27,8 +27,9 @@ export class Spots {
       const button = make('button', { type: 'button', class: 'spot away', title: item.label, 'aria-label': name });
       button.addEventListener('click', () => this.camera.ease(closeUp(item, this.size())));
       button.addEventListener('focus', () => {
+        // By keyboard: what has the focus must be seen.
         const { yaw, pitch } = item;
-        if (button.classList.contains('away')) this.camera.ease({ yaw, pitch, angle: this.camera.view.angle });
+        if (button.matches(':focus-visible')) this.camera.ease({ yaw, pitch, angle: this.camera.view.angle });
       });
       return { item, button };
     });

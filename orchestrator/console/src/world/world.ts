@@ -33,8 +33,8 @@ let faced = false;
 let frame = 0;
 
 function draw(): void {
-  cancelAnimationFrame(frame);
-  frame = requestAnimationFrame(() => {
+  frame ||= requestAnimationFrame(() => {
+    frame = 0;
     if (!screen.ready) return;
     const [view, area] = [camera.view, size()];
     screen.render(view, area);
@@ -175,7 +175,7 @@ void new Feed(base, {
 // --- Controls -----------------------------------------------------------------------------------------------------------
 
 buttons(camera);
-pointers(picture, camera, size);
+pointers(stage, '#picture, .spot', camera, size);
 keys(camera, (target) => questions.contains(target) || !screen.ready);
 document.addEventListener('keydown', (event) => event.key === 'Escape' && questions.open && questions.toggle(false));
 new ResizeObserver(draw).observe(stage);

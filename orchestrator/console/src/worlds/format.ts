@@ -2,6 +2,7 @@
 
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const second = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'medium' });
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 
 export function moment(timestamp: number): string {
   return day.format(timestamp);
@@ -9,6 +10,12 @@ export function moment(timestamp: number): string {
 
 export function exactMoment(timestamp: number): string {
   return second.format(timestamp);
+}
+
+/** The time of day, with the date where that is another one than today's. */
+export function shortMoment(timestamp: number, now = Date.now()): string {
+  const sameDay = new Date(timestamp).toDateString() === new Date(now).toDateString();
+  return (sameDay ? clock : second).format(timestamp);
 }
 
 /** How a status is shown: `404 Not Found` is the caller's fault, `500 …` the daemon's. */

@@ -1,7 +1,7 @@
 // The table of integration keys, and what can be done with them.
 
 import { find, make } from '../shared/dom';
-import { api, type IntegrationKey, type NewKey } from './api';
+import { api, type IntegrationKey, type NewKey, Refusal } from './api';
 import { copy, openDialog, submit } from './dialogs';
 import { moment } from './format';
 
@@ -42,8 +42,10 @@ export class IntegrationKeys {
       this.#keys = await api.keys();
       this.#print();
       this.changed(this.#keys);
+      find('keys-problem').textContent = '';
     } catch (error) {
       this.failed(error);
+      if (error instanceof Refusal) find('keys-problem').textContent = error.message;
     }
   }
 
@@ -110,8 +112,8 @@ export class IntegrationKeys {
       ['State', badge(key.state, active ? 'good' : 'off')],
       ['Kind', badge(key.kind, key.kind === 'live' ? 'accent' : 'plain')],
       ['Key', make('code', {}, key.key)],
-      ['Created', make('time', { datetime: new Date(key.created_at).toISOString() }, moment(key.created_at))],
-      ['Last used', make('span', key.last_used_at === null ? {} : { title: moment(key.last_used_at) }, used)],
+      ['Created', make('time', { class: 'when', datetime: new Date(key.created_at).toISOString() }, moment(key.created_at))],
+      ['Last used', make('span', { class: 'when', title: key.last_used_at === null ? '' : moment(key.last_used_at) }, used)],
       ['Worlds', key.worlds_generated.toLocaleString()],
       ['', active ? make('span', { class: 'actions' }, act('rotate', 'Rotate'), act('revoke', 'Revoke')) : ''],
     );

@@ -1,9 +1,9 @@
 // The log of requests: filtered, page by page, or as they come in.
 
 import { find, make } from '../shared/dom';
-import { api, type IntegrationKey, type LoggedRequest, Refusal, request } from './api';
+import { api, type IntegrationKey, type LoggedRequest, Refusal, request, Unreachable } from './api';
 import { follow } from './events';
-import { counted, exactMoment, type Filter, query, tone } from './format';
+import { counted, exactMoment, type Filter, query, shortMoment, tone } from './format';
 import { badge, row } from './integration-keys';
 
 /** Beyond, the oldest rows of the live log leave the page. */
@@ -35,7 +35,7 @@ export class RequestLog {
     find('newer').addEventListener('click', () => this.#turn(-1));
     find('older').addEventListener('click', () => this.#turn(1));
     this.#live.addEventListener('change', () => {
-      if (this.#live.checked) this.#restart();
+      if (this.#live.checked || find('log').hasAttribute('aria-busy')) this.#restart();
       else this.#stop();
       this.#print();
     });
@@ -70,11 +70,17 @@ export class RequestLog {
       for (const logged of early) if (!known.has(identity(logged))) this.#add(logged);
       stream?.((logged) => this.#add(logged));
       write(find('log-problem'), '');
+      write(find('log-found'), counted(this.#total, 'request', 'requests'));
     } catch (error) {
       if (loading !== this.#loading) return;
       this.#stop();
       this.failed(error);
-      if (error instanceof Refusal) write(find('log-problem'), error.message);
+      if (error instanceof Refusal) {
+        // Rows of another filter would mislead.
+        this.#rows.replaceChildren();
+        [this.#page, this.#pages, this.#total] = [1, 1, 0];
+        write(find('log-problem'), error.message);
+      }
     } finally {
       if (loading === this.#loading) find('log').removeAttribute('aria-busy');
     }
@@ -111,12 +117,15 @@ export class RequestLog {
     let take = (logged: LoggedRequest): void => {
       early.push(logged);
     };
-    const ended = (error?: unknown) => {
-      if (!signal.aborted) this.failed(error ?? new Error('the stream ended'));
+    const ended = () => {
+      if (signal.aborted) return;
+      this.#stop();
+      this.#print();
+      this.failed(new Unreachable());
     };
     follow(reply, ({ type, data }) => {
       if (type === 'request' && !signal.aborted) take(JSON.parse(data) as LoggedRequest);
-    }).then(() => ended(), ended);
+    }).then(ended, ended);
     return (taker) => (take = taker);
   }
 
@@ -138,7 +147,7 @@ export class RequestLog {
     const none = this.#rows.children.length === 0;
     const filtered = [...query(this.#filter(), undefined)].length > 0;
     find('log-table').hidden = none;
-    find('log-empty').hidden = !none;
+    find('log-empty').hidden = !none || find('log-problem').textContent !== '';
     find('log-empty').textContent = filtered ? 'No request matches these filters.' : 'There is no request yet. Each one appears here, the failed ones too.';
     find<HTMLButtonElement>('newer').disabled = this.#page <= 1;
     find<HTMLButtonElement>('older').disabled = this.#page >= this.#pages;
@@ -158,7 +167,7 @@ export class RequestLog {
     const patient = logged.patient_id ?? 'anonymous';
     return row(
       {},
-      ['Time', make('time', { datetime: new Date(logged.timestamp).toISOString() }, exactMoment(logged.timestamp))],
+      ['Time', make('time', { datetime: new Date(logged.timestamp).toISOString(), title: exactMoment(logged.timestamp) }, shortMoment(logged.timestamp))],
       ['Patient', make('span', logged.patient_id === null ? { class: 'none' } : { class: 'name' }, patient)],
       ['Environment', logged.environment_type ?? '–'],
       ['Content', make('span', { class: 'payload' }, logged.payload ?? '–')],

@@ -23,7 +23,7 @@ function failed(error: unknown): void {
   if (error instanceof Refusal && error.status === 401) return showSignIn(signedIn ? 'You were signed out. Sign in again to go on.' : '');
   // A refused request is no reason to ask again.
   if (error instanceof Refusal) return;
-  if (!(error instanceof Unreachable) && !signedIn) return;
+  if (!(error instanceof Unreachable)) throw error;
   find('offline').hidden = false;
   if (retry) return;
   retry = setTimeout(() => {
