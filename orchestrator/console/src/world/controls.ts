@@ -126,7 +126,7 @@ export function pointers(stage: HTMLElement, within: string, camera: Camera, siz
   );
 }
 
-/** `elsewhere` says whether keys pressed there are none of the picture's business. */
+/** `elsewhere` says whether keys pressed there do not concern the picture. */
 export function keys(camera: Camera, elsewhere: (target: Element) => boolean): void {
   document.addEventListener('keydown', (event) => {
     document.body.dataset['keys'] = '';
@@ -138,7 +138,7 @@ export function keys(camera: Camera, elsewhere: (target: Element) => boolean): v
       const { yaw, pitch, angle } = camera.view;
       if (!event.repeat) camera.step(...arrow);
       else if (!Camera.still) camera.jump({ yaw: yaw + arrow[0] * 2, pitch: pitch + arrow[1] * 2, angle });
-    } else if (event.key === 'Home') camera.home();
+    } else if (event.key === 'Home' || event.key === 'Escape') camera.home();
     // Signs work only where the focus is on picture or controls: speech input types them by mistake.
     else if (target === document.body) return;
     else if (event.key === '+' || event.key === '=') camera.zoom(CLOSER);

@@ -176,8 +176,12 @@ void new Feed(base, {
 
 buttons(camera);
 pointers(stage, '#picture, .spot', camera, size);
+document.addEventListener('keydown', (event) => {
+  if (event.key !== 'Escape' || !questions.open) return;
+  questions.toggle(false);
+  event.stopImmediatePropagation();
+});
 keys(camera, (target) => questions.contains(target) || !screen.ready);
-document.addEventListener('keydown', (event) => event.key === 'Escape' && questions.open && questions.toggle(false));
 new ResizeObserver(draw).observe(stage);
 
 const full = find('full');

@@ -18,23 +18,18 @@ export class IntegrationKeys {
       openForm('create');
     });
     find<HTMLInputElement>('keys-revoked').addEventListener('change', () => this.#print());
-    this.#form('create', async (form) => {
-      const values = new FormData(form);
-      this.#reveal(await api.createKey(String(values.get('name')).trim(), String(values.get('kind'))), false);
-    });
-    this.#form('rotate', async (form) => {
-      if (!this.#chosen) return;
-      this.#reveal(await api.rotateKey(this.#chosen.key_id, Number(new FormData(form).get('keep_old_for'))), true);
-    });
-    this.#form('revoke', async () => {
-      if (this.#chosen) await api.revokeKey(this.#chosen.key_id);
-    });
+    this.#form('create', (values) => api.createKey(String(values.get('name')).trim(), String(values.get('kind'))));
+    this.#form('rotate', (values, id) => api.rotateKey(id, Number(values.get('keep_old_for'))));
+    this.#form('revoke', (_, id) => api.revokeKey(id));
     const secret = find<HTMLInputElement>('secret');
     find('secret-copy').addEventListener('click', async () => {
       find('secret-copied').textContent = (await copy(secret)) ? 'Copied.' : 'Press Ctrl+C to copy it.';
     });
     // It stays nowhere, not even in the page.
-    find('secret-dialog').addEventListener('close', () => (secret.value = ''));
+    find('secret-dialog').addEventListener('close', () => {
+      secret.value = '';
+      refocus();
+    });
   }
 
   async load(): Promise<void> {
@@ -54,20 +49,23 @@ export class IntegrationKeys {
     this.#rows.replaceChildren();
   }
 
-  #form(name: 'create' | 'rotate' | 'revoke', act: (form: HTMLFormElement) => Promise<void>): void {
+  #form(name: 'create' | 'rotate' | 'revoke', act: (values: FormData, id: string) => Promise<IntegrationKey | NewKey>): void {
     const form = find<HTMLFormElement>(`${name}-form`);
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       void submit(form, async () => {
+        let key: IntegrationKey | NewKey;
         try {
-          await act(form);
+          key = await act(new FormData(form), this.#chosen?.key_id ?? '');
         } catch (error) {
           // Signed out or unreachable, which the whole page shows.
           this.failed(error);
           throw error;
         }
         find<HTMLDialogElement>(`${name}-dialog`).close();
+        if ('secret' in key) this.#reveal(key, name === 'rotate');
         await this.load();
+        refocus();
       });
     });
   }
@@ -118,6 +116,11 @@ export class IntegrationKeys {
       ['', active ? make('span', { class: 'actions' }, act('rotate', 'Rotate'), act('revoke', 'Revoke')) : ''],
     );
   }
+}
+
+/** The row whose button had the focus was drawn anew. */
+function refocus(): void {
+  if (document.activeElement === document.body) find('key-new').focus();
 }
 
 function openForm(name: string): void {

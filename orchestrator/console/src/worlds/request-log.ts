@@ -9,6 +9,8 @@ import { badge, row } from './integration-keys';
 /** Beyond, the oldest rows of the live log leave the page. */
 const MOST_ROWS = 200;
 const FILTER_PAUSE = 350;
+/** Before a stream that ended is opened again. */
+const RETURN = 1000;
 
 export class RequestLog {
   readonly #rows = find('log-rows');
@@ -117,15 +119,19 @@ export class RequestLog {
     let take = (logged: LoggedRequest): void => {
       early.push(logged);
     };
-    const ended = () => {
+    const ended = (again: () => void) => () => {
       if (signal.aborted) return;
       this.#stop();
       this.#print();
-      this.failed(new Unreachable());
+      again();
     };
+    // The daemon may end the stream in peace, or because it stops: asking again tells.
+    const loading = this.#loading;
+    const over = ended(() => setTimeout(() => loading === this.#loading && void this.load(), RETURN));
+    const broken = ended(() => this.failed(new Unreachable()));
     follow(reply, ({ type, data }) => {
       if (type === 'request' && !signal.aborted) take(JSON.parse(data) as LoggedRequest);
-    }).then(ended, ended);
+    }).then(over, broken);
     return (taker) => (take = taker);
   }
 
