@@ -118,9 +118,10 @@ export class IntegrationKeys {
   }
 }
 
-/** The row whose button had the focus was drawn anew. */
+/** For when the row whose button had the focus was drawn anew. A closed dialog may still hold the focus for a moment. */
 function refocus(): void {
-  if (document.activeElement === document.body) find('key-new').focus();
+  const active = document.activeElement;
+  if (!active || active === document.body || active.closest('dialog:not([open])')) find('key-new').focus();
 }
 
 function openForm(name: string): void {
