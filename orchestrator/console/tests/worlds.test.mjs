@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aboutItem, aboutPlace, choose } from '../src/world/prompts.ts';
+import { placed } from '../src/world/scene.ts';
 import { EventParser } from '../src/worlds/events.ts';
 import { query, tone } from '../src/worlds/format.ts';
 
@@ -24,6 +25,11 @@ test('a filter leaves out what is empty', () => {
   const some = { ...none, patient_id: ' p&1 ', status: '4xx', from: '2026-01-02T03:04' };
   const start = Date.parse('2026-01-02T03:04');
   assert.equal(String(query(some, { page: 2, limit: 25 })), `patient_id=p%261&status=4xx&start_time=${start}&page=2&limit=25`);
+});
+
+test('what has no direction is not in the picture', () => {
+  const radio = { kind: 'belonging', label: 'Radio', yaw: 0, pitch: -5, width: 4, height: 3 };
+  assert.deepEqual(placed([{ kind: 'image', label: 'Lost' }, radio]), [radio]);
 });
 
 test('a status has its tone', () => {

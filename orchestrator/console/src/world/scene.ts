@@ -9,6 +9,14 @@ export interface Item extends Extent {
   label: string;
 }
 
+/** As the daemon lists it: something that found no place in the scene has no direction. */
+export type ListedItem = Pick<Item, 'kind' | 'label'> & Partial<Extent>;
+
+export function placed(items: readonly ListedItem[]): Item[] {
+  const numbers = ['yaw', 'pitch', 'width', 'height'] as const;
+  return items.filter((item): item is Item => numbers.every((name) => Number.isFinite(item[name])));
+}
+
 export interface Scene {
   status: 'queued' | 'rendering' | 'ready' | 'failed';
   /** From 0 to 1. */
@@ -19,7 +27,7 @@ export interface Scene {
   panorama: boolean;
   initial_yaw: number;
   watermark: boolean;
-  items: Item[];
+  items: ListedItem[];
   message: string | null;
 }
 

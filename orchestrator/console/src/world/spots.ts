@@ -7,7 +7,7 @@ import type { Item, Kind } from './scene';
 import { closeUp, separation, type Size, type View } from './view';
 
 const NAMES: Record<Kind, string> = { image: 'Picture', video: 'Film', belonging: 'Keepsake' };
-/** Beyond, an item is at the very edge of the screen or behind. */
+/** An item further away than this angle is at the very edge of the screen, or behind. */
 const ASIDE = 62;
 const SMALLEST = 56;
 

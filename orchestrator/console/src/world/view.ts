@@ -98,7 +98,7 @@ export function projectFlat(direction: Direction, view: View, size: Size): Point
   return { x: size.width / 2 + wrap(direction.yaw - view.yaw) * scale, y: top + (90 - direction.pitch) * scale };
 }
 
-/** An item other than the current one must be this much nearer to the centre, lest the two take turns. */
+/** An item other than the current one must be this much nearer to the centre, so that the two do not take turns. */
 const STICKINESS = 3;
 
 /** The item that the visitor looks at, if they look at one. */

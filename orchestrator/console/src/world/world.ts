@@ -1,12 +1,13 @@
 // The page of one scene: waits until there is a picture, then lets the visitor look around in it.
 
 import { find } from '../shared/dom';
+import { sentence } from '../shared/text';
 import { Camera } from './camera';
 import { Caption } from './caption';
 import { buttons, keys, pointers } from './controls';
 import { Screen } from './picture';
 import { Questions } from './questions';
-import { Feed, type Item, type Scene } from './scene';
+import { Feed, type Item, placed, type Scene } from './scene';
 import { Spots } from './spots';
 import { inView, type Size } from './view';
 
@@ -117,15 +118,14 @@ function print(): void {
     questions.setPlace(scene.environment_type, place);
     find('test').hidden = !scene.watermark;
   }
-  const card_ = find('card');
-  card_.hidden = screen.ready;
+  find('card').hidden = screen.ready;
   const progress = find<HTMLProgressElement>('progress');
   progress.hidden = screen.ready || scene?.status !== 'rendering';
   progress.value = percent;
   if (!screen.ready) {
     if (scene?.status === 'failed') {
-      card(`${name} could not be made`, scene.message ?? 'Whoever sent you this link can make it anew.', false);
-    } else if (lost) card('The connection is lost', 'It is tried again by itself. Please wait a moment.', true);
+      card(`${name} could not be made`, scene.message ? sentence(scene.message) : 'Whoever sent you this link can make a new one.', false);
+    } else if (lost) card('The connection is lost', 'This page tries again by itself. Please wait a moment.', true);
     else if (scene?.status === 'queued') card(`${name} is waiting its turn`, 'It appears here by itself.', true);
     else if (scene?.status === 'rendering') card(`${name} is being made`, 'A first picture appears here shortly.', false);
     else card('One moment', scene ? 'The picture is on its way.' : '', true);
@@ -159,7 +159,7 @@ void new Feed(base, {
   scene(heard) {
     scene = heard;
     lost = false;
-    spots.set(heard.items);
+    spots.set(placed(heard.items));
     if (heard.panorama) void load('panorama');
     else if (heard.preview) void load('preview');
     print();

@@ -1,5 +1,7 @@
 // The daemon's API as this page uses it.
 
+import { sentence } from '../shared/text';
+
 export interface IntegrationKey {
   key_id: string;
   name: string;
@@ -42,7 +44,7 @@ export interface World {
   viewer_url?: string | null;
   assets?: { thumbnail_url?: string | null };
   items?: { kind: string; label: string }[];
-  message?: string | null;
+  error?: { message?: string } | null;
 }
 
 /** The daemon refused. */
@@ -96,7 +98,3 @@ export const api = {
   requests: (query: URLSearchParams) => json<RequestPage>('GET', `v1/requests?${query}`),
   world: (id: string) => json<World>('GET', `v1/worlds/${encodeURIComponent(id)}`),
 };
-
-export function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?…]$/.test(text) ? '' : '.'}`;
-}

@@ -6,7 +6,7 @@ import { follow } from './events';
 import { counted, exactMoment, type Filter, query, shortMoment, tone } from './format';
 import { badge, row } from './integration-keys';
 
-/** Beyond, the oldest rows of the live log leave the page. */
+/** With more than these, the oldest rows of the live log leave the page. */
 const MOST_ROWS = 200;
 const FILTER_PAUSE = 350;
 /** Before a stream that ended is opened again. */
@@ -125,7 +125,7 @@ export class RequestLog {
       this.#print();
       again();
     };
-    // The daemon may end the stream in peace, or because it stops: asking again tells.
+    // The daemon may end the stream cleanly, or because it stops. Asking again shows which.
     const loading = this.#loading;
     const over = ended(() => setTimeout(() => loading === this.#loading && void this.load(), RETURN));
     const broken = ended(() => this.failed(new Unreachable()));

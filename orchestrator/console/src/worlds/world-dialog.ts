@@ -1,6 +1,7 @@
 // One world, opened from a row of the log.
 
 import { find, make } from '../shared/dom';
+import { sentence } from '../shared/text';
 import { api, type World } from './api';
 import { openDialog } from './dialogs';
 import { badge } from './integration-keys';
@@ -33,7 +34,7 @@ export class WorldDialog {
     find('world-facts').replaceChildren();
     find('world-items').replaceChildren();
     find('world-problem').textContent = '';
-    find('world-open').hidden = true;
+    find('world-open').hidden = find('world-closed').hidden = true;
     find('world-busy').hidden = false;
     openDialog('world-dialog');
     void this.#load(world);
@@ -62,7 +63,8 @@ export class WorldDialog {
       ['Id', make('code', {}, world.world_id)],
     ];
     find('world-facts').replaceChildren(...facts.flatMap(([term, value]) => [make('dt', {}, term), make('dd', {}, value)]));
-    find('world-problem').textContent = world.message ?? '';
+    find('world-problem').textContent = world.error?.message ? sentence(world.error.message) : '';
+    find('world-closed').hidden = Boolean(world.viewer_url);
     const items = (world.items ?? []).map(({ kind, label }) =>
       make('li', {}, make('span', { class: 'kind' }, KINDS[kind] ?? kind), make('span', { class: 'name' }, label)),
     );
@@ -71,8 +73,9 @@ export class WorldDialog {
     const picture = find<HTMLImageElement>('world-picture');
     if (thumbnail && (world.status === 'ready' || world.status === 'rendering')) {
       // From the origin that this page came from: its policy allows no other.
-      const { pathname, search } = new URL(thumbnail, location.href);
-      const source = new URL(pathname + search, location.origin).href;
+      const { pathname } = new URL(thumbnail, location.href);
+      // The finished world has another one at the same address.
+      const source = new URL(`${pathname}?${world.status}`, location.origin).href;
       if (picture.src !== source || picture.hidden) picture.src = source;
     }
     const link = find<HTMLAnchorElement>('world-open');
