@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import bpy
+import numpy as np
+from PIL import Image
 
 from . import shapes
 from .stage import EYE, Stage
@@ -91,3 +93,16 @@ def write_depth(scene: bpy.types.Scene, depth: Path) -> None:
     file.format.file_format, file.format.color_mode, file.format.color_depth = "OPEN_EXR", "RGB", "32"
     file.file_slots[0].path = depth.name
     tree.links.new(layers.outputs["Depth"], file.inputs[0])
+
+
+def depth_picture(exr: Path) -> Image.Image:
+    """Distances in 16 bits: 0 at the eye, 65535 at FAR metres and beyond."""
+    image = bpy.data.images.load(str(exr))
+    image.colorspace_settings.name = "Non-Color"
+    width, height = image.size
+    values = np.empty(width * height * image.channels, dtype=np.float32)
+    image.pixels.foreach_get(values)
+    bpy.data.images.remove(image)
+    # Blender keeps pictures from the bottom row up.
+    metres = values.reshape(height, width, -1)[::-1, :, 0]
+    return Image.fromarray((np.clip(metres / FAR, 0, 1) * 65535 + 0.5).astype(np.uint16))

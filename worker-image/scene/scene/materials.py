@@ -31,7 +31,7 @@ def shared(make: Callable[..., None]) -> Callable[..., Material]:
 def paint(s: Shader, colour: str, roughness: float = 0.5, metallic: float = 0.0) -> None:
     """Paint, ceramic, plastic or metal: one colour with faint unevenness."""
     tone = s.noise(s.coordinates(), 6, 3)
-    shade = s.mix(s.span(tone, 0.3, 0.7, 0, 0.14), colour, (0.12, 0.1, 0.08), "MULTIPLY")
+    shade = s.mix(s.span(tone, 0.3, 0.7, 0, 0.05), colour, (0.12, 0.1, 0.08), "MULTIPLY")
     s.surface(s.principled(shade, roughness, Metallic=metallic))
 
 
@@ -176,7 +176,7 @@ def brick(s: Shader, first: str, second: str, mortar: str) -> None:
 
 
 @shared
-def wallpaper(s: Shader, base: str, motif: str, size: float = 0.16) -> None:
+def wallpaper(s: Shader, base: str, motif: str, size: float = 0.26) -> None:
     """Faint sprigs in a diamond repeat over a plain ground."""
     parts = s.node("SeparateXYZ", {0: s.node("NewGeometry").outputs["Position"]})
     along = s.math("ADD", parts.outputs[0], parts.outputs[1])
@@ -185,7 +185,7 @@ def wallpaper(s: Shader, base: str, motif: str, size: float = 0.16) -> None:
     waves = s.math("MULTIPLY", s.math("SINE", s.math("MULTIPLY", s.math("ADD", u, v), 6.2832)), s.math("SINE", s.math("MULTIPLY", s.math("SUBTRACT", u, v), 6.2832)))
     curl = s.noise(s.node("NewGeometry").outputs["Position"], 34, 3, 0.6)
     figure = s.span(s.math("ADD", waves, s.math("MULTIPLY", curl, 0.9)), 0.95, 1.15)
-    s.surface(s.principled(s.mix(s.math("MULTIPLY", figure, 0.55), base, motif), 0.85, Specular_IOR_Level=0.2))
+    s.surface(s.principled(s.mix(s.math("MULTIPLY", figure, 0.4), base, motif), 0.85, Specular_IOR_Level=0.2))
 
 
 @shared
@@ -194,9 +194,9 @@ def rug(s: Shader, field: str, border: str, accent: str, width: float, depth: fl
     parts = s.node("SeparateXYZ", {0: s.node("TexCoord").outputs["Object"]})
     x, y = parts.outputs[0], parts.outputs[1]
     inset = s.math("MINIMUM", s.math("SUBTRACT", width / 2, s.math("ABSOLUTE", x)), s.math("SUBTRACT", depth / 2, s.math("ABSOLUTE", y)))
-    diamond = s.math("ADD", s.math("PINGPONG", s.math("ADD", x, 10.0), 0.12), s.math("PINGPONG", s.math("ADD", y, 10.0), 0.12))
-    inner = s.mix(s.math("GREATER_THAN", diamond, 0.165), field, accent)
-    inner = s.mix(s.math("LESS_THAN", diamond, 0.05), inner, border)
+    diamond = s.math("ADD", s.math("PINGPONG", s.math("ADD", x, 10.0), 0.075), s.math("PINGPONG", s.math("ADD", y, 10.0), 0.075))
+    inner = s.mix(s.math("MULTIPLY", s.math("GREATER_THAN", diamond, 0.108), 0.6), field, accent)
+    inner = s.mix(s.math("MULTIPLY", s.math("LESS_THAN", diamond, 0.026), 0.7), inner, border)
     node = s.node("ValToRGB", {"Fac": s.span(inset, 0, 0.4)})
     node.color_ramp.interpolation = "CONSTANT"
     elements = node.color_ramp.elements

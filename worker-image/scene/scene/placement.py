@@ -14,6 +14,8 @@ from .model import Model
 from .stage import EYE, Stage
 
 STYLES = {"image": ("wall", "stand", "easel"), "video": ("screen", "easel")}
+SMALLEST = 0.6
+"""How far a belonging may be scaled down to fit a spot before another spot is tried."""
 GAP = 0.4
 """Degrees that stay free between two items."""
 
@@ -49,17 +51,32 @@ def seen(corners: np.ndarray) -> tuple[float, float, float, float]:
 class Placement:
     def __init__(self, stage: Stage, setting: Setting) -> None:
         self.stage, self.setting = stage, setting
+        self.kit = belongings.Kit(stage.random, stage.numbers, setting.palette)
         self.free = list(setting.spots)
         self.hotspots: list[Hotspot] = []
         self.unplaced: list[tuple[int, Item]] = []
 
     def place_all(self, items: list[Item]) -> None:
         counted: dict[str, itertools.count] = {}
-        for item in items:
-            index = next(counted.setdefault(item.kind, itertools.count()))
+        numbered = [(next(counted.setdefault(item.kind, itertools.count())), item) for item in items]
+        # The first image gets the best place. Then come those that have fewest places to go to.
+        order = {"video": 1, "belonging": 2, "image": 3}
+        for index, item in sorted(numbered, key=lambda entry: 0 if (entry[0], entry[1].kind) == (0, "image") else order[entry[1].kind]):
             placed = self.belonging(index, item) if item.kind == "belonging" else self.picture(index, item)
             if not placed:
                 self.unplaced.append((index, item))
+
+    def dress(self) -> None:
+        """Puts a few things of nobody's on tables that stayed empty, so that a scene looks lived in without belongings."""
+        known = {found.name: found for found in belongings.KNOWN}
+        owned = {spot.shown_as for spot in self.hotspots}
+        placed = list(self.hotspots)
+        for name in [name for name in ("flowers", "fruit bowl", "cup", "books") if name not in owned][:3]:
+            model = known[name].make(self.kit)
+            for spot in [spot for spot in self.free if spot.style == "surface"]:
+                if self.stand(0, Item("belonging", ""), spot, model, name):
+                    break
+        self.hotspots = placed
 
     def picture(self, index: int, item: Item) -> bool:
         assert item.file is not None
@@ -84,7 +101,7 @@ class Placement:
 
     def belonging(self, index: int, item: Item) -> bool:
         if found := belongings.find(item.label):
-            model = found.make(belongings.Kit(self.stage.random, self.stage.numbers, self.setting.palette))
+            model = found.make(self.kit)
             for spot in [spot for spot in self.free if spot.style == found.stands]:
                 if self.stand(index, item, spot, model, found.name):
                     return True
@@ -102,7 +119,7 @@ class Placement:
         low, high = model.bounds()
         size = high - low
         scale = 1.0 if focus not in (None, model) else min(1.0, spot.room[0] / size[0], spot.room[1] / size[2])
-        if scale < 0.5:
+        if scale < SMALLEST:
             return False
         where = shapes.matrix((spot.at[0], spot.at[1], spot.at[2] + lift * scale), (0, 0, spot.turn), scale)
         low, high = (focus or model).bounds()
@@ -111,7 +128,7 @@ class Placement:
         hotspot = Hotspot(item.kind, index, item.label, shown_as, round(yaw, 2), round(pitch, 2), round(width, 2), round(height, 2))
         if any(hotspot.overlaps(other) for other in self.hotspots):
             return False
-        self.stage.place(f"{item.kind} {index}", model.to_mesh(f"{item.kind} {index}"), where)
+        self.stage.place(f"{item.kind} {index}", model.to_mesh(shown_as), where)
         self.hotspots.append(hotspot)
         self.free.remove(spot)
         return True

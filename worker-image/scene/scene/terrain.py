@@ -84,7 +84,7 @@ def grass(numbers: np.random.Generator, keep: Mask, reach: float, density: float
 def hills(stage: Stage, tints: tuple[str, ...] = ("#7f9a63", "#8ea987", "#a3b8ac")) -> None:
     """Rings of hills, each farther one paler, as air makes them."""
     for ring, tint in enumerate(tints):
-        distance, rise = 70 + ring * 75, 3 + ring * 6.5
+        distance, rise = 70 + ring * 75, 4 + ring * 9
         phase = [stage.random.uniform(0, 6.28) for _ in range(4)]
         angle = np.linspace(0, 2 * np.pi, 181)
         crest = rise * (1 + 0.4 * np.sin(angle * 3 + phase[0]) + 0.25 * np.sin(angle * 7 + phase[1]) + 0.1 * np.sin(angle * 17 + phase[2]))
@@ -103,7 +103,7 @@ def woods(stage: Stage, meshes: list[bpy.types.Mesh], count: int, nearest: float
         angle, radius = stage.random.uniform(-180, 180), nearest + (farthest - nearest) * math.sqrt(stage.random.random())
         x, y = radius * math.sin(math.radians(angle)), radius * math.cos(math.radians(angle))
         if placed < count and keep(x, y):
-            stage.place(f"wood {placed}", stage.random.choice(meshes), shapes.matrix((x, y, -0.1), (0, 0, stage.random.uniform(0, 360)), stage.random.uniform(0.8, 1.3)))
+            stage.place(f"wood {placed}", stage.random.choice(meshes), shapes.matrix((x, y, -0.1), (0, 0, stage.random.uniform(0, 360)), stage.random.uniform(1.0, 1.7)))
             placed += 1
 
 

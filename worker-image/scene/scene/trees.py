@@ -37,12 +37,12 @@ class Species:
 
 
 SPECIES = {
-    "oak": Species(7.5, 0.24, 11, 58, 0.42, 0.75, 0.25, 0.17, 0.62, 30, ("#4d6b26", "#5f7f2e", "#7b9a3c", "#8fae4a"), ("#8a7560", "#5a4a3a"), twigs=6),
-    "maple": Species(6.5, 0.26, 12, 50, 0.40, 0.6, 0.35, 0.17, 0.9, 28, ("#6f8f33", "#93aa42", "#b9b550", "#d0a648"), ("#94836f", "#63543f")),
-    "birch": Species(8.0, 0.28, 16, 44, 0.26, 0.55, -0.25, 0.115, 0.7, 24, ("#7f9c3f", "#98b04f", "#b0c163"), ("#ece7dc", "#3d3833"), birch=True),
-    "apple": Species(4.2, 0.28, 8, 60, 0.50, 0.85, 0.3, 0.12, 0.55, 24, ("#5f8136", "#7a9a45", "#96b158"), ("#80705f", "#54463a"), ("#f7dfe3", "#f3c6cf", "#fff4f2", "#efaebc")),
-    "poplar": Species(10.0, 0.1, 26, 22, 0.2, 0.5, 0.35, 0.13, 0.8, 20, ("#56762f", "#6c8b38", "#839d48"), ("#97897a", "#5e5347"), twigs=3),
-    "fir": Species(8.5, 0.1, 46, 82, 0.3, 0.08, 0.12, 0.13, 0.22, 34, ("#33512f", "#3f6238", "#527446"), ("#7a6250", "#4c3d31"), twigs=5),
+    "oak": Species(7.5, 0.24, 11, 58, 0.42, 0.75, 0.25, 0.2, 0.62, 60, ("#4d6b26", "#5f7f2e", "#7b9a3c", "#8fae4a"), ("#8a7560", "#5a4a3a"), twigs=6),
+    "maple": Species(6.5, 0.26, 12, 50, 0.40, 0.6, 0.35, 0.19, 0.9, 56, ("#6f8f33", "#93aa42", "#b9b550", "#d0a648"), ("#94836f", "#63543f")),
+    "birch": Species(8.0, 0.28, 16, 44, 0.26, 0.55, -0.25, 0.14, 0.7, 52, ("#7f9c3f", "#98b04f", "#b0c163"), ("#ece7dc", "#3d3833"), birch=True),
+    "apple": Species(4.2, 0.28, 8, 60, 0.50, 0.85, 0.3, 0.15, 0.55, 52, ("#5f8136", "#7a9a45", "#96b158"), ("#80705f", "#54463a"), ("#f7dfe3", "#f3c6cf", "#fff4f2", "#efaebc")),
+    "poplar": Species(10.0, 0.1, 26, 22, 0.2, 0.5, 0.35, 0.16, 0.8, 44, ("#56762f", "#6c8b38", "#839d48"), ("#97897a", "#5e5347"), twigs=3),
+    "fir": Species(8.5, 0.1, 46, 82, 0.3, 0.08, 0.12, 0.17, 0.24, 60, ("#33512f", "#3f6238", "#527446"), ("#7a6250", "#4c3d31"), twigs=5),
 }
 
 
@@ -179,4 +179,32 @@ def bush(numbers: np.random.Generator, radius: float, height: float, colours: tu
         outward = np.repeat(normals[chosen], 9, axis=0)
         direction = outward * 0.55 + numbers.normal(scale=0.6, size=petals.shape)
         model.add(shapes.leaves(petals, direction, leaf * numbers.uniform(0.7, 1.05, len(petals)), numbers, 0.9), materials.foliage(blossom, 0.3), smooth=False)
+    return model
+
+
+def rose_arch(numbers: np.random.Generator, wood, colours: tuple[str, ...], width: float = 1.5, height: float = 2.25, depth: float = 0.5) -> Model:
+    """An arch over a path, grown over with climbing roses. One walks through it along y."""
+    model = Model()
+    angle = np.linspace(0, np.pi, 15)
+    radius = width / 2
+    curve = np.concatenate([[(radius, 0)], np.column_stack([radius * np.cos(angle), height - radius + radius * np.sin(angle)]), [(-radius, 0)]])
+    for y in (-depth / 2, depth / 2):
+        model.add(shapes.tube([(x, y, z) for x, z in curve], 0.022, 8), wood)
+    lengths = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1))])
+    for at in np.arange(0.25, lengths[-1], 0.25):
+        x, z = np.interp(at, lengths, curve[:, 0]), np.interp(at, lengths, curve[:, 1])
+        model.add(shapes.tube([(x, -depth / 2, z), (x, depth / 2, z)], 0.012, 6), wood)
+    count = 5200
+    at = numbers.random(count) * lengths[-1]
+    points = np.column_stack([np.interp(at, lengths, curve[:, 0]), numbers.uniform(-0.55, 0.55, count) * depth, np.interp(at, lengths, curve[:, 1])])
+    outward = points - (0, 0, height - radius)
+    outward[:, 1] = numbers.normal(scale=0.35, size=count)
+    outward[points[:, 2] < height - radius, 2] = 0
+    outward /= np.maximum(np.linalg.norm(outward, axis=1, keepdims=True), 1e-6)
+    points += outward * numbers.uniform(-0.02, 0.16, (count, 1)) * (0.5 + 0.5 * np.sin(at * 5))[:, None]
+    model.merge(shell(numbers, points, outward, 0.075, ("#4f7034", "#648642", "#7c9a52")))
+    chosen = numbers.choice(count, 150, replace=False)
+    blossoms = np.repeat(points[chosen] + outward[chosen] * 0.05, 11, axis=0)
+    direction = np.repeat(outward[chosen], 11, axis=0) * 0.5 + numbers.normal(scale=0.6, size=blossoms.shape)
+    model.add(shapes.leaves(blossoms, direction, numbers.uniform(0.05, 0.085, len(blossoms)), numbers, 0.9), materials.foliage(colours, 0.3), smooth=False)
     return model

@@ -71,7 +71,7 @@ def lay_ground(stage: Stage, path: terrain.Mask, beds: list[Bed]) -> None:
     dry, lush = chance.choice((("#8fa04a", "#5f7f2f"), ("#9aa653", "#6a8634"), ("#7f9a45", "#537a30")))
     flag = materials.stone(*chance.choice((("#cdc0a8", "#9f9079"), ("#c9c3b8", "#989287"), ("#d3b695", "#a78664"))))
     stage.add("lawn", Model().add(shapes.sheet(400, 400, 4, 4), materials.lawn(dry, lush)))
-    stage.add("paving", terrain.paving(numbers, path, (-3, -3, 4, HEDGE_RADIUS + 2), 0.46, flag))
+    stage.add("paving", terrain.paving(numbers, path, (-3, -3, 4, HEDGE_RADIUS + 2), 0.4, flag))
     joints = Model().add(shapes.cylinder(1.72, 0.012, 48), materials.ground("#b7a98a", "#93835f", 30))
     stage.add("joints", joints, at=(0, 0, 0))
 
@@ -146,13 +146,13 @@ def surround(stage: Stage, mirror: int) -> None:
     for i, (angle, distance, kind) in enumerate(near):
         mesh = meshes[kinds.index("apple")] if kind else meshes[i % len(meshes)]
         x, y = polar(mirror * angle + chance.uniform(-6, 6), distance + chance.uniform(-0.4, 0.6))
-        stage.place(f"tree {i}", mesh, shapes.matrix((x, y, -0.05), (0, 0, chance.uniform(0, 360)), chance.uniform(0.75, 1.0)))
-    terrain.woods(stage, meshes, 46, 17, 62, lambda x, y: abs(x) > y * 0.22)
+        stage.place(f"tree {i}", mesh, shapes.matrix((x, y, -0.05), (0, 0, chance.uniform(0, 360)), chance.uniform(1.0, 1.3)))
+    terrain.woods(stage, meshes, 80, 16, 70, lambda x, y: abs(x) > y * 0.22)
 
 
 def furnish(stage: Stage, setting: Setting, wood, mirror: int, bend: float) -> None:
     chance = stage.random
-    bench_x, bench_y = polar(mirror * -21, 4.0)
+    bench_x, bench_y = polar(mirror * -90, 3.1)
     stage.add("bench", furniture.garden_bench(wood), (bench_x, bench_y, 0), (0, 0, facing(bench_x, bench_y)))
     for side in (-1, 1):
         x, y = polar(side * 40, 1.62)
@@ -165,10 +165,12 @@ def furnish(stage: Stage, setting: Setting, wood, mirror: int, bend: float) -> N
         a = math.radians(facing(bench_x, bench_y))
         setting.spots.append(Spot("surface", (bench_x + offset * math.cos(a), bench_y + offset * math.sin(a), 0.455), facing(bench_x, bench_y), (0.4, 0.45)))
 
-    setting.spots += [around("easel", mirror * 10, 2.7, 0.02, (0.62, 0.6)), around("easel", mirror * 68, 2.5, 0.0, (0.6, 0.6)), around("easel", mirror * -68, 2.5, 0.0, (0.6, 0.6))]
-    setting.spots += [around("floor", mirror * -4, 2.3, 0.03, (0.9, 1.2)), around("floor", mirror * 88, 2.5, 0, (1.3, 1.2)), around("floor", mirror * -90, 2.6, 0, (1.6, 1.4))]
-    panel(stage, setting, wood, mirror * 100, 3.3)
-    panel(stage, setting, wood, mirror * -118, 3.4)
+    setting.spots += [around("easel", mirror * 9, 2.3, 0.02, (0.66, 0.6)), around("easel", mirror * 72, 2.3, 0.0, (0.62, 0.6)), around("easel", mirror * 150, 2.4, 0.0, (0.62, 0.6))]
+    setting.spots += [around("floor", mirror * -9, 2.2, 0.03, (0.5, 1.2)), around("floor", mirror * -71, 2.0, 0, (0.8, 0.6)), around("floor", mirror * 176, 3.0, 0, (1.7, 1.4))]
+    panel(stage, setting, wood, mirror * 108, 3.0)
+    panel(stage, setting, wood, mirror * -130, 3.2)
+    arch = trees.rose_arch(stage.numbers, wood, setting.palette["bush"])
+    stage.add("rose arch", arch, (bend * 0.9 * math.sin((HEDGE_RADIUS - 3.2) / 8 * math.pi), HEDGE_RADIUS - 2.0, 0))
     bird_bath(stage, *polar(mirror * 27, 4.6))
 
 

@@ -10,7 +10,7 @@ from ..items import Setting, Spot, facing
 from ..model import Model
 from ..stage import Stage
 
-WIDTH, FRONT, BACK, HEIGHT = 6.4, 3.05, -2.7, 2.6
+WIDTH, FRONT, BACK, HEIGHT = 5.4, 2.55, -2.25, 2.5
 MIDDLE, DEPTH = (FRONT + BACK) / 2, FRONT - BACK
 RAIL = 0.88
 """Height of the panelling."""
@@ -32,12 +32,12 @@ def build(stage: Stage) -> Setting:
     mirror = chance.choice((-1, 1))
     paper, sprig, drapes, cloth, accent, rug = chance.choice(SCHEMES)
     wood = materials.wood(*chance.choice(WOODS))
-    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=5, exposure=0.9, frame=materials.wood(*chance.choice((*WOODS, ("#d9b45f", "#b58a3a")))))
+    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=5, exposure=0.25, frame=materials.wood(*chance.choice((*WOODS, ("#d9b45f", "#b58a3a")))))
     daylight(stage, mirror)
     setting.north = (mirror * 170) % 360
     shell(stage, mirror, materials.wallpaper(paper, sprig), chance.choice(FLOORS))
     window(stage, mirror, drapes)
-    stage.add("rug", Model().box((3.6, 2.7, 0.014), materials.rug(*rug, 3.6, 2.7), bevel=0.004), (0, 0.35, 0.001))
+    stage.add("rug", Model().box((3.2, 2.5, 0.014), materials.rug(*rug, 3.2, 2.5), bevel=0.004), (0, 0.3, 0.001))
 
     front(stage, setting, mirror, wood)
     window_side(stage, setting, mirror, wood, materials.fabric(cloth), materials.fabric(accent, scale=1.4))
@@ -115,33 +115,33 @@ def front(stage: Stage, setting: Setting, mirror: int, wood) -> None:
     x = -mirror * 0.25
     stage.add("sideboard", furniture.cabinet(1.95, 0.44, 0.84, wood, brass), (x, FRONT - 0.27, 0))
     for offset in (0, -0.8, 0.8):
-        setting.spots.append(Spot("wall", (x + offset, FRONT - 0.005, 1.72), 0, (0.66, 0.56)))
+        setting.spots.append(Spot("wall", (x + offset, FRONT - 0.005, 1.7), 0, (0.74, 0.64)))
     for offset in (-0.4, 0.4, 0):
         setting.spots.append(Spot("stand", (x + offset, FRONT - 0.22, 0.84), facing(x + offset, FRONT), (0.3, 0.3)))
     for offset in (-0.8, 0.8):
         setting.spots.append(Spot("surface", (x + offset, FRONT - 0.27, 0.84), facing(x + offset, FRONT), (0.32, 0.42)))
-    setting.spots.append(Spot("hook", (mirror * 1.15, FRONT, 1.72), 0, (0.34, 0.8)))
+    setting.spots.append(Spot("hook", (mirror * 1.22, FRONT, 1.72), 0, (0.34, 0.8)))
 
-    tv_x, tv_y = mirror * 2.25, 2.45
+    tv_x, tv_y = mirror * 1.95, 1.98
     turn = facing(tv_x, tv_y)
     stage.add("low cabinet", furniture.cabinet(1.15, 0.42, 0.52, wood, brass, 3, False), (tv_x, tv_y, 0), (0, 0, turn))
     setting.spots.append(Spot("screen", (tv_x, tv_y, 0.52), turn, (0.95, 0.8)))
-    setting.spots.append(Spot("floor", (mirror * 1.22, 2.45, 0), facing(mirror * 1.22, 2.45), (0.55, 1.25)))
-    setting.spots.append(Spot("floor", (-mirror * 1.0, 1.75, 0.015), facing(-mirror, 1.75), (0.75, 0.5)))
+    setting.spots.append(Spot("floor", (mirror * 1.08, 2.1, 0), facing(mirror * 1.08, 2.1), (0.5, 1.2)))
+    setting.spots.append(Spot("floor", (-mirror * 1.0, 1.55, 0.015), facing(-mirror, 1.55), (0.75, 0.5)))
 
 
 def window_side(stage: Stage, setting: Setting, mirror: int, wood, cloth, accent) -> None:
-    chair_x, chair_y = -mirror * 2.1, 1.85
+    chair_x, chair_y = -mirror * 1.8, 1.6
     stage.add("armchair", furniture.armchair(cloth, wood, accent), (chair_x, chair_y, 0), (0, 0, facing(chair_x, chair_y) * 0.85))
     shade = materials.lampshade("#f1dcb4", 1.6)
-    stage.add("floor lamp", furniture.floor_lamp(materials.paint("#b08d48", 0.3, 0.9), shade), (-mirror * 2.72, 2.6, 0))
-    light.lamp(stage, "lamp", (-mirror * 2.72, 2.6, 1.4), 22, radius=0.12)
-    x, y = -mirror * 1.75, 0.62
+    stage.add("floor lamp", furniture.floor_lamp(materials.paint("#b08d48", 0.3, 0.9), shade), (-mirror * 2.3, 2.2, 0))
+    light.lamp(stage, "lamp", (-mirror * 2.3, 2.2, 1.4), 22, radius=0.12)
+    x, y = -mirror * 1.6, 0.55
     stage.add("side table", furniture.round_table(0.3, 0.58, wood), (x, y, 0))
     setting.spots.append(Spot("surface", (x, y, 0.58), facing(x, y), (0.36, 0.42)))
     for offset in (0.35, -0.35):
         setting.spots.append(Spot("surface", (-mirror * (WIDTH / 2 - 0.02), 0.75 + offset, 0.78), mirror * 90, (0.24, 0.35)))
-    plant(stage, setting, (-mirror * 2.75, -0.75), "fern")
+    plant(stage, setting, (-mirror * 2.25, -0.75), "fern")
 
 
 def book_side(stage: Stage, setting: Setting, mirror: int, wood) -> None:
@@ -150,13 +150,13 @@ def book_side(stage: Stage, setting: Setting, mirror: int, wood) -> None:
     x, y, turn = mirror * (WIDTH / 2 - 0.17), 1.0, -mirror * 90
     stage.add("bookcase", furniture.bookcase(width, depth, height, shelves, wood), (x, y, 0), (0, 0, turn))
     stage.add("books", shelf_of_books(chance, width, height, shelves), (x, y, 0), (0, 0, turn))
-    table_x, table_y = mirror * 1.75, 0.95
+    table_x, table_y = mirror * 1.55, 0.85
     stage.add("round table", furniture.round_table(0.4, 0.62, wood, materials.curtain("#f3ead8", 0.1)), (table_x, table_y, 0))
     for dx, dy in ((-0.05, -0.2), (0.02, 0.2)):
         setting.spots.append(Spot("surface", (table_x + dx * mirror, table_y + dy, 0.626), facing(table_x, table_y), (0.36, 0.42)))
-    setting.spots.append(Spot("floor", (mirror * (WIDTH / 2 - 0.34), -1.05, 0), turn, (1.6, 1.3)))
+    setting.spots.append(Spot("floor", (mirror * (WIDTH / 2 - 0.34), -0.75, 0), turn, (1.6, 1.3)))
     for offset in (0.45, -0.45):
-        setting.spots.append(Spot("wall", (mirror * (WIDTH / 2 - 0.005), -1.05 + offset, 1.75), turn, (0.66, 0.56)))
+        setting.spots.append(Spot("wall", (mirror * (WIDTH / 2 - 0.005), -0.75 + offset, 1.75), turn, (0.66, 0.56)))
 
 
 def shelf_of_books(chance, width: float, height: float, shelves: int) -> Model:
@@ -188,9 +188,9 @@ def back(stage: Stage, setting: Setting, mirror: int, wood, cloth, pillows) -> N
     stage.add("sofa", furniture.sofa(cloth, wood, pillows), (sofa_x, BACK + 0.55, 0), (0, 0, 180))
     for offset in (0, -0.8, 0.8):
         setting.spots.append(Spot("wall", (sofa_x + offset, BACK + 0.005, 1.72), 180, (0.66, 0.56)))
-    setting.spots.append(Spot("floor", (mirror * 0.6, -1.25, 0.015), facing(mirror * 0.6, -1.25), (0.75, 0.6)))
+    setting.spots.append(Spot("floor", (mirror * 0.75, -1.1, 0.015), facing(mirror * 0.75, -1.1), (0.75, 0.6)))
     stage.add("door", rooms.door(materials.paint("#f3ede0", 0.45), materials.paint("#c9a14e", 0.3, 0.9)), (mirror * 1.7, BACK + 0.05, 0), (0, 0, 180))
-    plant(stage, setting, (-mirror * 2.6, BACK + 0.5), "bush")
+    plant(stage, setting, (-mirror * 2.25, BACK + 0.45), "bush")
 
 
 def plant(stage: Stage, setting: Setting, at: tuple[float, float], kind: str) -> None:
@@ -201,7 +201,7 @@ def plant(stage: Stage, setting: Setting, at: tuple[float, float], kind: str) ->
 
 
 def coffee_table(stage: Stage, setting: Setting, wood, mirror: int) -> None:
-    y = 1.32
+    y = 1.25
     stage.add("coffee table", furniture.table(1.25, 0.55, 0.46, wood, shelf=True), (0, y, 0.014))
     for offset in (0.0, -mirror * 0.42, mirror * 0.42):
         setting.spots.append(Spot("surface", (offset, y, 0.474), facing(offset, y) * 0.6, (0.36, 0.42)))

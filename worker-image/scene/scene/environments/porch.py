@@ -30,12 +30,14 @@ def build(stage: Stage) -> Setting:
     boards, white, deck, cloth = chance.choice(SCHEMES)
     wood = materials.wood(*chance.choice((("#b58a5c", "#8d6238"), ("#9a6a3e", "#6b4424"), ("#c7a878", "#a08050"))))
     paint = materials.paint(white, 0.5)
-    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=4, exposure=0.35, frame=wood)
+    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=4, exposure=0.7, frame=wood)
     azimuth, elevation = mirror * chance.uniform(48, 72), chance.uniform(24, 34)
     light.sky(stage, azimuth, elevation, cover=chance.uniform(0.35, 0.7), warmth=0.45)
     light.sun(stage, azimuth, elevation, 4.6, chance.choice(("#ffd8a0", "#ffe0b4", "#ffcf96")))
     setting.north = (chance.choice((120, 240)) - azimuth) % 360
 
+    # What the lawn and the sky behind the house would reflect under the roof.
+    light.window_light(stage, "porch light", (0, BACK + 0.3, 1.5), (115, 0, 0), 6.0, 1.6, 60, "#ffe9cf")
     view(stage, mirror)
     building(stage, mirror, materials.paint(boards, 0.6), paint, deck)
     furnish(stage, setting, mirror, wood, materials.fabric(cloth))
@@ -76,7 +78,7 @@ def building(stage: Stage, mirror: int, boards, paint, deck: tuple[str, str]) ->
     width = HALF * 2
     stage.add("deck", Model().box((width + 0.3, FRONT - BACK + 0.3, 0.06), materials.planks(*deck, 0.13, 2.6, 0.6, along="x"), bevel=0.001), (0, (FRONT + BACK) / 2, -0.06))
     stage.add("apron", Model().box((width + 0.26, 0.04, DROP), paint), (0, FRONT + 0.12, -DROP - 0.04))
-    ceiling = materials.planks("#f3eee0", "#e6dfcc", 0.09, 4.0, 0.7, along="x")
+    ceiling = materials.planks("#fbf8f0", "#efeadc", 0.09, 4.0, 0.7, along="x")
     stage.add("ceiling", Model().box((width + 0.9, FRONT - BACK + 0.9, 0.05), ceiling, bevel=0.001), (0, (FRONT + BACK) / 2 + 0.2, HEIGHT))
     for y, length in ((FRONT, width + 0.2),):
         stage.add("beam", Model().box((length, 0.18, 0.22), paint), (0, y, HEIGHT - 0.22))
