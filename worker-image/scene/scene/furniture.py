@@ -63,7 +63,7 @@ def garden_bench(wood: Material, width: float = 1.5) -> Model:
 def rocking_chair(wood: Material, seat: Material) -> Model:
     model = Model()
     for x in (-0.27, 0.27):
-        arc = [(x, 0.5 - i * 0.12 if False else -0.48 + i * 0.11, 0.02 + 0.00 + ((i - 4.3) / 5) ** 2 * 0.1) for i in range(10)]
+        arc = [(x, -0.48 + i * 0.11, 0.02 + ((i - 4.3) / 5) ** 2 * 0.1) for i in range(10)]
         model.add(shapes.tube(arc, 0.02, 8), wood)
         model.beam((x, -0.24, 0.04), (x, -0.26, 0.62), 0.04, 0.04, wood)
         model.beam((x, 0.22, 0.04), (x, 0.42, 1.12), 0.04, 0.035, wood)

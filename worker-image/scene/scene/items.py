@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import bpy
 
-from .stage import Stage
+from .model import Model
 
 Kind = Literal["image", "video", "belonging"]
 Style = Literal["wall", "stand", "easel", "screen", "surface", "floor", "hook"]
@@ -38,6 +39,8 @@ class Spot:
 class Setting:
     """What an environment hands back once it is built."""
     spots: list[Spot] = field(default_factory=list)
+    fillers: list[tuple[Spot, Callable[[], Model]]] = field(default_factory=list)
+    """What stands on a spot that no item took."""
     frame: bpy.types.Material | None = None
     """What picture frames and easels are made of."""
     palette: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -61,7 +64,3 @@ def around(style: Style, yaw: float, distance: float, height: float, room: tuple
     """A spot given as the viewer sees it, facing them."""
     x, y = polar(yaw, distance)
     return Spot(style, (x, y, height), facing(x, y), room)
-
-
-def jitter(stage: Stage, amount: float) -> float:
-    return stage.random.uniform(-amount, amount)

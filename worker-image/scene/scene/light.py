@@ -45,15 +45,15 @@ def sky(stage: Stage, azimuth: float, elevation: float, strength: float = 0.2, c
     x, y, _ = towards(azimuth, 0)
     nearer_sun = s.node("VectorMath", {0: plane, 1: (x * 0.16, y * 0.16, 0)}).outputs[0]
     ahead = s.noise(nearer_sun, 0.62, 5, 0.56, 0.25)
-    edge = 0.64 - 0.22 * cover
-    heap = s.span(density, edge, edge + 0.14)
+    edge = 0.6 - 0.2 * cover
+    heap = s.span(density, edge, edge + 0.11)
     heap = s.math("MULTIPLY", s.math("MULTIPLY", heap, heap), s.math("SUBTRACT", 3.0, s.math("MULTIPLY", heap, 2.0)))
     # A cloud is bright where there is less of it on the way to the sun.
     lit = s.span(s.math("SUBTRACT", density, ahead), -0.09, 0.1)
     cloud = s.mix(lit, "#c3c6d2", "#fffdf8")
     cloud = s.mix(warmth, cloud, s.mix(lit, "#d9c3b8", "#fff0d8"))
     wisps = s.node("Mapping", {"Vector": plane, "Scale": (0.5, 1.7, 1), "Rotation": (0, 0, stage.random.uniform(0, 3))}).outputs[0]
-    veil = s.math("MULTIPLY", s.span(s.noise(wisps, 1.3, 6, 0.6, 0.8), 0.5, 0.85), 0.4)
+    veil = s.math("MULTIPLY", s.span(s.noise(wisps, 1.3, 6, 0.6, 0.8), 0.5, 0.85), 0.2)
     cover_all = s.math("MULTIPLY", s.math("MAXIMUM", heap, veil), s.span(up, 0.015, 0.17))
 
     base = s.node("Background", {"Color": s.mix(0.06, clear.outputs[0], (3, 2.6, 2.1)), "Strength": strength}).outputs[0]

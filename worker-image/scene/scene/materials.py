@@ -103,6 +103,8 @@ def foliage(s: Shader, colours: tuple[str, ...], through: float = 0.35, gloss: f
     plant = s.node("ObjectInfo").outputs["Random"]
     tone = s.math("FRACT", s.math("ADD", s.math("MULTIPLY", island, 0.8), s.math("MULTIPLY", plant, 0.35)))
     colour = s.ramp(tone, [(i / max(1, len(colours) - 1), c) for i, c in enumerate(colours)])
+    # Leaves are dull alone; in a crown they light each other only as far as the bounces go, and these are few.
+    colour = s.node("HueSaturation", {"Color": colour, "Value": 1.3}).outputs["Color"]
     front = s.principled(colour, gloss, Specular_IOR_Level=0.25)
     back = s.node("BsdfTranslucent", {"Color": s.mix(0.35, colour, "#d8e070", "SOFT_LIGHT")}).outputs[0]
     s.surface(s.mix_shaders(through, front, back))

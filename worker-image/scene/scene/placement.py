@@ -77,6 +77,9 @@ class Placement:
                 if self.stand(0, Item("belonging", ""), spot, model, name):
                     break
         self.hotspots = placed
+        for spot, make in self.setting.fillers:
+            if spot in self.free:
+                self.stage.add("filler", make(), spot.at, (0, 0, spot.turn))
 
     def picture(self, index: int, item: Item) -> bool:
         assert item.file is not None

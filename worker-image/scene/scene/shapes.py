@@ -110,7 +110,7 @@ def cushion(size: Sequence[float], radius: float, puff: float = 0.0, steps: int 
     if puff:
         for axis in range(3):
             others = np.delete(cube, axis, axis=1)
-            points[:, axis] += puff * half[axis] * cube[:, axis] * np.prod(np.cos(others * np.pi / 2), axis=1)
+            points[:, axis] += puff * half.min() * cube[:, axis] * np.prod(np.cos(others * np.pi / 2), axis=1)
     points[:, 2] += half[2]
     # The six sides must share the vertices along their seams, or the seams show as creases.
     _, first, merged = np.unique(np.round(points, 6), axis=0, return_index=True, return_inverse=True)

@@ -37,11 +37,11 @@ class Species:
 
 
 SPECIES = {
-    "oak": Species(7.5, 0.24, 11, 58, 0.42, 0.75, 0.25, 0.2, 0.62, 60, ("#4d6b26", "#5f7f2e", "#7b9a3c", "#8fae4a"), ("#8a7560", "#5a4a3a"), twigs=6),
-    "maple": Species(6.5, 0.26, 12, 50, 0.40, 0.6, 0.35, 0.19, 0.9, 56, ("#6f8f33", "#93aa42", "#b9b550", "#d0a648"), ("#94836f", "#63543f")),
-    "birch": Species(8.0, 0.28, 16, 44, 0.26, 0.55, -0.25, 0.14, 0.7, 52, ("#7f9c3f", "#98b04f", "#b0c163"), ("#ece7dc", "#3d3833"), birch=True),
-    "apple": Species(4.2, 0.28, 8, 60, 0.50, 0.85, 0.3, 0.15, 0.55, 52, ("#5f8136", "#7a9a45", "#96b158"), ("#80705f", "#54463a"), ("#f7dfe3", "#f3c6cf", "#fff4f2", "#efaebc")),
-    "poplar": Species(10.0, 0.1, 26, 22, 0.2, 0.5, 0.35, 0.16, 0.8, 44, ("#56762f", "#6c8b38", "#839d48"), ("#97897a", "#5e5347"), twigs=3),
+    "oak": Species(7.5, 0.24, 11, 58, 0.42, 0.75, 0.25, 0.155, 0.62, 85, ("#4d6b26", "#5f7f2e", "#7b9a3c", "#8fae4a"), ("#8a7560", "#5a4a3a"), twigs=6),
+    "maple": Species(6.5, 0.26, 12, 50, 0.40, 0.6, 0.35, 0.14, 0.9, 85, ("#6f8f33", "#93aa42", "#b9b550", "#d0a648"), ("#94836f", "#63543f")),
+    "birch": Species(8.0, 0.28, 16, 44, 0.26, 0.55, -0.25, 0.115, 0.7, 70, ("#7f9c3f", "#98b04f", "#b0c163"), ("#ece7dc", "#3d3833"), birch=True),
+    "apple": Species(4.2, 0.28, 8, 60, 0.50, 0.85, 0.3, 0.115, 0.55, 80, ("#5f8136", "#7a9a45", "#96b158"), ("#80705f", "#54463a"), ("#f7dfe3", "#f3c6cf", "#fff4f2", "#efaebc")),
+    "poplar": Species(10.0, 0.1, 26, 22, 0.2, 0.5, 0.35, 0.14, 0.8, 60, ("#56762f", "#6c8b38", "#839d48"), ("#97897a", "#5e5347"), twigs=3),
     "fir": Species(8.5, 0.1, 46, 82, 0.3, 0.08, 0.12, 0.17, 0.24, 60, ("#33512f", "#3f6238", "#527446"), ("#7a6250", "#4c3d31"), twigs=5),
 }
 
@@ -142,9 +142,9 @@ def shell(numbers: np.random.Generator, points: np.ndarray, normals: np.ndarray,
                        materials.foliage(colours), smooth=False)
 
 
-def hedge(numbers: np.random.Generator, length: float, depth: float, height: float, colours: tuple[str, ...] = ("#44632b", "#567735", "#6d8d41", "#84a04e")) -> Model:
+def hedge(numbers: np.random.Generator, length: float, depth: float, height: float, colours: tuple[str, ...] = ("#54773a", "#678b44", "#7d9f4f", "#94b25c")) -> Model:
     """A clipped hedge with its long side along x. Only top, front and ends have leaves; a green core hides the rest."""
-    model = Model().box((length - 0.1, depth - 0.14, height - 0.08), materials.paint("#3f5a28", 0.95), bevel=0.05)
+    model = Model().box((length - 0.1, depth - 0.14, height - 0.08), materials.paint("#4d6c33", 0.95), bevel=0.05)
     areas = np.array([length * height, length * height, length * depth, depth * height, depth * height])
     per_side = (areas * 620).astype(int)
     for side, count in enumerate(per_side):

@@ -100,11 +100,9 @@ def books(kit: Kit) -> Model:
         height += thick
     gold = brass()
     for x in (-0.045, 0.045):
-        ring = [(x + 0.034 * math.cos(a), 0.0, 0.002) for a in (0,)]
         circle = [(x + 0.034 * math.cos(a), -0.02 + 0.03 * math.sin(a), height + 0.006) for a in np.linspace(0, 6.283, 20, endpoint=False)]
         model.add(shapes.tube(circle, 0.0022, 6, closed=True), gold)
         model.add(shapes.tube([(x * 1.75, -0.02, height + 0.007), (x * 1.75, 0.03, height + 0.01), (x * 1.6, 0.075, height + 0.003)], 0.0018, 5), gold)
-        del ring
     model.add(shapes.tube([(-0.011, -0.02, height + 0.007), (0, -0.026, height + 0.01), (0.011, -0.02, height + 0.007)], 0.002, 5), gold)
     return model
 

@@ -51,8 +51,7 @@ def string_instrument(scale: float, body: str, dark: str, violin: bool) -> Model
     for side in (-1, 1):
         for z in (0.95, 0.99, 1.03):
             model.add(shapes.cylinder(0.009, 0.026, 12), metal, (side * 0.038, -thick + 0.004, z), (0, side * 90, 0))
-    scaled = Model().merge(model, scale=scale)
-    return scaled
+    return Model().merge(model, scale=scale)
 
 
 @belonging("ukulele", "banjo", "mandolin", stands="floor")
@@ -71,8 +70,8 @@ def guitar(kit: Kit) -> Model:
 @belonging("fiddle", "cello", "viola", stands="surface")
 def violin(kit: Kit) -> Model:
     """Lies on the table with its bow beside it."""
-    model = Model().merge(string_instrument(0.42, "#b5562a", "#7c3216", True), (0, 0, 0), (90, 0, 0))
-    turned = Model().merge(model, (0.19, 0.02, 0), (0, 0, 78))
+    model = Model().merge(string_instrument(0.42, "#b5562a", "#7c3216", True), (0, 0, 0), (-90, 0, 0))
+    turned = Model().merge(model, (-0.22, 0.02, 0), (0, 0, -80))
     bow = materials.wood("#7a4526", "#4e2a16")
     turned.add(shapes.tube([(-0.2, -0.1, 0.012), (0.0, -0.115, 0.018), (0.19, -0.11, 0.012)], 0.004, 6), bow)
     turned.add(shapes.tube([(-0.2, -0.104, 0.005), (0.19, -0.114, 0.005)], 0.002, 4), materials.paint("#f3ead4", 0.8))

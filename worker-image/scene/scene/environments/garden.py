@@ -11,7 +11,7 @@ from ..items import Setting, Spot, around, facing, polar
 from ..model import Model
 from ..stage import Stage
 
-HEDGE_RADIUS = 11.5
+HEDGE_RADIUS = 9.6
 
 
 def build(stage: Stage) -> Setting:
@@ -52,9 +52,9 @@ Bed = tuple[float, float, float, float, float]
 
 def make_beds(stage: Stage, mirror: int, bend: float) -> list[Bed]:
     chance = stage.random
-    beds: list[Bed] = [(mirror * -2.6, 5.4, 1.0, 1.9, 18 * mirror), (mirror * 3.6 + bend * 0.4, 6.2, 1.1, 1.8, -15 * mirror)]
+    beds: list[Bed] = [(mirror * -2.1, 4.3, 0.95, 1.5, 20 * mirror), (mirror * 3.3, 4.5, 1.0, 1.6, -24 * mirror)]
     for yaw in (62, 100, 142, 180, -142, -104, -66):
-        x, y = polar(mirror * yaw + chance.uniform(-5, 5), HEDGE_RADIUS * 0.62 + chance.uniform(-0.8, 0.8))
+        x, y = polar(mirror * yaw + chance.uniform(-5, 5), HEDGE_RADIUS * 0.58 + chance.uniform(-0.8, 0.8))
         beds.append((x, y, chance.uniform(1.6, 2.3), chance.uniform(0.8, 1.2), facing(x, y)))
     return beds
 
@@ -142,12 +142,12 @@ def surround(stage: Stage, mirror: int) -> None:
     if "apple" not in kinds:
         kinds[0] = "apple"
     meshes = terrain.tree_meshes(stage, kinds)
-    near = [(-38, 8.6, "apple"), (44, 8.9, None), (80, 9.4, None), (118, 8.2, None), (160, 9.6, None), (-160, 9.0, "apple"), (-122, 9.4, None), (-84, 9.2, None)]
+    near = [(-40, 7.4, "apple"), (46, 7.9, None), (82, 8.2, None), (122, 7.4, None), (160, 8.3, None), (-160, 7.8, "apple"), (-120, 8.2, None), (-82, 8.0, None)]
     for i, (angle, distance, kind) in enumerate(near):
         mesh = meshes[kinds.index("apple")] if kind else meshes[i % len(meshes)]
         x, y = polar(mirror * angle + chance.uniform(-6, 6), distance + chance.uniform(-0.4, 0.6))
         stage.place(f"tree {i}", mesh, shapes.matrix((x, y, -0.05), (0, 0, chance.uniform(0, 360)), chance.uniform(1.0, 1.3)))
-    terrain.woods(stage, meshes, 80, 16, 70, lambda x, y: abs(x) > y * 0.22)
+    terrain.woods(stage, meshes, 90, 13, 65, lambda x, y: abs(x) > y * 0.22)
 
 
 def furnish(stage: Stage, setting: Setting, wood, mirror: int, bend: float) -> None:
@@ -171,7 +171,7 @@ def furnish(stage: Stage, setting: Setting, wood, mirror: int, bend: float) -> N
     panel(stage, setting, wood, mirror * -130, 3.2)
     arch = trees.rose_arch(stage.numbers, wood, setting.palette["bush"])
     stage.add("rose arch", arch, (bend * 0.9 * math.sin((HEDGE_RADIUS - 3.2) / 8 * math.pi), HEDGE_RADIUS - 2.0, 0))
-    bird_bath(stage, *polar(mirror * 27, 4.6))
+    bird_bath(stage, *polar(mirror * 23, 3.6))
 
 
 def panel(stage: Stage, setting: Setting, wood, yaw: float, distance: float) -> None:
@@ -184,9 +184,8 @@ def panel(stage: Stage, setting: Setting, wood, yaw: float, distance: float) -> 
         model.box((2.2, 0.05, 0.07), wood, (0, 0, z))
     for i in range(-16, 24):
         for slope in (-1, 1):
-            low, high = np.array([i * 0.14 - 1.2 if slope > 0 else 1.2 - i * 0.14, 0.0, 0.3]), None
-            reach = 1.52
-            start, end = low[0], low[0] + slope * reach
+            start = slope * (i * 0.14 - 1.2)
+            end = start + slope * 1.52
             clipped = [np.clip(v, -1.07, 1.07) for v in (start, end)]
             if abs(clipped[0] - clipped[1]) > 0.05:
                 z = [0.3 + abs(v - start) for v in clipped]

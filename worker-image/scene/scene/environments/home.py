@@ -32,18 +32,18 @@ def build(stage: Stage) -> Setting:
     mirror = chance.choice((-1, 1))
     paper, sprig, drapes, cloth, accent, rug = chance.choice(SCHEMES)
     wood = materials.wood(*chance.choice(WOODS))
-    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=5, exposure=0.25, frame=materials.wood(*chance.choice((*WOODS, ("#d9b45f", "#b58a3a")))))
+    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=5, exposure=0.1, frame=materials.wood(*chance.choice((*WOODS, ("#d9b45f", "#b58a3a")))))
     daylight(stage, mirror)
     setting.north = (mirror * 170) % 360
     shell(stage, mirror, materials.wallpaper(paper, sprig), chance.choice(FLOORS))
     window(stage, mirror, drapes)
     stage.add("rug", Model().box((3.2, 2.5, 0.014), materials.rug(*rug, 3.2, 2.5), bevel=0.004), (0, 0.3, 0.001))
 
+    coffee_table(stage, setting, wood, mirror)
     front(stage, setting, mirror, wood)
     window_side(stage, setting, mirror, wood, materials.fabric(cloth), materials.fabric(accent, scale=1.4))
     book_side(stage, setting, mirror, wood)
     back(stage, setting, mirror, wood, materials.fabric(cloth), [materials.fabric(accent, scale=1.4), materials.fabric(drapes, scale=1.4)])
-    coffee_table(stage, setting, wood, mirror)
     return setting
 
 
@@ -53,7 +53,7 @@ def daylight(stage: Stage, mirror: int) -> None:
     light.sun(stage, azimuth, elevation, 9, stage.random.choice(("#ffdcaa", "#ffe6c4")), 1.4)
     light.window_light(stage, "window light", (-mirror * (WIDTH / 2 + 0.3), 0.75, 1.6), (0, -mirror * 90, 0), 1.5, 2.0, 150)
     # The rest of the house lends some light, too: without it the corners away from the window are gloomy.
-    light.window_light(stage, "room light", (0, -0.4, HEIGHT - 0.12), (0, 0, 0), 2.6, 2.6, 34, "#ffe2bd")
+    light.window_light(stage, "room light", (0, -0.4, HEIGHT - 0.12), (0, 0, 0), 2.6, 2.6, 36, "#fff0dc")
 
 
 def shell(stage: Stage, mirror: int, paper, floor: tuple[str, str]) -> None:
@@ -154,9 +154,18 @@ def book_side(stage: Stage, setting: Setting, mirror: int, wood) -> None:
     stage.add("round table", furniture.round_table(0.4, 0.62, wood, materials.curtain("#f3ead8", 0.1)), (table_x, table_y, 0))
     for dx, dy in ((-0.05, -0.2), (0.02, 0.2)):
         setting.spots.append(Spot("surface", (table_x + dx * mirror, table_y + dy, 0.626), facing(table_x, table_y), (0.36, 0.42)))
-    setting.spots.append(Spot("floor", (mirror * (WIDTH / 2 - 0.34), -0.75, 0), turn, (1.6, 1.3)))
+    wide = Spot("floor", (mirror * (WIDTH / 2 - 0.34), -0.75, 0), turn, (1.6, 1.3))
+    setting.spots.append(wide)
+    setting.fillers.append((wide, lambda: chest(setting, wood)))
     for offset in (0.45, -0.45):
         setting.spots.append(Spot("wall", (mirror * (WIDTH / 2 - 0.005), -0.75 + offset, 1.75), turn, (0.66, 0.56)))
+
+
+def chest(setting: Setting, wood) -> Model:
+    """What stands where a piano might have stood."""
+    model = Model().merge(furniture.cabinet(1.1, 0.4, 0.82, wood, materials.paint("#c9a14e", 0.3, 0.9), 3), (0, 0.1, 0))
+    lamp = furniture.floor_lamp(materials.paint("#b08d48", 0.3, 0.9), materials.lampshade("#f1dcb4", 1.2), 0.5)
+    return model.merge(lamp, (-0.3, 0.1, 0.82))
 
 
 def shelf_of_books(chance, width: float, height: float, shelves: int) -> Model:
