@@ -10,9 +10,12 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .output import Output
 from .protocol import BAD_JOB, CANCELLED, DONE, RENDER_FAILED, Events, JobError
+
+if TYPE_CHECKING:
+    from .output import Output
 
 POLL = 0.1
 
@@ -20,14 +23,19 @@ POLL = 0.1
 def main() -> int:
     # Every thread made from here on inherits this mask, so that only the thread below takes the signals. As the first
     # process of a container this one would otherwise ignore them, and Python's own handlers wait for Blender to return.
+    # numpy and Blender start threads as they are imported, so they come later.
     stop = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, stop)
+    from .output import Output
+
     options = arguments()
     output = Output(options.output)
     threading.Thread(target=cancel_on, args=(stop, output), daemon=True).start()
     events = Events()
 
-    from . import job, world  # Blender takes about a second to load: that is what a warm worker has behind it.
+    # Blender takes about a second to load: that is what a warm worker has behind it.
+    from . import job, world
+
     events.send("ready")
     text = options.job and await_file(options.job) or sys.stdin.readline()
     if not text.strip():
@@ -53,10 +61,16 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scene", description="Renders one 360-degree scene from a JSON job.")
-    parser.add_argument("--job", type=Path, help="wait for this file and read the job from it; without it, the job is one line on standard input")
+    parser.add_argument(
+        "--job",
+        type=Path,
+        help="wait for this file and read the job from it; without it, the job is one line on standard input",
+    )
     parser.add_argument("--input", type=Path, default=Path("."), help="the folder that holds the job's attachments")
     parser.add_argument("--output", type=Path, required=True, help="the folder for the finished files")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="how many threads the renderer may use")
+    parser.add_argument(
+        "--threads", type=int, default=os.cpu_count() or 1, help="how many threads the renderer may use"
+    )
     return parser.parse_args()
 
 

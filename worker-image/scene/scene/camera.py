@@ -26,7 +26,9 @@ class Quality:
     samples: int
 
 
-def prepare(stage: Stage, threads: int, bounces: int, exposure: float = 0.0, look: str = "AgX - Medium High Contrast") -> None:
+def prepare(
+    stage: Stage, threads: int, bounces: int, exposure: float = 0.0, look: str = "AgX - Medium High Contrast"
+) -> None:
     """Sets up what all pictures of one scene have in common."""
     scene = bpy.context.scene
     lens = bpy.data.cameras.new("eye")
@@ -63,7 +65,11 @@ def prepare(stage: Stage, threads: int, bounces: int, exposure: float = 0.0, loo
 def shoot(quality: Quality, picture: Path, depth: Path | None, progress: Callable[[float], None]) -> None:
     """Renders one PNG and, if asked, the distances as a floating-point EXR. The depth's name gets Blender's frame number."""
     scene = bpy.context.scene
-    scene.render.resolution_x, scene.render.resolution_y, scene.render.resolution_percentage = quality.width, quality.height, 100
+    scene.render.resolution_x, scene.render.resolution_y, scene.render.resolution_percentage = (
+        quality.width,
+        quality.height,
+        100,
+    )
     scene.render.filepath = str(picture)
     scene.cycles.samples = quality.samples
     scene.view_layers[0].use_pass_z = depth is not None

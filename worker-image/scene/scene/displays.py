@@ -36,7 +36,12 @@ def framed(path: Path, width: float, height: float, wood: bpy.types.Material, li
     model.box((outer_w - 0.01, 0.012, outer_h - 0.01), materials.paint("#f4efe4", 0.9), (0, -0.006, 0.005))
     for side in (-1, 1):
         model.box((moulding, 0.026, outer_h), wood, (side * (outer_w - moulding) / 2, -0.013, 0), bevel=0.006)
-        model.box((outer_w - 2 * moulding + 0.004, 0.026, moulding), wood, (0, -0.013, 0 if side < 0 else outer_h - moulding), bevel=0.006)
+        model.box(
+            (outer_w - 2 * moulding + 0.004, 0.026, moulding),
+            wood,
+            (0, -0.013, 0 if side < 0 else outer_h - moulding),
+            bevel=0.006,
+        )
     model.picture(w, h, materials.photograph(path, lit), (0, -0.0135, moulding + mount))
     return model
 
@@ -102,12 +107,16 @@ def card_words(with_picture: bool) -> np.ndarray:
 def words(label: str, width: float, height: float, name: str) -> bpy.types.TextCurve:
     """A label set in as large a type as its box allows. Blender's own fallback fonts cover most scripts."""
     text = " ".join(label.split())
-    text = text if len(text) <= LONGEST_LABEL else text[:LONGEST_LABEL - 1].rstrip() + "…"
+    text = text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1].rstrip() + "…"
     curve = bpy.data.curves.new(name, "FONT")
     curve.body = text
     curve.align_x, curve.align_y = "CENTER", "CENTER"
     # A letter is about 0.55 of the type's size wide and a line 1.2 of it high.
-    size = min(height * 0.55, (width * height / (max(4, len(text)) * 0.55 * 1.35)) ** 0.5, width / (0.62 * max(len(word) for word in text.split() or ["-"])))
+    size = min(
+        height * 0.55,
+        (width * height / (max(4, len(text)) * 0.55 * 1.35)) ** 0.5,
+        width / (0.62 * max(len(word) for word in text.split() or ["-"])),
+    )
     curve.size = size
     curve.text_boxes[0].width, curve.text_boxes[0].x = width, -width / 2
     curve.extrude = 0.0004

@@ -6,7 +6,7 @@ import math
 
 import bpy
 
-from . import materials, shapes
+from . import shapes
 from .model import Model
 
 Material = bpy.types.Material
@@ -17,8 +17,22 @@ def table(width: float, depth: float, height: float, wood: Material, shelf: bool
     model.box((width - 0.1, depth - 0.1, 0.08), wood, (0, 0, height - 0.11))
     for x in (-1, 1):
         for y in (-1, 1):
-            model.add(shapes.lathe([(0, 0), (0.016, 0), (0.02, 0.06), (0.027, height * 0.5), (0.02, height * 0.62), (0.03, height * 0.68), (0.03, height - 0.04)], 14),
-                      wood, (x * (width / 2 - 0.06), y * (depth / 2 - 0.06), 0))
+            model.add(
+                shapes.lathe(
+                    [
+                        (0, 0),
+                        (0.016, 0),
+                        (0.02, 0.06),
+                        (0.027, height * 0.5),
+                        (0.02, height * 0.62),
+                        (0.03, height * 0.68),
+                        (0.03, height - 0.04),
+                    ],
+                    14,
+                ),
+                wood,
+                (x * (width / 2 - 0.06), y * (depth / 2 - 0.06), 0),
+            )
     if shelf:
         model.box((width - 0.14, depth - 0.14, 0.02), wood, (0, 0, height * 0.3))
     return model
@@ -26,10 +40,36 @@ def table(width: float, depth: float, height: float, wood: Material, shelf: bool
 
 def round_table(radius: float, height: float, wood: Material, cloth: Material | None = None) -> Model:
     model = Model().add(shapes.cylinder(radius, 0.03, 48, 0.01), wood, (0, 0, height - 0.03))
-    model.add(shapes.lathe([(0, 0.0), (0.035, 0.05), (0.05, 0.12), (0.028, 0.2), (0.04, height * 0.55), (0.026, height * 0.6), (0.05, height - 0.05), (0.12, height - 0.03)], 20), wood)
+    model.add(
+        shapes.lathe(
+            [
+                (0, 0.0),
+                (0.035, 0.05),
+                (0.05, 0.12),
+                (0.028, 0.2),
+                (0.04, height * 0.55),
+                (0.026, height * 0.6),
+                (0.05, height - 0.05),
+                (0.12, height - 0.03),
+            ],
+            20,
+        ),
+        wood,
+    )
     for i in range(3):
         a = i * 2.094 + 0.5
-        model.add(shapes.tube([(0.02 * math.cos(a), 0.02 * math.sin(a), 0.16), (0.2 * math.cos(a), 0.2 * math.sin(a), 0.1), (radius * 0.75 * math.cos(a), radius * 0.75 * math.sin(a), 0.018)], [0.03, 0.025, 0.018], 8), wood)
+        model.add(
+            shapes.tube(
+                [
+                    (0.02 * math.cos(a), 0.02 * math.sin(a), 0.16),
+                    (0.2 * math.cos(a), 0.2 * math.sin(a), 0.1),
+                    (radius * 0.75 * math.cos(a), radius * 0.75 * math.sin(a), 0.018),
+                ],
+                [0.03, 0.025, 0.018],
+                8,
+            ),
+            wood,
+        )
     if cloth is not None:
         folds = 48
         rim = []
@@ -39,6 +79,7 @@ def round_table(radius: float, height: float, wood: Material, cloth: Material | 
                 r = radius + 0.008 + share * (0.035 + 0.022 * math.sin(a * 9) + 0.01 * math.sin(a * 14))
                 rim.append((r * math.cos(a), r * math.sin(a), height + 0.004 - share * 0.2))
         import numpy as np
+
         vertices = np.array(rim)
         model.add((vertices, [shapes.lattice(4, folds, closed=True)[:, ::-1]]), cloth)
         model.add(shapes.cylinder(radius + 0.008, 0.004, folds, 0.001), cloth, (0, 0, height))
@@ -50,7 +91,13 @@ def garden_bench(wood: Material, width: float = 1.5) -> Model:
     for i in range(6):
         model.box((width, 0.062, 0.024), wood, (0, -0.2 + i * 0.075, 0.43))
     for i in range(5):
-        model.add(shapes.box((width, 0.022, 0.062), 0.005), wood, (0, 0.22 + i * 0.018, 0.52 + i * 0.085), (-12, 0, 0), smooth=False)
+        model.add(
+            shapes.box((width, 0.022, 0.062), 0.005),
+            wood,
+            (0, 0.22 + i * 0.018, 0.52 + i * 0.085),
+            (-12, 0, 0),
+            smooth=False,
+        )
     for x in (-width / 2 + 0.06, width / 2 - 0.06):
         model.beam((x, 0.2, 0), (x, 0.33, 0.95), 0.05, 0.05, wood)
         model.beam((x, -0.21, 0), (x, -0.21, 0.63), 0.05, 0.05, wood)
@@ -110,14 +157,20 @@ def sofa(cloth: Material, wood: Material, pillows: list[Material], width: float 
         model.add(shapes.cushion((0.17, 0.84, 0.5), 0.07), cloth, (side * (width / 2 - 0.06), -0.01, 0.13))
         model.add(shapes.cushion((0.21, 0.86, 0.13), 0.065), cloth, (side * (width / 2 - 0.06), -0.02, 0.54))
         for y in (-0.34, 0.34):
-            model.add(shapes.lathe([(0, 0), (0.02, 0), (0.032, 0.09), (0.035, 0.14)], 12), wood, (side * (width / 2 - 0.1), y, 0))
+            model.add(
+                shapes.lathe([(0, 0), (0.02, 0), (0.032, 0.09), (0.035, 0.14)], 12),
+                wood,
+                (side * (width / 2 - 0.1), y, 0),
+            )
     for i, pillow in enumerate(pillows):
         x = (i - (len(pillows) - 1) / 2) * (width - 0.75) / max(1, len(pillows) - 1)
         model.add(shapes.cushion((0.4, 0.13, 0.38), 0.06, 0.6), pillow, (x, 0.04, 0.5), (-24, 0, 12 - 20 * i))
     return model
 
 
-def cabinet(width: float, depth: float, height: float, wood: Material, knob: Material, doors: int = 4, drawers: bool = True) -> Model:
+def cabinet(
+    width: float, depth: float, height: float, wood: Material, knob: Material, doors: int = 4, drawers: bool = True
+) -> Model:
     """A sideboard: drawers above panelled doors, on turned feet."""
     model = Model().box((width, depth, height - 0.14), wood, (0, 0, 0.1))
     model.box((width + 0.05, depth + 0.04, 0.03), wood, (0, -0.01, height - 0.03), bevel=0.01)
@@ -129,7 +182,11 @@ def cabinet(width: float, depth: float, height: float, wood: Material, knob: Mat
         x = (i - (doors - 1) / 2) * each
         model.box((each - 0.014, 0.018, split - 0.15), wood, (x, front - 0.009, 0.14))
         model.box((each - 0.1, 0.012, split - 0.25), wood, (x, front - 0.02, 0.19), bevel=0.005)
-        model.add(shapes.sphere(0.013, 12, 7), knob, (x + (each / 2 - 0.035) * (1 if i % 2 == 0 else -1), front - 0.032, 0.14 + (split - 0.15) * 0.55))
+        model.add(
+            shapes.sphere(0.013, 12, 7),
+            knob,
+            (x + (each / 2 - 0.035) * (1 if i % 2 == 0 else -1), front - 0.032, 0.14 + (split - 0.15) * 0.55),
+        )
         if drawers:
             model.box((each - 0.014, 0.018, 0.16), wood, (x, front - 0.009, split + 0.005), bevel=0.006)
             model.add(shapes.sphere(0.013, 12, 7), knob, (x, front - 0.032, split + 0.07))
@@ -152,12 +209,29 @@ def bookcase(width: float, depth: float, height: float, shelves: int, wood: Mate
 
 
 def floor_lamp(metal: Material, shade: Material, height: float = 1.55) -> Model:
-    model = Model().add(shapes.lathe([(0, 0), (0.15, 0), (0.15, 0.012), (0.05, 0.035), (0.014, 0.06), (0.012, height - 0.32)], 24), metal)
+    model = Model().add(
+        shapes.lathe([(0, 0), (0.15, 0), (0.15, 0.012), (0.05, 0.035), (0.014, 0.06), (0.012, height - 0.32)], 24),
+        metal,
+    )
     model.add(shapes.lathe([(0.21, height - 0.32), (0.2, height - 0.25), (0.13, height)], 32), shade)
     return model
 
 
 def plant_pot(radius: float, height: float, clay: Material, earth: Material) -> Model:
-    model = Model().add(shapes.lathe([(0, 0), (radius * 0.68, 0), (radius * 0.92, height * 0.82), (radius, height * 0.82), (radius * 1.02, height), (radius * 0.9, height), (radius * 0.88, height * 0.88)], 28), clay)
+    model = Model().add(
+        shapes.lathe(
+            [
+                (0, 0),
+                (radius * 0.68, 0),
+                (radius * 0.92, height * 0.82),
+                (radius, height * 0.82),
+                (radius * 1.02, height),
+                (radius * 0.9, height),
+                (radius * 0.88, height * 0.88),
+            ],
+            28,
+        ),
+        clay,
+    )
     model.add(shapes.cylinder(radius * 0.9, 0.02, 24), earth, (0, 0, height * 0.86))
     return model

@@ -38,6 +38,7 @@ class Spot:
 @dataclass
 class Setting:
     """What an environment hands back once it is built."""
+
     spots: list[Spot] = field(default_factory=list)
     fillers: list[tuple[Spot, Callable[[], Model]]] = field(default_factory=list)
     """What stands on a spot that no item took."""

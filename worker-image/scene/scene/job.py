@@ -67,8 +67,16 @@ def parse(text: str, folder: Path, scratch: Path) -> Job:
     items: list[Item] = []
     for name, kind in (("images", "image"), ("videos", "video"), ("belongings", "belonging")):
         items += attachments(fields, name, kind, folder, scratch)
-    return Job(string(fields, "id"), seed, environment, str(variation), items,
-               quality(fields, "preview", 1024, 12), quality(fields, "full", 2048, 40), watermark)
+    return Job(
+        string(fields, "id"),
+        seed,
+        environment,
+        str(variation),
+        items,
+        quality(fields, "preview", 1024, 4),
+        quality(fields, "full", 2048, 16),
+        watermark,
+    )
 
 
 def string(fields: dict[str, Any], name: str) -> str:
@@ -106,7 +114,9 @@ def attachments(fields: dict[str, Any], name: str, kind: Kind, folder: Path, scr
             raise JobError(where, "must be an object with file and label")
         label = entry.get("label", "")
         if not isinstance(label, str) or len(label) > LONGEST_LABEL or (kind == "belonging" and not label.strip()):
-            raise JobError(f"{where}.label", f"must be a string of at most {LONGEST_LABEL} characters, and a belonging needs one")
+            raise JobError(
+                f"{where}.label", f"must be a string of at most {LONGEST_LABEL} characters, and a belonging needs one"
+            )
         file = entry.get("file")
         if file is None and kind != "belonging":
             raise JobError(f"{where}.file", "is missing")

@@ -24,6 +24,7 @@ def shared(make: Callable[..., None]) -> Callable[..., Material]:
             material = bpy.data.materials.new(name)
             make(Shader(material), *args, **kwargs)
         return material
+
     return cached
 
 
@@ -41,26 +42,61 @@ def wood(s: Shader, light: str, dark: str, grain: str = "x", roughness: float = 
     along = {"x": (1.2, 14, 14), "y": (14, 1.2, 14), "z": (14, 14, 1.2)}[grain]
     base = s.node("TexCoord").outputs["Object"]
     shift = s.node("ObjectInfo").outputs["Random"]
-    moved = s.node("VectorMath", {0: base, 1: s.node("CombineXYZ", {"X": s.math("MULTIPLY", shift, 9.0), "Y": s.math("MULTIPLY", shift, 5.0)}).outputs[0]}).outputs[0]
+    moved = s.node(
+        "VectorMath",
+        {
+            0: base,
+            1: s.node("CombineXYZ", {"X": s.math("MULTIPLY", shift, 9.0), "Y": s.math("MULTIPLY", shift, 5.0)}).outputs[
+                0
+            ],
+        },
+    ).outputs[0]
     vector = s.node("Mapping", {"Vector": moved, "Scale": tuple(a * scale for a in along)}).outputs[0]
     rings = s.noise(vector, 1.1, 4, 0.6, 1.4)
     fibre = s.noise(vector, 9, 2, 0.6)
     tone = s.math("ADD", s.math("MULTIPLY", rings, 0.75), s.math("MULTIPLY", fibre, 0.3))
     colour = s.ramp(tone, [(0.32, dark), (0.52, light), (0.66, light), (0.78, dark)])
-    s.surface(s.principled(colour, s.span(fibre, 0.3, 0.7, roughness - 0.08, roughness + 0.12), s.bump(tone, 0.12, 0.004)))
+    s.surface(
+        s.principled(colour, s.span(fibre, 0.3, 0.7, roughness - 0.08, roughness + 0.12), s.bump(tone, 0.12, 0.004))
+    )
 
 
 @shared
-def planks(s: Shader, light: str, dark: str, width: float = 0.14, length: float = 1.8, roughness: float = 0.4, along: str = "y") -> None:
+def planks(
+    s: Shader, light: str, dark: str, width: float = 0.14, length: float = 1.8, roughness: float = 0.4, along: str = "y"
+) -> None:
     """Floor boards laid in a half bond, each board of a slightly different tone."""
     position = s.node("TexCoord").outputs["Object"]
     if along == "y":
         parts = s.node("SeparateXYZ", {0: position})
-        position = s.node("CombineXYZ", {"X": parts.outputs[1], "Y": parts.outputs[0], "Z": parts.outputs[2]}).outputs[0]
-    bricks = s.node("TexBrick", {"Vector": position, "Color1": (0, 0, 0, 1), "Color2": (1, 1, 1, 1), "Mortar": (0.5, 0.5, 0.5, 1),
-                                 "Scale": 1.0, "Mortar Size": 0.0016, "Mortar Smooth": 0.2, "Brick Width": length, "Row Height": width}, offset=0.37)
+        position = s.node("CombineXYZ", {"X": parts.outputs[1], "Y": parts.outputs[0], "Z": parts.outputs[2]}).outputs[
+            0
+        ]
+    bricks = s.node(
+        "TexBrick",
+        {
+            "Vector": position,
+            "Color1": (0, 0, 0, 1),
+            "Color2": (1, 1, 1, 1),
+            "Mortar": (0.5, 0.5, 0.5, 1),
+            "Scale": 1.0,
+            "Mortar Size": 0.0016,
+            "Mortar Smooth": 0.2,
+            "Brick Width": length,
+            "Row Height": width,
+        },
+        offset=0.37,
+    )
     tone = bricks.outputs["Color"]
-    shifted = s.node("VectorMath", {0: position, 1: s.node("CombineXYZ", {"X": s.math("MULTIPLY", tone, 7.0), "Y": s.math("MULTIPLY", tone, 3.0)}).outputs[0]}).outputs[0]
+    shifted = s.node(
+        "VectorMath",
+        {
+            0: position,
+            1: s.node("CombineXYZ", {"X": s.math("MULTIPLY", tone, 7.0), "Y": s.math("MULTIPLY", tone, 3.0)}).outputs[
+                0
+            ],
+        },
+    ).outputs[0]
     grain = s.noise(s.node("Mapping", {"Vector": shifted, "Scale": (1.0, 16, 1)}).outputs[0], 2.2, 4, 0.6, 1.2)
     colour = s.ramp(grain, [(0.3, dark), (0.55, light), (0.8, dark)])
     colour = s.mix(s.math("MULTIPLY", tone, 0.35), colour, dark)
@@ -75,9 +111,17 @@ def fabric(s: Shader, colour: str, second: str | None = None, scale: float = 1.0
     vector = s.coordinates()
     threads = s.node("TexVoronoi", {"Vector": vector, "Scale": 260 * scale}).outputs["Distance"]
     folds = s.noise(vector, 3.5 * scale, 4, 0.6)
-    shade = s.mix(s.span(folds, 0.35, 0.65), colour, second) if second else s.mix(s.span(folds, 0.3, 0.7, 0, 0.25), colour, (0.2, 0.17, 0.15), "MULTIPLY")
+    shade = (
+        s.mix(s.span(folds, 0.35, 0.65), colour, second)
+        if second
+        else s.mix(s.span(folds, 0.3, 0.7, 0, 0.25), colour, (0.2, 0.17, 0.15), "MULTIPLY")
+    )
     shade = s.mix(s.span(threads, 0.0, 0.6, 0.18, 0), shade, (0.15, 0.13, 0.12), "MULTIPLY")
-    s.surface(s.principled(shade, 0.92, s.bump(s.math("ADD", s.math("MULTIPLY", threads, 0.4), folds), 0.25, 0.004), Sheen_Weight=0.25))
+    s.surface(
+        s.principled(
+            shade, 0.92, s.bump(s.math("ADD", s.math("MULTIPLY", threads, 0.4), folds), 0.25, 0.004), Sheen_Weight=0.25
+        )
+    )
 
 
 @shared
@@ -140,7 +184,11 @@ def ground(s: Shader, light: str, dark: str, scale: float = 14, bump: float = 0.
     """Soil, gravel, sand, plaster: grainy, in two tones."""
     place = s.coordinates("World")
     grains = s.noise(place, scale, 6, 0.72)
-    s.surface(s.principled(s.ramp(grains, [(0.35, dark), (0.62, light)]), 0.95, s.bump(grains, bump, 0.02), Specular_IOR_Level=0.15))
+    s.surface(
+        s.principled(
+            s.ramp(grains, [(0.35, dark), (0.62, light)]), 0.95, s.bump(grains, bump, 0.02), Specular_IOR_Level=0.15
+        )
+    )
 
 
 @shared
@@ -169,12 +217,31 @@ def bark(s: Shader, light: str, dark: str, banded: bool = False) -> None:
 def brick(s: Shader, first: str, second: str, mortar: str) -> None:
     vector = s.coordinates("Object")
     parts = s.node("SeparateXYZ", {0: vector})
-    flat = s.node("CombineXYZ", {"X": s.math("ADD", parts.outputs[0], parts.outputs[1]), "Y": parts.outputs[2]}).outputs[0]
-    bricks = s.node("TexBrick", {"Vector": flat, "Color1": first, "Color2": second, "Mortar": mortar, "Scale": 1.0, "Mortar Size": 0.008,
-                                 "Mortar Smooth": 0.3, "Bias": 0.1, "Brick Width": 0.22, "Row Height": 0.075})
+    flat = s.node(
+        "CombineXYZ", {"X": s.math("ADD", parts.outputs[0], parts.outputs[1]), "Y": parts.outputs[2]}
+    ).outputs[0]
+    bricks = s.node(
+        "TexBrick",
+        {
+            "Vector": flat,
+            "Color1": first,
+            "Color2": second,
+            "Mortar": mortar,
+            "Scale": 1.0,
+            "Mortar Size": 0.008,
+            "Mortar Smooth": 0.3,
+            "Bias": 0.1,
+            "Brick Width": 0.22,
+            "Row Height": 0.075,
+        },
+    )
     rough = s.noise(vector, 30, 4, 0.65)
     colour = s.mix(s.span(rough, 0.35, 0.7, 0, 0.35), bricks.outputs["Color"], (0.25, 0.2, 0.17), "MULTIPLY")
-    s.surface(s.principled(colour, 0.9, s.bump(s.math("SUBTRACT", s.math("MULTIPLY", rough, 0.3), bricks.outputs["Fac"]), 0.6, 0.008)))
+    s.surface(
+        s.principled(
+            colour, 0.9, s.bump(s.math("SUBTRACT", s.math("MULTIPLY", rough, 0.3), bricks.outputs["Fac"]), 0.6, 0.008)
+        )
+    )
 
 
 @shared
@@ -184,7 +251,11 @@ def wallpaper(s: Shader, base: str, motif: str, size: float = 0.26) -> None:
     along = s.math("ADD", parts.outputs[0], parts.outputs[1])
     u = s.math("DIVIDE", along, size)
     v = s.math("DIVIDE", parts.outputs[2], size * 1.4)
-    waves = s.math("MULTIPLY", s.math("SINE", s.math("MULTIPLY", s.math("ADD", u, v), 6.2832)), s.math("SINE", s.math("MULTIPLY", s.math("SUBTRACT", u, v), 6.2832)))
+    waves = s.math(
+        "MULTIPLY",
+        s.math("SINE", s.math("MULTIPLY", s.math("ADD", u, v), 6.2832)),
+        s.math("SINE", s.math("MULTIPLY", s.math("SUBTRACT", u, v), 6.2832)),
+    )
     curl = s.noise(s.node("NewGeometry").outputs["Position"], 34, 3, 0.6)
     figure = s.span(s.math("ADD", waves, s.math("MULTIPLY", curl, 0.9)), 0.95, 1.15)
     s.surface(s.principled(s.mix(s.math("MULTIPLY", figure, 0.4), base, motif), 0.85, Specular_IOR_Level=0.2))
@@ -195,8 +266,14 @@ def rug(s: Shader, field: str, border: str, accent: str, width: float, depth: fl
     """A woven rug: borders by distance from the edge, and a field of small diamonds."""
     parts = s.node("SeparateXYZ", {0: s.node("TexCoord").outputs["Object"]})
     x, y = parts.outputs[0], parts.outputs[1]
-    inset = s.math("MINIMUM", s.math("SUBTRACT", width / 2, s.math("ABSOLUTE", x)), s.math("SUBTRACT", depth / 2, s.math("ABSOLUTE", y)))
-    diamond = s.math("ADD", s.math("PINGPONG", s.math("ADD", x, 10.0), 0.075), s.math("PINGPONG", s.math("ADD", y, 10.0), 0.075))
+    inset = s.math(
+        "MINIMUM",
+        s.math("SUBTRACT", width / 2, s.math("ABSOLUTE", x)),
+        s.math("SUBTRACT", depth / 2, s.math("ABSOLUTE", y)),
+    )
+    diamond = s.math(
+        "ADD", s.math("PINGPONG", s.math("ADD", x, 10.0), 0.075), s.math("PINGPONG", s.math("ADD", y, 10.0), 0.075)
+    )
     inner = s.mix(s.math("MULTIPLY", s.math("GREATER_THAN", diamond, 0.108), 0.6), field, accent)
     inner = s.mix(s.math("MULTIPLY", s.math("LESS_THAN", diamond, 0.026), 0.7), inner, border)
     node = s.node("ValToRGB", {"Fac": s.span(inset, 0, 0.4)})
@@ -204,7 +281,9 @@ def rug(s: Shader, field: str, border: str, accent: str, width: float, depth: fl
     elements = node.color_ramp.elements
     for _ in range(3):
         elements.new(0.5)
-    for element, (position, colour) in zip(elements, [(0, border), (0.14, accent), (0.2, border), (0.62, accent), (0.68, field)]):
+    for element, (position, colour) in zip(
+        elements, [(0, border), (0.14, accent), (0.2, border), (0.62, accent), (0.68, field)]
+    ):
         element.position, element.color = position, linear(colour)
     colour = s.mix(s.math("GREATER_THAN", inset, 0.3), node.outputs["Color"], inner)
     vector = s.coordinates()
@@ -225,7 +304,13 @@ def lampshade(s: Shader, colour: str, strength: float = 1.2) -> None:
     """Lit cloth. It glows by itself, which costs the renderer far less than a bulb seen through it."""
     cloth = s.principled(colour, 0.9)
     height = s.node("SeparateXYZ", {0: s.node("TexCoord").outputs["Generated"]}).outputs[2]
-    light = s.node("Emission", {"Color": "#ffce8f", "Strength": s.span(s.math("ABSOLUTE", s.math("SUBTRACT", height, 0.45)), 0, 0.6, strength, strength * 0.45)}).outputs[0]
+    light = s.node(
+        "Emission",
+        {
+            "Color": "#ffce8f",
+            "Strength": s.span(s.math("ABSOLUTE", s.math("SUBTRACT", height, 0.45)), 0, 0.6, strength, strength * 0.45),
+        },
+    ).outputs[0]
     s.surface(s.node("AddShader", {0: cloth, 1: light}).outputs[0])
 
 
@@ -241,7 +326,13 @@ def curtain(s: Shader, colour: str, through: float = 0.4) -> None:
 def pane(s: Shader, tint: str = "#eef4f4") -> None:
     """Thin glass: mostly see-through, with a reflection at grazing angles. It bends no light, so it casts no dark shadow."""
     clear = s.node("BsdfTransparent", {"Color": tint}).outputs[0]
-    s.surface(s.mix_shaders(s.math("MULTIPLY", s.node("LayerWeight", {"Blend": 0.15}).outputs["Facing"], 0.5), clear, s.node("BsdfGlossy", {"Roughness": 0.02}).outputs[0]))
+    s.surface(
+        s.mix_shaders(
+            s.math("MULTIPLY", s.node("LayerWeight", {"Blend": 0.15}).outputs["Facing"], 0.5),
+            clear,
+            s.node("BsdfGlossy", {"Roughness": 0.02}).outputs[0],
+        )
+    )
 
 
 def photograph(path: Path, lit: float = 0.0) -> Material:
@@ -251,5 +342,7 @@ def photograph(path: Path, lit: float = 0.0) -> Material:
     s = Shader(material)
     image = bpy.data.images.load(str(path), check_existing=True)
     texture = s.node("TexImage", {"Vector": s.node("TexCoord").outputs["UV"]}, image=image, extension="EXTEND")
-    s.surface(s.principled(texture.outputs["Color"], 0.35, Emission_Color=texture.outputs["Color"], Emission_Strength=lit))
+    s.surface(
+        s.principled(texture.outputs["Color"], 0.35, Emission_Color=texture.outputs["Color"], Emission_Strength=lit)
+    )
     return material

@@ -26,13 +26,28 @@ class Part:
 class Model:
     parts: list[Part] = field(default_factory=list)
 
-    def add(self, shape: shapes.Shape, material: bpy.types.Material, at: Vector = (0, 0, 0), turn: Vector = (0, 0, 0),
-            scale: float | Vector = 1, smooth: bool = True, uv: np.ndarray | None = None) -> Model:
+    def add(
+        self,
+        shape: shapes.Shape,
+        material: bpy.types.Material,
+        at: Vector = (0, 0, 0),
+        turn: Vector = (0, 0, 0),
+        scale: float | Vector = 1,
+        smooth: bool = True,
+        uv: np.ndarray | None = None,
+    ) -> Model:
         vertices, faces = shape
         self.parts.append(Part(shapes.transform(vertices, shapes.matrix(at, turn, scale)), faces, material, smooth, uv))
         return self
 
-    def box(self, size: Vector, material: bpy.types.Material, at: Vector = (0, 0, 0), turn: Vector = (0, 0, 0), bevel: float = 0.006) -> Model:
+    def box(
+        self,
+        size: Vector,
+        material: bpy.types.Material,
+        at: Vector = (0, 0, 0),
+        turn: Vector = (0, 0, 0),
+        bevel: float = 0.006,
+    ) -> Model:
         return self.add(shapes.box(size, bevel), material, at, turn, smooth=False)
 
     def beam(self, start: Vector, end: Vector, width: float, thickness: float, material: bpy.types.Material) -> Model:
@@ -48,7 +63,14 @@ class Model:
         self.parts.append(Part(vertices, faces, material, False))
         return self
 
-    def picture(self, width: float, height: float, material: bpy.types.Material, at: Vector = (0, 0, 0), turn: Vector = (0, 0, 0)) -> Model:
+    def picture(
+        self,
+        width: float,
+        height: float,
+        material: bpy.types.Material,
+        at: Vector = (0, 0, 0),
+        turn: Vector = (0, 0, 0),
+    ) -> Model:
         """An upright rectangle in the x-z plane that shows a whole image to whoever looks along +y."""
         w = width / 2
         corners = np.array([[-w, 0, 0], [w, 0, 0], [w, 0, height], [-w, 0, height]])
@@ -58,7 +80,9 @@ class Model:
     def merge(self, other: Model, at: Vector = (0, 0, 0), turn: Vector = (0, 0, 0), scale: float | Vector = 1) -> Model:
         by = shapes.matrix(at, turn, scale)
         for part in other.parts:
-            self.parts.append(Part(shapes.transform(part.vertices, by), part.faces, part.material, part.smooth, part.uv))
+            self.parts.append(
+                Part(shapes.transform(part.vertices, by), part.faces, part.material, part.smooth, part.uv)
+            )
         return self
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
@@ -82,7 +106,11 @@ class Model:
                 slot_of.append(np.full(len(group), slots[part.material.name]))
                 smooth.append(np.full(len(group), part.smooth))
             base += len(part.vertices)
-        vertices, corners, counts = np.concatenate([p.vertices for p in self.parts]), np.concatenate(loops), np.concatenate(sizes)
+        vertices, corners, counts = (
+            np.concatenate([p.vertices for p in self.parts]),
+            np.concatenate(loops),
+            np.concatenate(sizes),
+        )
 
         mesh.vertices.add(len(vertices))
         mesh.vertices.foreach_set("co", vertices.astype(np.float32).ravel())

@@ -54,12 +54,16 @@ class Output:
 
     def jpeg(self, name: str, image: Image.Image, panorama: bytes | None = None) -> None:
         more = {"xmp": panorama} if panorama else {}
-        self.write(name, lambda file: image.save(file, "JPEG", quality=QUALITY, optimize=True, progressive=True, **more))
+        self.write(
+            name, lambda file: image.save(file, "JPEG", quality=QUALITY, optimize=True, progressive=True, **more)
+        )
 
 
 def gpano(size: tuple[int, int], heading: float, yaw: float, pitch: float) -> bytes:
     """The metadata by which viewers know a panorama. The initial view is a compass heading, not an angle in the picture."""
-    return GPANO.format(width=size[0], height=size[1], heading=heading % 360, view_heading=(heading + yaw) % 360, view_pitch=pitch).encode()
+    return GPANO.format(
+        width=size[0], height=size[1], heading=heading % 360, view_heading=(heading + yaw) % 360, view_pitch=pitch
+    ).encode()
 
 
 def flat_view(panorama: Image.Image, yaw: float, pitch: float, size: tuple[int, int], field: float = 90) -> Image.Image:
@@ -72,12 +76,25 @@ def flat_view(panorama: Image.Image, yaw: float, pitch: float, size: tuple[int, 
     tilt = np.radians(pitch)
     forward, rise = np.cos(tilt) - up * np.sin(tilt), np.sin(tilt) + up * np.cos(tilt)
     column = ((np.degrees(np.arctan2(right, forward)) + yaw) / 360 + 0.5) * width - 0.5
-    row = np.clip((0.5 - np.degrees(np.arctan2(rise, np.hypot(right, forward))) / 180) * height - 0.5, 0, height - 1.001)
+    row = np.clip(
+        (0.5 - np.degrees(np.arctan2(rise, np.hypot(right, forward))) / 180) * height - 0.5, 0, height - 1.001
+    )
     x, y = np.floor(column).astype(int), np.floor(row).astype(int)
     u, v = (column - x)[..., None], (row - y)[..., None]
     top = pixels[y, x % width] * (1 - u) + pixels[y, (x + 1) % width] * u
     bottom = pixels[y + 1, x % width] * (1 - u) + pixels[y + 1, (x + 1) % width] * u
     return Image.fromarray((top * (1 - v) + bottom * v + 0.5).astype(np.uint8))
+
+
+def with_joined_ends(image: Image.Image, reach: int = 3) -> Image.Image:
+    """Softens the line where the picture's left and right ends meet: the denoiser does not know that they do."""
+    pixels = np.asarray(image, dtype=np.float32).copy()
+    near = np.roll(pixels, 2 * reach, axis=1)[:, : 4 * reach + 1]
+    for offset in range(-reach, reach + 1):
+        mean = near[:, offset + reach : offset + 3 * reach + 1].mean(axis=1)
+        weight = 1 - abs(offset) / (reach + 1)
+        pixels[:, offset] = pixels[:, offset] * (1 - weight) + mean * weight
+    return Image.fromarray((pixels + 0.5).astype(np.uint8))
 
 
 def watermarked(image: Image.Image) -> Image.Image:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-import bpy
 import numpy as np
 
 from . import belongings, displays, shapes
@@ -33,8 +32,10 @@ class Hotspot:
 
     def overlaps(self, other: Hotspot) -> bool:
         sideways = abs((self.yaw - other.yaw + 180) % 360 - 180)
-        return (sideways < (self.width + other.width) / 2 + GAP
-                and abs(self.pitch - other.pitch) < (self.height + other.height) / 2 + GAP)
+        return (
+            sideways < (self.width + other.width) / 2 + GAP
+            and abs(self.pitch - other.pitch) < (self.height + other.height) / 2 + GAP
+        )
 
 
 def seen(corners: np.ndarray) -> tuple[float, float, float, float]:
@@ -61,7 +62,9 @@ class Placement:
         numbered = [(next(counted.setdefault(item.kind, itertools.count())), item) for item in items]
         # The first image gets the best place. Then come those that have fewest places to go to.
         order = {"video": 1, "belonging": 2, "image": 3}
-        for index, item in sorted(numbered, key=lambda entry: 0 if (entry[0], entry[1].kind) == (0, "image") else order[entry[1].kind]):
+        for index, item in sorted(
+            numbered, key=lambda entry: 0 if (entry[0], entry[1].kind) == (0, "image") else order[entry[1].kind]
+        ):
             placed = self.belonging(index, item) if item.kind == "belonging" else self.picture(index, item)
             if not placed:
                 self.unplaced.append((index, item))
@@ -116,8 +119,17 @@ class Placement:
                 return True
         return False
 
-    def stand(self, index: int, item: Item, spot: Spot, model: Model, shown_as: str, lift: float = 0.0,
-              focus: Model | None = None, focus_lift: float = 0.0) -> bool:
+    def stand(
+        self,
+        index: int,
+        item: Item,
+        spot: Spot,
+        model: Model,
+        shown_as: str,
+        lift: float = 0.0,
+        focus: Model | None = None,
+        focus_lift: float = 0.0,
+    ) -> bool:
         """Puts a model on a spot, made smaller if it must be, unless something else would be hidden or crowded."""
         low, high = model.bounds()
         size = high - low
@@ -128,7 +140,9 @@ class Placement:
         low, high = (focus or model).bounds()
         corners = np.array(list(itertools.product(*zip(low, high)))) + (0, 0, focus_lift)
         yaw, pitch, width, height = seen(shapes.transform(corners, where))
-        hotspot = Hotspot(item.kind, index, item.label, shown_as, round(yaw, 2), round(pitch, 2), round(width, 2), round(height, 2))
+        hotspot = Hotspot(
+            item.kind, index, item.label, shown_as, round(yaw, 2), round(pitch, 2), round(width, 2), round(height, 2)
+        )
         if any(hotspot.overlaps(other) for other in self.hotspots):
             return False
         self.stage.place(f"{item.kind} {index}", model.to_mesh(shown_as), where)

@@ -7,7 +7,7 @@ import math
 import bpy
 import numpy as np
 
-from . import materials, shapes
+from . import shapes
 from .model import Model
 
 Material = bpy.types.Material
@@ -15,7 +15,14 @@ Opening = tuple[float, float, float, float]
 """A hole in a wall: left, right (along the wall, from its middle), bottom and top."""
 
 
-def wall(length: float, height: float, material: Material, openings: tuple[Opening, ...] = (), thickness: float = 0.16, base: float = 0.0) -> Model:
+def wall(
+    length: float,
+    height: float,
+    material: Material,
+    openings: tuple[Opening, ...] = (),
+    thickness: float = 0.16,
+    base: float = 0.0,
+) -> Model:
     """A wall along x whose room side is at y = 0; it lies behind that. `base` is the height at which it starts."""
     model = Model()
     left = -length / 2
@@ -33,7 +40,9 @@ def wall(length: float, height: float, material: Material, openings: tuple[Openi
     return model
 
 
-def wainscot(length: float, height: float, paint: Material, openings: tuple[Opening, ...] = (), panel: float = 0.62) -> Model:
+def wainscot(
+    length: float, height: float, paint: Material, openings: tuple[Opening, ...] = (), panel: float = 0.62
+) -> Model:
     """Panelling for the lower part of a wall: skirting board, raised panels, chair rail. It leaves out what stands open to the floor."""
     model = wall(length, height, paint, tuple((a, b, c, d) for a, b, c, d in openings if c < height), 0.02)
     for part in model.parts:
@@ -70,7 +79,11 @@ def window(width: float, height: float, paint: Material, panes: tuple[int, int] 
     model.box((width + 0.22, 0.035, 0.1), paint, (0, -0.012, height))
     columns, rows = panes
     for i in range(1, columns):
-        model.box((0.045 if columns % 2 == 0 and i == columns // 2 else 0.026, 0.045, height), paint, (-width / 2 + i * width / columns, 0.07, 0))
+        model.box(
+            (0.045 if columns % 2 == 0 and i == columns // 2 else 0.026, 0.045, height),
+            paint,
+            (-width / 2 + i * width / columns, 0.07, 0),
+        )
     for i in range(1, rows):
         model.box((width, 0.04, 0.026), paint, (0, 0.07, i * height / rows))
     if sill:
@@ -81,7 +94,7 @@ def window(width: float, height: float, paint: Material, panes: tuple[int, int] 
 def drape(width: float, height: float, cloth: Material, tied: float = 0.0, folds: int = 7) -> Model:
     """A hanging curtain in the x-z plane, its inner edge at x = width. `tied` draws it back to x = 0 at a third of its height."""
     across, down = np.meshgrid(np.linspace(0, 1, folds * 8 + 1), np.linspace(0, 1, 25))
-    gather = 1 - tied * np.exp(-((down - 0.36) / 0.22) ** 2)
+    gather = 1 - tied * np.exp(-(((down - 0.36) / 0.22) ** 2))
     x = across * width * gather
     y = 0.032 * np.sin(across * folds * math.tau) * (0.6 + 0.4 * down) + 0.01 * np.sin(across * 9 + down * 5)
     vertices = np.stack([x, y, down * height], axis=-1).reshape(-1, 3)
@@ -116,7 +129,16 @@ def railing(length: float, paint: Material, height: float = 0.86) -> Model:
     for z in (0.09, height - 0.11):
         model.box((length, 0.045, 0.05), paint, (0, 0, z))
     count = int(length / 0.125)
-    profile = [(0.017, 0), (0.017, 0.08), (0.013, 0.1), (0.022, 0.18), (0.024, 0.24), (0.013, 0.42), (0.017, 0.47), (0.017, height - 0.2)]
+    profile = [
+        (0.017, 0),
+        (0.017, 0.08),
+        (0.013, 0.1),
+        (0.022, 0.18),
+        (0.024, 0.24),
+        (0.013, 0.42),
+        (0.017, 0.47),
+        (0.017, height - 0.2),
+    ]
     for i in range(count):
         model.add(shapes.lathe(profile, 10), paint, (-length / 2 + (i + 0.5) * length / count, 0, 0.12))
     return model
@@ -129,7 +151,9 @@ def post(paint: Material, height: float) -> Model:
     return model
 
 
-def siding(length: float, height: float, paint: Material, openings: tuple[Opening, ...] = (), board: float = 0.15) -> Model:
+def siding(
+    length: float, height: float, paint: Material, openings: tuple[Opening, ...] = (), board: float = 0.15
+) -> Model:
     """Weatherboards along x that face -y, each lapping over the one below."""
     model = Model()
     for row in range(int(height / board)):
@@ -138,6 +162,12 @@ def siding(length: float, height: float, paint: Material, openings: tuple[Openin
         cuts = [(a, b) for a, b, c, d in sorted(openings) if c < z + board * 0.7 and d > z + board * 0.3]
         for a, b in [*cuts, (length / 2, length / 2)]:
             if a - left > 0.01:
-                model.add(shapes.box((a - left, 0.02, board + 0.02), 0.003), paint, ((left + a) / 2, 0.0, z), (-5, 0, 0), smooth=False)
+                model.add(
+                    shapes.box((a - left, 0.02, board + 0.02), 0.003),
+                    paint,
+                    ((left + a) / 2, 0.0, z),
+                    (-5, 0, 0),
+                    smooth=False,
+                )
             left = b
     return model

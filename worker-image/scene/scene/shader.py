@@ -12,7 +12,7 @@ Colour = Sequence[float]
 
 def linear(text: str) -> tuple[float, float, float, float]:
     """A colour written as in a style sheet, `#c8a064`, in the linear values that the renderer computes with."""
-    channels = [int(text[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    channels = [int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
     return red, green, blue, 1.0
 
@@ -43,7 +43,9 @@ class Shader:
         else:
             socket.default_value = value
 
-    def coordinates(self, space: str = "Object", scale: Sequence[float] | float = 1, offset: Sequence[float] = (0, 0, 0)) -> bpy.types.NodeSocket:
+    def coordinates(
+        self, space: str = "Object", scale: Sequence[float] | float = 1, offset: Sequence[float] = (0, 0, 0)
+    ) -> bpy.types.NodeSocket:
         scale = (scale,) * 3 if isinstance(scale, (int, float)) else scale
         if space == "World":
             source = self.node("NewGeometry").outputs["Position"]
@@ -51,8 +53,13 @@ class Shader:
             source = self.node("TexCoord").outputs[space]
         return self.node("Mapping", {"Vector": source, "Scale": scale, "Location": offset}).outputs["Vector"]
 
-    def noise(self, vector: Any, scale: float, detail: float = 2, roughness: float = 0.5, distortion: float = 0) -> bpy.types.NodeSocket:
-        return self.node("TexNoise", {"Vector": vector, "Scale": scale, "Detail": detail, "Roughness": roughness, "Distortion": distortion}).outputs["Fac"]
+    def noise(
+        self, vector: Any, scale: float, detail: float = 2, roughness: float = 0.5, distortion: float = 0
+    ) -> bpy.types.NodeSocket:
+        return self.node(
+            "TexNoise",
+            {"Vector": vector, "Scale": scale, "Detail": detail, "Roughness": roughness, "Distortion": distortion},
+        ).outputs["Fac"]
 
     def ramp(self, factor: Any, stops: Sequence[tuple[float, str]]) -> bpy.types.NodeSocket:
         node = self.node("ValToRGB", {"Fac": factor})
@@ -65,7 +72,9 @@ class Shader:
 
     def span(self, value: Any, low: float, high: float, to_low: float = 0, to_high: float = 1) -> bpy.types.NodeSocket:
         """Maps low..high to to_low..to_high and holds the ends."""
-        return self.node("MapRange", {"Value": value, "From Min": low, "From Max": high, "To Min": to_low, "To Max": to_high}).outputs["Result"]
+        return self.node(
+            "MapRange", {"Value": value, "From Min": low, "From Max": high, "To Min": to_low, "To Max": to_high}
+        ).outputs["Result"]
 
     def math(self, operation: str, a: Any, b: Any = 0.0) -> bpy.types.NodeSocket:
         return self.node("Math", {0: a, 1: b}, operation=operation).outputs["Value"]
@@ -81,7 +90,9 @@ class Shader:
         return self.node("Bump", {"Height": height, "Strength": strength, "Distance": distance}).outputs["Normal"]
 
     def principled(self, colour: Any, roughness: Any = 0.6, normal: Any = None, **inputs: Any) -> bpy.types.NodeSocket:
-        values = {"Base Color": colour, "Roughness": roughness} | {name.replace("_", " "): value for name, value in inputs.items()}
+        values = {"Base Color": colour, "Roughness": roughness} | {
+            name.replace("_", " "): value for name, value in inputs.items()
+        }
         if normal is not None:
             values["Normal"] = normal
         return self.node("BsdfPrincipled", values).outputs["BSDF"]

@@ -13,7 +13,9 @@ Faces = list[np.ndarray]
 Shape = tuple[np.ndarray, Faces]
 
 
-def matrix(at: Sequence[float] = (0, 0, 0), turn: Sequence[float] = (0, 0, 0), scale: float | Sequence[float] = 1) -> np.ndarray:
+def matrix(
+    at: Sequence[float] = (0, 0, 0), turn: Sequence[float] = (0, 0, 0), scale: float | Sequence[float] = 1
+) -> np.ndarray:
     """A 4x4 transform: scale, then rotation by `turn` degrees about x, y and z in that order, then translation."""
     x, y, z = np.radians(turn)
     about_x = np.array([[1, 0, 0], [0, math.cos(x), -math.sin(x)], [0, math.sin(x), math.cos(x)]])
@@ -131,7 +133,10 @@ def lathe(profile: Sequence[tuple[float, float]], segments: int = 28) -> Shape:
 def cylinder(radius: float, height: float, segments: int = 24, bevel: float = 0.004, top: float | None = None) -> Shape:
     top = radius if top is None else top
     bevel = min(bevel, radius * 0.4, top * 0.4, height * 0.4)
-    return lathe([(0, 0), (radius - bevel, 0), (radius, bevel), (top, height - bevel), (top - bevel, height), (0, height)], segments)
+    return lathe(
+        [(0, 0), (radius - bevel, 0), (radius, bevel), (top, height - bevel), (top - bevel, height), (0, height)],
+        segments,
+    )
 
 
 def sphere(radius: float, segments: int = 24, rings: int = 13) -> Shape:
@@ -139,7 +144,9 @@ def sphere(radius: float, segments: int = 24, rings: int = 13) -> Shape:
     return lathe([(radius * math.cos(a), radius + radius * math.sin(a)) for a in angle], segments)
 
 
-def tube(path: Sequence[Sequence[float]], radius: float | Sequence[float], segments: int = 8, closed: bool = False) -> Shape:
+def tube(
+    path: Sequence[Sequence[float]], radius: float | Sequence[float], segments: int = 8, closed: bool = False
+) -> Shape:
     """A pipe along a path: branches, handles, chair legs. `closed` joins its end to its start."""
     points = np.asarray(path, dtype=float)
     radii = np.broadcast_to(np.asarray(radius, dtype=float), len(points))
@@ -170,7 +177,10 @@ def prism(outline: Sequence[Sequence[float]], height: float, bevel: float = 0.00
     inset = middle + out * (1 - bevel / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), bevel * 2))
     count = len(edge)
     rings = [(edge, 0.0), (edge, height - bevel), (inset, height)]
-    vertices = np.concatenate([np.column_stack([ring, np.full(count, z)]) for ring, z in rings] + [np.append(middle, height)[None], np.append(middle, 0)[None]])
+    vertices = np.concatenate(
+        [np.column_stack([ring, np.full(count, z)]) for ring, z in rings]
+        + [np.append(middle, height)[None], np.append(middle, 0)[None]]
+    )
     index = np.arange(count)
     following = np.roll(index, -1)
     top = np.column_stack([2 * count + index, 2 * count + following, np.full(count, 3 * count)])
@@ -185,7 +195,9 @@ def sheet(width: float, depth: float, columns: int, rows: int, height=None) -> S
     return np.stack([x, y, z], axis=-1).reshape(-1, 3), [lattice(rows + 1, columns + 1)]
 
 
-def leaves(positions: np.ndarray, directions: np.ndarray, sizes: np.ndarray, rng: np.random.Generator, width: float = 0.55) -> Shape:
+def leaves(
+    positions: np.ndarray, directions: np.ndarray, sizes: np.ndarray, rng: np.random.Generator, width: float = 0.55
+) -> Shape:
     """One folded rhombus a leaf, pointing along its direction and rolled at random about it."""
     count = len(positions)
     forward = directions / np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-9)
@@ -196,6 +208,8 @@ def leaves(positions: np.ndarray, directions: np.ndarray, sizes: np.ndarray, rng
     middle = positions + forward * length * 0.45
     wing = side * length * width / 2
     fold = up * length * 0.12
-    vertices = np.stack([positions, middle + wing + fold, positions + forward * length - fold, middle - wing + fold], axis=1).reshape(-1, 3)
+    vertices = np.stack(
+        [positions, middle + wing + fold, positions + forward * length - fold, middle - wing + fold], axis=1
+    ).reshape(-1, 3)
     base = np.arange(count)[:, None] * 4
     return vertices, [np.concatenate([base + [0, 1, 2], base + [0, 2, 3]])]

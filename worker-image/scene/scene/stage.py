@@ -27,7 +27,9 @@ class Stage:
         source = random.Random(seed)
         return cls(source, np.random.default_rng(source.getrandbits(64)))
 
-    def add(self, name: str, model: Model, at: Vector = (0, 0, 0), turn: Vector = (0, 0, 0), scale: float | Vector = 1) -> bpy.types.Object:
+    def add(
+        self, name: str, model: Model, at: Vector = (0, 0, 0), turn: Vector = (0, 0, 0), scale: float | Vector = 1
+    ) -> bpy.types.Object:
         return self.place(name, model.to_mesh(name), shapes.matrix(at, turn, scale))
 
     def place(self, name: str, data: bpy.types.ID, where: np.ndarray) -> bpy.types.Object:

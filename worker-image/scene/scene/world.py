@@ -13,7 +13,7 @@ from . import camera
 from .environments import garden, home, porch
 from .items import Item, Setting
 from .job import Job
-from .output import THUMBNAIL, Output, flat_view, gpano, watermarked
+from .output import THUMBNAIL, Output, flat_view, gpano, watermarked, with_joined_ends
 from .placement import Hotspot, Placement
 from .protocol import Events
 from .stage import Stage
@@ -41,7 +41,7 @@ def render(job: Job, output: Output, scratch: Path, events: Events, threads: int
 
     def finish(raw: Path) -> tuple[Image.Image, bytes]:
         with Image.open(raw) as image:
-            picture = image.convert("RGB")
+            picture = with_joined_ends(image.convert("RGB"))
         raw.unlink()
         return watermarked(picture) if job.watermark else picture, gpano(picture.size, setting.north, *view)
 
@@ -58,7 +58,7 @@ def render(job: Job, output: Output, scratch: Path, events: Events, threads: int
     output.jpeg("scene.jpg", picture, panorama)
     output.png("scene.png", picture)
     output.jpeg("thumbnail.jpg", flat_view(picture, *view, THUMBNAIL, PREVIEW_FIELD))
-    exr, = scratch.glob("depth*.exr")
+    (exr,) = scratch.glob("depth*.exr")
     output.png("depth.png", camera.depth_picture(exr))
     for name in ("scene.jpg", "scene.png", "thumbnail.jpg", "depth.png"):
         events.send("file", name=name)
@@ -76,6 +76,7 @@ def initial_view(hotspots: list[Hotspot]) -> tuple[float, float]:
 def description(job: Job, setting: Setting, placement: Placement, view: tuple[float, float]) -> dict:
     def unplaced(index: int, item: Item) -> dict:
         return {"kind": item.kind, "index": index, "label": item.label}
+
     return {
         "version": 1,
         "id": job.id,

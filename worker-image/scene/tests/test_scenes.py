@@ -25,7 +25,13 @@ def pixels(environment: str, **which: Any) -> np.ndarray:
 
 class Scenes(unittest.TestCase):
     def test_all_files_are_there_in_their_sizes(self) -> None:
-        sizes = {"preview.jpg": (128, 64), "scene.jpg": (128, 64), "scene.png": (128, 64), "depth.png": (128, 64), "thumbnail.jpg": (640, 360)}
+        sizes = {
+            "preview.jpg": (128, 64),
+            "scene.jpg": (128, 64),
+            "scene.png": (128, 64),
+            "depth.png": (128, 64),
+            "thumbnail.jpg": (640, 360),
+        }
         for environment, (name, size) in itertools.product(ENVIRONMENTS, sizes.items()):
             with self.subTest(environment=environment, file=name), Image.open(files(environment) / name) as image:
                 self.assertEqual(image.size, size)
@@ -34,7 +40,14 @@ class Scenes(unittest.TestCase):
         for environment in ENVIRONMENTS:
             with self.subTest(environment=environment):
                 data = (files(environment) / "scene.jpg").read_bytes()
-                for part in (b"http://ns.adobe.com/xap/1.0/\0", b'ProjectionType="equirectangular"', b'FullPanoWidthPixels="128"', b'FullPanoHeightPixels="64"', b"PoseHeadingDegrees", b"InitialViewHeadingDegrees"):
+                for part in (
+                    b"http://ns.adobe.com/xap/1.0/\0",
+                    b'ProjectionType="equirectangular"',
+                    b'FullPanoWidthPixels="128"',
+                    b'FullPanoHeightPixels="64"',
+                    b"PoseHeadingDegrees",
+                    b"InitialViewHeadingDegrees",
+                ):
                     self.assertIn(part, data)
 
     def test_depth_has_16_bits_and_near_and_far_places(self) -> None:
@@ -51,7 +64,10 @@ class Scenes(unittest.TestCase):
                 described = hotspots(environment)
                 items = described["items"]
                 self.assertEqual(described["unplaced"], [])
-                self.assertEqual(sorted(item["label"] for item in items), ["A tower", "A walk", "Blue teapots", "Guitar", "Lucky stone", "Radio", "The lake"])
+                self.assertEqual(
+                    sorted(item["label"] for item in items),
+                    ["A tower", "A walk", "Blue teapots", "Guitar", "Lucky stone", "Radio", "The lake"],
+                )
                 for item in items:
                     self.assertTrue(-180 <= item["yaw"] <= 180 and -60 <= item["pitch"] <= 40, item)
                     self.assertTrue(2 < item["width"] < 60 and 1 < item["height"] < 60, item)
@@ -72,7 +88,10 @@ class Scenes(unittest.TestCase):
         for environment in ENVIRONMENTS:
             with self.subTest(environment=environment):
                 shown = {item["label"]: item["shown_as"] for item in hotspots(environment)["items"]}
-                self.assertEqual((shown["Lucky stone"], shown["Radio"], shown["Blue teapots"], shown["Guitar"]), ("card", "radio", "teapot", "guitar"))
+                self.assertEqual(
+                    (shown["Lucky stone"], shown["Radio"], shown["Blue teapots"], shown["Guitar"]),
+                    ("card", "radio", "teapot", "guitar"),
+                )
 
     def test_there_is_no_dark_patch_at_the_feet(self) -> None:
         for environment in ENVIRONMENTS:
@@ -91,7 +110,9 @@ class Scenes(unittest.TestCase):
         _, events = rendered("home")
         self.assertEqual(events[0]["event"], "ready")
         self.assertEqual(events[-1]["event"], "done")
-        stages = [key for key, _ in itertools.groupby(event["stage"] for event in events if event["event"] == "progress")]
+        stages = [
+            key for key, _ in itertools.groupby(event["stage"] for event in events if event["event"] == "progress")
+        ]
         self.assertEqual(stages, ["build", "preview", "full"])
 
 

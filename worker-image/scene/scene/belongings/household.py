@@ -6,12 +6,9 @@ import math
 
 import numpy as np
 
-from .. import flowers as plants
 from .. import materials, shapes
 from ..model import Model
 from . import Kit, belonging
-
-CHINA = (("#f3ede0", "#4f74a8"), ("#e9efe6", "#6f9a78"), ("#f7e9e4", "#c46a72"), ("#f4e6c4", "#c58a3a"))
 
 
 def brass():
@@ -56,9 +53,25 @@ def dial(model: Model, radius: float, at: tuple[float, float, float]) -> None:
         a = hour * math.pi / 6
         length = radius * (0.2 if hour % 3 == 0 else 0.11)
         mark = shapes.box((radius * 0.05, 0.002, length), 0.0004)
-        model.add(mark, ink, (at[0] + math.sin(a) * (radius * 0.9 - length), at[1] - 0.0045, at[2] + math.cos(a) * (radius * 0.9 - length)), (0, math.degrees(a), 0), smooth=False)
+        model.add(
+            mark,
+            ink,
+            (
+                at[0] + math.sin(a) * (radius * 0.9 - length),
+                at[1] - 0.0045,
+                at[2] + math.cos(a) * (radius * 0.9 - length),
+            ),
+            (0, math.degrees(a), 0),
+            smooth=False,
+        )
     for angle, length, width in ((-55, 0.5, 0.07), (60, 0.75, 0.045)):
-        model.add(shapes.box((radius * width, 0.002, radius * length), 0.0004), ink, (at[0], at[1] - 0.0055, at[2]), (0, angle, 0), smooth=False)
+        model.add(
+            shapes.box((radius * width, 0.002, radius * length), 0.0004),
+            ink,
+            (at[0], at[1] - 0.0055, at[2]),
+            (0, angle, 0),
+            smooth=False,
+        )
     model.add(shapes.sphere(radius * 0.05, 10, 7), brass(), (at[0], at[1] - 0.006, at[2] - radius * 0.05))
 
 
@@ -66,7 +79,13 @@ def dial(model: Model, radius: float, at: tuple[float, float, float]) -> None:
 def wall_clock(kit: Kit) -> Model:
     case = materials.wood("#8a5230", "#54301a", roughness=0.28)
     model = Model().box((0.24, 0.1, 0.62), case, (0, -0.05, -0.31))
-    model.add(shapes.prism([(-0.15, 0), (0.15, 0), (0.1, 0.06), (0, 0.1), (-0.1, 0.06)], 0.12), case, (0, 0, 0.31), (90, 0, 0), smooth=False)
+    model.add(
+        shapes.prism([(-0.15, 0), (0.15, 0), (0.1, 0.06), (0, 0.1), (-0.1, 0.06)], 0.12),
+        case,
+        (0, 0, 0.31),
+        (90, 0, 0),
+        smooth=False,
+    )
     model.box((0.28, 0.12, 0.03), case, (0, -0.06, -0.33))
     model.box((0.16, 0.004, 0.26), materials.paint("#d9cdb4", 0.5), (0, -0.101, -0.27), bevel=0.001)
     model.add(shapes.cylinder(0.1, 0.014, 36), brass(), (0, -0.1, 0.16), (90, 0, 0))
@@ -79,7 +98,11 @@ def wall_clock(kit: Kit) -> Model:
 def book(kit: Kit, width: float, depth: float, thick: float, colour: str) -> Model:
     """A book that lies flat with its spine to the front."""
     cover, pages = materials.paint(colour, 0.65), materials.paint("#f1e8d2", 0.95)
-    model = Model().box((width, depth, 0.004), cover, bevel=0.001).box((width, depth, 0.004), cover, (0, 0, thick - 0.004), bevel=0.001)
+    model = (
+        Model()
+        .box((width, depth, 0.004), cover, bevel=0.001)
+        .box((width, depth, 0.004), cover, (0, 0, thick - 0.004), bevel=0.001)
+    )
     model.box((width - 0.01, depth - 0.012, thick - 0.008), pages, (0, 0.002, 0.004), bevel=0.001)
     model.add(shapes.cushion((width, 0.012, thick), 0.005), cover, (0, -depth / 2 + 0.003, 0))
     for x in (-0.38, -0.3, 0.3, 0.38):
@@ -87,79 +110,57 @@ def book(kit: Kit, width: float, depth: float, thick: float, colour: str) -> Mod
     return model
 
 
-COVERS = ("#7c2f2a", "#2f4a63", "#4c6145", "#a0743a", "#5b3a56", "#b9a37a", "#8c4a2f", "#36605e", "#c4883f", "#5a2e24", "#6f7f4d", "#d8c7a0")
+COVERS = (
+    "#7c2f2a",
+    "#2f4a63",
+    "#4c6145",
+    "#a0743a",
+    "#5b3a56",
+    "#b9a37a",
+    "#8c4a2f",
+    "#36605e",
+    "#c4883f",
+    "#5a2e24",
+    "#6f7f4d",
+    "#d8c7a0",
+)
 
 
-@belonging("book", "novel", "bible", "diary", "album", "photo album", "magazine", "newspaper", "letter", "cookbook", "poem")
+@belonging(
+    "book", "novel", "bible", "diary", "album", "photo album", "magazine", "newspaper", "letter", "cookbook", "poem"
+)
 def books(kit: Kit) -> Model:
     model = Model()
     height = 0.0
     for i, colour in enumerate(kit.random.sample(COVERS, 4)):
         thick = kit.random.uniform(0.026, 0.045)
-        model.merge(book(kit, 0.25 - i * 0.012, 0.17 - i * 0.008, thick, colour), (0, 0, height), (0, 0, kit.random.uniform(-12, 12)))
+        model.merge(
+            book(kit, 0.25 - i * 0.012, 0.17 - i * 0.008, thick, colour),
+            (0, 0, height),
+            (0, 0, kit.random.uniform(-12, 12)),
+        )
         height += thick
     gold = brass()
     for x in (-0.045, 0.045):
-        circle = [(x + 0.034 * math.cos(a), -0.02 + 0.03 * math.sin(a), height + 0.006) for a in np.linspace(0, 6.283, 20, endpoint=False)]
+        circle = [
+            (x + 0.034 * math.cos(a), -0.02 + 0.03 * math.sin(a), height + 0.006)
+            for a in np.linspace(0, 6.283, 20, endpoint=False)
+        ]
         model.add(shapes.tube(circle, 0.0022, 6, closed=True), gold)
-        model.add(shapes.tube([(x * 1.75, -0.02, height + 0.007), (x * 1.75, 0.03, height + 0.01), (x * 1.6, 0.075, height + 0.003)], 0.0018, 5), gold)
-    model.add(shapes.tube([(-0.011, -0.02, height + 0.007), (0, -0.026, height + 0.01), (0.011, -0.02, height + 0.007)], 0.002, 5), gold)
-    return model
-
-
-@belonging("tea", "tea pot", "tea set", "kettle", "coffee pot", "coffee")
-def teapot(kit: Kit) -> Model:
-    body, accent = kit.random.choice(CHINA)
-    china, trim = materials.paint(body, 0.18), materials.paint(accent, 0.2)
-    model = Model()
-    x = -0.05
-    model.add(shapes.lathe([(0, 0), (0.05, 0), (0.052, 0.01), (0.083, 0.045), (0.092, 0.08), (0.08, 0.12), (0.05, 0.142), (0.048, 0.147)], 36), china, (x, 0, 0))
-    model.add(shapes.lathe([(0.054, 0.144), (0.05, 0.154), (0.02, 0.168), (0.008, 0.172), (0.014, 0.182), (0.008, 0.194), (0, 0.196)], 28), trim, (x, 0, 0))
-    model.add(shapes.lathe([(0.0915, 0.066), (0.0935, 0.08), (0.091, 0.094)], 36), trim, (x, 0, 0))
-    model.add(shapes.tube([(x + 0.07, 0, 0.05), (x + 0.115, 0, 0.07), (x + 0.13, 0, 0.115), (x + 0.158, 0, 0.14)], [0.024, 0.018, 0.013, 0.011], 14), china)
-    handle = [(x - 0.075, 0, 0.115), (x - 0.12, 0, 0.13), (x - 0.142, 0, 0.1), (x - 0.125, 0, 0.06), (x - 0.082, 0, 0.045)]
-    model.add(shapes.tube(handle, 0.009, 10), china)
-    model.merge(cup_and_saucer(body, accent), (0.16, -0.05, 0))
-    return model
-
-
-def cup_and_saucer(body: str, accent: str) -> Model:
-    china, trim = materials.paint(body, 0.18), materials.paint(accent, 0.2)
-    model = Model().add(shapes.lathe([(0, 0), (0.035, 0), (0.04, 0.006), (0.07, 0.016), (0.072, 0.019), (0.04, 0.011), (0, 0.009)], 32), china)
-    model.add(shapes.lathe([(0.0705, 0.0165), (0.073, 0.0185), (0.0705, 0.02)], 32), trim)
-    model.add(shapes.lathe([(0, 0.01), (0.02, 0.01), (0.024, 0.018), (0.038, 0.045), (0.042, 0.068), (0.039, 0.068), (0.034, 0.045), (0.02, 0.022), (0, 0.02)], 32), china)
-    model.add(shapes.lathe([(0.0415, 0.062), (0.043, 0.067), (0.0395, 0.0685)], 32), trim)
-    model.add(shapes.cylinder(0.036, 0.002, 28, 0.0005), materials.paint("#8a4b20", 0.1), (0, 0, 0.056))
-    model.add(shapes.tube([(0.038, 0, 0.056), (0.06, 0, 0.056), (0.064, 0, 0.04), (0.05, 0, 0.026), (0.03, 0, 0.026)], 0.005, 8), china)
-    return model
-
-
-@belonging("mug", "tea cup", "teacup", "glass")
-def cup(kit: Kit) -> Model:
-    body, accent = kit.random.choice(CHINA)
-    model = cup_and_saucer(body, accent)
-    biscuit = materials.ground("#d8a763", "#b98545", 60, 0.3)
-    model.add(shapes.lathe([(0, 0), (0.075, 0.004), (0.078, 0.01), (0.04, 0.007), (0, 0.006)], 32), materials.paint(body, 0.18), (0.17, 0.02, 0))
-    for i in range(3):
-        model.add(shapes.cylinder(0.026, 0.009, 20, 0.003), biscuit, (0.15 + 0.025 * i, 0.01 + 0.02 * (i % 2), 0.008 + i * 0.006), (8 * i, 5, 0))
-    return model
-
-
-@belonging("flower", "bouquet", "rose", "tulip", "lily", "vase")
-def flowers(kit: Kit) -> Model:
-    body, accent = kit.random.choice(CHINA)
-    model = Model().add(shapes.lathe([(0, 0), (0.04, 0), (0.058, 0.03), (0.065, 0.07), (0.045, 0.12), (0.03, 0.145), (0.038, 0.16), (0.034, 0.16), (0.026, 0.145)], 36), materials.paint(body, 0.15))
-    model.add(shapes.lathe([(0.0645, 0.06), (0.0665, 0.07), (0.0635, 0.08)], 36), materials.paint(accent, 0.2))
-    model.merge(plants.bouquet(kit.numbers, kit.palette), (0, 0, 0.13))
-    return model
-
-
-@belonging("lantern", "desk lamp", "table lamp", "light")
-def lamp(kit: Kit) -> Model:
-    body, accent = kit.random.choice(CHINA)
-    model = Model().add(shapes.lathe([(0, 0), (0.06, 0), (0.06, 0.015), (0.03, 0.025), (0.055, 0.07), (0.06, 0.11), (0.03, 0.17), (0.012, 0.19), (0.01, 0.24)], 32), materials.paint(body, 0.18))
-    model.add(shapes.lathe([(0.0595, 0.1), (0.061, 0.108), (0.058, 0.118)], 32), materials.paint(accent, 0.2))
-    model.add(shapes.lathe([(0.135, 0.21), (0.085, 0.37), (0.083, 0.37), (0.133, 0.21)], 36), materials.lampshade("#f0dcb8"))
+        model.add(
+            shapes.tube(
+                [(x * 1.75, -0.02, height + 0.007), (x * 1.75, 0.03, height + 0.01), (x * 1.6, 0.075, height + 0.003)],
+                0.0018,
+                5,
+            ),
+            gold,
+        )
+    model.add(
+        shapes.tube(
+            [(-0.011, -0.02, height + 0.007), (0, -0.026, height + 0.01), (0.011, -0.02, height + 0.007)], 0.002, 5
+        ),
+        gold,
+    )
     return model
 
 
@@ -171,10 +172,20 @@ def camera(kit: Kit) -> Model:
     model.box((0.055, 0.045, 0.025), metal, (0, 0, 0.1), bevel=0.008)
     for radius, depth, material in ((0.034, 0.025, metal), (0.03, 0.045, black), (0.031, 0.05, metal)):
         model.add(shapes.cylinder(radius, depth, 28), material, (0, -0.02, 0.052), (90, 0, 0))
-    model.add(shapes.cylinder(0.023, 0.004, 28, 0.001), materials.paint("#31445c", 0.05), (0, -0.068, 0.052), (90, 0, 0))
+    model.add(
+        shapes.cylinder(0.023, 0.004, 28, 0.001), materials.paint("#31445c", 0.05), (0, -0.068, 0.052), (90, 0, 0)
+    )
     for x in (-0.06, 0.055):
         model.add(shapes.cylinder(0.014, 0.014, 18), metal, (x, 0, 0.104))
-    strap = [(-0.085, 0, 0.08), (-0.14, -0.03, 0.03), (-0.13, -0.09, 0.005), (-0.03, -0.12, 0.004), (0.08, -0.11, 0.004), (0.14, -0.06, 0.02), (0.085, 0, 0.08)]
+    strap = [
+        (-0.085, 0, 0.08),
+        (-0.14, -0.03, 0.03),
+        (-0.13, -0.09, 0.005),
+        (-0.03, -0.12, 0.004),
+        (0.08, -0.11, 0.004),
+        (0.14, -0.06, 0.02),
+        (0.085, 0, 0.08),
+    ]
     model.add(shapes.tube(strap, 0.005, 6), materials.paint("#7a4a28", 0.6))
     return model
 
@@ -182,13 +193,27 @@ def camera(kit: Kit) -> Model:
 @belonging("phone", "dial phone")
 def telephone(kit: Kit) -> Model:
     colour = materials.paint(kit.random.choice(("#8f2f2a", "#3b5c52", "#e6d8b8", "#2c2a29")), 0.22)
-    model = Model().add(shapes.prism([(-0.11, -0.1), (0.11, -0.1), (0.095, 0.08), (-0.095, 0.08)], 0.03, 0.01), colour, smooth=False)
+    model = Model().add(
+        shapes.prism([(-0.11, -0.1), (0.11, -0.1), (0.095, 0.08), (-0.095, 0.08)], 0.03, 0.01), colour, smooth=False
+    )
     model.add(shapes.cushion((0.17, 0.13, 0.085), 0.04), colour, (0, 0.01, 0.01), (12, 0, 0))
     model.add(shapes.cylinder(0.055, 0.012, 32), materials.paint("#efe7d4", 0.35), (0, -0.055, 0.075), (42, 0, 0))
     for i in range(10):
         a = i * 0.53 + 0.4
-        model.add(shapes.cylinder(0.008, 0.003, 12, 0.0005), materials.paint("#3a332d", 0.4), (0.038 * math.cos(a), -0.063 + 0.038 * math.sin(a) * 0.74, 0.084 + 0.038 * math.sin(a) * 0.67), (42, 0, 0))
-    model.add(shapes.tube([(-0.115, 0.03, 0.112), (-0.07, 0.03, 0.132), (0.07, 0.03, 0.132), (0.115, 0.03, 0.112)], [0.026, 0.015, 0.015, 0.026], 14), colour)
+        model.add(
+            shapes.cylinder(0.008, 0.003, 12, 0.0005),
+            materials.paint("#3a332d", 0.4),
+            (0.038 * math.cos(a), -0.063 + 0.038 * math.sin(a) * 0.74, 0.084 + 0.038 * math.sin(a) * 0.67),
+            (42, 0, 0),
+        )
+    model.add(
+        shapes.tube(
+            [(-0.115, 0.03, 0.112), (-0.07, 0.03, 0.132), (0.07, 0.03, 0.132), (0.115, 0.03, 0.112)],
+            [0.026, 0.015, 0.015, 0.026],
+            14,
+        ),
+        colour,
+    )
     for x in (-0.115, 0.115):
         model.add(shapes.cylinder(0.03, 0.025, 20), colour, (x, 0.03, 0.09))
     return model
@@ -210,15 +235,4 @@ def sewing_machine(kit: Kit) -> Model:
     model.add(shapes.cylinder(0.013, 0.04, 16), materials.paint(kit.palette["petals"][0], 0.8), (0.06, 0, 0.232))
     cloth = shapes.sheet(0.2, 0.22, 10, 10, lambda x, y: 0.07 + 0.006 * np.sin(x * 40) - np.clip(-y - 0.06, 0, 1) * 0.5)
     model.add(cloth, materials.fabric(kit.palette["bush"][0], kit.palette["bush"][1], 2), (-0.13, -0.06, 0))
-    return model
-
-
-@belonging("fruit", "apple", "orange", "cake", "basket")
-def fruit_bowl(kit: Kit) -> Model:
-    model = Model().add(shapes.lathe([(0, 0), (0.06, 0), (0.06, 0.012), (0.1, 0.035), (0.14, 0.085), (0.135, 0.085), (0.09, 0.04), (0, 0.025)], 36), materials.wood("#b58a5c", "#8d6238"))
-    colours = ("#c8412f", "#e2a63a", "#9db54a", "#d97a2f", "#b5322c")
-    for i in range(9):
-        a, ring = i * 2.4, 0.085 if i < 6 else 0.035
-        model.add(shapes.lathe([(0.003, 0.004), (0.022, 0), (0.036, 0.018), (0.039, 0.038), (0.03, 0.06), (0.012, 0.068), (0.002, 0.062)], 18), materials.paint(colours[i % 5], 0.3),
-                  (ring * math.cos(a), ring * math.sin(a), 0.045 if i < 6 else 0.09), (kit.random.uniform(-25, 25), kit.random.uniform(-25, 25), 0))
     return model

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from .. import flowers, furniture, light, materials, rooms, shapes, terrain, trees
 from ..belongings.household import COVERS
 from ..items import Setting, Spot, facing
@@ -32,7 +30,12 @@ def build(stage: Stage) -> Setting:
     mirror = chance.choice((-1, 1))
     paper, sprig, drapes, cloth, accent, rug = chance.choice(SCHEMES)
     wood = materials.wood(*chance.choice(WOODS))
-    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=5, exposure=0.1, frame=materials.wood(*chance.choice((*WOODS, ("#d9b45f", "#b58a3a")))))
+    setting = Setting(
+        palette=chance.choice(flowers.PALETTES),
+        bounces=5,
+        exposure=0.1,
+        frame=materials.wood(*chance.choice((*WOODS, ("#d9b45f", "#b58a3a")))),
+    )
     daylight(stage, mirror)
     setting.north = (mirror * 170) % 360
     shell(stage, mirror, materials.wallpaper(paper, sprig), chance.choice(FLOORS))
@@ -43,7 +46,14 @@ def build(stage: Stage) -> Setting:
     front(stage, setting, mirror, wood)
     window_side(stage, setting, mirror, wood, materials.fabric(cloth), materials.fabric(accent, scale=1.4))
     book_side(stage, setting, mirror, wood)
-    back(stage, setting, mirror, wood, materials.fabric(cloth), [materials.fabric(accent, scale=1.4), materials.fabric(drapes, scale=1.4)])
+    back(
+        stage,
+        setting,
+        mirror,
+        wood,
+        materials.fabric(cloth),
+        [materials.fabric(accent, scale=1.4), materials.fabric(drapes, scale=1.4)],
+    )
     return setting
 
 
@@ -51,27 +61,54 @@ def daylight(stage: Stage, mirror: int) -> None:
     azimuth, elevation = -mirror * stage.random.uniform(62, 88), stage.random.uniform(26, 36)
     light.sky(stage, azimuth, elevation, strength=0.45, cover=0.5)
     light.sun(stage, azimuth, elevation, 9, stage.random.choice(("#ffdcaa", "#ffe6c4")), 1.4)
-    light.window_light(stage, "window light", (-mirror * (WIDTH / 2 + 0.3), 0.75, 1.6), (0, -mirror * 90, 0), 1.5, 2.0, 150)
+    light.window_light(
+        stage, "window light", (-mirror * (WIDTH / 2 + 0.3), 0.75, 1.6), (0, -mirror * 90, 0), 1.5, 2.0, 150
+    )
     # The rest of the house lends some light, too: without it the corners away from the window are gloomy.
     light.window_light(stage, "room light", (0, -0.4, HEIGHT - 0.12), (0, 0, 0), 2.6, 2.6, 36, "#fff0dc")
 
 
 def shell(stage: Stage, mirror: int, paper, floor: tuple[str, str]) -> None:
     white = materials.paint("#f3ede0", 0.6)
-    stage.add("floor", Model().box((WIDTH + 0.4, DEPTH + 0.4, 0.05), materials.planks(*floor), bevel=0.001), (0, MIDDLE, -0.05))
-    stage.add("ceiling", Model().box((WIDTH + 0.4, DEPTH + 0.4, 0.05), materials.paint("#f7f2e8", 0.9), bevel=0.001), (0, MIDDLE, HEIGHT))
+    stage.add(
+        "floor",
+        Model().box((WIDTH + 0.4, DEPTH + 0.4, 0.05), materials.planks(*floor), bevel=0.001),
+        (0, MIDDLE, -0.05),
+    )
+    stage.add(
+        "ceiling",
+        Model().box((WIDTH + 0.4, DEPTH + 0.4, 0.05), materials.paint("#f7f2e8", 0.9), bevel=0.001),
+        (0, MIDDLE, HEIGHT),
+    )
     opening = (-0.95, 0.95, 0.78, 2.25)
-    sides = (("front", WIDTH, (0, FRONT, 0), 0, ()), ("back", WIDTH, (0, BACK, 0), 180, ()),
-             ("window wall", DEPTH, (-mirror * WIDTH / 2, MIDDLE, 0), mirror * 90, (shifted(opening, mirror * (0.75 - MIDDLE)),)),
-             ("book wall", DEPTH, (mirror * WIDTH / 2, MIDDLE, 0), -mirror * 90, ()))
+    sides = (
+        ("front", WIDTH, (0, FRONT, 0), 0, ()),
+        ("back", WIDTH, (0, BACK, 0), 180, ()),
+        (
+            "window wall",
+            DEPTH,
+            (-mirror * WIDTH / 2, MIDDLE, 0),
+            mirror * 90,
+            (shifted(opening, mirror * (0.75 - MIDDLE)),),
+        ),
+        ("book wall", DEPTH, (mirror * WIDTH / 2, MIDDLE, 0), -mirror * 90, ()),
+    )
     for name, length, at, turn, openings in sides:
         stage.add(name, rooms.wall(length + 0.32, HEIGHT, paper, openings), at, (0, 0, turn))
-        stage.add(f"{name} panels", rooms.wainscot(length, RAIL, white, tuple((a - 0.12, b + 0.12, c - 0.05, d) for a, b, c, d in openings)), at, (0, 0, turn))
+        stage.add(
+            f"{name} panels",
+            rooms.wainscot(length, RAIL, white, tuple((a - 0.12, b + 0.12, c - 0.05, d) for a, b, c, d in openings)),
+            at,
+            (0, 0, turn),
+        )
         stage.add(f"{name} moulding", rooms.moulding(length, white, HEIGHT), at, (0, 0, turn))
     rose = [(0, 0), (0.05, 0.0), (0.12, 0.012), (0.2, 0.01), (0.26, 0.022), (0.3, 0.03)]
     pendant = Model().add(shapes.lathe(rose, 40), white, (0, 0, HEIGHT - 0.03))
     pendant.add(shapes.cylinder(0.006, 0.42, 8), materials.paint("#c9a14e", 0.3, 0.9), (0, 0, HEIGHT - 0.45))
-    pendant.add(shapes.lathe([(0.24, HEIGHT - 0.66), (0.21, HEIGHT - 0.52), (0.08, HEIGHT - 0.43), (0.02, HEIGHT - 0.42)], 36), materials.lampshade("#f3e2c2", 0.8))
+    pendant.add(
+        shapes.lathe([(0.24, HEIGHT - 0.66), (0.21, HEIGHT - 0.52), (0.08, HEIGHT - 0.43), (0.02, HEIGHT - 0.42)], 36),
+        materials.lampshade("#f3e2c2", 0.8),
+    )
     stage.add("pendant", pendant, (0, 0.9, 0))
 
 
@@ -82,22 +119,41 @@ def shifted(opening: rooms.Opening, by: float) -> rooms.Opening:
 def window(stage: Stage, mirror: int, drapes: str) -> None:
     chance, numbers = stage.random, stage.numbers
     x, turn = -mirror * WIDTH / 2, mirror * 90
-    stage.add("window", rooms.window(1.9, 1.47, materials.paint("#f6f1e6", 0.45), (4, 3)), (x, 0.75, 0.78), (0, 0, turn))
+    stage.add(
+        "window", rooms.window(1.9, 1.47, materials.paint("#f6f1e6", 0.45), (4, 3)), (x, 0.75, 0.78), (0, 0, turn)
+    )
     cloth, sheer = materials.curtain(drapes, 0.25), materials.curtain("#fbf6ea", 0.75)
     rod = Model().add(shapes.tube([(-1.5, 0, 0), (1.5, 0, 0)], 0.017, 12), materials.paint("#c9a14e", 0.3, 0.9))
     for side in (-1, 1):
         rod.add(shapes.sphere(0.035, 16, 9), materials.paint("#c9a14e", 0.3, 0.9), (side * 1.5, 0, -0.035))
     stage.add("rod", rod, (x + mirror * 0.13, 0.75, 2.36), (0, 0, turn))
     for side in (-1, 1):
-        outer = Model().merge(rooms.drape(0.62, 2.3, cloth, 0.45), (-1.42, 0, 0)) if side < 0 else Model().merge(rooms.drape(0.62, 2.3, cloth, 0.45), (1.42, 0, 0), scale=(-1, 1, 1))
+        outer = (
+            Model().merge(rooms.drape(0.62, 2.3, cloth, 0.45), (-1.42, 0, 0))
+            if side < 0
+            else Model().merge(rooms.drape(0.62, 2.3, cloth, 0.45), (1.42, 0, 0), scale=(-1, 1, 1))
+        )
         stage.add(f"drape {side}", outer, (x + mirror * 0.14, 0.75, 0.04), (0, 0, turn))
         inner = rooms.drape(0.36, 1.5, sheer, 0, 5)
-        stage.add(f"sheer {side}", Model().merge(inner, (-0.92, 0, 0)) if side < 0 else Model().merge(inner, (0.92, 0, 0), scale=(-1, 1, 1)), (x + mirror * 0.02, 0.75, 0.82), (0, 0, turn))
+        stage.add(
+            f"sheer {side}",
+            Model().merge(inner, (-0.92, 0, 0)) if side < 0 else Model().merge(inner, (0.92, 0, 0), scale=(-1, 1, 1)),
+            (x + mirror * 0.02, 0.75, 0.82),
+            (0, 0, turn),
+        )
 
     stage.add("lawn", Model().add(shapes.sheet(160, 160, 2, 2), materials.lawn("#8fa04a", "#5f7f2f")), (0, 0, -0.5))
     meshes = terrain.tree_meshes(stage, chance.sample(["oak", "apple", "birch", "maple"], 2))
     for i in range(7):
-        stage.place(f"tree {i}", meshes[i % 2], shapes.matrix((x * (2.6 + i * 0.7) + chance.uniform(-1, 1), 0.75 + (i - 3) * 2.4 + chance.uniform(-1, 1), -0.5), (0, 0, chance.uniform(0, 360)), chance.uniform(0.8, 1.2)))
+        stage.place(
+            f"tree {i}",
+            meshes[i % 2],
+            shapes.matrix(
+                (x * (2.6 + i * 0.7) + chance.uniform(-1, 1), 0.75 + (i - 3) * 2.4 + chance.uniform(-1, 1), -0.5),
+                (0, 0, chance.uniform(0, 360)),
+                chance.uniform(0.8, 1.2),
+            ),
+        )
     for i in range(6):
         stage.place(f"hedge {i}", hedge_mesh(numbers), shapes.matrix((x * 2.2, -4.5 + i * 2.0, -0.5), (0, 0, 90)))
 
@@ -107,6 +163,7 @@ _HEDGE = "garden hedge"
 
 def hedge_mesh(numbers):
     import bpy
+
     return bpy.data.meshes.get(_HEDGE) or trees.hedge(numbers, 2.1, 0.7, 1.1).to_mesh(_HEDGE)
 
 
@@ -122,17 +179,22 @@ def front(stage: Stage, setting: Setting, mirror: int, wood) -> None:
         setting.spots.append(Spot("surface", (x + offset, FRONT - 0.27, 0.84), facing(x + offset, FRONT), (0.32, 0.42)))
     setting.spots.append(Spot("hook", (mirror * 1.22, FRONT, 1.72), 0, (0.34, 0.8)))
 
-    tv_x, tv_y = mirror * 1.95, 1.98
+    tv_x, tv_y = mirror * 2.05, 1.85
     turn = facing(tv_x, tv_y)
     stage.add("low cabinet", furniture.cabinet(1.15, 0.42, 0.52, wood, brass, 3, False), (tv_x, tv_y, 0), (0, 0, turn))
     setting.spots.append(Spot("screen", (tv_x, tv_y, 0.52), turn, (0.95, 0.8)))
-    setting.spots.append(Spot("floor", (mirror * 1.08, 2.1, 0), facing(mirror * 1.08, 2.1), (0.5, 1.2)))
-    setting.spots.append(Spot("floor", (-mirror * 1.0, 1.55, 0.015), facing(-mirror, 1.55), (0.75, 0.5)))
+    setting.spots.append(Spot("floor", (mirror * 1.2, 1.96, 0), facing(mirror * 1.2, 1.96), (0.5, 1.2)))
+    setting.spots.append(Spot("floor", (-mirror * 1.15, 0.95, 0.015), facing(-mirror * 1.15, 0.95), (0.75, 0.5)))
 
 
 def window_side(stage: Stage, setting: Setting, mirror: int, wood, cloth, accent) -> None:
     chair_x, chair_y = -mirror * 1.8, 1.6
-    stage.add("armchair", furniture.armchair(cloth, wood, accent), (chair_x, chair_y, 0), (0, 0, facing(chair_x, chair_y) * 0.85))
+    stage.add(
+        "armchair",
+        furniture.armchair(cloth, wood, accent),
+        (chair_x, chair_y, 0),
+        (0, 0, facing(chair_x, chair_y) * 0.85),
+    )
     shade = materials.lampshade("#f1dcb4", 1.6)
     stage.add("floor lamp", furniture.floor_lamp(materials.paint("#b08d48", 0.3, 0.9), shade), (-mirror * 2.3, 2.2, 0))
     light.lamp(stage, "lamp", (-mirror * 2.3, 2.2, 1.4), 22, radius=0.12)
@@ -140,7 +202,9 @@ def window_side(stage: Stage, setting: Setting, mirror: int, wood, cloth, accent
     stage.add("side table", furniture.round_table(0.3, 0.58, wood), (x, y, 0))
     setting.spots.append(Spot("surface", (x, y, 0.58), facing(x, y), (0.36, 0.42)))
     for offset in (0.35, -0.35):
-        setting.spots.append(Spot("surface", (-mirror * (WIDTH / 2 - 0.02), 0.75 + offset, 0.78), mirror * 90, (0.24, 0.35)))
+        setting.spots.append(
+            Spot("surface", (-mirror * (WIDTH / 2 - 0.02), 0.75 + offset, 0.78), mirror * 90, (0.24, 0.35))
+        )
     plant(stage, setting, (-mirror * 2.25, -0.75), "fern")
 
 
@@ -151,9 +215,13 @@ def book_side(stage: Stage, setting: Setting, mirror: int, wood) -> None:
     stage.add("bookcase", furniture.bookcase(width, depth, height, shelves, wood), (x, y, 0), (0, 0, turn))
     stage.add("books", shelf_of_books(chance, width, height, shelves), (x, y, 0), (0, 0, turn))
     table_x, table_y = mirror * 1.55, 0.85
-    stage.add("round table", furniture.round_table(0.4, 0.62, wood, materials.curtain("#f3ead8", 0.1)), (table_x, table_y, 0))
+    stage.add(
+        "round table", furniture.round_table(0.4, 0.62, wood, materials.curtain("#f3ead8", 0.1)), (table_x, table_y, 0)
+    )
     for dx, dy in ((-0.05, -0.2), (0.02, 0.2)):
-        setting.spots.append(Spot("surface", (table_x + dx * mirror, table_y + dy, 0.626), facing(table_x, table_y), (0.36, 0.42)))
+        setting.spots.append(
+            Spot("surface", (table_x + dx * mirror, table_y + dy, 0.626), facing(table_x, table_y), (0.36, 0.42))
+        )
     wide = Spot("floor", (mirror * (WIDTH / 2 - 0.34), -0.75, 0), turn, (1.6, 1.3))
     setting.spots.append(wide)
     setting.fillers.append((wide, lambda: chest(setting, wood)))
@@ -178,16 +246,31 @@ def shelf_of_books(chance, width: float, height: float, shelves: int) -> Model:
             if chance.random() < 0.06:
                 x += chance.uniform(0.06, 0.14)
                 continue
-            thick, tall, deep = chance.uniform(0.018, 0.045), chance.uniform(0.62, 0.9) * step, chance.uniform(0.16, 0.21)
+            thick, tall, deep = (
+                chance.uniform(0.018, 0.045),
+                chance.uniform(0.62, 0.9) * step,
+                chance.uniform(0.16, 0.21),
+            )
             if x + thick > width / 2 - 0.04:
                 break
             cover = materials.paint(chance.choice(COVERS), 0.6)
             lean = chance.uniform(4, 9) if chance.random() < 0.05 else 0
-            model.add(shapes.box((thick, deep, tall), 0.003), cover, (x + thick / 2, 0.14 - deep / 2 - 0.02, z), (0, -lean, 0), smooth=False)
+            model.add(
+                shapes.box((thick, deep, tall), 0.003),
+                cover,
+                (x + thick / 2, 0.14 - deep / 2 - 0.02, z),
+                (0, -lean, 0),
+                smooth=False,
+            )
             if chance.random() < 0.6:
                 band = materials.paint("#d9b45f", 0.35, 0.6)
                 for share in (0.2, 0.8):
-                    model.box((thick * 0.96, 0.003, 0.006), band, (x + thick / 2, 0.12 - deep - 0.001, z + tall * share), bevel=0.0005)
+                    model.box(
+                        (thick * 0.96, 0.003, 0.006),
+                        band,
+                        (x + thick / 2, 0.12 - deep - 0.001, z + tall * share),
+                        bevel=0.0005,
+                    )
             x += thick + 0.001 + lean * 0.003
     return model
 
@@ -198,14 +281,23 @@ def back(stage: Stage, setting: Setting, mirror: int, wood, cloth, pillows) -> N
     for offset in (0, -0.8, 0.8):
         setting.spots.append(Spot("wall", (sofa_x + offset, BACK + 0.005, 1.72), 180, (0.66, 0.56)))
     setting.spots.append(Spot("floor", (mirror * 0.75, -1.1, 0.015), facing(mirror * 0.75, -1.1), (0.75, 0.6)))
-    stage.add("door", rooms.door(materials.paint("#f3ede0", 0.45), materials.paint("#c9a14e", 0.3, 0.9)), (mirror * 1.7, BACK + 0.05, 0), (0, 0, 180))
+    stage.add(
+        "door",
+        rooms.door(materials.paint("#f3ede0", 0.45), materials.paint("#c9a14e", 0.3, 0.9)),
+        (mirror * 1.7, BACK + 0.05, 0),
+        (0, 0, 180),
+    )
     plant(stage, setting, (-mirror * 2.25, BACK + 0.45), "bush")
 
 
 def plant(stage: Stage, setting: Setting, at: tuple[float, float], kind: str) -> None:
     pot = furniture.plant_pot(0.19, 0.3, materials.paint("#c9825a", 0.7), materials.ground("#6b5038", "#4f3a28", 30))
     stage.add("pot", pot, (*at, 0))
-    leafy = flowers.fern(stage.numbers, length=0.75) if kind == "fern" else trees.bush(stage.numbers, 0.34, 0.75, ("#56773f", "#6b8d4b", "#83a35c"), leaf=0.1)
+    leafy = (
+        flowers.fern(stage.numbers, length=0.75)
+        if kind == "fern"
+        else trees.bush(stage.numbers, 0.34, 0.75, ("#56773f", "#6b8d4b", "#83a35c"), leaf=0.1)
+    )
     stage.add("house plant", leafy, (*at, 0.26))
 
 
