@@ -40,7 +40,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use crate::config::Config;
 use crate::engine::SessionId;
 use crate::error::Error;
-use crate::session::{Session, Share};
+use crate::session::Session;
 pub(crate) use ending::ending_sentence;
 pub(crate) use front_tab::FrontTab;
 use room::{Membership, Room};

@@ -6,7 +6,7 @@ use warmpool_tests::programs::{self, Program};
 use warmpool_tests::{Group, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!("live_screens", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [],
         full: [
             the_page_fits_every_screen,

@@ -6,7 +6,7 @@ use std::io::Read;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    FileLine, Header, Op, Place, ROWS_AND_FILES, SCHEMA_VERSION, StoreError, Target, Trailer, change, hex, read,
+    FileLine, Header, Op, Place, ROWS_AND_FILES, SCHEMA_VERSION, StoreError, Target, Trailer, change, read,
 };
 use crate::fuzzing::file;
 
