@@ -23,16 +23,20 @@
 //! | `options.rs` | how the store behaves |
 //! | `error.rs`   | what can go wrong |
 //! | `health.rs`  | what `/status` shows, and what happens on failure |
+//! | `request.rs` | what the storage thread is asked to do |
 //! | `thread.rs`  | the storage thread and the barrier thread; `worker.rs` is the former's work |
 //! | `backend.rs` | what a place for rows must do; `sled.rs`, `memory.rs`, `fault.rs` do it |
 //! | `record.rs`  | version and checksum of each value |
 //! | `schema.rs`  | the version of the data and its migrations |
 //! | `disk.rs`    | how much of the disk is used and free |
-//! | `dump.rs`    | everything as JSON lines, with counts and a hash; files too; `unfinished.rs` is one that is being written |
+//! | `dump.rs`    | everything as JSON lines, with counts and a hash |
+//! | `archive.rs` | a dump and files as a tar; `unfinished.rs` is a backup that is being written |
 //! | `folder.rs`  | folders whose files go with the rows |
 //! | `backup.rs`  | hourly dumps, and restoring one |
+//! | `layout.rs`  | what lies where in the directory |
 //! | `recover.rs` | opening: deadline, quarantine, restore; with `lock.rs`, `trouble.rs`, `build.rs` |
 
+mod archive;
 mod backend;
 mod backup;
 mod batch;
@@ -285,8 +289,8 @@ impl Store {
         self.call(|reply| Request::Scan { table, range, limit, direction, reply }).await
     }
 
-    /// Writes everything into a new file, as JSON lines with counts and a hash, while commits go on. The file
-    /// holds the state at one moment between call and return, and the files of `folders` a little later.
+    /// Writes everything into a new file while commits go on: JSON lines with counts and a hash, in a tar with the files of
+    /// `folders` if there are any. It holds the state at one moment between call and return, and the files a little later.
     ///
     /// # Errors
     /// Those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes;

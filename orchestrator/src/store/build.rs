@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
+use super::archive;
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
-use super::dump::{self, Restored, Target};
+use super::dump::{Restored, Target};
 use super::folder::{Folder, Place, Staging};
 use super::layout::{DATABASE, UNFINISHED, create_private_dir, sync_parent};
 use super::schema::{self, SCHEMA_VERSION};
@@ -80,7 +81,7 @@ fn fill(path: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> 
     let mut backend = SledBackend::open(path).map_err(writing)?;
     schema::begin(&mut backend, SCHEMA_VERSION).map_err(writing)?;
     let mut filling = Filling { backend, staging };
-    let restored = file.map(|file| dump::read(file, &mut filling)).transpose()?;
+    let restored = file.map(|file| archive::read(file, &mut filling)).transpose()?;
     let Filling { mut backend, .. } = filling;
     backend.flush().map_err(writing)?;
     backend.barrier().and_then(|mut barrier| barrier.wait()).map_err(writing)?;
