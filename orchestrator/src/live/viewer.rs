@@ -170,7 +170,7 @@ impl Viewer {
         self.grant.may_act && self.room().is_held_by(self.membership.viewer)
     }
 
-    /// The tab this viewer settings at.
+    /// The tab that this viewer looks at.
     fn tab(&self) -> Option<String> {
         let chosen = self.chosen.borrow().clone();
         chosen.filter(|tab| self.room().has(tab)).or_else(|| self.room().front())
