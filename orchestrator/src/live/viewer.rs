@@ -17,11 +17,11 @@ use super::browser::{Browser, BrowserError};
 use super::input::Pressed;
 use super::message::{Notice, Picture, Request};
 use super::pictures::{WatchedTab, picture, read};
-use super::room::{Membership, Room};
+use super::room::{Grant, Membership, Room};
 use super::upstream;
 use super::viewer_input::{InputError, ViewerInput};
 use crate::engine::{Engine, Mode};
-use crate::session::{Ending, Share};
+use crate::session::Ending;
 use crate::worker::ReadHalf;
 
 /// Pictures on their way that the viewer has not acknowledged yet.
@@ -40,15 +40,6 @@ const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The Close code for a link that has ended: the policy forbids what was allowed before.
 const UNSHARED: u16 = 1008;
-
-/// What a viewer may do.
-#[derive(Debug, Clone)]
-pub(crate) struct Grant {
-    /// Whether they may take the control.
-    pub may_act: bool,
-    /// The link that they came by. The grant ends with it.
-    pub share: Option<Share>,
-}
 
 /// Somebody who watches.
 pub(super) struct Viewer {
