@@ -43,10 +43,10 @@ use crate::error::Error;
 use crate::session::Session;
 pub(crate) use ending::ending_sentence;
 pub(crate) use front_tab::FrontTab;
+pub(crate) use room::Grant;
 use room::{Membership, Room};
 pub(crate) use screencast::Frame;
 use screencast::ScreencastSettings;
-pub(crate) use viewer::Grant;
 use viewer::{Times, Viewer};
 
 /// The longest message of a viewer, in bytes: a clipboard.

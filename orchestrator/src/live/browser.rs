@@ -1,7 +1,7 @@
-//! The browser of a watched session, whichever way it tells of its tabs.
+//! The browser of a watched session, whichever way lists its tabs.
 //!
 //! Chromium does over DevTools, where as many as like can listen. Of the other engines the client has the one protocol
-//! there is, so the worker's agent asks them, by ways of its own: it can tell of tabs and send them somewhere, and no more.
+//! there is, so the worker's agent asks them, by ways of its own: it can list tabs and navigate in them, and no more.
 
 use std::sync::Arc;
 use warmpool_protocol::{Page, PageAction};
@@ -29,7 +29,7 @@ pub(super) enum BrowserError {
     ListEnded,
 }
 
-/// A browser under somebody's eyes. Clones share it.
+/// A browser that somebody watches. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) enum Browser {
     /// One with DevTools.
@@ -38,7 +38,7 @@ pub(super) enum Browser {
     Pages(Arc<Session>),
 }
 
-/// Its tabs, as they are told.
+/// The source of its list of tabs.
 #[derive(Debug)]
 pub(super) enum Tabs {
     /// Over DevTools.
@@ -48,7 +48,7 @@ pub(super) enum Tabs {
 }
 
 impl Browser {
-    /// Connects, and asks to be told of tabs. No page is touched by it.
+    /// Connects, and subscribes to changes of the tabs. This touches no page.
     pub(super) async fn connect(session: Arc<Session>) -> Result<(Self, Tabs), BrowserError> {
         if session.options.engine == Engine::Chromium {
             let devtools = Arc::new(DevTools::connect(session).await?);
@@ -104,7 +104,7 @@ impl Browser {
 }
 
 impl Tabs {
-    /// Tells of them, now and whenever they change, until the browser cannot be asked any more.
+    /// Passes the list to `tell`, now and whenever it changes, until the browser cannot be asked any more.
     pub(super) async fn follow(self, tell: impl Fn(Vec<Tab>)) -> BrowserError {
         match self {
             Self::DevTools(devtools) => devtools.follow(tell).await.into(),

@@ -21,7 +21,7 @@ use crate::worker::{AgentError, AgentStream};
 
 /// How long the browser may take to answer one command.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Commands waiting to be sent; whoever sends more, waits.
+/// How many commands wait to be sent. A caller with one more waits itself.
 const COMMANDS: usize = 64;
 /// Events of one target waiting to be read.
 const EVENTS: usize = 16;

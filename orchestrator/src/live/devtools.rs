@@ -14,9 +14,9 @@ use super::input::Command;
 use super::message::{HistoryStep, Tab};
 use crate::session::Session;
 
-/// Between two settings at the tabs that nothing asked for: which of them is in front changes without an event.
+/// Between two looks at the tabs without an event: none says which tab is in front.
 const LOOK: Duration = Duration::from_secs(1);
-/// The shortest time between two settings.
+/// The shortest time between two looks.
 const REST: Duration = Duration::from_millis(100);
 /// The longest selection that is copied, in UTF-16 units.
 const MAX_SELECTION: usize = 1 << 20;
@@ -41,7 +41,7 @@ struct Target {
 }
 
 impl DevTools {
-    /// Connects, and asks to be told of tabs. No page is touched by it.
+    /// Connects, and subscribes to changes of the tabs. This touches no page.
     pub(super) async fn connect(session: Arc<Session>) -> Result<Self, CdpError> {
         let cdp = Cdp::connect(&session).await?;
         let pages = json!({"discover": true, "filter": [{"type": "page"}]});
@@ -49,7 +49,7 @@ impl DevTools {
         Ok(Self { session, cdp, attached: tokio::sync::Mutex::default() })
     }
 
-    /// Tells of its tabs, now and whenever they may have changed, until the browser cannot be asked any more.
+    /// Passes the list of tabs to `tell`, now and whenever it may have changed, until the browser cannot be asked any more.
     pub(super) async fn follow(&self, tell: impl Fn(Vec<Tab>)) -> CdpError {
         loop {
             match self.tabs().await {

@@ -1,4 +1,4 @@
-//! The tab in front of a browser without a display, for one who settings on and is not among the viewers.
+//! The tab in front of a browser without a display, for a recording, which is not among the viewers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::room::Room;
 use super::screencast::{Frame, Screencast};
 
-/// Before a tab is looked for again where there was none.
+/// How long to wait before looking for a tab again.
 const RETRY: Duration = Duration::from_millis(300);
 
 /// Whichever tab of a session is in front.

@@ -188,7 +188,7 @@ impl Pressed {
         })
     }
 
-    /// The commands that let go of everything.
+    /// The commands that release everything.
     pub(super) fn release(&mut self) -> Vec<Command> {
         let mut commands: Vec<Command> = std::mem::take(&mut self.keys)
             .into_iter()
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_let_go() {
+    fn pressed_keys_are_released() {
         let mut held = Pressed::default();
         let down = json!({"input": "mouse", "phase": "down", "x": 1.5, "y": 2, "button": "left", "clicks": 1});
         let (method, params) = held.command(read(down)).unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_makes_no_command() {
+    fn invalid_input_makes_no_command() {
         let mut held = Pressed::default();
         let far = json!({"input": "mouse", "phase": "move", "x": 1e9, "y": 0});
         assert_eq!(held.command(read(far)), None);

@@ -1,6 +1,6 @@
 //! What a viewer of a display may say: RFB's client messages, one by one (RFC 6143, section 7.5).
 //!
-//! A viewer's bytes are taken apart into whole messages, because only so can an input be told from a request for a
+//! A viewer's bytes are taken apart into whole messages, because only then is it clear what is an input and what is a request for a
 //! picture. Viewers without the control get their pictures; their keys, pointer and clipboard stop here.
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_looks_sends_no_input() {
+    fn viewers_without_the_control_send_no_input() {
         let mut filter = greeted();
         let all = [&KEY_DOWN[..], &CLICK, &QEMU_KEY, &CUT, &RESIZE, &REQUEST, &FENCED].concat();
         let mut to = BytesMut::new();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn who_acts_sends_everything_but_a_size() {
+    fn viewers_with_the_control_send_everything_but_a_size() {
         let mut filter = greeted();
         let input = [&KEY_DOWN[..], &CLICK, &QEMU_KEY, &CUT].concat();
         let mut to = BytesMut::new();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rfb_is_told() {
+    fn invalid_rfb_is_an_error() {
         let mut to = BytesMut::new();
         assert!(Filter::new().feed(b"GET / HTTP/1.1\r\n", true, &mut to).is_err());
         assert!(Filter::new().feed(b"RFB 003.008\n\x02", true, &mut to).is_err());

@@ -14,7 +14,7 @@ use super::browser::Browser;
 use super::message::State;
 use super::screencast::{Screencast, ScreencastSettings, USUAL_SIDE};
 use crate::error::Error;
-use crate::session::{Attachment, Session, Shut};
+use crate::session::{Attachment, Session, Share, Shut};
 
 /// Before the browser is asked again after it could not be.
 const RETRY: Duration = Duration::from_millis(500);
@@ -163,6 +163,15 @@ impl Room {
     fn change(&self, change: impl FnOnce(&mut State)) {
         self.state.send_modify(change);
     }
+}
+
+/// What a viewer may do.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    /// Whether they may take the control.
+    pub may_act: bool,
+    /// The link that they came by. The grant ends with it.
+    pub share: Option<Share>,
 }
 
 /// A viewer's place in a room; given up when dropped, and the control with it.

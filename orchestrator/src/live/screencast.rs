@@ -1,4 +1,4 @@
-//! Pictures of one tab of a browser without a display: taken while somebody settings, and no faster than the fastest
+//! Pictures of one tab of a browser without a display: taken while somebody watches, and no faster than the fastest
 //! viewer takes them.
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Frame {
     }
 }
 
-/// The pictures of one tab, for everybody who settings at it. They stop when the last one lets go of it.
+/// The pictures of one tab, for everybody who watches it. They stop when the last viewer drops this.
 #[derive(Debug)]
 pub(super) struct Screencast {
     pub(super) frames: watch::Receiver<Option<Frame>>,

@@ -17,12 +17,12 @@ use super::browser::{Browser, BrowserError};
 use super::input::Pressed;
 use super::message::{Notice, Picture, Request};
 use super::pictures::{WatchedTab, picture, read};
-use super::room::{Membership, Room};
+use super::room::{Grant, Membership, Room};
 use super::viewer_input::{InputError, ViewerInput};
 use super::{ending_sentence, upstream};
 use crate::clock::unix_ms;
 use crate::engine::{Engine, Mode};
-use crate::session::{Ending, Share};
+use crate::session::Ending;
 use crate::worker::ReadHalf;
 
 /// Pictures on their way that the viewer has not acknowledged yet.
@@ -41,15 +41,6 @@ const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The Close code for a link that has ended: the policy forbids what was allowed before.
 const UNSHARED: u16 = 1008;
-
-/// What a viewer may do.
-#[derive(Debug, Clone)]
-pub(crate) struct Grant {
-    /// Whether they may take the control.
-    pub may_act: bool,
-    /// The link that they came by. The grant ends with it.
-    pub share: Option<Share>,
-}
 
 /// Somebody who watches.
 pub(super) struct Viewer {
@@ -175,7 +166,7 @@ impl Viewer {
         self.grant.may_act && self.room().is_held_by(self.membership.viewer)
     }
 
-    /// The tab this viewer settings at.
+    /// The tab that this viewer looks at.
     fn tab(&self) -> Option<String> {
         let chosen = self.chosen.borrow().clone();
         chosen.filter(|tab| self.room().has(tab)).or_else(|| self.room().front())

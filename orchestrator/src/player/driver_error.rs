@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drivers_are_quoted_without_their_frills() {
+    fn prefixes_of_driver_messages_are_removed() {
         for (message, words) in [
             ("unknown error: net::ERR_NAME_NOT_RESOLVED\n  (Session info: chrome=1)", "net::ERR_NAME_NOT_RESOLVED"),
             ("Reached error page: about:neterror?e=dnsNotFound&u=http%3A//nowhere.invalid/", "dnsNotFound"),

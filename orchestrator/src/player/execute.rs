@@ -59,8 +59,8 @@ async fn failure(
     redactor: &Redactor,
     cancel: &CancellationToken,
 ) -> Failure {
-    let is_hopeless = matches!(error.code, FailureCode::Cancelled | FailureCode::BrowserDied);
-    let screenshot = if is_hopeless {
+    let is_gone = matches!(error.code, FailureCode::Cancelled | FailureCode::BrowserDied);
+    let screenshot = if is_gone {
         None
     } else {
         tokio::select! {
@@ -77,8 +77,8 @@ async fn carry_out(playback: &mut Playback<'_>, work: &Work) -> Result<(), StepE
         Work::Run(run) => {
             let first = run.recording.steps.first();
             let usual = playback.limits.step_timeout;
-            let patience = first.map_or(usual, |step| steps::time_for(step, run.recording.timeout, playback.limits));
-            playback.open(patience).await?;
+            let timeout = first.map_or(usual, |step| steps::time_for(step, run.recording.timeout, playback.limits));
+            playback.open(timeout).await?;
             playback.browser.soil().await;
             play(playback, &run.recording).await?;
         }

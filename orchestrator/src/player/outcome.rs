@@ -1,4 +1,4 @@
-//! How far a task may go, who is told of it, and what comes of it.
+//! The limits of a task, its progress, and its outcome.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::script::FailureCode;
 
-/// How far a task may go.
+/// The limits of a task.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     /// Time for the whole of it, from the first step on.
@@ -62,7 +62,7 @@ pub(crate) struct Artifact {
     pub bytes: Vec<u8>,
 }
 
-/// What came of a task.
+/// The outcome of a task.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// Result objects, in order; also what there was before a failure.
@@ -107,8 +107,7 @@ pub(crate) enum Progress {
     },
 }
 
-/// Somebody who is told how a task goes. Must not block.
+/// Follows the progress of a task. Must not block.
 pub(crate) trait ProgressListener: Send + Sync {
-    /// One thing happened.
     fn progress(&self, event: Progress);
 }

@@ -95,9 +95,9 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The first window of a browser, whose driver waits `patience` for pages and scripts.
-    pub(crate) async fn open(browser: &Browser, patience: Duration, max_output: u64) -> Result<Self, StepError> {
-        let timeouts = Timeouts { page_load: patience, script: patience };
+    /// The first window of a browser, whose driver waits `timeout` for pages and scripts.
+    pub(crate) async fn open(browser: &Browser, timeout: Duration, max_output: u64) -> Result<Self, StepError> {
+        let timeouts = Timeouts { page_load: timeout, script: timeout };
         let Driven { client, main, others } = browser.drive(timeouts, max_output).await?;
         let (engine, browser) = (browser.engine(), browser.clone());
         Ok(Self { client, engine, browser, timeouts, main, others, in_main: true, in_frame: false, around: None })

@@ -15,15 +15,11 @@ pub(crate) struct Playback<'a> {
     pub(crate) browser: &'a Browser,
     /// Its page, once there is one.
     page: Option<Page>,
-    /// How far it may go.
     pub(crate) limits: &'a Limits,
-    /// Who is told.
     pub(crate) listener: &'a dyn ProgressListener,
-    /// What it has found.
     pub(crate) output: Vec<Value>,
     /// Size of the output as JSON, in bytes.
     output_bytes: u64,
-    /// What it has made.
     pub(crate) artifacts: Vec<Artifact>,
     /// The step that is being carried out.
     pub(crate) step: Option<usize>,
@@ -47,9 +43,9 @@ impl<'a> Playback<'a> {
         }
     }
 
-    /// Opens the page, whose driver waits for `patience` at first.
-    pub(crate) async fn open(&mut self, patience: Duration) -> Result<(), StepError> {
-        self.page = Some(Page::open(self.browser, patience, self.limits.max_output).await?);
+    /// Opens the page, whose driver waits `timeout` for pages and scripts at first.
+    pub(crate) async fn open(&mut self, timeout: Duration) -> Result<(), StepError> {
+        self.page = Some(Page::open(self.browser, timeout, self.limits.max_output).await?);
         Ok(())
     }
 
@@ -143,12 +139,12 @@ impl<'a> Playback<'a> {
         full
     }
 
-    /// Tells that something was left out that does not change a result.
+    /// Reports something that was left out and does not change a result.
     pub(crate) fn warn(&self, message: &str) {
         self.listener.progress(Progress::Warning { message: message.to_owned() });
     }
 
-    /// Tells how much there is.
+    /// Reports how many results there are.
     pub(crate) fn report_rows(&self) {
         self.listener.progress(Progress::Rows { rows: self.output.len(), pages: self.pages });
     }

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn passing_faults_are_tried_again_until_the_deadline() {
+    async fn passing_errors_are_retried_until_the_deadline() {
         let begun = Instant::now();
         let mut retry = Retry::until(begun + Duration::from_secs(1));
         let mut attempts = 0;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lasting_faults_end_it_at_once() {
+    async fn lasting_errors_end_the_retries() {
         let mut retry = Retry::until(Instant::now() + Duration::from_secs(60));
         let work = async { Err::<(), _>(StepError::new(FailureCode::InvalidSelector, "")) };
         assert!(retry.attempt(work).await.is_some());

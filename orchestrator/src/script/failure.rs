@@ -1,4 +1,4 @@
-//! What goes wrong in a task, on its way to becoming a failure.
+//! How a task can fail.
 
 use serde::{Deserialize, Serialize};
 
@@ -80,14 +80,14 @@ impl FailureCode {
     }
 }
 
-/// Something went wrong; whether that is the end is for the step to say.
+/// An error of a step. Each step decides whether it tries again.
 #[derive(Debug, Clone)]
 pub(crate) struct StepError {
     /// For programs.
     pub(crate) code: FailureCode,
     /// For people. May hold secrets until it becomes a failure.
     pub(crate) message: String,
-    /// Whether a moment later it may be otherwise.
+    /// Whether the same may succeed a moment later.
     pub(crate) is_passing: bool,
 }
 
@@ -97,12 +97,12 @@ impl StepError {
         Self { code, message: message.into(), is_passing: false }
     }
 
-    /// An error that a moment later may be none.
+    /// An error that may be gone a moment later.
     pub(crate) fn passing(code: FailureCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), is_passing: true }
     }
 
-    /// The same error with words in front.
+    /// The same error with `what` before its message.
     pub(crate) fn about(mut self, what: &str) -> Self {
         self.message = if self.message.is_empty() { what.to_owned() } else { format!("{what}: {}", self.message) };
         self

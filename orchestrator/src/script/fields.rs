@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_path() {
+    fn errors_name_the_member_by_its_path() {
         for (value, field) in [
             (json!([]), "steps[3]"),
             (json!({}), "steps[3]"),

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_named() {
+    fn errors_name_what_is_no_recording() {
         for (value, field) in [
             (json!([]), "recording"),
             (json!({"title": "x"}), "recording.steps"),

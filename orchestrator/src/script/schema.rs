@@ -12,7 +12,7 @@ use crate::error::Error;
 use compiled::check;
 pub(crate) use compiled::{Check, regex};
 
-/// Fields in fields in fields: enough for people.
+/// How deep fields may be nested.
 const MAX_DEPTH: usize = 10;
 /// No schema has more fields.
 const MAX_FIELDS: usize = 500;
@@ -207,7 +207,7 @@ fn field(at: &str, value: &Value, depth: usize, count: &mut usize) -> Result<Fie
         return Err(wrong(at, &format!("is one field too many: {MAX_FIELDS} are the most")));
     }
     if depth >= MAX_DEPTH {
-        return Err(wrong(at, &format!("lies within more than {MAX_DEPTH} fields")));
+        return Err(wrong(at, &format!("is nested in more than {MAX_DEPTH} fields")));
     }
     if let Value::String(_) = value {
         let selectors = Some(Selectors::parse(at, value)?);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_member() {
         for (schema, field) in [
             (json!({}), "schema"),
             (json!({"a": 1}), "schema.a"),

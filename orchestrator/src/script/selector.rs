@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_named() {
+    fn errors_name_what_is_no_selector() {
         for (value, field) in [
             (json!([]), "s"),
             (json!("#a"), "s"),
@@ -235,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reader(text in r#"(aria/|text/|\[|\]|role=|name=|"|'|=|[a-zé ])*"#) {
+        fn no_text_breaks_the_parser(text in r#"(aria/|text/|\[|\]|role=|name=|"|'|=|[a-zé ])*"#) {
             let _ = Selectors::parse_list("s", &json!([text]));
         }
     }

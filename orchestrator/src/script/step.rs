@@ -160,7 +160,7 @@ impl Network {
     }
 }
 
-/// Waiting until so many elements are there.
+/// A condition on the number of elements.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitForElement {
     /// Which.
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_recorder_does_not_know_is_named() {
+    fn errors_name_the_wrong_member() {
         for (step, field) in [
             (json!(1), "steps[0]"),
             (json!({}), "steps[0].type"),
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_click_is_read_with_all_that_it_says() {
+    fn all_members_of_a_click_are_parsed() {
         let step = click(json!({"button": "secondary", "deviceType": "touch", "duration": 80, "target": "main",
             "frame": [0, 2], "timeout": 100, "assertedEvents": [{"type": "navigation", "url": "http://a/", "title": ""}],
             "something": "of a later Recorder"}));

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_member() {
         let steps = json!([{"type": "close"}]);
         for (body, field) in [
             (json!({}), "steps"),

@@ -1,5 +1,5 @@
-//! Fleets: one item of work for many inputs. Each item is carried out in a browser context or a container of its own and
-//! written down as it ends, so that a fleet that was broken off goes on where it was.
+//! Fleets: one piece of work for many inputs. Each item is carried out in a browser context or a container of its own and
+//! recorded as it ends, so that a fleet that was interrupted goes on where it was.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -24,6 +24,9 @@ use crate::error::Error;
 use crate::script::Work;
 use crate::store::{Batch, Durability};
 
+/// The most files that a fleet's record names: it must fit into one value of the store.
+const MAX_ARTIFACTS: usize = 100;
+
 /// A fleet while it runs.
 struct Fleet<'a> {
     tasks: &'a Tasks,
@@ -32,11 +35,11 @@ struct Fleet<'a> {
     rules: &'a FleetRules,
     work: &'a Work,
     secrets: &'a Map<String, Value>,
-    plan: Mutex<Plan>,
+    state: Mutex<FleetState>,
 }
 
-/// What is still to be results.
-struct Plan {
+/// The items that are still to be carried out, and how the others went.
+struct FleetState {
     queue: VecDeque<Item>,
     counts: ItemCounts,
     /// When each host may be opened again.
@@ -52,16 +55,16 @@ impl Tasks {
         let rules = order.fleet.as_ref().ok_or_else(|| Error::internal("a fleet without its rules"))?;
         let secrets = self.inner.storage.read(task, || self.inner.storage.secrets(task.id)).await?;
         let work = order.parse_work()?;
-        let plan = Mutex::new(self.plan(task, &order, rules).await?);
-        let fleet = Fleet { tasks: self, task, order: &order, rules, work: &work, secrets: &secrets, plan };
+        let state = Mutex::new(self.restore(task, &order, rules).await?);
+        let fleet = Fleet { tasks: self, task, order: &order, rules, work: &work, secrets: &secrets, state };
         let runners = rules.concurrency.min(self.inner.config.tasks.workers).min(rules.items.len()).max(1);
         let outcomes = futures_util::future::join_all((0..runners).map(|_| fleet.run())).await;
         outcomes.into_iter().collect::<Result<Vec<()>, Error>>()?;
         fleet.end().await
     }
 
-    /// The items that are not results. Those that an earlier process had begun are tried again, if that is safe.
-    async fn plan(&self, task: &ActiveTask, order: &Order, rules: &FleetRules) -> Result<Plan, Error> {
+    /// The items that have not ended. Those that an earlier process had begun are tried again, if that is safe.
+    async fn restore(&self, task: &ActiveTask, order: &Order, rules: &FleetRules) -> Result<FleetState, Error> {
         let mut items: Vec<Option<Item>> =
             rules.items.iter().zip(0..).map(|(inputs, index)| Some(new_item(index, inputs.clone()))).collect();
         let mut counts = ItemCounts::of(u32::try_from(items.len()).unwrap_or(u32::MAX));
@@ -94,7 +97,7 @@ impl Tasks {
                 }
             }
         }
-        Ok(Plan { queue: items.into_iter().flatten().collect(), counts, hosts: HashMap::new(), closed: false })
+        Ok(FleetState { queue: items.into_iter().flatten().collect(), counts, hosts: HashMap::new(), closed: false })
     }
 }
 
@@ -113,8 +116,8 @@ fn new_item(index: u32, inputs: Map<String, Value>) -> Item {
 }
 
 impl Fleet<'_> {
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock()
+    fn state(&self) -> MutexGuard<'_, FleetState> {
+        self.state.lock()
     }
 
     /// Takes one item after another until there are none.
@@ -125,36 +128,36 @@ impl Fleet<'_> {
                 return Ok(());
             }
             let (item, from) = {
-                let mut plan = self.plan();
-                if plan.closed {
+                let mut state = self.state();
+                if state.closed {
                     return Ok(());
                 }
-                let Some(item) = plan.queue.pop_front() else { return Ok(()) };
-                let from = self.reserve_host(&mut plan, &item);
+                let Some(item) = state.queue.pop_front() else { return Ok(()) };
+                let from = self.reserve_host(&mut state, &item);
                 (item, from)
             };
             if let Some(item) = self.carry_out(&mut runner, item, from).await? {
-                self.plan().queue.push_front(item);
+                self.state().queue.push_front(item);
                 return Ok(());
             }
         }
     }
 
-    /// When the item may open its host; later ones come after it.
-    fn reserve_host(&self, plan: &mut Plan, item: &Item) -> Option<Instant> {
+    /// When the item may open its host. Later items come after it.
+    fn reserve_host(&self, state: &mut FleetState, item: &Item) -> Option<Instant> {
         let delay = Duration::from_millis(self.rules.host_delay_ms);
         if delay.is_zero() {
             return None;
         }
         let host = self.order.first_host(&item.inputs)?;
         let now = Instant::now();
-        let free = plan.hosts.entry(host).or_insert(now);
+        let free = state.hosts.entry(host).or_insert(now);
         let from = (*free).max(now);
         *free = from + delay;
         Some(from)
     }
 
-    /// Tries an item until it has an end; gives it back if the fleet is broken off before.
+    /// Tries an item until it has an end; gives it back if the fleet is interrupted before.
     async fn carry_out(
         &self,
         runner: &mut Runner<'_>,
@@ -217,7 +220,7 @@ impl Fleet<'_> {
         }
     }
 
-    /// Writes down what came of an attempt; answers how long to wait before the next, if there is to be one.
+    /// Records the results of an attempt. Gives how long to wait before the next attempt, if there is to be one.
     async fn record_results(&self, item: &mut Item, results: AttemptResults) -> Result<Option<Duration>, Error> {
         item.session_id = results.session;
         item.output = results.output;
@@ -233,14 +236,14 @@ impl Fleet<'_> {
             return Ok(Some(pause));
         }
         self.write(item, Status::Failure).await?;
-        let mut plan = self.plan();
+        let mut state = self.state();
         let limit = self.rules.stop_after_failures;
-        plan.closed |= limit > 0 && plan.counts.failure >= limit;
+        state.closed |= limit > 0 && state.counts.failure >= limit;
         Ok(None)
     }
 
-    /// Writes an item's next status and the fleet's counts; then they are so, and those who listen are told. That an item
-    /// is begun is written now or not at all; all else waits until the store takes it.
+    /// Writes an item's next status and the fleet's counts, and then publishes them. The beginning of an item is written
+    /// now or not at all; all else waits until the store takes it.
     ///
     /// # Errors
     /// Nothing is written, and nothing has changed.
@@ -272,7 +275,7 @@ impl Fleet<'_> {
             return Err(error);
         }
         *item = next;
-        let counts = self.plan().counts.clone();
+        let counts = self.state().counts.clone();
         let mut first = false;
         let record = self.task.change(|record| {
             first = record.status != Status::Running;
@@ -290,18 +293,18 @@ impl Fleet<'_> {
         Ok(())
     }
 
-    /// Counts that an item goes from one status to another; answers the counts then.
+    /// Counts that an item goes from one status to another. Gives the new counts.
     fn count(&self, from: Status, to: Status) -> ItemCounts {
-        let mut plan = self.plan();
-        plan.counts.moved(from, to);
-        plan.counts.clone()
+        let mut state = self.state();
+        state.counts.moved(from, to);
+        state.counts.clone()
     }
 
     /// Ends the fleet, or leaves it for the next process.
     async fn end(&self) -> Result<(), Error> {
         let (left, closed) = {
-            let mut plan = self.plan();
-            (std::mem::take(&mut plan.queue), plan.closed)
+            let mut state = self.state();
+            (std::mem::take(&mut state.queue), state.closed)
         };
         let stop = self.task.stopped();
         let going_down = self.tasks.inner.drain.phase() >= Phase::Draining;
@@ -317,7 +320,7 @@ impl Fleet<'_> {
             item.error = Some(why.clone());
             self.write(&mut item, Status::Cancelled).await?;
         }
-        let counts = self.plan().counts.clone();
+        let counts = self.state().counts.clone();
         let (status, error) = match stop {
             Some(stop) if counts.cancelled > 0 => (Status::Cancelled, Some(stop_error(stop))),
             _ if counts.failure + counts.cancelled > 0 => {
@@ -329,7 +332,7 @@ impl Fleet<'_> {
         let (rows, artifacts) = self.gather().await?;
         let end = match (self.tasks.save_output(self.task, rows).await, self.task.stopped()) {
             (Ok(output), _) => TaskEnd { status, error, output, artifacts },
-            // It was stopped while it waited for room. Every item has its end, so there is only this left to do.
+            // It was stopped while it waited for room. Every item has its end, so only this is left to do.
             (Err(Error::DiskNearlyFull), None | Some(StopReason::Interrupted)) => {
                 self.tasks.suspend(self.task);
                 return Ok(());
@@ -361,13 +364,10 @@ impl Fleet<'_> {
                     bytes = u64::MAX / 2;
                     rows.push(json!({"truncated": true, "items": format!("/lam/tasks/{}/items", self.task.id)}));
                 }
-                // A record names so many files; the others are named by their items.
-                let room = MAX_NOTED.saturating_sub(artifacts.len());
+                // The record names only so many files. The items name the others.
+                let room = MAX_ARTIFACTS.saturating_sub(artifacts.len());
                 artifacts.extend(item.artifacts.into_iter().take(room));
             }
         }
     }
 }
-
-/// The most files that a fleet's record names: it must fit into one value of the store.
-const MAX_NOTED: usize = 100;

@@ -1,4 +1,4 @@
-//! What a client orders: the work, the browser for it, and the rules around it. Kept with the task until it is forgotten.
+//! What a client orders: the work, the browser for it, and the rules around it. It is stored with the task.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) struct Order {
     pub fleet: Option<FleetRules>,
 }
 
-/// How a fleet goes about its items.
+/// The rules by which a fleet carries out its items.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FleetRules {
     /// What the templates of each item are filled with.
@@ -61,7 +61,7 @@ pub(crate) struct FleetRules {
     /// Which failures are worth another try; none means those that may pass by themselves.
     #[serde(default)]
     pub retry_on: Vec<String>,
-    /// After so many failed items no further ones are begun; 0 sets no limit.
+    /// The number of failed items after which no further ones begin; 0 sets no limit.
     #[serde(default)]
     pub stop_after_failures: u32,
     /// Between two items that open the same host, in milliseconds.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again_and_ever_later() {
+    fn transient_failures_are_retried_with_growing_pauses() {
         let rules = rules(2, &[]);
         assert_eq!(rules.backoff(1, "timeout"), Some(Duration::from_millis(100)));
         assert_eq!(rules.backoff(2, "browser_died"), Some(Duration::from_millis(200)));

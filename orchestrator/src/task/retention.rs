@@ -1,4 +1,4 @@
-//! Forgetting the oldest tasks, their items and their files.
+//! Forgetting the oldest tasks, with their items and files.
 
 use std::time::Duration;
 

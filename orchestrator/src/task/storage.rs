@@ -251,7 +251,7 @@ impl TaskStorage {
     }
 }
 
-/// In how many parts the store has a body of so many bytes.
+/// In how many parts the store has a body of `length` bytes.
 pub(super) const fn body_parts(length: usize) -> usize {
     length.div_ceil(PART)
 }

@@ -111,7 +111,7 @@ fn unknown(outcome: Result<Task, Error>) -> String {
 }
 
 #[tokio::test]
-async fn what_the_store_has_not_said_is_not_known_until_it_is() {
+async fn an_unconfirmed_task_has_an_unknown_outcome() {
     let bench = Bench::new().await;
     let gate = Gate::default();
     // It is written, and not yet safe from loss of power.
@@ -135,7 +135,7 @@ async fn what_the_store_has_not_said_is_not_known_until_it_is() {
 }
 
 #[tokio::test]
-async fn what_the_store_never_began_with_does_not_exist() {
+async fn a_write_that_never_began_leaves_no_task() {
     let bench = Bench::new().await;
     let gate = Gate::default();
     bench.faults.next(Point::Read, StoreFault::Hang(gate.clone()));
@@ -156,7 +156,7 @@ async fn what_the_store_never_began_with_does_not_exist() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_leaves_no_task_that_never_runs() {
+async fn a_task_runs_although_its_client_left() {
     let bench = Arc::new(Bench::new().await);
     let gate = Gate::default();
     bench.faults.next(Point::Apply, StoreFault::Hang(gate.clone()));
@@ -174,7 +174,7 @@ async fn a_client_that_leaves_leaves_no_task_that_never_runs() {
 }
 
 #[tokio::test]
-async fn nothing_runs_that_is_not_on_the_disk() {
+async fn nothing_runs_before_it_is_on_the_disk() {
     let bench = Bench::new().await;
     let all = u32::try_from(bench.tasks.inner.workers.permits().available_permits()).unwrap();
     let turn = Arc::clone(bench.tasks.inner.workers.permits()).acquire_many_owned(all).await.unwrap();
@@ -196,7 +196,7 @@ async fn nothing_runs_that_is_not_on_the_disk() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_when_it_is_on_the_disk() {
+async fn an_end_is_published_once_it_is_on_the_disk() {
     let bench = Arc::new(Bench::new().await);
     let live = bench.accepted("a").await;
     until("it runs", || live.record().status == Status::Running).await;

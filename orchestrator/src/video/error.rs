@@ -1,4 +1,4 @@
-//! What can go wrong with a recording.
+//! The errors of a recording.
 
 use crate::worker::AgentError;
 

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_required_and_missing_is_named_by_its_path() {
+    fn missing_required_fields_are_named_by_their_paths() {
         let plan = json!({"a": {"type": "nested_list", "selector": "li", "fields":
             {"b": {"type": "number", "selector": "b", "required": true}}}});
         let error = assemble(plan.clone(), json!([[["1"], [null]]])).unwrap_err();

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_driver_would_take_for_a_key_is_not_typed() {
+    fn special_keys_of_drivers_are_not_typed() {
         let typed = |engine, text: &str| text.chars().all(|character| can_be_typed(engine, character));
         assert!(typed(Engine::Chromium, "tea, thé & 茶") && typed(Engine::Webkit, "tea & more"));
         assert!(!typed(Engine::Webkit, "thé"));

@@ -27,7 +27,7 @@ pub(super) async fn is_there(page: &Page, selectors: &Selectors) -> Result<(), S
     if answer.found > 0 { Ok(()) } else { Err(explain(StepError::passing(FailureCode::NoMatch, ""), selectors)) }
 }
 
-/// Waits until so many elements are there as the step says.
+/// Waits until as many elements are there as the step says.
 pub(super) async fn for_elements(page: &Page, wait: &WaitForElement, timeout: StepTimeout) -> Result<(), StepError> {
     #[derive(Deserialize)]
     struct Comparison {

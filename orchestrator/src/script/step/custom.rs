@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_member() {
         for (name, parameters, field) in [
             ("other:thing", json!({}), "s.name"),
             ("lam:dance", json!({}), "s.name"),
