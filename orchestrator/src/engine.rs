@@ -147,7 +147,7 @@ impl FromStr for PresetId {
     }
 }
 
-/// What one shelf of the pool holds: workers of one engine in one mode, with one look.
+/// A kind of worker, as the pool counts them: those of one engine in one mode, with one look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolKey {
     /// The engine.
@@ -159,7 +159,7 @@ pub struct PoolKey {
 }
 
 impl PoolKey {
-    /// The shelf of browsers with their own look.
+    /// The kind with the browser's own look.
     #[must_use]
     pub const fn plain(engine: Engine, mode: Mode) -> Self {
         Self { engine, mode, preset: None }

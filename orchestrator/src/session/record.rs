@@ -62,7 +62,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The shelf of browsers with their own look that a worker for it may stand on.
+    /// The kind with the browser's own look that a worker for it may have.
     #[must_use]
     pub(crate) const fn pool_key(&self) -> PoolKey {
         PoolKey::plain(self.engine, self.mode)
