@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-pub use arguments::{Ask, Order, Service, TasksCommand, Wish};
+pub use arguments::{Ask, Service, SubmitArguments, TaskFilter, TasksCommand};
 use events::Events;
 use http::Caller;
 use show::Shown;
@@ -138,7 +138,7 @@ fn wrap(member: &str, file: Map<String, Value>) -> Map<String, Value> {
 /// Sends what a file says, with what the command line adds.
 async fn submit(
     to: &str,
-    order: Order,
+    order: SubmitArguments,
     wrap: fn(Map<String, Value>) -> Map<String, Value>,
 ) -> Result<Exit, ClientError> {
     let caller = Caller::new(&order.service)?;

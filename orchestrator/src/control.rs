@@ -31,7 +31,7 @@ pub const FOLDERS: [Folder; 2] = [task::FOLDER, video::FOLDER];
 /// What an operator may order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
-pub enum Order {
+pub enum ControlRequest {
     /// Make a key.
     CreateKey {
         /// What to call it.
@@ -64,7 +64,7 @@ pub enum Order {
 /// What came of it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ControlReply {
     /// A key and its secret, which is shown this once.
     Secret {
         /// The key's id.
@@ -92,34 +92,34 @@ pub enum Answer {
 }
 
 /// Carries an order out.
-pub async fn carry_out(order: Order, keys: &Keys, store: &Store) -> Answer {
+pub async fn carry_out(order: ControlRequest, keys: &Keys, store: &Store) -> ControlReply {
     let key_id = |text: &str| find_key(&keys.list(), text);
-    let secret = |new: NewKey| Answer::Secret {
+    let secret = |new: NewKey| ControlReply::Secret {
         id: new.record.id.to_string(),
         name: new.record.name.clone(),
         secret: new.secret.expose().to_owned(),
     };
     let done = match order {
-        Order::CreateKey { name } => keys.create(&name).await.map(secret).map_err(|error| error.to_string()),
-        Order::ListKeys => Ok(Answer::Keys(keys.list())),
-        Order::RotateKey { id, keep_old_for } => match key_id(&id) {
+        ControlRequest::CreateKey { name } => keys.create(&name).await.map(secret).map_err(|error| error.to_string()),
+        ControlRequest::ListKeys => Ok(ControlReply::Keys(keys.list())),
+        ControlRequest::RotateKey { id, keep_old_for } => match key_id(&id) {
             Ok(id) => {
                 let keep = Duration::from_secs(keep_old_for);
                 keys.rotate(&id, keep).await.map(secret).map_err(|error| error.to_string())
             }
             Err(error) => Err(error),
         },
-        Order::RevokeKey { id } => match key_id(&id) {
-            Ok(id) => keys.revoke(&id).await.map(Answer::Revoked).map_err(|error| error.to_string()),
+        ControlRequest::RevokeKey { id } => match key_id(&id) {
+            Ok(id) => keys.revoke(&id).await.map(ControlReply::Revoked).map_err(|error| error.to_string()),
             Err(error) => Err(error),
         },
-        Order::Backup { file, recordings } => {
+        ControlRequest::Backup { file, recordings } => {
             let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER] };
             let done = store.dump(&file, folders).await.map_err(|error| error.to_string());
-            done.map(|dumped| Answer::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes })
+            done.map(|dumped| ControlReply::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes })
         }
     };
-    done.unwrap_or_else(Answer::Refused)
+    done.unwrap_or_else(ControlReply::Refused)
 }
 
 /// The key that `text` means: an id, or the name of one active key.
@@ -182,7 +182,7 @@ async fn serve(stream: UnixStream, keys: &Keys, store: &Store) -> io::Result<()>
     timeout(ORDER_TIMEOUT, reader.read_line(&mut line)).await??;
     let answer = match serde_json::from_str(&line) {
         Ok(order) => carry_out(order, keys, store).await,
-        Err(error) => Answer::Refused(format!("the order cannot be read: {error}")),
+        Err(error) => ControlReply::Refused(format!("the order cannot be read: {error}")),
     };
     let mut reply = serde_json::to_vec(&answer)?;
     reply.push(b'\n');
@@ -193,7 +193,7 @@ async fn serve(stream: UnixStream, keys: &Keys, store: &Store) -> io::Result<()>
 ///
 /// # Errors
 /// When the connection breaks.
-pub async fn send(data_dir: &Path, order: &Order) -> io::Result<Option<Answer>> {
+pub async fn send(data_dir: &Path, order: &ControlRequest) -> io::Result<Option<ControlReply>> {
     let stream = match UnixStream::connect(socket(data_dir)).await {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {

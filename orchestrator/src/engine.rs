@@ -152,7 +152,7 @@ impl FromStr for PresetId {
     }
 }
 
-/// What one shelf of the pool holds: workers of one engine in one mode, with the same settings.
+/// A kind of worker, as the pool counts them: those of one engine in one mode, with the same settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolKey {
     /// The engine.
@@ -164,7 +164,7 @@ pub struct PoolKey {
 }
 
 impl PoolKey {
-    /// The shelf of browsers with settings of their own.
+    /// The kind of browsers without settings of their own.
     #[must_use]
     pub const fn plain(engine: Engine, mode: Mode) -> Self {
         Self { engine, mode, preset: None }

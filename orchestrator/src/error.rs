@@ -212,10 +212,10 @@ pub enum Error {
         image: String,
     },
     /// Workers of this kind fail to start, again and again.
-    #[error("no browser of {shelf} starts here: {reason}")]
+    #[error("no browser of {kind} starts here: {reason}")]
     NoStart {
         /// The engine and mode.
-        shelf: String,
+        kind: String,
         /// Why the last one did not.
         reason: String,
     },

@@ -96,8 +96,9 @@ async fn a_caller_who_leaves_leaves_no_worker(_: Stage) -> Result<()> {
 async fn presets_wait_with_their_settings(stage: Stage) -> Result<()> {
     const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) Preset/1";
     let presets = format!(
-        "german: chromium headless 1 locales=de-DE,de viewport=900x700 user_agent=\"{AGENT}\"; \
-         never: chromium headed 0 viewport=300x200"
+        r#"[{{ name = "german", engine = "chromium", mode = "headless", count = 1, locales = ["de-DE", "de"],
+               viewport = {{ width = 900, height = 700 }}, user_agent = "{AGENT}" }},
+            {{ name = "never", engine = "chromium", mode = "headed", count = 0, viewport = {{ width = 300, height = 200 }} }}]"#
     );
     let mut daemon = Daemon::start(Settings::new().set("POOL_PRESETS", presets)).await?;
     let german = async |daemon: &Daemon| shelf(daemon, "chromium", "headless", Some("german")).await;

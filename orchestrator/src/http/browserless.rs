@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::json;
 
 use super::App;
-use super::auth::{Onlooker, verify};
+use super::auth::{StatusCaller, verify};
 use super::create;
 use super::devtools;
 use super::reply::{json_reply, unknown_path};
@@ -118,7 +118,7 @@ async fn active() -> StatusCode {
 }
 
 /// `GET /pressure`: how full the service is, as JSON or, for who wants text, as a status and a word.
-async fn pressure(State(app): State<App>, _: Onlooker, headers: HeaderMap) -> Response {
+async fn pressure(State(app): State<App>, _: StatusCaller, headers: HeaderMap) -> Response {
     let (running, queued) = (app.sessions.live_count(), app.pool.waiting());
     let limits = &app.config.session;
     let full = running >= limits.max_sessions && queued >= limits.queue_length;

@@ -23,7 +23,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// How the answer to a new task is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum Delivery {
     /// The accepted task.
     AtOnce,
     /// The task at its end, or as it is after so long.
@@ -32,7 +32,7 @@ pub(super) enum Manner {
     Stream,
 }
 
-impl Manner {
+impl Delivery {
     /// What the headers `Accept` and `Prefer` and the body's `wait` ask for; `wait` is in seconds in both places.
     pub(super) fn of(headers: &HeaderMap, wait: Option<u64>, config: &Config) -> Result<Self, Error> {
         if wants(headers, "text/event-stream") {
@@ -71,14 +71,14 @@ fn preferred_wait(headers: &HeaderMap) -> Option<u64> {
     })
 }
 
-/// Answers a new task in the manner that was asked for.
-pub(super) async fn answer(app: &App, accepted: Task, manner: Manner) -> Result<Response, Error> {
-    let mut response = match (accepted, manner) {
-        (Task::Ended(record), Manner::Stream) => stream_of(Arc::new(*record)),
+/// Answers a new task by the delivery that was asked for.
+pub(super) async fn answer(app: &App, accepted: Task, delivery: Delivery) -> Result<Response, Error> {
+    let mut response = match (accepted, delivery) {
+        (Task::Ended(record), Delivery::Stream) => stream_of(Arc::new(*record)),
         (Task::Ended(record), _) => json_reply(StatusCode::OK, &whole(app, &record).await?),
-        (Task::Active(live), Manner::Stream) => events(live),
-        (Task::Active(live), Manner::AtOnce) => accepted_reply(&live),
-        (Task::Active(live), Manner::Wait(longest)) => {
+        (Task::Active(live), Delivery::Stream) => events(live),
+        (Task::Active(live), Delivery::AtOnce) => accepted_reply(&live),
+        (Task::Active(live), Delivery::Wait(longest)) => {
             let waited = tokio::time::timeout(longest, live.ended()).await;
             let record = live.record();
             let mut response = if waited.is_ok() && record.status.is_end() {
@@ -174,24 +174,24 @@ mod tests {
     use super::*;
     use crate::config::{Flags, Host};
 
-    fn manner(headers: &[(&'static str, &'static str)], wait: Option<u64>) -> Result<Manner, Error> {
+    fn delivery(headers: &[(&'static str, &'static str)], wait: Option<u64>) -> Result<Delivery, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
-        Manner::of(&headers.collect(), wait, &config)
+        Delivery::of(&headers.collect(), wait, &config)
     }
 
     #[test]
-    fn the_manner_is_read_from_headers_and_body() {
-        let wait = |seconds| Manner::Wait(Duration::from_secs(seconds));
-        assert_eq!(manner(&[], None).unwrap(), Manner::AtOnce);
-        assert_eq!(manner(&[], Some(0)).unwrap(), Manner::AtOnce);
-        assert_eq!(manner(&[], Some(7)).unwrap(), wait(7));
-        assert_eq!(manner(&[("prefer", "respond-async, wait=10")], None).unwrap(), wait(10));
-        assert_eq!(manner(&[("prefer", "wait=10")], Some(3)).unwrap(), wait(3));
-        assert_eq!(manner(&[("prefer", "wait=99999")], None).unwrap(), wait(600));
-        assert_eq!(manner(&[("prefer", "wait=soon")], None).unwrap(), Manner::AtOnce);
-        assert_eq!(manner(&[("accept", "text/event-stream")], Some(3)).unwrap(), Manner::Stream);
-        assert_eq!(manner(&[], Some(601)).unwrap_err().named_field(), Some("wait"));
+    fn the_delivery_is_read_from_headers_and_body() {
+        let wait = |seconds| Delivery::Wait(Duration::from_secs(seconds));
+        assert_eq!(delivery(&[], None).unwrap(), Delivery::AtOnce);
+        assert_eq!(delivery(&[], Some(0)).unwrap(), Delivery::AtOnce);
+        assert_eq!(delivery(&[], Some(7)).unwrap(), wait(7));
+        assert_eq!(delivery(&[("prefer", "respond-async, wait=10")], None).unwrap(), wait(10));
+        assert_eq!(delivery(&[("prefer", "wait=10")], Some(3)).unwrap(), wait(3));
+        assert_eq!(delivery(&[("prefer", "wait=99999")], None).unwrap(), wait(600));
+        assert_eq!(delivery(&[("prefer", "wait=soon")], None).unwrap(), Delivery::AtOnce);
+        assert_eq!(delivery(&[("accept", "text/event-stream")], Some(3)).unwrap(), Delivery::Stream);
+        assert_eq!(delivery(&[], Some(601)).unwrap_err().named_field(), Some("wait"));
     }
 }

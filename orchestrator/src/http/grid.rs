@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::App;
-use super::auth::{GridCaller, Onlooker};
+use super::auth::{GridCaller, StatusCaller};
 use super::base::Base;
 use super::operate::grid_status;
 use super::reply::{W3c, json_reply, w3c, w3c_reply};
@@ -174,12 +174,12 @@ async fn unknown(request: Request) -> W3c {
 }
 
 /// `GET /wd/hub/status`
-async fn status(State(app): State<App>, _: Onlooker) -> Response {
+async fn status(State(app): State<App>, _: StatusCaller) -> Response {
     w3c(StatusCode::OK, &grid_status(&app))
 }
 
 /// `GET /ping`: Selenoid's sign of life.
-async fn ping(State(app): State<App>, _: Onlooker) -> Response {
+async fn ping(State(app): State<App>, _: StatusCaller) -> Response {
     let uptime = app.started.elapsed().as_secs();
     let body = json!({
         "uptime": format!("{}h{}m{}s", uptime / 3600, uptime / 60 % 60, uptime % 60),

@@ -28,33 +28,33 @@ use crate::session::{Listing, Session, Share, Status};
 
 /// What the address of a live view may say.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wish {
+struct ViewQuery {
     token: String,
     theme: Option<String>,
     enable_actions: bool,
 }
 
-impl Wish {
+impl ViewQuery {
     fn read(query: Option<&str>) -> Result<Self, Error> {
-        let mut wish = Self::default();
+        let mut view = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match &*name {
-                "token" => wish.token = value.into_owned(),
+                "token" => view.token = value.into_owned(),
                 "theme" => match &*value {
-                    "dark" | "light" => wish.theme = Some(value.into_owned()),
-                    "" | "system" => wish.theme = None,
+                    "dark" | "light" => view.theme = Some(value.into_owned()),
+                    "" | "system" => view.theme = None,
                     _ => return Err(Error::invalid("theme", "must be dark or light")),
                 },
                 "enable_actions" => match &*value {
-                    "true" | "1" => wish.enable_actions = true,
-                    "false" | "0" | "" => wish.enable_actions = false,
+                    "true" | "1" => view.enable_actions = true,
+                    "false" | "0" | "" => view.enable_actions = false,
                     _ => return Err(Error::invalid("enable_actions", "must be true or false")),
                 },
                 // Pages that show a live view add what they like to its address.
                 _ => {}
             }
         }
-        Ok(wish)
+        Ok(view)
     }
 }
 
@@ -65,7 +65,7 @@ impl FromRequestParts<App> for ViewToken {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Error> {
-        Ok(Self(Wish::read(parts.uri.query())?.token))
+        Ok(Self(ViewQuery::read(parts.uri.query())?.token))
     }
 }
 
@@ -73,7 +73,7 @@ impl FromRequestParts<App> for ViewToken {
 pub(super) struct Visit {
     session: Arc<Session>,
     grant: Grant,
-    wish: Wish,
+    view: ViewQuery,
 }
 
 impl FromRequestParts<App> for Visit {
@@ -81,9 +81,9 @@ impl FromRequestParts<App> for Visit {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let Path(id) = Path::<String>::from_request_parts(parts, app).await.map_err(Error::internal)?;
-        let wish = Wish::read(parts.uri.query())?;
-        let (session, grant) = admit(app, &id, &wish, parts).await?;
-        Ok(Self { session, grant, wish })
+        let view = ViewQuery::read(parts.uri.query())?;
+        let (session, grant) = admit(app, &id, &view, parts).await?;
+        Ok(Self { session, grant, view })
     }
 }
 
@@ -99,11 +99,11 @@ pub(super) async fn page(
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_none_or(|accept| accept.contains("text/html") || !accept.contains("json"));
-    let Visit { session, grant, wish } = match visit {
+    let Visit { session, grant, view } = match visit {
         Ok(visit) => visit,
         Err(error) if !wants_page => return Err(error),
         Err(error) => {
-            let wish = Wish::read(query.as_deref()).unwrap_or_default();
+            let view = ViewQuery::read(query.as_deref()).unwrap_or_default();
             let state = match &error {
                 Error::SessionEnded { .. } => "ended",
                 Error::UnknownSession { .. } => "unknown",
@@ -113,10 +113,10 @@ pub(super) async fn page(
             let past = app.sessions.past(&id);
             let failed = past.as_ref().is_some_and(|past| past.status == Status::Failure);
             let recorded = past.as_ref().is_some_and(|past| past.recording)
-                && app.sessions.find_by_view_token(&id, &wish.token).is_ok();
+                && app.sessions.find_by_view_token(&id, &view.token).is_ok();
             let values = [
-                ("theme", wish.theme.as_deref().unwrap_or_default()),
-                ("token", if recorded { &wish.token } else { "" }),
+                ("theme", view.theme.as_deref().unwrap_or_default()),
+                ("token", if recorded { &view.token } else { "" }),
                 ("actions", "false"),
                 ("state", if failed { "failed" } else { state }),
                 ("recording", if recorded { "true" } else { "false" }),
@@ -126,9 +126,9 @@ pub(super) async fn page(
         }
     };
     // By the key in its header, a page has no token in its address that its websocket could carry.
-    let token = if wish.token.is_empty() { session.view_token().to_owned() } else { wish.token };
+    let token = if view.token.is_empty() { session.view_token().to_owned() } else { view.token };
     let values = [
-        ("theme", wish.theme.as_deref().unwrap_or_default()),
+        ("theme", view.theme.as_deref().unwrap_or_default()),
         ("token", &token),
         ("actions", if grant.may_act { "true" } else { "false" }),
         ("state", "live"),
@@ -179,9 +179,9 @@ fn accept(headers: &HeaderMap) -> Result<HeaderValue, Error> {
 
 /// Finds the session, and what the caller may do with its picture: by the token of the live view, by that of a link,
 /// or by the key that made the session.
-async fn admit(app: &App, id: &str, wish: &Wish, parts: &mut Parts) -> Result<(Arc<Session>, Grant), Error> {
+async fn admit(app: &App, id: &str, view: &ViewQuery, parts: &mut Parts) -> Result<(Arc<Session>, Grant), Error> {
     let session = app.sessions.live(id)?;
-    if wish.token.is_empty() {
+    if view.token.is_empty() {
         let Caller(key) = Caller::from_request_parts(parts, app).await.map_err(|error| match error {
             Error::MissingKey => Error::InvalidToken,
             other => other,
@@ -189,12 +189,12 @@ async fn admit(app: &App, id: &str, wish: &Wish, parts: &mut Parts) -> Result<(A
         if key != session.owner {
             return Err(Error::UnknownSession { id: id.to_owned() });
         }
-    } else if session.check_view_token(&wish.token).is_err() {
-        let share = app.sessions.shared_by(&session, &wish.token)?;
-        let may_act = wish.enable_actions && share.enable_actions;
+    } else if session.check_view_token(&view.token).is_err() {
+        let share = app.sessions.shared_by(&session, &view.token)?;
+        let may_act = view.enable_actions && share.enable_actions;
         return Ok((session, Grant { may_act, share: Some(share) }));
     }
-    Ok((session, Grant { may_act: wish.enable_actions, share: None }))
+    Ok((session, Grant { may_act: view.enable_actions, share: None }))
 }
 
 /// How a session ended, as its live view words it.
@@ -291,11 +291,11 @@ mod tests {
 
     #[test]
     fn an_address_says_what_it_wants_or_what_is_wrong() {
-        let wish = Wish::read(Some("token=T&enable_actions=true&theme=dark&utm=x")).unwrap();
-        assert_eq!(wish, Wish { token: "T".into(), theme: Some("dark".into()), enable_actions: true });
-        assert_eq!(Wish::read(None).unwrap(), Wish::default());
+        let view = ViewQuery::read(Some("token=T&enable_actions=true&theme=dark&utm=x")).unwrap();
+        assert_eq!(view, ViewQuery { token: "T".into(), theme: Some("dark".into()), enable_actions: true });
+        assert_eq!(ViewQuery::read(None).unwrap(), ViewQuery::default());
         for (query, field) in [("theme=pink", "theme"), ("enable_actions=yes", "enable_actions")] {
-            assert_eq!(Wish::read(Some(query)).unwrap_err().named_field(), Some(field));
+            assert_eq!(ViewQuery::read(Some(query)).unwrap_err().named_field(), Some(field));
         }
     }
 }

@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
 use super::App;
-use super::auth::Onlooker;
+use super::auth::StatusCaller;
 use super::reply::w3c_reply;
 use crate::drain::Phase;
 use crate::error::Error;
@@ -72,12 +72,12 @@ fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
 }
 
 /// `GET /status`: counts only, nothing that names or opens a session.
-pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
+pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     let (queued, running, kept) = app.tasks.counts();
     let config = &app.config;
     let store = app.store.health();
-    let used = app.pool.shelves().iter().map(|shelf| shelf.counts.leased).sum::<usize>();
+    let used = app.pool.kinds().iter().map(|kind| kind.counts.leased).sum::<usize>();
     let body = json!({
         // For clients of Selenium Grid, and then of Selenoid.
         "value": grid_status(&app),
@@ -90,7 +90,7 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
         "runtime": {"reachable": app.pool.runtime_up()},
         "sessions": {"live": sessions, "max": config.session.max_sessions, "max_per_key": config.session.max_per_key},
         "queue": {"waiting": waiting, "length": config.session.queue_length},
-        "pool": app.pool.shelves(),
+        "pool": app.pool.kinds(),
         "workers": {
             "max": config.pool.max_workers,
             "sandbox": config.worker.sandbox,
@@ -116,9 +116,9 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
 }
 
 /// `GET /metrics`, in Prometheus' text form.
-pub(super) async fn metrics(State(app): State<App>, _: Onlooker) -> Result<Response, Error> {
+pub(super) async fn metrics(State(app): State<App>, _: StatusCaller) -> Result<Response, Error> {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
-    crate::telemetry::gauge_pool(&app.pool.shelves(), sessions, waiting);
+    crate::telemetry::gauge_pool(&app.pool.kinds(), sessions, waiting);
     crate::telemetry::gauge_tasks(app.tasks.counts());
     crate::telemetry::gauge_disk(app.store.health().free_bytes);
     let text = app.metrics.render();

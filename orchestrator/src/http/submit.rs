@@ -13,7 +13,7 @@ use super::App;
 use super::auth::Caller;
 use super::body::{self, Members, Object};
 use super::create::{Advanced, Settings, launch, refuse_unbuilt, short};
-use super::follow::{Manner, answer};
+use super::follow::{Delivery, answer};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
@@ -132,7 +132,7 @@ async fn submit(
 ) -> Result<Response, Error> {
     let mut text = body::json_text(app, headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
     let (work, common) = read(kind, text.parse::<Members>()?.0)?;
-    let manner = Manner::of(headers, common.wait, &app.config)?;
+    let delivery = Delivery::of(headers, common.wait, &app.config)?;
     let (order, secrets) = order(kind, work, common, &app.config)?;
     let extras = SubmitOptions {
         secrets,
@@ -143,7 +143,7 @@ async fn submit(
     let accepted = app.tasks.accept(key, order, extras).await?;
     // Who waits for the task holds nothing of its body.
     drop(text);
-    answer(app, accepted, manner).await
+    answer(app, accepted, delivery).await
 }
 
 /// `POST /lam/tasks/<id>/retry`: a new task of what did not succeed.
@@ -156,7 +156,7 @@ pub(super) async fn retry(
 ) -> Result<Response, Error> {
     let mut text = body::json_text(&app, &headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
     let again: Again = text.parse()?;
-    let manner = Manner::of(&headers, again.wait, &app.config)?;
+    let delivery = Delivery::of(&headers, again.wait, &app.config)?;
     let task = super::tasks::task_id(&id)?;
     let record = super::tasks::record_of(&app.tasks.find(task, &key).await?);
     if !record.status.is_end() {
@@ -183,7 +183,7 @@ pub(super) async fn retry(
     };
     let accepted = app.tasks.accept(key, order, extras).await?;
     drop(text);
-    answer(&app, accepted, manner).await
+    answer(&app, accepted, delivery).await
 }
 
 /// The numbers of the items that succeeded.

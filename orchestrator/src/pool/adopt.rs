@@ -26,7 +26,7 @@ pub(crate) struct Unclaimed(Vec<OwnedContainer>);
 impl Pool {
     /// Looks through the containers that carry our label, and gives a lease of each one that runs and that `owners`
     /// claims, without waiting for its agent: its worker is watched from now on, and its health is `Unknown` until the
-    /// agent or the runtime says how it is. To be called once, before [`Pool::shelve`] and [`Pool::run`].
+    /// agent or the runtime says how it is. To be called once, before [`Pool::keep_unclaimed`] and [`Pool::run`].
     ///
     /// # Errors
     /// [`RuntimeError`] when the runtime cannot be used; nothing has changed then.
@@ -59,22 +59,22 @@ impl Pool {
 
     /// Keeps those of the containers that are warm and of the current image, and removes the rest. To be called once,
     /// before [`Pool::run`].
-    pub(crate) async fn shelve(&self, unclaimed: Unclaimed) {
+    pub(crate) async fn keep_unclaimed(&self, unclaimed: Unclaimed) {
         let mut current = HashSet::new();
         for engine in Engine::ALL {
             current.extend(self.inner.runtime.image_id(self.inner.config.image(engine)).await.ok());
         }
         let (pool, current) = (self.clone(), Arc::new(current));
-        let shelve = move |container: OwnedContainer| {
+        let keep = move |container: OwnedContainer| {
             let (pool, current) = (pool.clone(), Arc::clone(&current));
-            async move { pool.shelve_one(container, &current).await }
+            async move { pool.keep_one(container, &current).await }
         };
-        stream::iter(unclaimed.0).for_each_concurrent(AT_ONCE, shelve).await;
+        stream::iter(unclaimed.0).for_each_concurrent(AT_ONCE, keep).await;
     }
 
     /// Keeps one container, if its image is among the `current` ones, or removes it.
-    async fn shelve_one(&self, container: OwnedContainer, current: &HashSet<String>) {
-        let usable = current.contains(&container.image) && container.key.is_some_and(|key| self.has_shelf(key));
+    async fn keep_one(&self, container: OwnedContainer, current: &HashSet<String>) {
+        let usable = current.contains(&container.image) && container.key.is_some_and(|key| self.has_kind(key));
         match self.found(&container).filter(|_| usable) {
             Some((worker, reports)) if is_warm(&worker).await => {
                 tracing::info!(worker = %worker.id, "a warm worker was found again");

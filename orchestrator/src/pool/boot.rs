@@ -59,7 +59,7 @@ impl BootError {
 }
 
 impl Pool {
-    /// Starts one worker and puts it on its shelf, or removes what came of it.
+    /// Starts one worker and puts it among those of its kind, or removes what came of it.
     pub(super) async fn boot(&self, id: WorkerId, key: PoolKey) {
         let begun = Instant::now();
         let Some(stop) = self.lock().workers.get(&id).map(|entry| entry.stop.clone()) else { return };
@@ -69,7 +69,7 @@ impl Pool {
                     let took = begun.elapsed();
                     metrics::histogram!("warmpool_worker_boot_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
                         .record(took);
-                    tracing::debug!(worker = %id, shelf = %key, ms = took.as_millis(), "worker ready");
+                    tracing::debug!(worker = %id, kind = %key, ms = took.as_millis(), "worker ready");
                     self.settle();
                     return;
                 }
@@ -77,7 +77,7 @@ impl Pool {
             Err(_) if stop.is_cancelled() => {}
             Err(error) => {
                 metrics::counter!("warmpool_worker_boot_failures_total", "engine" => key.engine.as_str()).increment(1);
-                tracing::warn!(worker = %id, shelf = %key, %error, "worker did not start");
+                tracing::warn!(worker = %id, kind = %key, %error, "worker did not start");
                 let failure = Failure { error: error.to_string(), reason: error.reason() };
                 self.lock().start_failed(key, failure);
                 if matches!(error, BootError::Runtime(RuntimeError::NoImage(_))) {

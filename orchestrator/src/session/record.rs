@@ -61,7 +61,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The shelf of browsers without settings that a worker for it may stand on.
+    /// The kind of browsers without settings that a worker for it may have.
     #[must_use]
     pub(crate) const fn pool_key(&self) -> PoolKey {
         PoolKey::plain(self.engine, self.mode)
