@@ -58,12 +58,12 @@ pub(crate) async fn new_session(
     session: &Arc<Session>,
     config: &Config,
     links: &Links,
-    wish: &Value,
+    body: &Value,
 ) -> Result<(StatusCode, Bytes), Error> {
     let _busy = session.busy();
     session.admitted().await?;
     let warm = session.worker.snapshot.borrow().identity.clone();
-    let plan = capabilities::plan(wish, session.options.engine, &warm.args)?;
+    let plan = capabilities::plan(body, session.options.engine, &warm.args)?;
     let opening = session.open_driver()?;
     let agent = &session.worker.agent;
     let reply = agent.driver_session(plan.mode, plan.capabilities, config.webdriver.command_timeout).await;

@@ -26,34 +26,29 @@ use crate::runtime::AgentAddress;
 /// The display of a headed worker.
 pub(crate) const DISPLAY: Size = Size { width: 1280, height: 800 };
 
-/// Why a worker is no use any more.
+/// Why a worker cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// The browser ended by itself, with exit code 0: a client closed it.
     BrowserClosed,
     /// The browser crashed.
     BrowserExited {
-        /// Its exit code, where it had one.
         code: Option<i32>,
-        /// The signal that ended it, where one did.
         signal: Option<i32>,
     },
     /// The kernel ended the browser, or the whole container, for want of memory.
     OutOfMemory,
-    /// The driver of the browser ended.
     DriverExited,
-    /// The container ended.
     ContainerExited {
         /// The exit code of its first process.
         code: i64,
     },
-    /// The container was removed behind our back.
+    /// Somebody else removed the container.
     ContainerGone,
     /// The browser or the agent does not answer any more.
     Unresponsive,
     /// It never became ready.
     BootFailed {
-        /// The agent's reason.
         reason: String,
     },
 }
@@ -95,32 +90,25 @@ impl Loss {
     }
 }
 
-/// What is known of a worker at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It starts.
     Booting,
     /// Its browser can be driven.
     Alive,
     /// Neither the agent nor the container runtime can be asked, or the agent of an earlier process's worker has not
     /// answered yet.
     Unknown,
-    /// It is lost, for ever.
     Lost(Loss),
 }
 
 /// One worker, shared by the pool and the session that owns it.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    /// Its id.
     pub id: WorkerId,
-    /// Its engine and mode.
     pub key: PoolKey,
-    /// The way to its agent.
     pub agent: Agent,
     /// What the agent said of itself when it became ready.
     pub snapshot: channel::Receiver<Snapshot>,
-    /// How it is.
     pub health: channel::Receiver<Health>,
 }
 
@@ -158,19 +146,17 @@ impl Worker {
         (Arc::new(worker), Reports { snapshot: snapshot_in, health: health_in })
     }
 
-    /// How it is now.
     #[must_use]
     pub(crate) fn health(&self) -> Health {
         self.health.borrow().clone()
     }
 
-    /// Whether it is known to live.
     #[must_use]
     pub(crate) fn is_alive(&self) -> bool {
         *self.health.borrow() == Health::Alive
     }
 
-    /// Waits until the worker is lost, and tells why. Also resolves when its watch was stopped.
+    /// Waits until the worker is lost, and gives the reason. Also resolves when its watch was stopped.
     pub(crate) async fn lost(&self) -> Loss {
         let mut health = self.health.clone();
         match health.wait_for(|health| matches!(health, Health::Lost(_))).await.as_deref() {

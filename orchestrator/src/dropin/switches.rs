@@ -3,37 +3,37 @@
 use serde_json::{Value, json};
 use warmpool_protocol::switches::{class, parts};
 
-use super::Wish;
+use super::CreateBody;
 use crate::error::Error;
 
-/// Reads one switch into the wish. `place` is where the client wrote it.
+/// Reads one switch into the create call's body. `place` is where the client wrote it.
 ///
 /// # Errors
 /// `Field`, for a switch that a running browser cannot take and for one with a wrong value.
-pub(super) fn read(wish: &mut Wish, place: &str, switch: &str) -> Result<(), Error> {
+pub(super) fn read(create_body: &mut CreateBody, place: &str, switch: &str) -> Result<(), Error> {
     let (name, value) = parts(switch.trim());
     let value = value.map(unquoted);
     let wrong = |problem: &str| Err(Error::invalid(place, format!("has `{switch}`, which {problem}")));
     match (name.to_ascii_lowercase().as_str(), value) {
         ("", _) => wrong("is no command-line switch"),
         ("headless", _) => {
-            wish.set("headless", place, json!(value != Some("false")));
+            create_body.set("headless", place, json!(value != Some("false")));
             Ok(())
         }
         ("user-agent", Some(agent)) => {
-            wish.set("settings.user_agent", place, json!(agent));
+            create_body.set("settings.user_agent", place, json!(agent));
             Ok(())
         }
         ("lang" | "accept-lang", Some(tags)) => {
             let tags: Vec<&str> = tags.split(',').map(|tag| tag.split(';').next().unwrap_or_default().trim()).collect();
-            wish.set("settings.locales", place, json!(tags));
+            create_body.set("settings.locales", place, json!(tags));
             Ok(())
         }
         ("window-size", Some(size)) => {
             match size.split_once([',', 'x']).map(|(w, h)| (w.trim().parse(), h.trim().parse())) {
                 Some((Ok(width), Ok(height))) => {
                     let (width, height): (u32, u32) = (width, height);
-                    wish.set("settings.viewport", place, json!({"width": width, "height": height}));
+                    create_body.set("settings.viewport", place, json!({"width": width, "height": height}));
                     Ok(())
                 }
                 _ => wrong("must be as in --window-size=1280,720"),

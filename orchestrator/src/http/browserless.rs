@@ -76,7 +76,7 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     }
     let query = read(request.uri().query().unwrap_or_default(), engine)?;
     let key = verify(app, request.headers(), query.token.as_deref())?;
-    let mut options = create::wished(&query.wish, Kind::DevTools, &app.config)?;
+    let mut options = create::translated(&query.create_body, Kind::DevTools, &app.config)?;
     options.one_connection = !options.keep_alive;
     let created = app.sessions.create(key, options).await?;
     let session = std::sync::Arc::clone(created.session()?);

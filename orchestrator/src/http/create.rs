@@ -17,7 +17,7 @@ use super::body::{self, Object};
 use super::inspect;
 use super::reply::json_reply;
 use crate::config::Config;
-use crate::dropin::Wish;
+use crate::dropin::CreateBody;
 use crate::engine::{Engine, Mode};
 use crate::error::{Error, FieldError};
 use crate::keys::KeyId;
@@ -118,14 +118,14 @@ pub(super) fn record(app: &App, session: &Arc<Session>) {
 }
 
 /// The options of a session that somebody else's words ask for.
-pub(super) fn wished(wish: &Wish, kind: Kind, config: &Config) -> Result<Options, Error> {
-    let fields = serde_json::to_vec(wish.fields()).map_err(Error::internal)?;
+pub(super) fn translated(create_body: &CreateBody, kind: Kind, config: &Config) -> Result<Options, Error> {
+    let fields = serde_json::to_vec(create_body.fields()).map_err(Error::internal)?;
     let checked = body::parse::<CreateRequest>(&fields).and_then(|mut request| {
         // Clients of other services name their sessions, whichever the protocol.
         let name = request.app_name.take();
         Ok(Options { app_name: short("app_name", name)?, ..options(request, kind, config)? })
     });
-    checked.map_err(|error| wish.in_their_words(error))
+    checked.map_err(|error| create_body.in_client_terms(error))
 }
 
 fn add_warnings(reply: &mut Value, warnings: &[String]) {

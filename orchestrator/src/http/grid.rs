@@ -70,7 +70,7 @@ async fn new_session(
     }
     if let Some(found) = reply["value"]["capabilities"].as_object_mut() {
         let mut warnings: Vec<Value> =
-            session.warnings.iter().chain(&wanted.wish.warnings).map(|it| json!(it)).collect();
+            session.warnings.iter().chain(&wanted.create_body.warnings).map(|it| json!(it)).collect();
         if let Some(Value::Array(others)) = found.get_mut(OWN).and_then(|own| own.get_mut("warnings")) {
             warnings.append(others);
         }
@@ -90,10 +90,10 @@ async fn new_session(
 async fn make(app: &App, key: KeyId, wanted: &NewSession) -> Result<Created, Error> {
     let limits = &app.config.webdriver;
     let longest = app.config.session.max_timeout;
-    let mut wish = wanted.wish.clone();
-    wish.set_default("session_timeout", json!(limits.grid_timeout.min(longest).as_secs()));
-    wish.set_default("idle_timeout", json!(limits.grid_idle_timeout.min(longest).as_secs()));
-    let mut options = create::wished(&wish, Kind::WebDriver, &app.config)?;
+    let mut create_body = wanted.create_body.clone();
+    create_body.set_default("session_timeout", json!(limits.grid_timeout.min(longest).as_secs()));
+    create_body.set_default("idle_timeout", json!(limits.grid_idle_timeout.min(longest).as_secs()));
+    let mut options = create::translated(&create_body, Kind::WebDriver, &app.config)?;
     options.screen = wanted.screen;
     let created = app.sessions.create(key, options).await?;
     let session = created.session()?;

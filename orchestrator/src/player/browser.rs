@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub(crate) use command::Raw;
 pub(crate) use context::Driven;
 
-use self::context::Kept;
+use self::context::DriverState;
 use self::link::Dial;
 use crate::config::Config;
 use crate::engine::Engine;
@@ -31,14 +31,14 @@ pub(crate) struct Browser {
     sessions: Sessions,
     session: Arc<Session>,
     config: Arc<Config>,
-    kept: Arc<tokio::sync::Mutex<Kept>>,
+    state: Arc<tokio::sync::Mutex<DriverState>>,
 }
 
 impl Browser {
     /// The browser of `session`, which nobody else drives and whose `Launch` names no page.
     #[must_use]
     pub(crate) fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
-        Self { sessions, session, config, kept: Arc::default() }
+        Self { sessions, session, config, state: Arc::default() }
     }
 
     /// Which engine it is.

@@ -14,9 +14,9 @@ use crate::runtime::{ContainerState, Docker};
 /// The agent beats every 5 s; three missed beats mean that it hangs.
 const SILENCE: Duration = Duration::from_secs(15);
 /// How long an agent may refuse connections while its container runs.
-const DEAF: Duration = Duration::from_secs(10);
-/// How long an agent may take to say again how its worker ended, to a reader that has missed it.
-const SAID_AGAIN: Duration = Duration::from_secs(1);
+const CONNECT_GRACE: Duration = Duration::from_secs(10);
+/// How long an agent may take to repeat how its worker ended to a reader that has missed it.
+const REPEAT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Between two tries.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -32,11 +32,11 @@ pub(crate) async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Docker
 }
 
 async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
-    let mut deaf_since: Option<Instant> = None;
+    let mut unreachable_since: Option<Instant> = None;
     loop {
         match worker.agent.events().await {
             Ok(events) => {
-                deaf_since = None;
+                unreachable_since = None;
                 if let Some(loss) = listen(events, reports).await {
                     return loss;
                 }
@@ -49,7 +49,7 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
             Ok(ContainerState::Exited { code, .. }) => return Loss::ContainerExited { code },
             Ok(ContainerState::Missing) => return Loss::ContainerGone,
             Ok(ContainerState::Running) => {
-                if deaf_since.get_or_insert_with(Instant::now).elapsed() > DEAF {
+                if unreachable_since.get_or_insert_with(Instant::now).elapsed() > CONNECT_GRACE {
                     return Loss::Unresponsive;
                 }
             }
@@ -71,15 +71,15 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
 /// Reads events until the stream is cut (`None`) or the worker is lost.
 async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
     let mut first = true;
-    // On a new stream the event that says why the worker ended was missed. The agent tells it again, as it does the
-    // driver's end; this stands for it where the agent does not.
-    let mut untold: Option<Loss> = None;
+    // A new stream has missed the event that says why the worker ended. The agent repeats it, as it does the driver's
+    // end; this stands for it where the agent does not.
+    let mut unexplained: Option<Loss> = None;
     loop {
-        let patience = if untold.is_some() { SAID_AGAIN } else { SILENCE };
-        let event = match timeout(patience, events.next()).await {
+        let limit = if unexplained.is_some() { REPEAT_TIMEOUT } else { SILENCE };
+        let event = match timeout(limit, events.next()).await {
             Ok(Some(event)) => event,
-            Ok(None) => return untold,
-            Err(_) => return untold.or(Some(Loss::Unresponsive)),
+            Ok(None) => return unexplained,
+            Err(_) => return unexplained.or(Some(Loss::Unresponsive)),
         };
         match event {
             Event::State(snapshot) => {
@@ -90,12 +90,14 @@ async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
                     State::Warm | State::Active => {
                         reports.health.send_replace(Health::Alive);
                     }
-                    State::Ended if first => untold = Some(Loss::BrowserExited { code: None, signal: None }),
-                    State::Failed if first => untold = Some(Loss::BootFailed { reason: "no reason given".to_owned() }),
+                    State::Ended if first => unexplained = Some(Loss::BrowserExited { code: None, signal: None }),
+                    State::Failed if first => {
+                        unexplained = Some(Loss::BootFailed { reason: "no reason given".to_owned() })
+                    }
                     State::Ended | State::Failed => {}
                 }
             }
-            Event::Beat | Event::Unknown if untold.is_some() => return untold,
+            Event::Beat | Event::Unknown if unexplained.is_some() => return unexplained,
             Event::Beat | Event::Unknown => {}
             Event::Exited { oom: true, clean: false, .. } => return Some(Loss::OutOfMemory),
             Event::Exited { clean: true, .. } => return Some(Loss::BrowserClosed),

@@ -139,7 +139,7 @@ impl Drop for Reader {
     }
 }
 
-struct Feed {
+struct EventFeed {
     _reader: Reader,
     first: Vec<Bytes>,
     events: broadcast::Receiver<Bytes>,
@@ -158,11 +158,11 @@ pub(crate) fn stream(board: &std::sync::Arc<Board>) -> Body {
     let mut beat = interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.reset();
-    let feed = Feed { _reader: Reader(std::sync::Arc::clone(board)), first, events, beat };
+    let feed = EventFeed { _reader: Reader(std::sync::Arc::clone(board)), first, events, beat };
     StreamBody::new(lines(feed)).boxed_unsync()
 }
 
-fn lines(feed: Feed) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>> {
+fn lines(feed: EventFeed) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>> {
     futures_util::stream::unfold(feed, |mut feed| async move {
         let line = match feed.first.pop() {
             Some(line) => line,

@@ -20,7 +20,7 @@ pub(crate) const RFB_SOCKET: &str = "/tmp/.rfb";
 /// Updates a second to each viewer, at most: more would take processor time from the browser that is looked at.
 const FRAME_RATE: &str = "30";
 /// How long the server may take to come up.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running X server.
 pub(crate) struct Display {
@@ -45,7 +45,7 @@ impl Display {
             // The server writes its number to this descriptor once it is ready.
             .args(["-displayfd", "1"]);
         let program = Program::start(processes, PROGRAM, &mut command, Some(Sign::Stdout("")))?;
-        let number = program.until(PATIENCE, program.ready()).await?;
+        let number = program.until(START_TIMEOUT, program.ready()).await?;
         Ok(Self { name: format!(":{}", number.trim()) })
     }
 }

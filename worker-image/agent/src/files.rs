@@ -24,7 +24,7 @@ use crate::error::ApiError;
 /// Longest file name, in bytes: what Linux file systems take.
 const MAX_NAME: usize = 255;
 /// Bytes that are still read when the file cannot be kept, so that the sender is there to see the refusal.
-const POLITE: u64 = 16 << 20;
+const DISCARD_LIMIT: u64 = 16 << 20;
 /// Endings of downloads that are not finished: Chromium's, Firefox's and WebKit's.
 const UNFINISHED: [&str; 3] = [".crdownload", ".part", ".wkdownload"];
 
@@ -217,7 +217,7 @@ impl Files {
         let mut file = fs::File::create(&part.0).await?;
         let (mut size, mut unwanted) = (0, 0);
         let mut failure = None;
-        while unwanted <= POLITE
+        while unwanted <= DISCARD_LIMIT
             && let Some(chunk) = chunks.next().await
         {
             let chunk = chunk?;

@@ -1,7 +1,7 @@
-//! The pages of the browser, for whoever watches it: which there are, and a hand's few acts on one of them.
+//! The pages of the browser, for those who watch it: a list of them, and a few actions on each.
 //!
-//! A browser with DevTools tells this itself. The others are asked here, by ways of the agent's own that clients and
-//! pages do not meet, and only for as long as somebody reads the list.
+//! A browser with DevTools lists its pages itself. The agent asks the others over channels of its own, which clients and
+//! pages do not see, and only for as long as somebody reads the list.
 
 use std::time::Duration;
 
@@ -18,30 +18,30 @@ use crate::body::{Body, BodyError, empty};
 use crate::engine::Engine;
 use crate::error::ApiError;
 
-/// Between two looks at the browser.
-const LOOK: Duration = Duration::from_millis(250);
+/// Between two questions to the browser.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// `GET /pages`: a line with the list of pages, the one in front first, and another at each change.
 pub(crate) async fn stream(engine: Engine) -> Result<Response<Body>, ApiError> {
-    let feed = Feed { next: Some(engine.pages().await?), told: Vec::new(), engine };
+    let feed = PageFeed { next: Some(engine.pages().await?), last: Vec::new(), engine };
     let mut response = Response::new(StreamBody::new(lines(feed)).boxed_unsync());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     Ok(response)
 }
 
-struct Feed {
+struct PageFeed {
     engine: Engine,
     next: Option<Vec<Page>>,
-    told: Vec<Page>,
+    last: Vec<Page>,
 }
 
-impl Feed {
-    /// Looks until there is something else to see.
+impl PageFeed {
+    /// Asks until the list has changed.
     async fn change(&self) -> Vec<Page> {
         loop {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
             match self.engine.pages().await {
-                Ok(pages) if pages != self.told => return pages,
+                Ok(pages) if pages != self.last => return pages,
                 // A browser that is being replaced cannot answer; the next one will.
                 Ok(_) | Err(_) => {}
             }
@@ -49,13 +49,13 @@ impl Feed {
     }
 }
 
-fn lines(feed: Feed) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>> {
+fn lines(feed: PageFeed) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>> {
     futures_util::stream::unfold(feed, |mut feed| async move {
-        feed.told = match feed.next.take() {
+        feed.last = match feed.next.take() {
             Some(pages) => pages,
             None => feed.change().await,
         };
-        let mut line = serde_json::to_vec(&feed.told).unwrap_or_default();
+        let mut line = serde_json::to_vec(&feed.last).unwrap_or_default();
         line.push(b'\n');
         Some((Ok(Frame::data(line.into())), feed))
     })

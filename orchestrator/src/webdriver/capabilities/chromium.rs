@@ -5,7 +5,7 @@ use warmpool_protocol::DriverMode;
 use warmpool_protocol::switches::{self, Class};
 
 use super::warnings::Warnings;
-use super::{Fault, OWN_BROWSER, refused};
+use super::{OWN_BROWSER, Rejection, refused};
 
 /// Members of `goog:chromeOptions` that the driver serves on any browser.
 const DRIVER_OPTIONS: [&str; 5] = ["perfLoggingPrefs", "windowTypes", "enableExtensionTargets", "detach", "w3c"];
@@ -21,7 +21,7 @@ pub(super) fn check(
     caps: &mut Map<String, Value>,
     warm_args: &[String],
     warnings: &mut Warnings,
-) -> Result<DriverMode, Fault> {
+) -> Result<DriverMode, Rejection> {
     let mut mode = DriverMode::Warm;
     if let Some(proxy) = caps.get("proxy") {
         match proxy.get("proxyType").and_then(Value::as_str) {
@@ -49,7 +49,7 @@ fn check_options(
     options: &mut Map<String, Value>,
     warm_args: &[String],
     warnings: &mut Warnings,
-) -> Result<DriverMode, Fault> {
+) -> Result<DriverMode, Rejection> {
     let mut mode = DriverMode::Warm;
     for name in options.keys().cloned().collect::<Vec<_>>() {
         let value = &options[&name];
@@ -114,7 +114,7 @@ fn check_options(
 }
 
 /// Whether a switch asks for nothing that the warm browser is not.
-fn is_fulfilled(arg: &str, warm_args: &[String]) -> Result<bool, Fault> {
+fn is_fulfilled(arg: &str, warm_args: &[String]) -> Result<bool, Rejection> {
     if switches::parts(arg).0.is_empty() {
         return Err(refused(arg, "is no command-line switch"));
     }

@@ -29,9 +29,9 @@ const READY: &str = "DevTools listening on ws://";
 /// What its first tab shows.
 const BLANK: &str = "about:blank";
 /// How long it may take, and how long its first page may.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two looks for the first page, which no event announces to a new connection.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running browser with the agent's own DevTools connection to it.
 pub(super) struct Browser {
@@ -81,7 +81,7 @@ impl Browser {
             .arg(BLANK)
             .envs(environment.iter().map(|(name, value)| (name, value)));
         let program = Program::start(&worker.processes, NAME, &mut command, Some(Sign::Stderr(READY)))?;
-        let line = program.until(PATIENCE, program.ready()).await.map_err(|error| match error {
+        let line = program.until(START_TIMEOUT, program.ready()).await.map_err(|error| match error {
             BootError::Ended { output, .. } if output.contains("No usable sandbox") => BootError::NoSandbox,
             error => error,
         })?;
@@ -94,7 +94,7 @@ impl Browser {
 
     /// Waits until the first page exists, answers and has painted.
     pub(super) async fn warm_up(&self) -> Result<(), BootError> {
-        match timeout(PATIENCE, self.drive_first_page()).await {
+        match timeout(START_TIMEOUT, self.drive_first_page()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(e)) => Err(BootError::Undriveable(e.to_string())),
             Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
@@ -106,7 +106,7 @@ impl Browser {
             if let Some(page) = self.first_page().await? {
                 break page;
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         };
         let _ = self.first.set(page.clone());
         let session = self.attach(&page).await?;
@@ -129,7 +129,7 @@ impl Browser {
         self.cdp.call(None, "Target.closeTarget", json!({"targetId": tab})).await?;
         // The reply comes before the tab is gone, and nobody else is to see it.
         while self.pages().await?.iter().any(|page| page == tab) {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ const PORT: LocalPort = LocalPort::new(9515);
 /// What it prints once it listens.
 const READY: &str = "started successfully";
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Its name in messages.
 const PROGRAM: &str = "chromedriver";
 
@@ -40,7 +40,7 @@ impl Driver {
             .arg(format!("--port={}", PORT.number()))
             .envs(environment.iter().map(|(name, value)| (name, value)));
         let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(Sign::Stdout(READY)))?;
-        program.until(PATIENCE, program.ready()).await?;
+        program.until(START_TIMEOUT, program.ready()).await?;
         let version = status(&worker.upstream, PORT).await?;
         worker.watch_driver(&program.process);
         Ok(Self { port: PORT, version })

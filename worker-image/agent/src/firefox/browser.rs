@@ -16,7 +16,7 @@ use crate::program::{Program, Sign};
 use crate::worker::Worker;
 
 use super::bidi;
-use super::control::{Control, ControlError, Door, Hello};
+use super::control::{Control, ControlError, ControlSocket, Hello};
 
 /// The program itself.
 const PROGRAM: &str = "/usr/lib/firefox-esr/firefox-esr";
@@ -29,7 +29,7 @@ const READY: &str = "WebDriver BiDi listening on";
 /// What its first tab shows.
 const BLANK: &str = "about:blank";
 /// How long it may take, and how long its first page may.
-const PATIENCE: Duration = Duration::from_secs(45);
+const START_TIMEOUT: Duration = Duration::from_secs(45);
 /// Variables that take a process's sandbox away, each its own.
 const UNSANDBOXED: [&str; 6] = ["CONTENT", "GMP", "GPU", "RDD", "SOCKET_PROCESS", "UTILITY"];
 
@@ -63,7 +63,7 @@ impl Browser {
     pub(super) async fn start(worker: &Arc<Worker>, how: Start<'_>) -> Result<Self, BootError> {
         let start = |source| BootError::Start { program: NAME, source };
         let claim = &worker.claim;
-        let door = Door::open(how.profile.with_extension("control")).map_err(start)?;
+        let door = ControlSocket::open(how.profile.with_extension("control")).map_err(start)?;
         let mut command = Command::new(PROGRAM);
         ports::hide(&mut command)
             .args(base_args(window(claim.headless, claim.display)))
@@ -96,7 +96,7 @@ impl Browser {
             }
         };
         let both = async { tokio::try_join!(entered, program.ready()) };
-        let ((control, hello), _) = program.until(PATIENCE, both).await?;
+        let ((control, hello), _) = program.until(START_TIMEOUT, both).await?;
         let process = program.process.clone();
         if claim.sandbox && !is_sandboxed(&hello, &program) {
             process.kill().await;
@@ -111,7 +111,7 @@ impl Browser {
             self.painted().await.map_err(|e| e.to_string())?;
             bidi::rehearse(self.port).await
         };
-        match timeout(PATIENCE, driven).await {
+        match timeout(START_TIMEOUT, driven).await {
             Ok(driven) => driven.map_err(BootError::Undriveable),
             Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
         }

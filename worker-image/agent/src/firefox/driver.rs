@@ -23,7 +23,7 @@ const MARIONETTE_PORT: u16 = 2828;
 /// What it prints once it listens.
 const READY: &str = "Listening on";
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Its name in messages.
 const PROGRAM: &str = "geckodriver";
 
@@ -41,7 +41,7 @@ impl Driver {
             .args(["--host", "127.0.0.1", "--port", &PORT.number().to_string(), "--connect-existing"])
             .args(["--marionette-port", &MARIONETTE_PORT.to_string()]);
         let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(Sign::Stdout(READY)))?;
-        program.until(PATIENCE, program.ready()).await?;
+        program.until(START_TIMEOUT, program.ready()).await?;
         worker.watch_driver(&program.process);
         Ok(Self { port: PORT })
     }

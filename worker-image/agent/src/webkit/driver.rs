@@ -21,9 +21,9 @@ const PROGRAM: &str = "WebKitWebDriver";
 /// Where it listens.
 const PORT: LocalPort = LocalPort::new(9515);
 /// How long it may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two questions whether it is there, which nothing it prints tells.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running driver.
 pub(super) struct Driver {
@@ -41,7 +41,7 @@ impl Driver {
             .env("DISPLAY", &display.name)
             .env("LC_ALL", "C.UTF-8");
         let program = Program::start(&worker.processes, PROGRAM, &mut command, None)?;
-        program.until(PATIENCE, async { Ok(answers(worker).await) }).await?;
+        program.until(START_TIMEOUT, async { Ok(answers(worker).await) }).await?;
         worker.watch_driver(&program.process);
         Ok(Self { port: PORT })
     }
@@ -54,6 +54,6 @@ async fn answers(worker: &Worker) {
         if answer.is_ok_and(|answer| answer.status() == StatusCode::OK) {
             return;
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }

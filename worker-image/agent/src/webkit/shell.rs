@@ -22,7 +22,7 @@ use super::INSPECTOR;
 /// The program.
 const PROGRAM: &str = "warmpool-webkit";
 /// How long it may take until its first page has painted.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Commands that may wait for their turn.
 const COMMANDS: usize = 16;
 
@@ -94,7 +94,7 @@ impl Shell {
                 answer => answer.map_err(|error| BootError::Undriveable(error.to_string())),
             }
         };
-        let answer = self.program.until(PATIENCE, asked).await?;
+        let answer = self.program.until(START_TIMEOUT, asked).await?;
         let (version, user_agent) =
             answer.split_once(' ').ok_or_else(|| BootError::Undriveable("it told no version".into()))?;
         Ok(Warm { version: version.to_owned(), user_agent: user_agent.to_owned() })
