@@ -1,6 +1,7 @@
 //! One step of a recording.
 
 mod custom;
+mod emulation;
 mod key;
 
 use std::time::Duration;
@@ -10,6 +11,8 @@ use serde_json::{Map, Value, json};
 use url::{ParseError, Url};
 
 pub(crate) use custom::{Assertion, Custom, File, Pdf, Screenshot};
+use emulation::viewport;
+pub(crate) use emulation::{Network, Viewport};
 pub(crate) use key::{Key, is_special};
 
 use super::fields::{join, read, wrong};
@@ -22,9 +25,6 @@ const MAX_DEPTH: usize = 8;
 
 /// What the Recorder allows a step, in milliseconds.
 const TIMEOUTS: std::ops::RangeInclusive<f64> = 1.0..=30_000.0;
-
-/// The sides of a viewport, in CSS pixels.
-const SIDES: std::ops::RangeInclusive<f64> = 1.0..=10_000.0;
 
 /// One step.
 #[derive(Debug, Clone)]
@@ -93,28 +93,6 @@ pub(crate) enum Action {
     Custom(Custom),
 }
 
-/// The page's size, and what a device would say of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Viewport {
-    /// In CSS pixels.
-    pub(crate) width: f64,
-    /// In CSS pixels.
-    pub(crate) height: f64,
-    /// Device pixels for each CSS pixel.
-    #[serde(default)]
-    pub(crate) device_scale_factor: f64,
-    /// Whether the page is laid out as on a phone.
-    #[serde(default)]
-    pub(crate) is_mobile: bool,
-    /// Whether the page may expect touches.
-    #[serde(default)]
-    pub(crate) has_touch: bool,
-    /// Whether a phone lies on its side.
-    #[serde(default)]
-    pub(crate) is_landscape: bool,
-}
-
 /// A click, or two.
 #[derive(Debug, Clone)]
 pub(crate) struct Click {
@@ -140,24 +118,6 @@ pub(crate) enum Device {
     Mouse,
     Pen,
     Touch,
-}
-
-/// The speed of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub(crate) struct Network {
-    /// Bytes a second.
-    pub(crate) download: f64,
-    /// Bytes a second.
-    pub(crate) upload: f64,
-    /// Milliseconds.
-    pub(crate) latency: f64,
-}
-
-impl Network {
-    /// Whether nothing comes through at all.
-    pub(crate) fn is_offline(self) -> bool {
-        self.download == 0.0 && self.upload == 0.0
-    }
 }
 
 /// A condition on the number of elements.
@@ -366,22 +326,6 @@ fn attributes(field: &str, value: Option<Map<String, Value>>) -> Result<Map<Stri
         Some((name, _)) => Err(wrong(&join(field, name), "must be a string")),
         None => Ok(attributes),
     }
-}
-
-fn viewport(at: &str, value: &Value) -> Result<Viewport, Error> {
-    let mut viewport: Viewport = read(at, value)?;
-    for (name, side) in [("width", viewport.width), ("height", viewport.height)] {
-        if !SIDES.contains(&side) {
-            return Err(wrong(&join(at, name), "must be from 1 to 10000 pixels"));
-        }
-    }
-    if viewport.device_scale_factor == 0.0 {
-        viewport.device_scale_factor = 1.0;
-    }
-    if !(0.1..=10.0).contains(&viewport.device_scale_factor) {
-        return Err(wrong(&join(at, "deviceScaleFactor"), "must be from 0.1 to 10"));
-    }
-    Ok(viewport)
 }
 
 fn button(field: &str, name: Option<&str>) -> Result<u64, Error> {
