@@ -48,7 +48,7 @@ class Setting:
     bounces: int = 3
     exposure: float = 0.0
     north: float = 0.0
-    """Compass heading of +y, so that the sun stands where the time of day wants it."""
+    """Compass heading of +y, chosen so that the sun stands in a plausible direction."""
 
 
 def polar(yaw: float, distance: float) -> tuple[float, float]:

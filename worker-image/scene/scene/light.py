@@ -78,7 +78,7 @@ def sky(
     ]
     clouds = s.node("Background", {"Color": cloud, "Strength": strength * 7.5}).outputs[0]
     both = s.mix_shaders(cover_all, base, clouds)
-    # Light that reaches things from the sky is soft anyhow; only what the eye sees is worth the noise of the clouds.
+    # Clouds are costly to compute, and light from the sky is soft in any case: only the camera sees them.
     bright = s.mix(0.35 * cover, clear.outputs[0], (7, 6.9, 6.6))
     plain = s.node("Background", {"Color": bright, "Strength": strength}).outputs[0]
     both = s.mix_shaders(s.node("LightPath").outputs["Is Camera Ray"], plain, both)

@@ -64,7 +64,7 @@ def daylight(stage: Stage, mirror: int) -> None:
     light.window_light(
         stage, "window light", (-mirror * (WIDTH / 2 + 0.3), 0.75, 1.6), (0, -mirror * 90, 0), 1.5, 2.0, 150
     )
-    # The rest of the house lends some light, too: without it the corners away from the window are gloomy.
+    # A faint light from above: without it the corners away from the window are gloomy.
     light.window_light(stage, "room light", (0, -0.4, HEIGHT - 0.12), (0, 0, 0), 2.6, 2.6, 36, "#fff0dc")
 
 
@@ -230,7 +230,7 @@ def book_side(stage: Stage, setting: Setting, mirror: int, wood) -> None:
 
 
 def chest(setting: Setting, wood) -> Model:
-    """What stands where a piano might have stood."""
+    """A chest of drawers with a lamp, for the wall that a piano would take."""
     model = Model().merge(furniture.cabinet(1.1, 0.4, 0.82, wood, materials.paint("#c9a14e", 0.3, 0.9), 3), (0, 0.1, 0))
     lamp = furniture.floor_lamp(materials.paint("#b08d48", 0.3, 0.9), materials.lampshade("#f1dcb4", 1.2), 0.5)
     return model.merge(lamp, (-0.3, 0.1, 0.82))

@@ -36,7 +36,7 @@ def build(stage: Stage) -> Setting:
     light.sun(stage, azimuth, elevation, 4.6, chance.choice(("#ffd8a0", "#ffe0b4", "#ffcf96")))
     setting.north = (chance.choice((120, 240)) - azimuth) % 360
 
-    # What the lawn and the sky behind the house would reflect under the roof.
+    # Stands in for the light that the surroundings reflect under the roof.
     light.window_light(stage, "porch light", (0, BACK + 0.3, 1.5), (115, 0, 0), 6.0, 1.6, 60, "#ffe9cf")
     view(stage, mirror)
     building(stage, mirror, materials.paint(boards, 0.6), paint, deck)
