@@ -47,7 +47,7 @@ def main() -> int:
             events.send("error", code="bad_job", field=error.field, message=error.message)
             return BAD_JOB
         except Exception as error:
-            # The text of an error may hold a path or a label; its kind and place may not.
+            # The text of an error may contain a path or a label, so only its kind and place are sent.
             trace = error.__traceback__
             while trace and trace.tb_next:
                 trace = trace.tb_next

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -48,7 +48,7 @@ class Setting:
     bounces: int = 3
     exposure: float = 0.0
     north: float = 0.0
-    """Compass heading of +y, so that the sun stands where the time of day wants it."""
+    """Compass heading of +y, chosen so that the sun stands in a plausible direction."""
 
 
 def polar(yaw: float, distance: float) -> tuple[float, float]:
@@ -65,3 +65,20 @@ def around(style: Style, yaw: float, distance: float, height: float, room: tuple
     """A spot given as the viewer sees it, facing them."""
     x, y = polar(yaw, distance)
     return Spot(style, (x, y, height), facing(x, y), room)
+
+
+def row(
+    style: Style,
+    middle: tuple[float, float, float],
+    turn: float,
+    offsets: Sequence[float],
+    room: tuple[float, float],
+    inwards: float = 0.0,
+) -> list[Spot]:
+    """Spots along a turned table or wall, best first. `inwards` turns the outer ones to the middle, in degrees per metre."""
+    x, y, z = middle
+    a = math.radians(turn)
+    return [
+        Spot(style, (x + offset * math.cos(a), y + offset * math.sin(a), z), turn - offset * inwards, room)
+        for offset in offsets
+    ]

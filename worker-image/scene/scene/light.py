@@ -78,6 +78,10 @@ def sky(
     ]
     clouds = s.node("Background", {"Color": cloud, "Strength": strength * 7.5}).outputs[0]
     both = s.mix_shaders(cover_all, base, clouds)
+    # Clouds are costly to compute, and light from the sky is soft in any case: only the camera sees them.
+    bright = s.mix(0.35 * cover, clear.outputs[0], (7, 6.9, 6.6))
+    plain = s.node("Background", {"Color": bright, "Strength": strength}).outputs[0]
+    both = s.mix_shaders(s.node("LightPath").outputs["Is Camera Ray"], plain, both)
     # Below the horizon lies bright haze: anything that looks past the last hill must not meet black.
     haze = s.node("Background", {"Color": "#d9dfe2", "Strength": strength * 4}).outputs[0]
     shader = s.mix_shaders(s.span(parts.outputs[2], -0.06, 0.035), haze, both)

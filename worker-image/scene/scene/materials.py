@@ -147,7 +147,7 @@ def foliage(s: Shader, colours: tuple[str, ...], through: float = 0.35, gloss: f
     plant = s.node("ObjectInfo").outputs["Random"]
     tone = s.math("FRACT", s.math("ADD", s.math("MULTIPLY", island, 0.8), s.math("MULTIPLY", plant, 0.35)))
     colour = s.ramp(tone, [(i / max(1, len(colours) - 1), c) for i, c in enumerate(colours)])
-    # Leaves are dull alone; in a crown they light each other only as far as the bounces go, and these are few.
+    # Real leaves light one another over many bounces. The renderer follows few, so the leaves are lighter instead.
     colour = s.node("HueSaturation", {"Color": colour, "Value": 1.3}).outputs["Color"]
     front = s.principled(colour, gloss, Specular_IOR_Level=0.25)
     back = s.node("BsdfTranslucent", {"Color": s.mix(0.35, colour, "#d8e070", "SOFT_LIGHT")}).outputs[0]
@@ -211,37 +211,6 @@ def bark(s: Shader, light: str, dark: str, banded: bool = False) -> None:
     pattern = s.noise(vector, 1.0, 5, 0.65, 0.6)
     colour = s.ramp(pattern, [(0.56, light), (0.68, dark)] if banded else [(0.35, dark), (0.65, light)])
     s.surface(s.principled(colour, 0.95, s.bump(pattern, 0.15 if banded else 0.7, 0.02), Specular_IOR_Level=0.2))
-
-
-@shared
-def brick(s: Shader, first: str, second: str, mortar: str) -> None:
-    vector = s.coordinates("Object")
-    parts = s.node("SeparateXYZ", {0: vector})
-    flat = s.node(
-        "CombineXYZ", {"X": s.math("ADD", parts.outputs[0], parts.outputs[1]), "Y": parts.outputs[2]}
-    ).outputs[0]
-    bricks = s.node(
-        "TexBrick",
-        {
-            "Vector": flat,
-            "Color1": first,
-            "Color2": second,
-            "Mortar": mortar,
-            "Scale": 1.0,
-            "Mortar Size": 0.008,
-            "Mortar Smooth": 0.3,
-            "Bias": 0.1,
-            "Brick Width": 0.22,
-            "Row Height": 0.075,
-        },
-    )
-    rough = s.noise(vector, 30, 4, 0.65)
-    colour = s.mix(s.span(rough, 0.35, 0.7, 0, 0.35), bricks.outputs["Color"], (0.25, 0.2, 0.17), "MULTIPLY")
-    s.surface(
-        s.principled(
-            colour, 0.9, s.bump(s.math("SUBTRACT", s.math("MULTIPLY", rough, 0.3), bricks.outputs["Fac"]), 0.6, 0.008)
-        )
-    )
 
 
 @shared
@@ -320,19 +289,6 @@ def curtain(s: Shader, colour: str, through: float = 0.4) -> None:
     threads = s.noise(s.coordinates("Object", (180, 180, 180)), 1.0, 1)
     shade = s.mix(s.span(threads, 0.3, 0.7, 0, 0.12), colour, (0.4, 0.36, 0.3), "MULTIPLY")
     s.surface(s.mix_shaders(through, s.principled(shade, 0.9), s.node("BsdfTranslucent", {"Color": shade}).outputs[0]))
-
-
-@shared
-def pane(s: Shader, tint: str = "#eef4f4") -> None:
-    """Thin glass: mostly see-through, with a reflection at grazing angles. It bends no light, so it casts no dark shadow."""
-    clear = s.node("BsdfTransparent", {"Color": tint}).outputs[0]
-    s.surface(
-        s.mix_shaders(
-            s.math("MULTIPLY", s.node("LayerWeight", {"Blend": 0.15}).outputs["Facing"], 0.5),
-            clear,
-            s.node("BsdfGlossy", {"Roughness": 0.02}).outputs[0],
-        )
-    )
 
 
 def photograph(path: Path, lit: float = 0.0) -> Material:

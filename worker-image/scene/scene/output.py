@@ -87,7 +87,7 @@ def flat_view(panorama: Image.Image, yaw: float, pitch: float, size: tuple[int, 
 
 
 def with_joined_ends(image: Image.Image, reach: int = 3) -> Image.Image:
-    """Softens the line where the picture's left and right ends meet: the denoiser does not know that they do."""
+    """Softens the line where the picture's left and right ends meet: the denoiser treats them as two borders."""
     pixels = np.asarray(image, dtype=np.float32).copy()
     near = np.roll(pixels, 2 * reach, axis=1)[:, : 4 * reach + 1]
     for offset in range(-reach, reach + 1):

@@ -60,7 +60,7 @@ class Placement:
     def place_all(self, items: list[Item]) -> None:
         counted: dict[str, itertools.count] = {}
         numbered = [(next(counted.setdefault(item.kind, itertools.count())), item) for item in items]
-        # The first image gets the best place. Then come those that have fewest places to go to.
+        # The first image gets the best spot. Then come the kinds that have the fewest spots.
         order = {"video": 1, "belonging": 2, "image": 3}
         for index, item in sorted(
             numbered, key=lambda entry: 0 if (entry[0], entry[1].kind) == (0, "image") else order[entry[1].kind]
@@ -70,7 +70,7 @@ class Placement:
                 self.unplaced.append((index, item))
 
     def dress(self) -> None:
-        """Puts a few things of nobody's on tables that stayed empty, so that a scene looks lived in without belongings."""
+        """Puts a few ordinary things on tables that stayed empty, so that a scene without belongings looks lived in."""
         known = {found.name: found for found in belongings.KNOWN}
         owned = {spot.shown_as for spot in self.hotspots}
         placed = list(self.hotspots)
@@ -130,7 +130,7 @@ class Placement:
         focus: Model | None = None,
         focus_lift: float = 0.0,
     ) -> bool:
-        """Puts a model on a spot, made smaller if it must be, unless something else would be hidden or crowded."""
+        """Puts a model on a spot, scaled down if necessary, unless it would overlap another item."""
         low, high = model.bounds()
         size = high - low
         scale = 1.0 if focus not in (None, model) else min(1.0, spot.room[0] / size[0], spot.room[1] / size[2])

@@ -1,4 +1,4 @@
-"""What the worker says: one JSON object a line on its standard output, and an exit code."""
+"""The worker's answers: one JSON object a line on standard output, and an exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class JobError(Exception):
 
 
 class Events:
-    """The worker's only way to its standard output: Blender prints there as well, so the file descriptor is taken away from it."""
+    """The only writer to standard output. Blender prints there as well, so its file descriptor goes to /dev/null."""
 
     def __init__(self) -> None:
         sys.stdout.flush()
@@ -35,7 +35,7 @@ class Events:
         self._out.flush()
 
     def progress(self, stage: str, fraction: float) -> None:
-        """Sends a step of at least a hundredth; Blender reports more often than anyone cares to read."""
+        """Sends a step of at least a hundredth; Blender reports far more often."""
         fraction = round(min(1.0, fraction), 2)
         if (stage, fraction) != self._last:
             self._last = (stage, fraction)

@@ -89,7 +89,7 @@ def outward(vertices: np.ndarray, faces: np.ndarray) -> np.ndarray:
 
 
 def cushion(size: Sequence[float], radius: float, puff: float = 0.0, steps: int = 7) -> Shape:
-    """A box with round edges and, with `puff`, bulging faces: upholstery, pillows, loaves of bread."""
+    """A box with round edges and, with `puff`, bulging faces: upholstery and pillows."""
     half = np.asarray(size, dtype=float) / 2
     radius = min(radius, half.min())
     line = np.linspace(-1, 1, steps)

@@ -106,7 +106,7 @@ class Scenes(unittest.TestCase):
     def test_another_seed_makes_another_scene(self) -> None:
         self.assertGreater(np.abs(pixels("home") - pixels("home", seed="fedcba9876543210")).mean(), 8)
 
-    def test_progress_is_told_from_build_to_done(self) -> None:
+    def test_progress_runs_from_build_to_done(self) -> None:
         _, events = rendered("home")
         self.assertEqual(events[0]["event"], "ready")
         self.assertEqual(events[-1]["event"], "done")

@@ -33,7 +33,7 @@ def radio(kit: Kit) -> Model:
 
 @belonging("mantel clock", "alarm clock", "watch")
 def clock(kit: Kit) -> Model:
-    """A mantel clock with an arched case. Its hands stand at ten past ten, as on every dial in a shop window."""
+    """A mantel clock with an arched case."""
     case = materials.wood("#8a5230", "#54301a", roughness=0.28)
     arch = [(0.115 * math.cos(a), 0.13 + 0.115 * math.sin(a)) for a in np.linspace(0, math.pi, 18)]
     outline = [(-0.13, 0.0), (0.13, 0.0), (0.12, 0.03), *arch, (-0.12, 0.03)]

@@ -1,4 +1,4 @@
-"""Belongings of cloth and wool: what is worn, knitted, or lain upon."""
+"""Belongings of cloth and wool: clothes, wool, cushions, blankets and soft toys."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def blanket(kit: Kit) -> Model:
 
 @belonging("dog", "dog basket", "puppy", "cat", "cat basket", "cat bed", "pet", stands="floor")
 def dog_bed(kit: Kit) -> Model:
-    """A round bed with a bone and a ball; the animal itself is left to memory."""
+    """A round bed with a bone and a ball, without the animal."""
     rim, middle = (
         materials.fabric(kit.random.choice(("#8a6a4f", "#5f7387", "#7d7a5c")), scale=1.2),
         materials.fabric("#f0e2c8", "#dccaa8"),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from .. import flowers, furniture, light, materials, shapes, terrain, trees
-from ..items import Setting, Spot, around, facing, polar
+from ..items import Setting, around, facing, polar, row
 from ..model import Model
 from ..stage import Stage
 
@@ -32,7 +32,7 @@ def build(stage: Stage) -> Setting:
 
     bend = -mirror * chance.uniform(1.2, 2.0)
     path = make_path(bend)
-    beds = make_beds(stage, mirror, bend)
+    beds = make_beds(stage, mirror)
     lay_ground(stage, path, beds)
     plant_beds(stage, setting, beds)
     surround(stage, mirror, azimuth)
@@ -53,7 +53,7 @@ Bed = tuple[float, float, float, float, float]
 """Middle x and y, the two half axes, and the turn of an ellipse in degrees."""
 
 
-def make_beds(stage: Stage, mirror: int, bend: float) -> list[Bed]:
+def make_beds(stage: Stage, mirror: int) -> list[Bed]:
     chance = stage.random
     beds: list[Bed] = [(mirror * -2.1, 4.3, 0.95, 1.5, 20 * mirror), (mirror * 3.3, 4.5, 1.0, 1.6, -24 * mirror)]
     for yaw in (62, 100, 142, 180, -142, -104, -66):
@@ -211,26 +211,9 @@ def furnish(stage: Stage, setting: Setting, wood, mirror: int, bend: float) -> N
         x, y = polar(side * 40, 1.62)
         turn = facing(x, y)
         stage.add(f"table {side}", furniture.table(1.3, 0.5, 0.66, wood, shelf=True), (x, y, 0.025), (0, 0, turn))
-        for offset in (0, -0.42, 0.42):
-            a = math.radians(turn)
-            setting.spots.append(
-                Spot(
-                    "surface",
-                    (x + offset * math.cos(a), y + offset * math.sin(a), 0.685),
-                    turn - offset * 10,
-                    (0.36, 0.42),
-                )
-            )
-    for offset in (-0.42, 0.1, 0.52):
-        a = math.radians(facing(bench_x, bench_y))
-        setting.spots.append(
-            Spot(
-                "surface",
-                (bench_x + offset * math.cos(a), bench_y + offset * math.sin(a), 0.455),
-                facing(bench_x, bench_y),
-                (0.4, 0.45),
-            )
-        )
+        setting.spots += row("surface", (x, y, 0.685), turn, (0, -0.42, 0.42), (0.36, 0.42), inwards=10)
+    seat = (bench_x, bench_y, 0.455)
+    setting.spots += row("surface", seat, facing(bench_x, bench_y), (-0.42, 0.1, 0.52), (0.4, 0.45))
 
     setting.spots += [
         around("easel", mirror * 9, 2.3, 0.02, (0.66, 0.6)),
@@ -268,11 +251,10 @@ def panel(stage: Stage, setting: Setting, wood, yaw: float, distance: float) -> 
     x, y = polar(yaw, distance)
     turn = facing(x, y)
     stage.add("panel", model, (x, y, 0), (0, 0, turn))
-    a = math.radians(turn)
+    # The frames hang on the lattice's face, not in it.
+    x, y = polar(yaw, distance - 0.03)
     for z in (1.42, 0.82):
-        for offset in (0, -0.7, 0.7):
-            at = (x + offset * math.cos(a) + 0.03 * math.sin(a), y + offset * math.sin(a) - 0.03 * math.cos(a), z)
-            setting.spots.append(Spot("wall", at, turn, (0.56, 0.5)))
+        setting.spots += row("wall", (x, y, z), turn, (0, -0.7, 0.7), (0.56, 0.5))
 
 
 def bird_bath(stage: Stage, x: float, y: float) -> None:

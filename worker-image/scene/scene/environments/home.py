@@ -64,7 +64,7 @@ def daylight(stage: Stage, mirror: int) -> None:
     light.window_light(
         stage, "window light", (-mirror * (WIDTH / 2 + 0.3), 0.75, 1.6), (0, -mirror * 90, 0), 1.5, 2.0, 150
     )
-    # The rest of the house lends some light, too: without it the corners away from the window are gloomy.
+    # A faint light from above: without it the corners away from the window are gloomy.
     light.window_light(stage, "room light", (0, -0.4, HEIGHT - 0.12), (0, 0, 0), 2.6, 2.6, 36, "#fff0dc")
 
 
@@ -179,11 +179,11 @@ def front(stage: Stage, setting: Setting, mirror: int, wood) -> None:
         setting.spots.append(Spot("surface", (x + offset, FRONT - 0.27, 0.84), facing(x + offset, FRONT), (0.32, 0.42)))
     setting.spots.append(Spot("hook", (mirror * 1.22, FRONT, 1.72), 0, (0.34, 0.8)))
 
-    tv_x, tv_y = mirror * 2.05, 1.85
+    tv_x, tv_y = mirror * 2.15, 1.7
     turn = facing(tv_x, tv_y)
     stage.add("low cabinet", furniture.cabinet(1.15, 0.42, 0.52, wood, brass, 3, False), (tv_x, tv_y, 0), (0, 0, turn))
     setting.spots.append(Spot("screen", (tv_x, tv_y, 0.52), turn, (0.95, 0.8)))
-    setting.spots.append(Spot("floor", (mirror * 1.2, 1.96, 0), facing(mirror * 1.2, 1.96), (0.5, 1.2)))
+    setting.spots.append(Spot("floor", (mirror * 1.29, 1.91, 0), facing(mirror * 1.29, 1.91), (0.5, 1.2)))
     setting.spots.append(Spot("floor", (-mirror * 1.15, 0.95, 0.015), facing(-mirror * 1.15, 0.95), (0.75, 0.5)))
 
 
@@ -211,7 +211,7 @@ def window_side(stage: Stage, setting: Setting, mirror: int, wood, cloth, accent
 def book_side(stage: Stage, setting: Setting, mirror: int, wood) -> None:
     chance = stage.random
     width, depth, height, shelves = 1.5, 0.3, 2.02, 6
-    x, y, turn = mirror * (WIDTH / 2 - 0.17), 1.0, -mirror * 90
+    x, y, turn = mirror * (WIDTH / 2 - 0.17), 0.45, -mirror * 90
     stage.add("bookcase", furniture.bookcase(width, depth, height, shelves, wood), (x, y, 0), (0, 0, turn))
     stage.add("books", shelf_of_books(chance, width, height, shelves), (x, y, 0), (0, 0, turn))
     table_x, table_y = mirror * 1.55, 0.85
@@ -222,15 +222,15 @@ def book_side(stage: Stage, setting: Setting, mirror: int, wood) -> None:
         setting.spots.append(
             Spot("surface", (table_x + dx * mirror, table_y + dy, 0.626), facing(table_x, table_y), (0.36, 0.42))
         )
-    wide = Spot("floor", (mirror * (WIDTH / 2 - 0.34), -0.75, 0), turn, (1.6, 1.3))
+    wide = Spot("floor", (mirror * (WIDTH / 2 - 0.34), -1.15, 0), turn, (1.6, 1.3))
     setting.spots.append(wide)
     setting.fillers.append((wide, lambda: chest(setting, wood)))
     for offset in (0.45, -0.45):
-        setting.spots.append(Spot("wall", (mirror * (WIDTH / 2 - 0.005), -0.75 + offset, 1.75), turn, (0.66, 0.56)))
+        setting.spots.append(Spot("wall", (mirror * (WIDTH / 2 - 0.005), -1.15 + offset, 1.75), turn, (0.66, 0.56)))
 
 
 def chest(setting: Setting, wood) -> Model:
-    """What stands where a piano might have stood."""
+    """A chest of drawers with a lamp, for the wall that a piano would take."""
     model = Model().merge(furniture.cabinet(1.1, 0.4, 0.82, wood, materials.paint("#c9a14e", 0.3, 0.9), 3), (0, 0.1, 0))
     lamp = furniture.floor_lamp(materials.paint("#b08d48", 0.3, 0.9), materials.lampshade("#f1dcb4", 1.2), 0.5)
     return model.merge(lamp, (-0.3, 0.1, 0.82))
@@ -304,5 +304,5 @@ def plant(stage: Stage, setting: Setting, at: tuple[float, float], kind: str) ->
 def coffee_table(stage: Stage, setting: Setting, wood, mirror: int) -> None:
     y = 1.25
     stage.add("coffee table", furniture.table(1.25, 0.55, 0.46, wood, shelf=True), (0, y, 0.014))
-    for offset in (0.0, -mirror * 0.42, mirror * 0.42):
+    for offset in (0.0, -mirror * 0.38, mirror * 0.38):
         setting.spots.append(Spot("surface", (offset, y, 0.474), facing(offset, y) * 0.6, (0.36, 0.42)))

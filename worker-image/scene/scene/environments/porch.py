@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .. import flowers, furniture, light, materials, rooms, shapes, terrain, trees
-from ..items import Setting, Spot, around, facing, polar
+from ..items import Setting, Spot, around, facing, polar, row
 from ..model import Model
 from ..stage import Stage
 
@@ -36,7 +36,7 @@ def build(stage: Stage) -> Setting:
     light.sun(stage, azimuth, elevation, 4.6, chance.choice(("#ffd8a0", "#ffe0b4", "#ffcf96")))
     setting.north = (chance.choice((120, 240)) - azimuth) % 360
 
-    # What the lawn and the sky behind the house would reflect under the roof.
+    # Stands in for the light that the surroundings reflect under the roof.
     light.window_light(stage, "porch light", (0, BACK + 0.3, 1.5), (115, 0, 0), 6.0, 1.6, 60, "#ffe9cf")
     view(stage, mirror)
     building(stage, mirror, materials.paint(boards, 0.6), paint, deck)
@@ -187,16 +187,7 @@ def furnish(stage: Stage, setting: Setting, mirror: int, wood, cloth) -> None:
         x, y = polar(side * 34, 1.72)
         turn = facing(x, y)
         stage.add(f"table {side}", furniture.table(1.25, 0.46, 0.58, wood, shelf=True), (x, y, 0), (0, 0, turn))
-        a = math.radians(turn)
-        for offset in (0, -0.41, 0.41):
-            setting.spots.append(
-                Spot(
-                    "surface",
-                    (x + offset * math.cos(a), y + offset * math.sin(a), 0.58),
-                    turn - offset * 10,
-                    (0.35, 0.4),
-                )
-            )
+        setting.spots += row("surface", (x, y, 0.58), turn, (0, -0.41, 0.41), (0.35, 0.4), inwards=10)
     x, y = -mirror * 1.5, 0.2
     stage.add("stool", furniture.round_table(0.24, 0.5, wood), (x, y, 0))
     setting.spots.append(Spot("surface", (x, y, 0.5), facing(x, y), (0.34, 0.4)))
@@ -204,7 +195,7 @@ def furnish(stage: Stage, setting: Setting, mirror: int, wood, cloth) -> None:
     for offset in (-0.35, 0.35):
         setting.spots.append(Spot("surface", (mirror * (HALF - 0.5), offset, 0.455), -mirror * 90, (0.4, 0.4)))
 
-    setting.spots += [around("easel", mirror * 8, 2.05, 0.0, (0.56, 0.52))]
+    setting.spots += [around("easel", mirror * 8.6, 2.05, 0.0, (0.56, 0.52))]
     for offset in (0.35, -0.42):
         setting.spots.append(Spot("wall", (mirror * (HALF - 0.03), offset, 1.5), -mirror * 90, (0.66, 0.58)))
     setting.spots += [
@@ -215,8 +206,8 @@ def furnish(stage: Stage, setting: Setting, mirror: int, wood, cloth) -> None:
         setting.spots.append(Spot("wall", (mirror * offset, BACK + 0.03, 1.5), 180, (0.66, 0.58)))
     setting.spots.append(Spot("wall", (mirror * (HALF - 0.03), -1.2, 1.5), -mirror * 90, (0.66, 0.58)))
     setting.spots += [
-        around("floor", -mirror * 8.5, 2.1, 0.0, (0.5, 1.2)),
-        around("floor", 0, 1.08, 0.012, (0.75, 0.5)),
+        around("floor", -mirror * 7.6, 2.1, 0.0, (0.5, 1.2)),
+        around("floor", 0, 1.05, 0.012, (0.75, 0.5)),
         around("floor", -mirror * 128, 2.2, 0.0, (0.8, 1.2)),
         Spot("floor", (mirror * 0.2, BACK + 0.35, 0), 180, (1.6, 1.3)),
     ]
