@@ -223,6 +223,33 @@ start_docker() {
   die "the Docker engine did not answer within a minute"
 }
 
+# --- Images ------------------------------------------------------------------------------------------------------------
+
+version=$(sed -n 's/^version *= *"\(.*\)"/\1/p' Cargo.toml | head -n 1)
+images_log=$state/images.log
+
+# image_hash IMAGE: the hash it was built from; hash_of FILE…: such a hash
+image_hash() { docker image inspect --format '{{ index .Config.Labels "warmpool.content" }}' "$1" 2> /dev/null || true; }
+hash_of() { (printf '%s\n' "$version" && sha256sum "$@" | cut -d ' ' -f 1) | sha256sum | cut -c 1-16; }
+
+# logged PATTERN COMMAND…: runs a long command. All of its output goes to the log; the lines that match show how far it is.
+logged() {
+  local pattern=$1
+  shift
+  "$@" 2>&1 | progress "$pattern" || {
+    tail -n 30 "$images_log" >&2
+    die "failed: $*; the whole log is $images_log"
+  }
+}
+
+progress() {
+  local pattern=$1 line
+  while IFS= read -r line; do
+    printf '%s\n' "$line" >> "$images_log"
+    if [[ $line =~ $pattern ]]; then note "$(printf '%4d s  %.110s' "$SECONDS" "$line")"; fi
+  done
+}
+
 # --- Clients for tests and examples ------------------------------------------------------------------------------------
 
 ensure_node() {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-pub use arguments::{Ask, Order, Service, TasksCommand, Wish};
+pub use arguments::{Ask, Service, SubmitArguments, TaskFilter, TasksCommand};
 use events::Events;
 use http::Caller;
 use show::Shown;
@@ -116,7 +116,7 @@ pub async fn carry_out(ask: Ask) -> Result<Exit, ClientError> {
 }
 
 fn path(id: &str, rest: &str) -> String {
-    format!("/lam/tasks/{}{rest}", crate::engine::escape(id))
+    format!("/lam/tasks/{}{rest}", crate::engine::path_segment(id))
 }
 
 /// A request as it is, or one around an exported recording.
@@ -138,7 +138,7 @@ fn wrap(member: &str, file: Map<String, Value>) -> Map<String, Value> {
 /// Sends what a file says, with what the command line adds.
 async fn submit(
     to: &str,
-    order: Order,
+    order: SubmitArguments,
     wrap: fn(Map<String, Value>) -> Map<String, Value>,
 ) -> Result<Exit, ClientError> {
     let caller = Caller::new(&order.service)?;

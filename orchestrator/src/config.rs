@@ -22,7 +22,7 @@ mod value;
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
 pub use fault::EXIT_USAGE;
-pub(crate) use fault::{ConfigErrors, Fault, Source};
+pub(crate) use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, QuietFlags};
 pub(crate) use host::Host;
 use layers::Layers;
@@ -82,7 +82,7 @@ impl Config {
             Ok(text) => (text, None),
             Err(error) => {
                 let source = if flags.config.is_some() { "flag --config" } else { "environment WARMPOOL_CONFIG" };
-                let fault = Fault {
+                let fault = ConfigError {
                     source: source.to_owned(),
                     key: String::new(),
                     what: format!("cannot read {shown}: {error}"),

@@ -32,7 +32,7 @@ pub const FOLDERS: [Folder; 3] = [task::FOLDER, world::FOLDER, video::FOLDER];
 /// What an operator may order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
-pub enum Order {
+pub enum ControlRequest {
     /// Make a key.
     CreateKey {
         /// What to call it.
@@ -88,7 +88,7 @@ pub enum Order {
 /// What came of it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ControlReply {
     /// A key and its secret, which is shown this once.
     Secret {
         /// The key's id.
@@ -120,56 +120,63 @@ pub enum Answer {
 }
 
 /// Carries an order out.
-pub async fn carry_out(order: Order, keys: &Keys, integrations: &IntegrationKeys, store: &Store) -> Answer {
+pub async fn carry_out(
+    order: ControlRequest,
+    keys: &Keys,
+    integrations: &IntegrationKeys,
+    store: &Store,
+) -> ControlReply {
     let key_id = |text: &str| find_key(&keys.list(), text);
-    let secret = |new: NewKey| Answer::Secret {
+    let secret = |new: NewKey| ControlReply::Secret {
         id: new.record.id.to_string(),
         name: new.record.name.clone(),
         secret: new.secret.expose().to_owned(),
     };
     let done = match order {
-        Order::CreateKey { name } => keys.create(&name).await.map(secret).map_err(|error| error.to_string()),
-        Order::ListKeys => Ok(Answer::Keys(keys.list())),
-        Order::RotateKey { id, keep_old_for } => match key_id(&id) {
+        ControlRequest::CreateKey { name } => keys.create(&name).await.map(secret).map_err(|error| error.to_string()),
+        ControlRequest::ListKeys => Ok(ControlReply::Keys(keys.list())),
+        ControlRequest::RotateKey { id, keep_old_for } => match key_id(&id) {
             Ok(id) => {
                 let keep = Duration::from_secs(keep_old_for);
                 keys.rotate(&id, keep).await.map(secret).map_err(|error| error.to_string())
             }
             Err(error) => Err(error),
         },
-        Order::RevokeKey { id } => match key_id(&id) {
-            Ok(id) => keys.revoke(&id).await.map(Answer::Revoked).map_err(|error| error.to_string()),
+        ControlRequest::RevokeKey { id } => match key_id(&id) {
+            Ok(id) => keys.revoke(&id).await.map(ControlReply::Revoked).map_err(|error| error.to_string()),
             Err(error) => Err(error),
         },
-        Order::CreateIntegrationKey { name, owner, kind } => match owner_of(&keys.list(), owner.as_deref()) {
+        ControlRequest::CreateIntegrationKey { name, owner, kind } => match owner_of(&keys.list(), owner.as_deref()) {
             Ok(owner) => {
                 let made = integrations.create(&owner, &name, kind).await;
                 made.map(integration_secret).map_err(|error| error.to_string())
             }
             Err(error) => Err(error),
         },
-        Order::ListIntegrationKeys => Ok(Answer::IntegrationKeys(integrations.list(None))),
-        Order::RotateIntegrationKey { id, keep_old_for } => match find_integration(&integrations.list(None), &id) {
-            Ok(key) => {
-                let rotated = integrations.rotate(&key.id, Duration::from_secs(keep_old_for)).await;
-                rotated.map(integration_secret).map_err(|error| error.to_string())
+        ControlRequest::ListIntegrationKeys => Ok(ControlReply::IntegrationKeys(integrations.list(None))),
+        ControlRequest::RotateIntegrationKey { id, keep_old_for } => {
+            match find_integration(&integrations.list(None), &id) {
+                Ok(key) => {
+                    let rotated = integrations.rotate(&key.id, Duration::from_secs(keep_old_for)).await;
+                    rotated.map(integration_secret).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
-        },
-        Order::RevokeIntegrationKey { id } => match find_integration(&integrations.list(None), &id) {
+        }
+        ControlRequest::RevokeIntegrationKey { id } => match find_integration(&integrations.list(None), &id) {
             Ok(key) => {
                 let revoked = integrations.revoke(&key.id).await;
-                revoked.map(|key| Answer::IntegrationRevoked(Box::new(key))).map_err(|error| error.to_string())
+                revoked.map(|key| ControlReply::IntegrationRevoked(Box::new(key))).map_err(|error| error.to_string())
             }
             Err(error) => Err(error),
         },
-        Order::Backup { file, recordings } => {
+        ControlRequest::Backup { file, recordings } => {
             let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER, world::FOLDER] };
             let done = store.dump(&file, folders).await.map_err(|error| error.to_string());
-            done.map(|dumped| Answer::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes })
+            done.map(|dumped| ControlReply::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes })
         }
     };
-    done.unwrap_or_else(Answer::Refused)
+    done.unwrap_or_else(ControlReply::Refused)
 }
 
 /// The key that `text` means: an id, or the name of one active key.
@@ -187,9 +194,9 @@ fn find_key(keys: &[KeyRecord], text: &str) -> Result<KeyId, String> {
     }
 }
 
-fn integration_secret(made: NewIntegrationKey) -> Answer {
+fn integration_secret(made: NewIntegrationKey) -> ControlReply {
     let (id, name) = (made.key.id.to_string(), made.key.name);
-    Answer::Secret { id, name, secret: made.secret.expose().to_owned() }
+    ControlReply::Secret { id, name, secret: made.secret.expose().to_owned() }
 }
 
 /// The service key to which a new integration key belongs.
@@ -275,7 +282,7 @@ async fn serve(stream: UnixStream, keys: &Keys, integrations: &IntegrationKeys, 
     timeout(ORDER_TIMEOUT, reader.read_line(&mut line)).await??;
     let answer = match serde_json::from_str(&line) {
         Ok(order) => carry_out(order, keys, integrations, store).await,
-        Err(error) => Answer::Refused(format!("the order cannot be read: {error}")),
+        Err(error) => ControlReply::Refused(format!("the order cannot be read: {error}")),
     };
     let mut reply = serde_json::to_vec(&answer)?;
     reply.push(b'\n');
@@ -286,7 +293,7 @@ async fn serve(stream: UnixStream, keys: &Keys, integrations: &IntegrationKeys, 
 ///
 /// # Errors
 /// When the connection breaks.
-pub async fn send(data_dir: &Path, order: &Order) -> io::Result<Option<Answer>> {
+pub async fn send(data_dir: &Path, order: &ControlRequest) -> io::Result<Option<ControlReply>> {
     let stream = match UnixStream::connect(socket(data_dir)).await {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {

@@ -21,6 +21,7 @@ use crate::pool::Pool;
 use crate::runtime::{Docker, RuntimeError};
 use crate::session::Sessions;
 use crate::store::{self, Store, StoreError, StoreOptions};
+use crate::targets::Targets;
 use crate::task::Tasks;
 use crate::tls;
 use crate::video::Recorder;
@@ -170,6 +171,7 @@ pub async fn run(
     let recorder = Recorder::new(Arc::clone(&config), live.clone());
     let app = App {
         config: Arc::clone(&config),
+        targets: Targets::new(sessions.clone(), pool.clone(), keys.clone()),
         keys,
         pool: pool.clone(),
         sessions: sessions.clone(),
@@ -184,7 +186,6 @@ pub async fn run(
         bodies: http::Budget::new(config.server.body_memory),
         recovery: opened.recovery.map(Arc::new),
         started: std::time::Instant::now(),
-        protocol: Arc::default(),
     };
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
     let mut warming = drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), recorder, drain.clone()));

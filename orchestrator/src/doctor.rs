@@ -9,9 +9,11 @@ mod port;
 use std::io::{self, Write};
 
 pub use check::check;
-pub use facts::{Directory, DockerFacts, Facts, HostFacts, ImageFact, Needs, Socket};
+pub use facts::{Directory, Facts, HostFacts, Needs, Socket};
 pub use port::Port;
 use serde::Serialize;
+
+pub use crate::runtime::{DockerFacts, ImageFact};
 
 /// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -1,7 +1,7 @@
-//! What clients of other services ask for, in the words of this one.
+//! What clients of other services ask for, as the body of a create call.
 //!
 //! `grid` reads the new-session body of Selenium Grid and Selenoid, `browserless` the query of a browserless URL. Both
-//! make a [`Wish`]: the body of a create call, which is then checked as any other. What has no counterpart here is
+//! make a [`CreateBody`], which the daemon then checks as any other. What has no counterpart here is
 //! refused by the name that the client used, or named in a warning. Nothing here waits or touches a worker.
 
 pub(crate) mod browserless;
@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// The body of a create call, made from somebody else's options.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub(crate) struct Wish {
+pub(crate) struct CreateBody {
     fields: Map<String, Value>,
     /// Our name of a field, and the client's.
     names: Vec<(&'static str, String)>,
@@ -23,7 +23,7 @@ pub(crate) struct Wish {
     pub warnings: Vec<String>,
 }
 
-impl Wish {
+impl CreateBody {
     /// The body of the create call.
     #[must_use]
     pub(crate) const fn fields(&self) -> &Map<String, Value> {
@@ -55,23 +55,11 @@ impl Wish {
 
     /// An error about one of our fields, under the name that the client knows.
     #[must_use]
-    pub(crate) fn in_their_words(&self, error: Error) -> Error {
-        match error {
-            Error::InvalidField { field, message } => {
-                let named = self.their_name(&field);
-                let message = message.replace(&format!("`{field}`"), &format!("`{named}`"));
-                Error::InvalidField { field: named, message }
-            }
-            Error::NotSupported { field, message } => {
-                let named = self.their_name(&field);
-                let message = message.replace(&format!("`{field}`"), &format!("`{named}`"));
-                Error::NotSupported { field: named, message }
-            }
-            other => other,
-        }
+    pub(crate) fn in_client_terms(&self, error: Error) -> Error {
+        error.map_field(|error| error.renamed(|path| self.client_name(path)))
     }
 
-    fn their_name(&self, field: &str) -> String {
+    fn client_name(&self, field: &str) -> String {
         let known = self.names.iter().rev().find_map(|(ours, theirs)| {
             let rest = field.strip_prefix(ours)?;
             (rest.is_empty() || rest.starts_with(['.', '['])).then_some((theirs, rest))
@@ -92,12 +80,12 @@ mod tests {
 
     #[test]
     fn faults_are_told_in_the_words_of_the_client() {
-        let mut wish = Wish::default();
-        wish.set("settings.viewport", "selenoid:options.screenResolution", json!({"width": 0, "height": 1}));
-        wish.set("session_timeout", "timeout", json!(0));
-        assert_eq!(wish.fields()["settings"]["viewport"]["height"], 1);
+        let mut create_body = CreateBody::default();
+        create_body.set("settings.viewport", "selenoid:options.screenResolution", json!({"width": 0, "height": 1}));
+        create_body.set("session_timeout", "timeout", json!(0));
+        assert_eq!(create_body.fields()["settings"]["viewport"]["height"], 1);
         let named = |field: &str| {
-            let error = wish.in_their_words(Error::field(field, format!("`{field}` is wrong")));
+            let error = create_body.in_client_terms(Error::invalid(field, "is wrong"));
             (error.named_field().unwrap_or_default().to_owned(), error.to_string())
         };
         assert_eq!(named("session_timeout"), ("timeout".to_owned(), "`timeout` is wrong".to_owned()));

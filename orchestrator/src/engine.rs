@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use warmpool_protocol::Settings;
 
 /// A browser engine, by the name the API uses (`browser_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -125,10 +128,13 @@ impl FromStr for Mode {
 pub struct PresetId(u64);
 
 impl PresetId {
-    /// The id with this hash.
+    /// The id of these settings: the same in every process that knows the same settings.
     #[must_use]
-    pub const fn new(hash: u64) -> Self {
-        Self(hash)
+    pub(crate) fn of(settings: &Settings) -> Self {
+        // Serialising into memory cannot fail; an empty text would only make two presets share an id.
+        let text = serde_json::to_vec(settings).unwrap_or_default();
+        let digest = Sha256::digest(text);
+        Self(u64::from_be_bytes(std::array::from_fn(|at| digest[at])))
     }
 }
 
@@ -146,19 +152,19 @@ impl FromStr for PresetId {
     }
 }
 
-/// What one shelf of the pool holds: workers of one engine in one mode, with one look.
+/// A kind of worker, as the pool counts them: those of one engine in one mode, with the same settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolKey {
     /// The engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
-    /// The preset whose settings its workers wait with; none for the browser's own look.
+    /// The preset whose settings its workers wait with; none for the browser's own.
     pub preset: Option<PresetId>,
 }
 
 impl PoolKey {
-    /// The shelf of browsers with their own look.
+    /// The kind of browsers without settings of their own.
     #[must_use]
     pub const fn plain(engine: Engine, mode: Mode) -> Self {
         Self { engine, mode, preset: None }
@@ -194,17 +200,9 @@ pub(crate) fn random_bytes<const LEN: usize>() -> [u8; LEN] {
 }
 
 /// A name as one segment of a path.
-#[must_use]
-pub(crate) fn escape(name: &str) -> String {
-    let mut path = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            path.push(char::from(byte));
-        } else {
-            path.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    path
+pub(crate) fn path_segment(name: &str) -> PercentEncode<'_> {
+    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(name, RESERVED)
 }
 
 macro_rules! id {
@@ -278,13 +276,20 @@ mod tests {
         }
         assert_eq!("opera".parse::<Engine>(), Err(()));
         assert_eq!("headless".parse(), Ok(Mode::Headless));
-        assert_eq!(PresetId::new(7).to_string().parse(), Ok(PresetId::new(7)));
+        assert_eq!(PresetId(7).to_string().parse(), Ok(PresetId(7)));
+    }
+
+    #[test]
+    fn a_preset_has_the_same_id_in_every_version() {
+        let german = Settings { locales: vec!["de-DE".to_owned()], ..Settings::default() };
+        assert_eq!(PresetId::of(&german).to_string(), "17ec1efea94cceb5");
+        assert_ne!(PresetId::of(&german), PresetId::of(&Settings::default()));
     }
 
     #[test]
     fn a_name_stays_one_segment() {
-        assert_eq!(escape("a b/../c.txt"), "a%20b%2F..%2Fc.txt");
-        assert_eq!(escape("é"), "%C3%A9");
+        assert_eq!(path_segment("a b/../c.txt").to_string(), "a%20b%2F..%2Fc.txt");
+        assert_eq!(path_segment("é").to_string(), "%C3%A9");
     }
 
     #[test]

@@ -5,13 +5,15 @@
 //! form or in W3C WebDriver form; `class` has what it says there.
 
 mod class;
+mod field;
 mod words;
 
 use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::store::StoreError;
-pub(crate) use words::plain;
+use field::Problem;
+pub(crate) use field::{FieldError, join};
 
 /// Whose fault an error is: decides how it is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,30 +38,9 @@ pub enum Error {
         /// What is wrong and what would be right.
         message: String,
     },
-    /// A field has a wrong type or value.
-    #[error("{message}")]
-    InvalidField {
-        /// The field's path, as in `settings.viewport.width`.
-        field: String,
-        /// What is wrong and what would be right.
-        message: String,
-    },
-    /// A field that the route does not have.
-    #[error("unknown field `{field}`: {message}")]
-    UnknownField {
-        /// The field's path.
-        field: String,
-        /// Which fields there are.
-        message: String,
-    },
-    /// A field that the contract has and this build, or this pool, does not serve.
-    #[error("{message}")]
-    NotSupported {
-        /// The field's path.
-        field: String,
-        /// What is not there, and what to do instead.
-        message: String,
-    },
+    /// A field of the request cannot be used.
+    #[error("{0}")]
+    Field(FieldError),
     /// A capability that would weaken the worker's isolation, or that names another browser.
     #[error("capability {capability}: {message}")]
     Capability {
@@ -267,10 +248,10 @@ pub enum Error {
         image: String,
     },
     /// Workers of this kind fail to start, again and again.
-    #[error("no browser of {shelf} starts here: {reason}")]
+    #[error("no browser of {kind} starts here: {reason}")]
     NoStart {
         /// The engine and mode.
-        shelf: String,
+        kind: String,
         /// Why the last one did not.
         reason: String,
     },
@@ -329,9 +310,40 @@ pub enum Error {
 }
 
 impl Error {
-    /// A wrong value in `field`.
-    pub fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::InvalidField { field: field.into(), message: message.into() }
+    /// A wrong value in the field `path`; `problem` continues its name, as in "must be a string".
+    pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Field(FieldError::invalid(path, problem))
+    }
+
+    /// A field that the route does not have; `hint` says where there is one.
+    pub(crate) fn unknown(path: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Field(FieldError::new(path.into(), Problem::Unknown(hint.into())))
+    }
+
+    /// A field that the route does not have, which has those of `known`.
+    pub(crate) fn none_of<S: Into<String>>(path: impl Into<String>, known: impl IntoIterator<Item = S>) -> Self {
+        let known = known.into_iter().map(Into::into).collect();
+        Self::Field(FieldError::new(path.into(), Problem::NoneOf(known)))
+    }
+
+    /// A field of the contract that this build, or this pool, does not serve; `problem` continues its name.
+    pub(crate) fn not_supported(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Field(FieldError::new(path.into(), Problem::NotSupported(problem.into())))
+    }
+
+    /// The same error, when it is about a field, of a part of the request that stands at `parent`.
+    #[must_use]
+    pub(crate) fn within(self, parent: &str) -> Self {
+        self.map_field(|error| error.within(parent))
+    }
+
+    /// The same error, with what it says of a field changed.
+    #[must_use]
+    pub(crate) fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
+        match self {
+            Self::Field(error) => Self::Field(change(error)),
+            other => other,
+        }
     }
 
     /// A failure of the session's worker.
@@ -354,9 +366,7 @@ impl Error {
     #[must_use]
     pub fn named_field(&self) -> Option<&str> {
         match self {
-            Self::InvalidField { field, .. } | Self::UnknownField { field, .. } | Self::NotSupported { field, .. } => {
-                Some(field)
-            }
+            Self::Field(error) => Some(error.path()),
             Self::Capability { capability, .. } => Some(capability),
             Self::NoEngine { .. } => Some("browser_type"),
             _ => None,
@@ -377,6 +387,12 @@ impl Error {
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,
         }
+    }
+}
+
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        Self::Field(error)
     }
 }
 

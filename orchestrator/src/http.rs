@@ -50,10 +50,9 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::{any, delete, get, post};
 use metrics_exporter_prometheus::PrometheusHandle;
-use serde_json::Value;
-use tokio::sync::OnceCell;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
+use warmpool_protocol::Snapshot;
 
 use crate::config::Config;
 use crate::drain::Drain;
@@ -63,9 +62,9 @@ use crate::live::Live;
 use crate::pool::Pool;
 use crate::session::Sessions;
 use crate::store::{Recovery, Store};
+use crate::targets::Targets;
 use crate::task::Tasks;
 use crate::video::Recorder;
-use crate::worker::Snapshot;
 use crate::world::Worlds;
 
 pub(crate) use budget::Budget;
@@ -106,8 +105,8 @@ pub(crate) struct App {
     pub recovery: Option<Arc<Recovery>>,
     /// When the daemon started.
     pub started: Instant,
-    /// The browser's own description of DevTools, once somebody has asked for it.
-    pub protocol: Arc<OnceCell<Arc<Value>>>,
+    /// What debugging ports list.
+    pub targets: Targets,
 }
 
 impl App {
@@ -141,6 +140,8 @@ pub(crate) fn router(app: App) -> Router {
         .route("/sessions/{id}/stream", get(live::page))
         .route("/sessions/{id}/stream/state", get(live::state))
         .route("/sessions/{id}/stream/socket", get(live::socket))
+        .route("/sessions/{id}/stream/recording", get(recording::list_for_view))
+        .route("/sessions/{id}/stream/recording/{name}", get(recording::fetch_for_view))
         .route("/sessions/{id}/share", get(live::shares).post(live::share))
         .route("/sessions/{id}/share/{share}", delete(live::unshare))
         .route("/sessions/{id}/recording", get(recording::list).delete(recording::remove))

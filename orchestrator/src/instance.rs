@@ -97,7 +97,7 @@ impl Instance {
         let mut secret = [0; SECRET_BYTES];
         getrandom::fill(&mut id).map_err(InstanceError::Random)?;
         getrandom::fill(&mut secret).map_err(InstanceError::Random)?;
-        Ok(Self { id: hex(&id), secret })
+        Ok(Self { id: hex::encode(id), secret })
     }
 
     fn read(path: &Path, bytes: &[u8]) -> Result<Self, InstanceError> {
@@ -149,7 +149,7 @@ impl Instance {
     /// The secret that the agent of one worker asks for: 64 hexadecimal digits. The same after a restart.
     #[must_use]
     pub(crate) fn worker_secret(&self, worker_id: &str) -> String {
-        hex(&self.derive(&["worker", worker_id]))
+        hex::encode(self.derive(&["worker", worker_id]))
     }
 
     /// The token that opens one session for one purpose, as part of a URL: 128 bits in 22 characters of
@@ -201,11 +201,6 @@ impl Instance {
 fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> InstanceError + use<> {
     let path = path.to_owned();
     move |source| InstanceError::Io { doing, path, source }
-}
-
-/// Bytes in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

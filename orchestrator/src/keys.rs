@@ -13,10 +13,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use subtle::{Choice, ConstantTimeEq};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
@@ -70,13 +71,13 @@ pub enum KeyError {
 }
 
 /// A key in memory.
-struct Entry {
+struct CachedKey {
     record: KeyRecord,
     /// Unix milliseconds, 0 if never. Newer than the record's between two saves.
     last_used_ms: AtomicU64,
 }
 
-impl Entry {
+impl CachedKey {
     fn new(record: KeyRecord) -> Self {
         let last_used_ms = AtomicU64::new(record.last_used_ms.unwrap_or(0));
         Self { record, last_used_ms }
@@ -99,7 +100,7 @@ pub struct Keys {
 
 struct Inner {
     store: Store,
-    entries: RwLock<HashMap<KeyId, Entry>>,
+    entries: RwLock<HashMap<KeyId, CachedKey>>,
     revocations: broadcast::Sender<KeyId>,
     /// Held from reading a record to having written its successor.
     changing: Mutex<()>,
@@ -134,7 +135,7 @@ impl Keys {
                     record.previous = Some(previous);
                     moved.put_json(Table::Keys, record.id.as_str(), &record)?;
                 }
-                entries.insert(record.id.clone(), Entry::new(record));
+                entries.insert(record.id.clone(), CachedKey::new(record));
             }
         }
         // Where the disk is too full for that, the next start does it.
@@ -163,7 +164,7 @@ impl Keys {
     /// Every key, also revoked ones, by time of making.
     #[must_use]
     pub fn list(&self) -> Vec<KeyRecord> {
-        let mut records: Vec<KeyRecord> = self.read(|entries| entries.values().map(Entry::record).collect());
+        let mut records: Vec<KeyRecord> = self.read(|entries| entries.values().map(CachedKey::record).collect());
         records.sort_unstable_by(|a, b| (a.created_ms, &a.id).cmp(&(b.created_ms, &b.id)));
         records
     }
@@ -354,7 +355,7 @@ impl Keys {
                 // Keeps the time of last use, which may have moved on.
                 Some(entry) => entry.record = record.clone(),
                 None => {
-                    entries.insert(record.id.clone(), Entry::new(record.clone()));
+                    entries.insert(record.id.clone(), CachedKey::new(record.clone()));
                 }
             }
         });
@@ -368,20 +369,20 @@ impl Keys {
 
     fn active(&self, id: &KeyId) -> Result<KeyRecord, KeyError> {
         let record =
-            self.read(|entries| entries.get(id).map(Entry::record)).ok_or_else(|| KeyError::Unknown(id.clone()))?;
+            self.read(|entries| entries.get(id).map(CachedKey::record)).ok_or_else(|| KeyError::Unknown(id.clone()))?;
         match record.state {
             KeyState::Active => Ok(record),
             KeyState::Revoked { .. } => Err(KeyError::Revoked(id.clone())),
         }
     }
 
-    fn read<T>(&self, look: impl FnOnce(&HashMap<KeyId, Entry>) -> T) -> T {
+    fn read<T>(&self, look: impl FnOnce(&HashMap<KeyId, CachedKey>) -> T) -> T {
         // No step under the lock leaves the map half changed, so a poisoned one is as good.
-        look(&self.inner.entries.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.inner.entries.read())
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut HashMap<KeyId, Entry>) -> T) -> T {
-        change(&mut self.inner.entries.write().unwrap_or_else(PoisonError::into_inner))
+    fn write<T>(&self, change: impl FnOnce(&mut HashMap<KeyId, CachedKey>) -> T) -> T {
+        change(&mut self.inner.entries.write())
     }
 }
 

@@ -7,8 +7,8 @@
 //! |---------------|---------------|
 //! | [`config`]    | file, environment and flags become one checked configuration |
 //! | [`engine`]    | the engines, and the identifiers that everything else passes around |
-//! | [`look`]      | how a browser looks to pages, and what of it can be true |
 //! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
+//! | [`sort`]      | the order of a list |
 //! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
 //! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
 //! | [`telemetry`] | the log and the metrics |
@@ -21,11 +21,12 @@
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
-//! | [`live`]      | the picture of a session for those who watch it, and their hands on it |
+//! | [`live`]      | the picture of a session for those who watch it, and their input |
 //! | [`video`]     | recordings of sessions: made, kept and forgotten |
 //! | [`webdriver`] | WebDriver commands between a client and its driver |
+//! | [`targets`]   | what debugging ports list: targets, and the description of DevTools |
 //! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
-//! | [`player`]    | what a script says, carried out in a session's browser, and what comes of it |
+//! | [`player`]    | plays scripts in a session's browser |
 //! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
 //! | [`world`]     | 360-degree scenes for patients, the keys that ask for them, and the log of these requests |
 //! | [`http`]      | the routes; nothing depends on it |
@@ -36,9 +37,9 @@
 //! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, video, live, task} -> session -> pool -> {runtime, worker}`,
-//! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `look`, `error`, `clock`,
-//! `drain`, `store` and `tcp` may be used by all.
+//! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> pool -> {runtime, worker}`,
+//! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `error`, `clock`, `drain`,
+//! `store` and `tcp` may be used by all.
 //!
 //! # The paths
 //!
@@ -53,12 +54,12 @@
 //! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
 //!
 //! *A task run.* `http::submit` checks the body; `task::Tasks::accept` writes it to the store before it answers; when its
-//! turn comes `task::perform` makes a session by `session::Sessions::create` as a client would, `player::execute` drives
+//! turn comes `task::run` makes a session by `session::Sessions::create` as a client would, `player::execute` drives
 //! its browser, and the outcome goes to the store, to the history's index, and to those who listen.
 //!
 //! *A live-view frame.* `http::live` checks the token; `live::Live::enter` takes a place in the session's room, which
 //! its first viewer opens. A headed session's frame comes from the display through `worker::Agent` to one viewer; a
-//! headless one's from DevTools through `live::cast` to all of them. Inputs go back the same way, if the viewer holds
+//! headless one's from DevTools through `live::screencast` to all of them. Inputs go back the same way, if the viewer holds
 //! the control.
 
 pub mod client;
@@ -70,18 +71,22 @@ mod drain;
 mod dropin;
 mod engine;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod instance;
 mod keys;
 mod live;
-mod look;
 mod player;
 mod pool;
 mod relay;
 mod runtime;
 mod script;
 mod session;
+mod sort;
 mod store;
+mod targets;
 mod task;
 mod tcp;
 pub mod telemetry;

@@ -1,35 +1,38 @@
-//! The live view: people watch a session, and take it over.
+//! The live view: people watch a session, and take control of it.
 //!
-//! A viewer has one websocket. What he is told and what he asks for is JSON in text messages (`message`); the picture
-//! is in binary ones. Two pictures there are. A session with a display is shown over RFB: each viewer has a connection
-//! of his own to the worker's X server, whose back-pressure is his alone, and `rfb` takes his messages apart so that
-//! nothing but requests for pictures gets through from one who may only look. A headless Chromium is shown by `cast`:
-//! JPEG pictures from the daemon's own DevTools connection (`cdp`, `devtools`), taken once for all who look at the same
-//! tab, the newest one first for each; `input` turns what the viewer does into commands.
+//! Each viewer has one websocket. Requests and notices are JSON in text messages (`message`), and the picture is in binary
+//! ones. There are two kinds of pictures. A session with a display is shown over RFB: each viewer has a connection of
+//! their own to the worker's X server, and with it back-pressure of their own; `rfb` reads their messages, so that only
+//! requests for pictures get through from viewers without the control. A headless Chromium is shown by `screencast`: JPEG
+//! pictures from the daemon's own DevTools connection (`cdp`, `devtools`), taken once for all who look at the same tab,
+//! the newest first; `input` turns what a viewer does into commands.
 //!
-//! `browser` tells of tabs and sends them somewhere, over DevTools or, of an engine without, through the worker's agent.
+//! `browser` lists the tabs and navigates in them, over DevTools or, for engines without it, through the worker's agent.
 //!
-//! A `room` holds the viewers of one session and knows which of them has the control. It is made by the first viewer
-//! and goes with the last; a session that nobody watches costs nothing. `viewer` runs one websocket. `front` lets
-//! the pictures be taken by one who is no viewer.
+//! A `room` has the viewers of one session and knows which of them has the control. The first viewer opens it and the last
+//! one closes it, so a session that nobody watches costs nothing. `viewer` runs one websocket, `pictures` is where its
+//! next picture comes from, `viewer_input` is what it presses, and `ending` words how the session ended. `front_tab` gives
+//! the pictures to recordings.
 
 mod browser;
-mod cast;
 mod cdp;
 mod devtools;
-mod feed;
-mod front;
-mod hands;
+mod ending;
+mod front_tab;
 mod input;
 mod message;
-mod rfb;
+mod pictures;
+pub(crate) mod rfb;
 mod room;
+mod screencast;
 mod upstream;
 mod viewer;
+mod viewer_input;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -37,11 +40,13 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use crate::config::Config;
 use crate::engine::SessionId;
 use crate::error::Error;
-use crate::session::{Session, Share};
-pub(crate) use cast::Frame;
-use cast::Looks;
-pub(crate) use front::Front;
-use room::{Room, Seat};
+use crate::session::Session;
+pub(crate) use ending::ending_sentence;
+pub(crate) use front_tab::FrontTab;
+pub(crate) use room::Grant;
+use room::{Membership, Room};
+pub(crate) use screencast::Frame;
+use screencast::ScreencastSettings;
 use viewer::{Times, Viewer};
 
 /// The longest message of a viewer, in bytes: a clipboard.
@@ -51,15 +56,6 @@ const READ_BUFFER: usize = 4 << 10;
 /// What is gathered before it is written to a viewer.
 const WRITE_BUFFER: usize = 16 << 10;
 
-/// What a viewer may do.
-#[derive(Debug, Clone)]
-pub(crate) struct Grant {
-    /// Whether he may take the control.
-    pub may_act: bool,
-    /// The link he came by; with it goes his grant.
-    pub share: Option<Share>,
-}
-
 /// The live views of all sessions. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Live {
@@ -67,8 +63,8 @@ pub(crate) struct Live {
     rooms: Arc<Mutex<HashMap<SessionId, Weak<Room>>>>,
 }
 
-/// A place among the viewers of a session, for one who is still on his way.
-pub(crate) struct Place {
+/// A place among the viewers of a session, for one whose connection is not open yet.
+pub(crate) struct PendingViewer {
     viewer: Viewer,
 }
 
@@ -83,31 +79,32 @@ impl Live {
     ///
     /// # Errors
     /// `SocketLimit` when `live.max_viewers` watch it already.
-    pub(crate) fn enter(&self, session: &Arc<Session>, grant: Grant) -> Result<Place, Error> {
-        let seat = Seat::take(self.room(session), self.config.live.max_viewers)?;
+    pub(crate) fn enter(&self, session: &Arc<Session>, grant: Grant) -> Result<PendingViewer, Error> {
+        let membership = Membership::take(self.room(session), self.config.live.max_viewers)?;
         let times = Times { write: self.config.live.write_timeout, beat: self.config.live.ping_interval };
-        Ok(Place { viewer: Viewer::new(seat, grant, times) })
+        Ok(PendingViewer { viewer: Viewer::new(membership, grant, times) })
     }
 
     /// The tab in front of `session`, which a headless Chromium gives pictures of.
-    pub(crate) fn front(&self, session: &Arc<Session>) -> Front {
-        Front::of(self.room(session))
+    pub(crate) fn front_tab(&self, session: &Arc<Session>) -> FrontTab {
+        FrontTab::of(self.room(session))
     }
 
     fn room(&self, session: &Arc<Session>) -> Arc<Room> {
-        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rooms = self.rooms.lock();
         rooms.retain(|_, room| room.strong_count() > 0);
         if let Some(room) = rooms.get(&session.id).and_then(Weak::upgrade) {
             return room;
         }
-        let looks = Looks { rate: self.config.live.frame_rate, quality: self.config.live.quality.min(100) };
-        let room = Arc::new(Room::new(Arc::clone(session), looks));
+        let settings =
+            ScreencastSettings { rate: self.config.live.frame_rate, quality: self.config.live.quality.min(100) };
+        let room = Arc::new(Room::new(Arc::clone(session), settings));
         rooms.insert(session.id.clone(), Arc::downgrade(&room));
         room
     }
 }
 
-impl Place {
+impl PendingViewer {
     /// Shows the session on an upgraded connection, until the viewer leaves or the session ends.
     pub(crate) async fn watch(self, connection: impl AsyncRead + AsyncWrite + Unpin) {
         let config = WebSocketConfig::default()

@@ -15,11 +15,11 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use warmpool::client::{self, Ask, TasksCommand};
-use warmpool::control::{self, Answer, Order};
+use warmpool::control::{self, ControlReply, ControlRequest};
 use warmpool::doctor::{self, Facts, Style};
 use warmpool::{
-    Config, Docker, EXIT_USAGE, Flags, IntegrationKeys, KeyRecord,
-    KeyState, Keys, Listener, QuietFlags, Shutdown, Store, StoreOptions, Tls, telemetry,
+    Config, Docker, EXIT_USAGE, Flags, IntegrationKeys, KeyRecord, KeyState, Keys, Listener, QuietFlags, Shutdown,
+    Store, StoreOptions, Tls, telemetry,
 };
 
 /// Browsers kept warm in containers, a fresh one for each client.
@@ -64,11 +64,11 @@ enum Command {
         flags: Box<QuietFlags>,
     },
     /// Play a recording of Chrome DevTools' Recorder on a daemon; exits 0, 1 when it failed, 2 when it was cancelled.
-    Run(Box<client::Order>),
+    Run(Box<client::SubmitArguments>),
     /// Read a page by a schema; exits as run does.
-    Extract(Box<client::Order>),
+    Extract(Box<client::SubmitArguments>),
     /// Do a run or an extract for many inputs; exits as run does.
-    Fleet(Box<client::Order>),
+    Fleet(Box<client::SubmitArguments>),
     /// List, show, cancel and retry tasks.
     #[command(subcommand)]
     Tasks(TasksCommand),
@@ -131,9 +131,9 @@ fn main() -> ExitCode {
     };
     let flags = match &cli.command {
         Command::Serve { flags, .. } => flags,
-        Command::Run(order) => return ask(Ask::Run(client::Order::clone(order))),
-        Command::Extract(order) => return ask(Ask::Extract(client::Order::clone(order))),
-        Command::Fleet(order) => return ask(Ask::Fleet(client::Order::clone(order))),
+        Command::Run(order) => return ask(Ask::Run(client::SubmitArguments::clone(order))),
+        Command::Extract(order) => return ask(Ask::Extract(client::SubmitArguments::clone(order))),
+        Command::Fleet(order) => return ask(Ask::Fleet(client::SubmitArguments::clone(order))),
         Command::Tasks(command) => return ask(Ask::Tasks(command.clone())),
         Command::Key { flags, .. }
         | Command::IntegrationKey { flags, .. }
@@ -243,7 +243,7 @@ fn raise_open_files() {
 }
 
 /// Has an order carried out by the daemon, or by ourselves where none runs.
-async fn order(order: Order, config: &Config) -> anyhow::Result<Answer> {
+async fn order(order: ControlRequest, config: &Config) -> anyhow::Result<ControlReply> {
     let data_dir = &config.store.data_dir;
     let sent = control::send(data_dir, &order).await.context("talking to the running daemon")?;
     if let Some(answer) = sent {
@@ -260,32 +260,34 @@ async fn order(order: Order, config: &Config) -> anyhow::Result<Answer> {
 async fn key(command: KeyCommand, config: &Config) -> anyhow::Result<ExitCode> {
     let mut as_json = false;
     let wish = match command {
-        KeyCommand::Create { name } => Order::CreateKey { name },
+        KeyCommand::Create { name } => ControlRequest::CreateKey { name },
         KeyCommand::List { json } => {
             as_json = json;
-            Order::ListKeys
+            ControlRequest::ListKeys
         }
-        KeyCommand::Rotate { id, keep_old_for } => Order::RotateKey { id, keep_old_for: keep_old_for.as_secs() },
-        KeyCommand::Revoke { id } => Order::RevokeKey { id },
+        KeyCommand::Rotate { id, keep_old_for } => {
+            ControlRequest::RotateKey { id, keep_old_for: keep_old_for.as_secs() }
+        }
+        KeyCommand::Revoke { id } => ControlRequest::RevokeKey { id },
     };
     match order(wish, config).await? {
-        Answer::Secret { id, name, secret } => {
+        ControlReply::Secret { id, name, secret } => {
             eprintln!("key {id} ({name}); this is the only time its secret is shown:");
             println!("{secret}");
         }
-        Answer::Keys(keys) if as_json => {
+        ControlReply::Keys(keys) if as_json => {
             let shown: Vec<_> = keys.iter().map(summary).collect();
             println!("{}", serde_json::to_string_pretty(&shown)?);
         }
-        Answer::Keys(keys) => {
+        ControlReply::Keys(keys) => {
             println!("{:<14} {:<8} {:<21} {:<21} NAME", "ID", "STATE", "CREATED", "LAST USED");
             for key in keys {
                 let used = key.last_used_ms.map_or_else(|| "never".to_owned(), date);
                 println!("{:<14} {:<8} {:<21} {:<21} {}", key.id, state(&key), date(key.created_ms), used, key.name);
             }
         }
-        Answer::Revoked(key) => eprintln!("key {} ({}) is revoked; its sessions end", key.id, key.name),
-        Answer::Refused(why) => bail!(why),
+        ControlReply::Revoked(key) => eprintln!("key {} ({}) is revoked; its sessions end", key.id, key.name),
+        ControlReply::Refused(why) => bail!(why),
         _ => bail!("the daemon answered something else"),
     }
     Ok(ExitCode::SUCCESS)
@@ -325,11 +327,11 @@ async fn doctor(json: bool, config: Arc<Config>) -> anyhow::Result<ExitCode> {
 
 async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Result<ExitCode> {
     let file = std::path::absolute(file)?;
-    match order(Order::Backup { file: file.clone(), recordings }, config).await? {
-        Answer::BackedUp { rows, files, bytes } => {
+    match order(ControlRequest::Backup { file: file.clone(), recordings }, config).await? {
+        ControlReply::BackedUp { rows, files, bytes } => {
             eprintln!("{rows} rows and {files} files written to {}, {bytes} bytes", file.display());
         }
-        Answer::Refused(why) => bail!(why),
+        ControlReply::Refused(why) => bail!(why),
         _ => bail!("the daemon answered something else"),
     }
     Ok(ExitCode::SUCCESS)

@@ -1,20 +1,21 @@
-//! The player of scripts: it carries out in a browser what `crate::script` says.
+//! Plays scripts: carries out in a session's browser what `crate::script` describes.
 //!
-//! `execute` sets a `stage` on which `steps` and `extract` act, by the hand that is `page`; `retry` tries again what
-//! pages may not be ready for. `browser` is the way to the session's driver; `driver_error` makes a fault of what that
-//! says. A fault becomes a failure in `execute`, and `outcome` is what comes of it all. Who made the session ends it, not
-//! the player.
+//! `execute` makes a `playback`, which holds a task's browser, page, limits, and results so far. `steps` and `extract` act
+//! on its `page`, `navigation` opens pages and checks where steps led, and `retry` repeats what a page was not ready for.
+//! `browser` connects to the session's driver, and `driver_error` classifies that driver's errors. `outcome` is what a
+//! task leaves: results, files, and the failure if there was one. The player never ends the session; its caller does.
 
 mod browser;
 mod driver_error;
 mod execute;
 mod extract;
+mod navigation;
 mod outcome;
 mod page;
+mod playback;
 mod retry;
-mod stage;
 mod steps;
 
 pub(crate) use browser::Browser;
 pub(crate) use execute::execute;
-pub(crate) use outcome::{Artifact, Failure, Limits, Outcome, Progress, Watch};
+pub(crate) use outcome::{Artifact, Failure, Limits, Outcome, Progress, ProgressListener};

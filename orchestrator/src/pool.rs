@@ -14,27 +14,28 @@ mod readiness;
 mod state;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
+use warmpool_protocol::Settings;
 
 use crate::config::{Config, PoolPreset};
 use crate::drain::Drain;
-use crate::engine::{Engine, Mode, PoolKey, WorkerId};
+use crate::engine::{Engine, Mode, PoolKey, PresetId, WorkerId};
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::KeyId;
-use crate::look::Look;
 use crate::runtime::Docker;
 use crate::worker::{Health, Worker};
 
 use known::Rejections;
 pub(crate) use lease::Lease;
 use lease::Place;
-pub(crate) use plan::Shelf;
+pub(crate) use plan::KindCounts;
 use plan::{Action, View, plan};
 use state::{State, Target, Waiter};
 
@@ -54,9 +55,9 @@ struct Inner {
     rejections: Rejections,
 }
 
-/// One shelf, as `/status` and the metrics show it.
+/// One kind of worker, as `/status` and the metrics show it.
 #[derive(Debug, Clone, Serialize)]
-pub struct ShelfStatus {
+pub struct KindStatus {
     /// The engine.
     pub engine: Engine,
     /// Headed or headless.
@@ -68,7 +69,7 @@ pub struct ShelfStatus {
     pub installed: bool,
     /// What it holds, and what is wanted of it.
     #[serde(flatten)]
-    pub counts: Shelf,
+    pub counts: KindCounts,
     /// Why the last start failed, until one succeeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
@@ -92,14 +93,14 @@ impl Pool {
     }
 
     /// Gives a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
-    /// this look its workers come first: they have it already. Any other worker is given as it is.
+    /// these settings its workers come first: they have them already. Any other worker is given as it is.
     ///
     /// Dropping the future leaves the queue.
     ///
     /// # Errors
     /// `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`, `Draining`.
-    pub(crate) async fn lease(&self, plain: PoolKey, look: &Look, owner: &KeyId) -> Result<Lease, Error> {
-        let key = self.shelf_for(plain, look);
+    pub(crate) async fn lease(&self, plain: PoolKey, settings: &Settings, owner: &KeyId) -> Result<Lease, Error> {
+        let key = self.kind_for(plain, settings);
         self.check_image(key).await?;
         let limits = &self.inner.config.session;
         let (receiver, _place) = {
@@ -125,7 +126,7 @@ impl Pool {
                 return Err(Error::RuntimeDown);
             }
             if let Some(reason) = state.hopeless(key, Instant::now()) {
-                return Err(Error::NoStart { shelf: key.to_string(), reason });
+                return Err(Error::NoStart { kind: key.to_string(), reason });
             }
             if state.waiters.len() >= limits.queue_length {
                 self.inner.rejections.add();
@@ -143,13 +144,13 @@ impl Pool {
         }
     }
 
-    /// The shelf to take a worker of this look from.
-    fn shelf_for(&self, plain: PoolKey, look: &Look) -> PoolKey {
-        if look.is_plain() {
+    /// The kind of worker to take for these settings.
+    fn kind_for(&self, plain: PoolKey, settings: &Settings) -> PoolKey {
+        if settings.is_empty() {
             return plain;
         }
-        let preset = PoolKey { preset: Some(look.id()), ..plain };
-        if !self.has_shelf(preset) {
+        let preset = PoolKey { preset: Some(PresetId::of(settings)), ..plain };
+        if !self.has_kind(preset) {
             return plain;
         }
         let state = self.lock();
@@ -171,23 +172,23 @@ impl Pool {
         state.workers.len() >= limits.pool.max_workers || state.leased() >= limits.session.max_sessions
     }
 
-    /// Every shelf.
+    /// Every kind.
     #[must_use]
-    pub(crate) fn shelves(&self) -> Vec<ShelfStatus> {
+    pub(crate) fn kinds(&self) -> Vec<KindStatus> {
         let state = self.lock();
         let now = Instant::now();
-        let status = |(key, shelf): (PoolKey, Shelf)| ShelfStatus {
+        let status = |(key, kind): (PoolKey, KindCounts)| KindStatus {
             engine: key.engine,
             mode: key.mode,
             preset: key.preset.map(|id| self.preset(key).map_or_else(|| id.to_string(), |preset| preset.name.clone())),
             installed: !state.absent.contains(&key.engine),
-            counts: shelf,
+            counts: kind,
             last_error: state.last_error(key),
         };
-        state.shelves(usize::MAX, now).into_iter().map(status).collect()
+        state.kinds(usize::MAX, now).into_iter().map(status).collect()
     }
 
-    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::shelve`].
+    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::keep_unclaimed`].
     pub(crate) async fn run(&self) {
         let mut reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
         loop {
@@ -247,26 +248,26 @@ impl Pool {
         self.inner.changed.notify_one();
     }
 
-    /// The preset of a shelf, where it is one's.
+    /// The preset of a kind, where it has one.
     fn preset(&self, key: PoolKey) -> Option<&PoolPreset> {
         self.inner.config.pool.presets.0.iter().find(|preset| preset.key() == key)
     }
 
     /// Whether workers of this key are for anybody: any plain one is, and those of a preset that is still configured.
-    fn has_shelf(&self, key: PoolKey) -> bool {
+    fn has_kind(&self, key: PoolKey) -> bool {
         key.preset.is_none() || self.preset(key).is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // The table is changed in steps that do not panic half-way.
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.state.lock()
     }
 
     fn view(&self, state: &State, now: Instant) -> View {
         let limits = &self.inner.config;
         let callers = limits.session.max_sessions.saturating_sub(state.leased());
         View {
-            shelves: state.shelves(callers, now),
+            kinds: state.kinds(callers, now),
             max_workers: limits.pool.max_workers,
             start_concurrency: limits.pool.start_concurrency,
             refill: state.may_refill(now),
@@ -304,7 +305,7 @@ fn targets(config: &Config) -> BTreeMap<PoolKey, Target> {
     let pool = &config.pool;
     let target =
         |engine, mode, count| (PoolKey::plain(engine, mode), Target { count, optional: !config.needs_engine(engine) });
-    let shelves = [
+    let kinds = [
         target(Engine::Chromium, Mode::Headed, pool.chromium_headed),
         target(Engine::Chromium, Mode::Headless, pool.chromium_headless),
         target(Engine::Firefox, Mode::Headed, pool.firefox_headed),
@@ -314,7 +315,7 @@ fn targets(config: &Config) -> BTreeMap<PoolKey, Target> {
     ];
     let presets = pool.presets.0.iter();
     let presets = presets.map(|preset| (preset.key(), Target { count: preset.target, optional: false }));
-    shelves.into_iter().chain(presets).collect()
+    kinds.into_iter().chain(presets).collect()
 }
 
 /// An action with what it needs, decided under the lock and run outside it.

@@ -4,7 +4,7 @@
 //! in view, so that message sizes have a limit and a Close frame can be put between two frames; `pump` moves one
 //! direction. What the client and the browser agree on in their handshake (extensions, subprotocols) is theirs.
 
-mod frames;
+pub(crate) mod frames;
 mod pump;
 
 use std::sync::Arc;

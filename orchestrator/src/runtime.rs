@@ -6,6 +6,7 @@
 
 mod agent_folder;
 mod docker;
+mod facts;
 mod network;
 
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 pub use docker::Docker;
 pub(crate) use docker::RendererPipes;
+pub use facts::{DockerFacts, ImageFact};
 pub(crate) use network::NetworkFacts;
 
 use crate::engine::{PoolKey, WorkerId};

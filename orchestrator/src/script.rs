@@ -1,9 +1,10 @@
-//! The language of tasks: what a client writes, read and checked. It is pure: it knows no session, no worker and no I/O.
+//! The language of tasks: parses and checks what a client writes. This module does no I/O and knows no session.
 //!
-//! `work` is what a task is to do. `recording`, `step`, `selector`, `template` and `schema` read it, and say by `fields`
-//! what is wrong. `fault` names what may go wrong with it.
+//! `work` is what a task is to do: a `recording` of `step`s, or an extraction by a `schema`. `selector` finds elements,
+//! and `template` fills inputs and secrets in. `fields` reads JSON so that errors name the member by its path, and
+//! `failure` lists the codes with which a task can fail.
 
-pub(crate) mod fault;
+mod failure;
 mod fields;
 pub(crate) mod recording;
 pub(crate) mod schema;
@@ -12,5 +13,6 @@ pub(crate) mod step;
 pub(crate) mod template;
 pub(crate) mod work;
 
-pub(crate) use fault::FailureCode;
+pub(crate) use failure::{FailureCode, StepError};
+pub(crate) use template::Values;
 pub(crate) use work::Work;

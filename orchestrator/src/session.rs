@@ -19,9 +19,10 @@ mod share;
 mod supervise;
 mod table;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -31,12 +32,11 @@ pub(crate) use address::page_address;
 pub(crate) use create::Created;
 pub(crate) use ending::{Ending, Status};
 pub(crate) use gate::{Gate, Shut};
-pub(crate) use record::{Kind, Listing, Options, Record, SessionQuery, SortKey, SortOrder};
+pub(crate) use record::{Kind, Listing, Options, Record, SessionQuery, SortKey};
 pub(crate) use share::Share;
 pub(crate) use table::Sessions;
 
 use crate::clock::Deadline;
-pub(crate) use crate::clock::unix_ms as now_ms;
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -97,7 +97,7 @@ impl Session {
         &self.token
     }
 
-    /// The secret that opens the session's live view, and nothing else.
+    /// The secret that opens the session's live view and its recording, and nothing else.
     #[must_use]
     pub(crate) fn view_token(&self) -> &str {
         &self.view_token
@@ -219,7 +219,7 @@ impl Session {
     /// The driver session's state.
     #[must_use]
     pub(crate) fn driver(&self) -> Driver {
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.driver.lock().clone()
     }
 
     /// Takes the right to make the one driver session.
@@ -227,7 +227,7 @@ impl Session {
     /// # Errors
     /// `Conflict` when there is one, or one is being made.
     pub(crate) fn open_driver(self: &Arc<Self>) -> Result<DriverOpening, Error> {
-        let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut driver = self.driver.lock();
         match &*driver {
             Driver::Idle => {
                 *driver = Driver::Opening;
@@ -271,13 +271,13 @@ pub(crate) struct DriverOpening {
 impl DriverOpening {
     /// The driver made the session `id`.
     fn opened(self, id: String) {
-        *self.session.driver.lock().unwrap_or_else(PoisonError::into_inner) = Driver::Open(id);
+        *self.session.driver.lock() = Driver::Open(id);
     }
 }
 
 impl Drop for DriverOpening {
     fn drop(&mut self) {
-        let mut driver = self.session.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut driver = self.session.driver.lock();
         if *driver == Driver::Opening {
             *driver = Driver::Idle;
         }

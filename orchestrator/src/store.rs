@@ -23,33 +23,39 @@
 //! | `options.rs` | how the store behaves |
 //! | `error.rs`   | what can go wrong |
 //! | `health.rs`  | what `/status` shows, and what happens on failure |
+//! | `request.rs` | what the storage thread is asked to do |
 //! | `thread.rs`  | the storage thread and the barrier thread; `worker.rs` is the former's work |
 //! | `backend.rs` | what a place for rows must do; `sled.rs`, `memory.rs`, `fault.rs` do it |
 //! | `record.rs`  | version and checksum of each value |
 //! | `schema.rs`  | the version of the data and its migrations |
 //! | `disk.rs`    | how much of the disk is used and free |
-//! | `dump.rs`    | everything as JSON lines, with counts and a hash; files too; `unfinished.rs` is one that is being written |
+//! | `dump.rs`    | everything as JSON lines, with counts and a hash |
+//! | `archive.rs` | a dump and files as a tar; `unfinished.rs` is a backup that is being written |
 //! | `folder.rs`  | folders whose files go with the rows |
 //! | `backup.rs`  | hourly dumps, and restoring one |
+//! | `layout.rs`  | what lies where in the directory |
 //! | `recover.rs` | opening: deadline, quarantine, restore; with `lock.rs`, `trouble.rs`, `build.rs` |
 
+mod archive;
 mod backend;
 mod backup;
 mod batch;
 mod build;
 mod commit;
 mod disk;
-mod dump;
+pub(crate) mod dump;
 mod error;
 #[cfg(test)]
 pub(crate) mod fault;
 mod folder;
 mod health;
+mod layout;
 mod lock;
 mod memory;
 mod options;
 mod record;
 mod recover;
+mod request;
 mod schema;
 mod sled;
 #[cfg(test)]
@@ -60,9 +66,10 @@ mod unfinished;
 mod worker;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -84,7 +91,7 @@ use commit::Ticket;
 use health::Vitals;
 use lock::DirLock;
 use memory::MemoryBackend;
-use thread::{Context, Request};
+use request::{Context, Request};
 use worker::{BarrierLink, Worker};
 
 /// An open store, and what had to be done to open it.
@@ -143,7 +150,7 @@ impl Store {
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
         let vitals = Arc::new(Vitals::new());
-        let database = dir.join(recover::DATABASE);
+        let database = dir.join(layout::DATABASE);
         let context = Context {
             vitals: Arc::clone(&vitals),
             free_space: Arc::new(move || free_bytes(&database)),
@@ -191,7 +198,7 @@ impl Store {
         lock: Option<DirLock>,
     ) -> Result<Self, StoreError> {
         let sender = thread::spawn(backend, lock, context.clone(), options.queue)?;
-        let database = dir.as_ref().map(|dir| dir.join(recover::DATABASE));
+        let database = dir.as_ref().map(|dir| dir.join(layout::DATABASE));
         let size = move || database.as_deref().map_or(0, disk::directory_bytes);
         let gauge = Some(disk::watch(&context, size)?);
         Ok(Self {
@@ -282,8 +289,8 @@ impl Store {
         self.call(|reply| Request::Scan { table, range, limit, direction, reply }).await
     }
 
-    /// Writes everything into a new file, as JSON lines with counts and a hash, while commits go on. The file
-    /// holds the state at one moment between call and return, and the files of `folders` a little later.
+    /// Writes everything into a new file while commits go on: JSON lines with counts and a hash, in a tar with the files of
+    /// `folders` if there are any. It holds the state at one moment between call and return, and the files a little later.
     ///
     /// # Errors
     /// Those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes;
@@ -359,7 +366,7 @@ impl Store {
                     return Err(self.gone());
                 }
                 let outcome = {
-                    let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut worker = worker.lock();
                     worker.take(request).and_then(|()| worker.finish_group())
                 };
                 if let Err(error) = outcome {

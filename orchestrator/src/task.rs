@@ -1,39 +1,52 @@
-//! Tasks: recorded runs and extractions, carried out in sessions like any client's, and their history.
+//! Tasks: recorded runs, extractions and fleets of them, carried out in sessions like any client's, and their history.
 //!
-//! `crate::script` is what a task is to do, `crate::player` does it, and here is what is around it: `order` is what a
-//! client asks for; `accept` takes it, `table` finds, lists and ends tasks; `live` is one that has not ended; `perform`
-//! carries one piece of work out in a session, `fleet` many in `lane`s that hold one each; `keep` and `files` put tasks on
-//! the disk, `persist` waits for it, `seal` their secrets; `record` and `view` are their form there and for clients;
-//! `query` asks `history`, the index; `recover` goes on after a restart; `retention` forgets the oldest.
+//! `crate::script` is the language in which a task says what to do, and `crate::player` carries that out in a browser.
+//! Around them stand four owners, each behind a small interface:
+//!
+//! | file          | what it owns |
+//! |---------------|--------------|
+//! | `table`       | the tasks that have not ended (`active`), and the index of all that there are (`history`), behind one lock |
+//! | `storage`     | what is on the disk: records, orders, items, secrets, files; and how a task waits for the disk |
+//! | `workers`     | whose turn it is to have a worker, and sessions |
+//! | `idempotency` | requests that come again under the same idempotency key |
+//!
+//! `Tasks` has them all. `accept` takes an `order`, `run` and `fleet` carry it out, a fleet by `runner`s that keep a
+//! session from item to item, both by `attempt`s; `lifecycle` has the changes of a task's status. `record`, `status` and
+//! `index_row` are a task's form on the disk, and `view` is its form for clients. `recover` resumes after a restart, and
+//! `retention` forgets the oldest tasks.
 
 mod accept;
-mod files;
+mod active;
+mod attempt;
 mod fleet;
 mod history;
 mod id;
-mod keep;
-mod lane;
-mod live;
+mod idempotency;
+mod index_row;
+mod lifecycle;
 mod order;
-mod perform;
-mod persist;
 mod query;
 mod record;
 mod recover;
 mod retention;
-mod seal;
+mod run;
+mod runner;
+mod status;
+mod storage;
 mod table;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod view;
+mod workers;
 
-pub(crate) use accept::Extras;
-pub(crate) use files::FOLDER;
+pub(crate) use accept::SubmitOptions;
+pub(crate) use active::{ActiveTask, Event};
 pub(crate) use id::TaskId;
-pub(crate) use live::{Event, Live};
 pub(crate) use order::{FleetRules, Isolation, Order};
 pub(crate) use query::{SortKey, TaskQuery};
-pub(crate) use record::{ArtifactNote, Item, Kind, Record, Status};
-pub(crate) use seal::MAX_SECRETS;
-pub(crate) use table::{Accepted, Tasks};
+pub(crate) use record::{ArtifactRecord, Item, Record};
+pub(crate) use status::{Kind, Status};
+pub(crate) use storage::{FOLDER, MAX_SECRETS};
+pub(crate) use tasks::{Task, Tasks};
 pub(crate) use view::{artifacts as artifacts_view, item as item_view, record as record_view};

@@ -12,7 +12,7 @@ pub(crate) const PROBES: u32 = 3;
 
 /// When the kernel gives a silent connection up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Patience {
+pub(crate) struct TcpTimeouts {
     /// Time without a word after which the other end is asked whether it is there (TCP keepalive).
     pub keepalive: Duration,
     /// Time that what was sent, or asked, may stay unacknowledged (`TCP_USER_TIMEOUT`). The kernel counts the time in
@@ -20,7 +20,7 @@ pub(crate) struct Patience {
     pub user_timeout: Option<Duration>,
 }
 
-impl Patience {
+impl TcpTimeouts {
     /// Towards workers, which are a bridge away. A browser may take nothing for a while, in a debugger for instance; that
     /// it has vanished while something was on its way is told by its events.
     pub(crate) const WORKER: Self = Self { keepalive: Duration::from_secs(15), user_timeout: None };
@@ -55,8 +55,8 @@ mod tests {
         let (client, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
         let (_client, (stream, _)) = (client.unwrap(), accepted.unwrap());
         let timeout = Some(Duration::from_millis(12_500));
-        let patience = Patience { keepalive: Duration::from_secs(12), user_timeout: timeout };
-        patience.apply(&stream).unwrap();
+        let timeouts = TcpTimeouts { keepalive: Duration::from_secs(12), user_timeout: timeout };
+        timeouts.apply(&stream).unwrap();
         let socket = SockRef::from(&stream);
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(12));

@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
 use crate::config::{Config, LogFormat};
-use crate::pool::ShelfStatus;
+use crate::pool::KindStatus;
 
 /// Histograms keep what was recorded until it is folded into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -89,21 +89,21 @@ pub async fn upkeep(handle: PrometheusHandle) {
 
 /// Sets the gauges to what is so now.
 #[expect(clippy::cast_precision_loss, reason = "counts of workers are small")]
-pub fn gauge_pool(shelves: &[ShelfStatus], sessions: usize, waiting: usize) {
-    for shelf in shelves {
-        let (engine, mode) = (shelf.engine.as_str(), shelf.mode.as_str());
-        let preset = shelf.preset.clone().unwrap_or_default();
+pub fn gauge_pool(kinds: &[KindStatus], sessions: usize, waiting: usize) {
+    for kind in kinds {
+        let (engine, mode) = (kind.engine.as_str(), kind.mode.as_str());
+        let preset = kind.preset.clone().unwrap_or_default();
         for (state, count) in [
-            ("starting", shelf.counts.starting),
-            ("ready", shelf.counts.ready),
-            ("leased", shelf.counts.leased),
-            ("removing", shelf.counts.removing),
+            ("starting", kind.counts.starting),
+            ("ready", kind.counts.ready),
+            ("leased", kind.counts.leased),
+            ("removing", kind.counts.removing),
         ] {
             gauge!("warmpool_workers", "engine" => engine, "mode" => mode, "preset" => preset.clone(), "state" => state)
                 .set(count as f64);
         }
         gauge!("warmpool_workers_target", "engine" => engine, "mode" => mode, "preset" => preset)
-            .set(shelf.counts.target as f64);
+            .set(kind.counts.target as f64);
     }
     gauge!("warmpool_sessions_live").set(sessions as f64);
     gauge!("warmpool_queue_length").set(waiting as f64);

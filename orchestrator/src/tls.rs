@@ -7,10 +7,11 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::{Mutex, RwLock};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
@@ -85,7 +86,7 @@ impl Tls {
 
     /// What accepts the next connection, with the certificate in use now.
     pub fn acceptor(&self) -> TlsAcceptor {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         TlsAcceptor::from(Arc::clone(&current))
     }
 
@@ -93,7 +94,7 @@ impl Tls {
     /// what was seen last, `Err` if their new content is bad; then the certificate in use stays. Blocks on the disk.
     pub fn reload(&self) -> Result<bool, TlsError> {
         // Held throughout, so that of two reloads at once the later reading wins.
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let pair = Pair::read(&self.cert, &self.key);
         let found = Pair::fingerprint(&pair);
         if *seen == found {
@@ -101,7 +102,7 @@ impl Tls {
         }
         *seen = found;
         let server = Arc::new(pair?.server(&self.cert, &self.key)?);
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = server;
+        *self.current.write() = server;
         Ok(true)
     }
 

@@ -4,8 +4,8 @@
 //! file. A headless Chromium is recorded as a log of its pictures, JPEG in Matroska, each with its time. Both grow on
 //! disk as the session goes on and can be played whenever they were cut off. `recordings` knows the files.
 
-mod broken;
-mod matroska;
+mod error;
+pub(crate) mod matroska;
 mod recordings;
 mod source;
 
@@ -15,7 +15,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -24,9 +23,10 @@ use crate::drain::{Drain, Phase};
 use crate::engine::{Engine, Mode, SessionId};
 use crate::live::Live;
 use crate::session::Session;
-use broken::Broken;
-use matroska::{Codec, Matroska};
+use error::RecordingError;
+use matroska::Matroska;
 pub(crate) use recordings::{FOLDER, Recordings};
+use source::{Format, Picture, Source};
 
 /// Pictures that wait for the disk.
 const WAITING: usize = 16;
@@ -42,31 +42,16 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The most bytes of one recording between two such looks.
 const LOOK_AFTER: u64 = 1 << 20;
 
-/// One picture on its way to the file.
-struct Picture {
-    time_ms: u64,
-    /// Whether it can be shown without those before it.
-    key: bool,
-    data: Bytes,
-}
-
-/// What kind of pictures follow.
-struct Format {
-    codec: Codec,
-    width: u32,
-    height: u32,
-}
-
 /// Why a part ended before its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum LimitReached {
     /// `recording.max_size` is reached.
     Full,
     /// The disk has no more for recordings.
     Disk,
 }
 
-impl Stop {
+impl LimitReached {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Full => "max_size",
@@ -162,15 +147,15 @@ impl Recorder {
 
     /// Records one part: until the session ends, its pictures do, or there is no more room. Gives how many pictures it
     /// has.
-    async fn part(&self, session: &Arc<Session>) -> Result<(u64, Option<Stop>), Broken> {
+    async fn part(&self, session: &Arc<Session>) -> Result<(u64, Option<LimitReached>), RecordingError> {
         let (pictures, to_write) = mpsc::channel(WAITING);
         let began = Instant::now();
         let rate = self.config.recording.rate;
         let frames = session.options.engine == Engine::Chromium && session.options.mode == Mode::Headless;
         let mut source = if frames {
-            source::Source::frames(self.live.front(session), rate)
+            Source::frames(self.live.front_tab(session), rate)
         } else {
-            source::Source::display(session, rate).await?
+            Source::display(session, rate).await?
         };
         // The first picture says how large they are.
         let format = tokio::select! {
@@ -190,7 +175,7 @@ impl Recorder {
         }
         drop(pictures);
         let (count, stop) = writing.await.map_err(std::io::Error::other)??;
-        self.recordings.complete(&path, began.elapsed(), stop.map(Stop::as_str))?;
+        self.recordings.complete(&path, began.elapsed(), stop.map(LimitReached::as_str))?;
         Ok((count, stop))
     }
 }
@@ -203,7 +188,7 @@ fn write(
     mut pictures: mpsc::Receiver<Picture>,
     config: &Config,
     began: Instant,
-) -> std::io::Result<(u64, Option<Stop>)> {
+) -> std::io::Result<(u64, Option<LimitReached>)> {
     let used = recordings.size_of(id);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let mut video = Matroska::begin(file, format.codec, format.width, format.height)?;
@@ -211,12 +196,12 @@ fn write(
     let (mut looked, mut look_at) = (began, 0);
     while let Some(picture) = pictures.blocking_recv() {
         if used + video.size() + picture.data.len() as u64 > config.recording.max_size.bytes() {
-            stop = Some(Stop::Full);
+            stop = Some(LimitReached::Full);
             break;
         }
         if video.size() >= look_at || looked.elapsed() >= LOOK_EVERY {
             if !recordings.make_room(config.recording_min_free())? {
-                stop = Some(Stop::Disk);
+                stop = Some(LimitReached::Disk);
                 break;
             }
             (looked, look_at) = (Instant::now(), video.size() + LOOK_AFTER);

@@ -52,21 +52,21 @@ pub(crate) struct Links {
 /// is told in the answer's capabilities, under [`OWN`].
 ///
 /// # Errors
-/// `Capability`, `InvalidBody`, `InvalidField`, `Conflict` when there is one, and those of [`forward`].
+/// `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, and those of [`forward`].
 pub(crate) async fn new_session(
     sessions: &Sessions,
     session: &Arc<Session>,
     config: &Config,
     links: &Links,
-    wish: &Value,
+    body: &Value,
 ) -> Result<(StatusCode, Bytes), Error> {
     let _busy = session.busy();
     session.admitted().await?;
-    let warm = session.worker.snapshot.borrow().clone();
-    let plan = capabilities::plan(wish, session.options.engine, &warm.args)?;
+    let warm = session.worker.snapshot.borrow().identity.clone();
+    let plan = capabilities::plan(body, session.options.engine, &warm.args)?;
     let opening = session.open_driver()?;
     let agent = &session.worker.agent;
-    let reply = agent.driver_session(plan.mode, &plan.capabilities, config.webdriver.command_timeout).await;
+    let reply = agent.driver_session(plan.mode, plan.capabilities, config.webdriver.command_timeout).await;
     let reply = match reply {
         Ok(reply) => reply,
         Err(error) => return Err(verdict(session, error).await),
@@ -110,7 +110,7 @@ pub(crate) async fn new_session(
 /// Refuses what no session of this engine could fulfil, before a worker is spent on it.
 ///
 /// # Errors
-/// `Capability`, `InvalidBody`, `InvalidField`.
+/// `Capability`, `InvalidBody`, `Field`.
 pub(crate) fn check_capabilities(body: &Value, engine: Engine) -> Result<(), Error> {
     capabilities::plan(body, engine, &[]).map(drop)
 }
@@ -149,7 +149,7 @@ pub(crate) async fn forward(
     strip_hop_by_hop(request.headers_mut());
     let limit = config.webdriver.command_timeout;
     let path = format!("/webdriver{}", command.path_in(id));
-    let sent = timeout(limit, session.worker.agent.send(&path, request)).await;
+    let sent = timeout(limit, session.worker.agent.forward(&path, request)).await;
     match sent {
         // No driver says this: it is the agent's word for a driver that does not answer.
         Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {

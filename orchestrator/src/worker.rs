@@ -1,12 +1,11 @@
 //! The daemon's view of one worker: a container with one browser that nobody has used, or that one session owns.
 //!
-//! `agent` speaks with the program inside the container, in the words of `protocol`; `watch` follows its events and decides when a
-//! worker is lost.
+//! `agent` speaks with the program inside the container, in the terms of `warmpool_protocol`; `watch` follows its events and
+//! decides when a worker is lost.
 
 mod agent;
 mod connection;
 mod lines;
-mod protocol;
 mod watch;
 
 use std::fmt;
@@ -14,46 +13,42 @@ use std::sync::Arc;
 
 use tokio::sync::watch as channel;
 
-pub(crate) use agent::{Agent, AgentError, Body, Upgrade};
-pub(crate) use agent::{file_path, full};
-pub(crate) use connection::AgentStream;
-pub(crate) use connection::{ReadHalf, WriteHalf};
+pub(crate) use agent::{Agent, AgentError, Body, Upgrade, full};
+pub(crate) use connection::{AgentStream, ReadHalf, WriteHalf};
 pub(crate) use lines::Lines;
-pub(crate) use protocol::{Act, Page};
-pub(crate) use protocol::{Claim, DISPLAY, DriverMode, Launch, Phase, Snapshot};
 pub(crate) use watch::watch;
+
+use warmpool_protocol::{Secret, Size, Snapshot};
 
 use crate::engine::{PoolKey, WorkerId};
 use crate::runtime::AgentAddress;
 
-/// Why a worker is no use any more.
+/// The display of a headed worker.
+pub(crate) const DISPLAY: Size = Size { width: 1280, height: 800 };
+
+/// Why a worker cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// The browser ended by itself, with exit code 0: a client closed it.
     BrowserClosed,
     /// The browser crashed.
     BrowserExited {
-        /// Its exit code, where it had one.
-        code: Option<i64>,
-        /// The signal that ended it, where one did.
-        signal: Option<i64>,
+        code: Option<i32>,
+        signal: Option<i32>,
     },
     /// The kernel ended the browser, or the whole container, for want of memory.
     OutOfMemory,
-    /// The driver of the browser ended.
     DriverExited,
-    /// The container ended.
     ContainerExited {
         /// The exit code of its first process.
         code: i64,
     },
-    /// The container was removed behind our back.
+    /// Somebody else removed the container.
     ContainerGone,
     /// The browser or the agent does not answer any more.
     Unresponsive,
     /// It never became ready.
     BootFailed {
-        /// The agent's reason.
         reason: String,
     },
 }
@@ -95,32 +90,25 @@ impl Loss {
     }
 }
 
-/// What is known of a worker at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// It starts.
     Booting,
     /// Its browser can be driven.
     Alive,
     /// Neither the agent nor the container runtime can be asked, or the agent of an earlier process's worker has not
     /// answered yet.
     Unknown,
-    /// It is lost, for ever.
     Lost(Loss),
 }
 
 /// One worker, shared by the pool and the session that owns it.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    /// Its id.
     pub id: WorkerId,
-    /// Its engine and mode.
     pub key: PoolKey,
-    /// The way to its agent.
     pub agent: Agent,
     /// What the agent said of itself when it became ready.
     pub snapshot: channel::Receiver<Snapshot>,
-    /// How it is.
     pub health: channel::Receiver<Health>,
 }
 
@@ -135,13 +123,13 @@ impl Worker {
     /// A worker that is being started; its agent will listen on `address`. Gives it with the ends through which its watch
     /// reports.
     #[must_use]
-    pub(crate) fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
+    pub(crate) fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, address, secret, Health::Booting)
     }
 
     /// A worker that an earlier process started, and of which nothing is known yet.
     #[must_use]
-    pub(crate) fn found(id: WorkerId, key: PoolKey, address: AgentAddress, secret: String) -> (Arc<Self>, Reports) {
+    pub(crate) fn found(id: WorkerId, key: PoolKey, address: AgentAddress, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, address, secret, Health::Unknown)
     }
 
@@ -149,7 +137,7 @@ impl Worker {
         id: WorkerId,
         key: PoolKey,
         address: AgentAddress,
-        secret: String,
+        secret: &Secret,
         health: Health,
     ) -> (Arc<Self>, Reports) {
         let (snapshot_in, snapshot) = channel::channel(Snapshot::default());
@@ -158,19 +146,17 @@ impl Worker {
         (Arc::new(worker), Reports { snapshot: snapshot_in, health: health_in })
     }
 
-    /// How it is now.
     #[must_use]
     pub(crate) fn health(&self) -> Health {
         self.health.borrow().clone()
     }
 
-    /// Whether it is known to live.
     #[must_use]
     pub(crate) fn is_alive(&self) -> bool {
         *self.health.borrow() == Health::Alive
     }
 
-    /// Waits until the worker is lost, and tells why. Also resolves when its watch was stopped.
+    /// Waits until the worker is lost, and gives the reason. Also resolves when its watch was stopped.
     pub(crate) async fn lost(&self) -> Loss {
         let mut health = self.health.clone();
         match health.wait_for(|health| matches!(health, Health::Lost(_))).await.as_deref() {

@@ -27,10 +27,11 @@ mod request;
 mod scene;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +41,7 @@ use crate::config::Config;
 use crate::drain::Drain;
 use crate::engine::WorldId;
 use crate::error::Error;
-use crate::instance::{Instance, hex};
+use crate::instance::Instance;
 use crate::keys::KeyId;
 use crate::runtime::{Docker, RuntimeError};
 use crate::store::{Batch, Durability, Store, Table};
@@ -240,10 +241,8 @@ impl Worlds {
         let max_pixels = self.inner.config.world.max_pixels as u64;
         for item in &request.items {
             if let Source::Data(bytes) = &item.source {
-                attachment::inspect(bytes, max_pixels).map_err(|error| {
-                    let field = format!("{}.data", item.field);
-                    Error::field(&field, format!("`{field}` {error}"))
-                })?;
+                attachment::inspect(bytes, max_pixels)
+                    .map_err(|error| Error::invalid(format!("{}.data", item.field), error.to_string()))?;
             }
         }
         let reference = self.inner.patients.reference(&key.id, &request.patient_id);
@@ -412,13 +411,13 @@ impl Worlds {
         for item in &request.items {
             let source = match &item.source {
                 Source::None => String::new(),
-                Source::Data(bytes) => hex(&Sha256::digest(bytes)),
+                Source::Data(bytes) => hex::encode(Sha256::digest(bytes)),
                 Source::Url(url) => url.to_string(),
             };
             parts.extend([item.field.clone(), item.label.clone(), source]);
         }
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        hex(&self.inner.instance.fingerprint(&parts))
+        hex::encode(self.inner.instance.fingerprint(&parts))
     }
 
     /// The world that has this scene, or will have it.
@@ -494,6 +493,6 @@ impl Worlds {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.state.lock()
     }
 }

@@ -1,4 +1,4 @@
-// One of two twins that ask the same questions of the same browser, one through Warmpool and one beside the browser.
+// One of two probes that ask the same questions of the same browser, one through Warmpool and one directly at the browser.
 // A process of its own, since it may have to be root's. It takes an order a line on standard
 // input, JSON, and answers each with a line on standard output.
 

@@ -1,4 +1,4 @@
-// Clients that were made for another service: only the URL they are given is ours. FLOW names the one to be.
+// Clients of other services, which get Warmpool's URL and nothing else. FLOW names the client.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile } from 'node:fs/promises';
@@ -59,7 +59,7 @@ async function selenium(settings) {
     .build();
   const session = await onlyLive(settings);
   assert.equal(session.kind, 'webdriver');
-  // WebKit's clients have no word for it.
+  // WebKit's clients have no option for it.
   assert.equal(session.headless, browser !== 'MiniBrowser', 'the switch for headless is understood');
   const found = await driver.getCapabilities();
   assert.equal(found.get('warmpool:options').session_id, session.session_id);
@@ -151,7 +151,7 @@ async function puppeteerOnFirefox(settings) {
   return usePuppeteer(settings, await puppeteer.connect({ browserWSEndpoint, protocol: 'webDriverBiDi' }));
 }
 
-/** Playwright's own servers are not here: its `connect` is told so at once, in words. */
+/** Warmpool is no server of Playwright's own protocol: its `connect` fails at once with a message that says so. */
 async function playwrightConnect(settings) {
   for (const [type, path] of [[playwrightFirefox, '/firefox'], [playwrightFirefox, '/firefox/playwright'], [webkit, '/webkit']]) {
     const endpoint = new URL(path, settings.socket);

@@ -1,4 +1,4 @@
-// The same afternoon with Playwright, attached over CDP.
+// The same flow with Playwright, attached over CDP.
 
 import assert from 'node:assert/strict';
 import { chromium } from 'playwright-core';
@@ -34,7 +34,7 @@ await run(async (settings) => {
   await interception(context, site);
   await context.close();
 
-  // For this client `close` only lets go of the websocket: the session ends with its reconnect window.
+  // For this client `close` only closes the websocket: the session ends with its reconnect window.
   await browser.close();
   return results;
 });

@@ -1,4 +1,4 @@
-// A user's afternoon with Puppeteer: forms, popups, tabs, files, pictures, cookies, interception.
+// A long flow with Puppeteer: forms, popups, tabs, files, pictures, cookies, interception.
 // FLOW=attach SESSION_WS=... only attaches again and reads what the earlier client left.
 
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-// The same afternoon with Selenium's client for Node.
+// The same flow with Selenium's client for Node.
 
 import assert from 'node:assert/strict';
 import { Builder, By, logging, until as expect } from 'selenium-webdriver';

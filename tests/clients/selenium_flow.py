@@ -1,4 +1,4 @@
-"""The same afternoon with Selenium's client for Python, with its own remote file upload."""
+"""The same flow with Selenium's client for Python, with its own remote file upload."""
 
 import base64
 import hashlib

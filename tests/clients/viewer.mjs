@@ -1,15 +1,15 @@
-// A person who watches: the live view's page in a browser of this machine, driven by Playwright. FLOW says what he does,
-// STREAM_URL what he looks at, SHOTS a folder for screenshots, if anybody wants to see them.
+// A person who watches: the live view's page in a browser of this machine, driven by Playwright. FLOW names what they do,
+// STREAM_URL the view, and SHOTS an optional folder for screenshots.
 
 import assert from 'node:assert/strict';
 import { chromium } from 'playwright-core';
-import { BLUE, RED, accessible, acting, browser, click, colour, force, go, open, perform, says, shot, shown, text, turns } from './person.mjs';
+import { BLUE, RED, accessible, acting, browser, click, colour, force, go, open, perform, ringed, says, shot, shown, text, turns } from './live_page.mjs';
 import { until } from './session.mjs';
 
 const env = process.env;
 const flows = { look, takeover, control, pause, tabs, steer, states, share, reconnect, outlive, proxied, play };
 
-/** Watches without the right to act: sees the page turn, and turns nothing himself. */
+/** Watches without the right to act: sees the page turn, and cannot turn it. */
 async function look() {
   const page = await open(env.STREAM_URL);
   await shown(page);
@@ -21,7 +21,7 @@ async function look() {
   await page.keyboard.press('F5');
   const socket = env.STREAM_URL.replace('http', 'ws').replace('/stream?', '/stream/socket?');
   await force(page, socket);
-  // Somebody who may turns it once: had a click of ours arrived, that would have turned it back.
+  // A viewer with control turns it once: had our click arrived, it would have turned the page back.
   const other = await open(acting(env.STREAM_URL));
   await shown(other);
   await click(other);
@@ -40,6 +40,7 @@ async function takeover() {
   await click(page);
   await turns(page, BLUE);
   await says(page, 'who', 'You have control');
+  assert.equal(await ringed(page), true, 'who has control sees it');
   // Letters of this keyboard's layout, and of none.
   await page.keyboard.type('Zürich 5 € 日本');
   await page.keyboard.press('Enter');
@@ -48,7 +49,14 @@ async function takeover() {
     await page.fill('#address', `${env.SITE_URL}/tab/2`);
     await page.press('#address', 'Enter');
     await says(page, 'one-title', 'Tab 2');
-    assert.equal(await page.inputValue('#address'), `${env.SITE_URL}/tab/2`);
+    const url = `${env.SITE_URL}/tab/2`;
+    assert.equal(await page.inputValue('#address'), url);
+    assert.equal(await page.title(), 'Tab 2', 'the title is the page\'s own');
+    const selected = () => page.$eval('#address', (field) => field.selectionEnd - field.selectionStart);
+    await page.click('#address');
+    assert.equal(await selected(), url.length, 'one click selects the address');
+    await page.click('#address');
+    assert.equal(await selected(), 0, 'another one places the cursor');
     await page.click('#back');
     await until('the page before', async () => !(await text(page, 'one-title')).includes('Tab 2'));
     await page.click('#forward');
@@ -58,7 +66,8 @@ async function takeover() {
     await says(page, 'toast', 'must be http');
   }
   await page.click('#control');
-  await says(page, 'who', 'Click into the picture');
+  await says(page, 'who', 'Click the picture');
+  assert.equal(await ringed(page), false);
   assert.deepEqual(page.problems, []);
 }
 
@@ -78,7 +87,7 @@ async function control() {
   await says(one, 'who', 'Viewer 2 has control');
   await two.close();
   await says(one, 'who', 'Only you are watching');
-  await says(one, 'who', 'Click into the picture');
+  await says(one, 'who', 'Click the picture');
   // It can be used without a mouse: the button is reached by Tab, and F8 leaves the picture again.
   await one.locator('#control').focus();
   await one.keyboard.press('Enter');
@@ -103,12 +112,16 @@ async function pause() {
   await page.click('#control');
   await page.click('#pause');
   await page.waitForSelector('#pause[aria-pressed=true]');
+  await page.waitForSelector('#paused', { state: 'visible' });
+  const looker = await open(env.STREAM_URL);
+  await looker.waitForSelector('#paused', { state: 'visible' });
   const answer = driven.evaluate(() => document.title);
   await click(page);
   await turns(page, BLUE);
   await page.click('#pause');
   assert.equal(await answer, 'Turned 1', 'the command was held until the person was done');
-  // Who leaves lets go.
+  await looker.waitForSelector('#paused', { state: 'hidden' });
+  // A viewer who leaves releases control.
   await page.click('#pause');
   await page.waitForSelector('#pause[aria-pressed=true]');
   const held = driven.evaluate(() => document.title);
@@ -141,7 +154,7 @@ async function tabs() {
   await client.close();
 }
 
-/** Title, address, history and tabs of a display, by the page's own means. */
+/** Title, address, history and tabs of a display, by the controls of the page. */
 async function steer() {
   const page = await open(acting(`${env.STREAM_URL}&theme=light`));
   const looker = await open(`${env.STREAM_URL}&theme=dark`);
@@ -152,7 +165,7 @@ async function steer() {
     await page.press('#address', 'Enter');
   };
   await at(`${env.SITE_URL}/turn`);
-  for (const id of ['back', 'forward', 'reload']) assert.equal(await page.locator(`#${id}`).isDisabled(), true, `${id} is for who has the control`);
+  for (const id of ['back', 'forward', 'reload']) assert.equal(await page.locator(`#${id}`).isDisabled(), true, `${id} is for the viewer with control`);
   assert.equal(await looker.locator('#history').isVisible(), false);
   await turns(page, RED);
   await click(page);
@@ -218,13 +231,14 @@ async function states() {
   const before = await colour(phone);
   await phone.touchscreen.tap(box.x + box.width / 2, box.y + box.height * 0.8);
   await turns(phone, before === RED ? BLUE : RED);
+  await phone.click('#more');
   await phone.click('#clipboard');
   for (const [name, page] of Object.entries({ light, dark, phone })) {
     await shot(page, `states-${name}`);
     await accessible(page);
   }
   await phone.keyboard.press('Escape');
-  assert.equal(await phone.evaluate(() => document.activeElement?.id), 'clipboard', 'the focus goes back to where it came from');
+  assert.equal(await phone.evaluate(() => document.activeElement?.id), 'more', 'the focus goes back to where it came from');
 
   const unknown = await open(env.STREAM_URL.replace(/ses_[^/]+/, 'ses_AAAAAAAAAAAAAAAAAAAAAA'));
   await says(unknown, 'card-title', 'No such session');
@@ -239,10 +253,10 @@ async function states() {
   assert.equal(reply.status, 200);
   for (const page of [light, phone]) {
     await says(page, 'card-title', 'The session has ended');
-    await says(page, 'card-text', 'nded by request');
+    await says(page, 'card-text', "The session's owner ended it");
   }
   await dark.reload();
-  await says(dark, 'card-text', 'ended by request');
+  await says(dark, 'card-text', "The session's owner ended it");
   for (const [name, page] of Object.entries({ light, dark, phone })) {
     await shot(page, `ended-${name}`);
     await accessible(page);
@@ -254,7 +268,7 @@ async function share() {
   const page = await open(env.SHARE_URL);
   await shown(page);
   assert.equal(await page.locator('#control').isVisible(), false);
-  // The link's own word counts, and not what its holder adds to it.
+  // The link decides, and not what its holder adds to the URL.
   const more = await open(acting(env.SHARE_URL));
   await shown(more);
   assert.equal(await more.locator('#control').isVisible(), false);
@@ -292,9 +306,9 @@ async function reconnect() {
   return { socket };
 }
 
-/** Lets the test know how far this is. */
+/** Reports progress to the test. */
 const tell = (what) =>
-  fetch(`${env.SITE_URL}/hands/${env.NAME}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ what }) });
+  fetch(`${env.SITE_URL}/input/${env.NAME}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ what }) });
 
 /** The daemon is killed and comes back: so does what its viewers see, by each address that opened it before. */
 async function outlive() {
@@ -309,7 +323,7 @@ async function outlive() {
   await tell('waiting');
   await Promise.all([one, two].map((page) => says(page, 'status-text', 'Live')));
   await Promise.all([one, two].map((page) => page.waitForSelector('#stage[data-lost=false]')));
-  await says(one, 'who', 'Click into the picture');
+  await says(one, 'who', 'Click the picture');
   await click(one);
   await Promise.all([turns(one, BLUE), turns(two, BLUE)]);
   const gone = await open(env.REVOKED_URL);
@@ -331,7 +345,7 @@ async function proxied() {
   await click(page);
   await turns(page, BLUE);
   const before = beats;
-  // Nothing happens but signs of life, for longer than the proxy waits.
+  // Only keepalives pass, for longer than the proxy waits.
   await until('many signs of life', () => beats > before + 8);
   assert.equal(sockets, 1, 'the one connection held');
   await says(page, 'status-text', 'Live');

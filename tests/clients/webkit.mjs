@@ -1,4 +1,4 @@
-// An afternoon with Playwright on WebKit: what its client for the inspector of a stock WebKit can do.
+// Playwright on WebKit: what its client for the inspector of a stock WebKit can do.
 
 import assert from 'node:assert/strict';
 import { webkit } from 'playwright-core';
@@ -44,7 +44,7 @@ await run(async (settings) => {
   assert.equal(await page.textContent('#data'), 'client');
   await page.unroute('**/api/data');
 
-  // What a page opens is there for who attaches next.
+  // What a page opens is there for the next client.
   await page.goto(`${site}/popup`);
   await page.click('#open');
   const pages = await until('two pages', async () => {

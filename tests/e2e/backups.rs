@@ -9,7 +9,7 @@ use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group, site};
 use crate::history::id;
 
 pub(crate) fn group() -> Group {
-    group!("backups", Some(Settings::new()), quick: [], full: [a_restored_task_has_its_files])
+    group!(Some(Settings::new()), quick: [], full: [a_restored_task_has_its_files])
 }
 
 /// A task with a screenshot, a download, and a result too large for its record.

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use warmpool_tests::{Group, Settings, Stage, group, webdriver, wire};
 
 pub(crate) fn group() -> Group {
-    group!("bad_input", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [wrong_fields_are_named, malformed_json_is_400, sizes_are_limited],
         full: [
             another_content_type_is_415,
             unknown_paths_and_methods,
             unknown_sessions_are_404,
             lists_check_their_query,
-            a_parameter_is_known_and_comes_once,
-            one_host_is_asked_for,
+            unknown_and_repeated_parameters_are_refused,
+            a_request_names_one_host,
         ],
     )
 }
@@ -173,7 +173,7 @@ async fn lists_check_their_query(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn a_parameter_is_known_and_comes_once(stage: Stage) -> Result<()> {
+async fn unknown_and_repeated_parameters_are_refused(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let api = daemon.api();
     let session = daemon.session(json!({})).await?;
@@ -214,7 +214,7 @@ async fn a_parameter_is_known_and_comes_once(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn one_host_is_asked_for(stage: Stage) -> Result<()> {
+async fn a_request_names_one_host(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let host = daemon.url().trim_start_matches("http://");
     for (first, second) in [(host, host), (host, "evil.example"), ("evil.example", host)] {

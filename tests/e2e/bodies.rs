@@ -18,9 +18,9 @@ use warmpool_tests::{Api, Daemon, Driver, Group, Reply, Settings, Stage, eventua
 const ATTACK_COSTS: u64 = 320 << 20;
 
 pub(crate) fn group() -> Group {
-    group!("bodies", None,
+    group!(None,
         quick: [no_body_takes_the_hosts_memory, all_bodies_share_one_budget],
-        full: [a_body_that_does_not_arrive_is_given_up, who_is_refused_while_sending_gets_the_answer],
+        full: [a_body_that_does_not_arrive_is_given_up, a_client_refused_while_sending_gets_the_answer],
     )
 }
 
@@ -71,7 +71,7 @@ async fn no_body_takes_the_hosts_memory(_: Stage) -> Result<()> {
     let own = format!("{}/session", own.trim_end_matches('/'));
     let before = daemon.peak_resident()?;
 
-    // Two bytes of text are a value of 32 in memory, and this one is 64 MiB long.
+    // Two bytes of text become a value of 32 bytes in memory, and this body has 64 MiB.
     let zeros = array(r#"{"capabilities":{"alwaysMatch":{"x":"#, "0", 32 << 20, "}}}");
     for path in ["/session", "/wd/hub/session", own.as_str()] {
         ensure!(post(&api, path, zeros.clone()).await?.status == 400, "{path}: longer than webdriver.max_session_body");
@@ -83,9 +83,9 @@ async fn no_body_takes_the_hosts_memory(_: Stage) -> Result<()> {
     }
     ensure!(post(&api, "/lam/run", zeros).await?.fault(413)?.code == "body_too_large");
 
-    // As long as may be, and seven bytes of it are an object with room for eleven members.
+    // As long as allowed, and each seven bytes of it are an object with room for eleven members.
     let objects = array(r#"{"capabilities":{"alwaysMatch":{"x":"#, r#"{"":0}"#, (8 << 20) / 7 - 20, "}}}");
-    // And one that is small until each of its alternatives gets a copy of what it always wants.
+    // A small body that grows when each of its alternatives gets a copy of `alwaysMatch`.
     let copies = r#","y":0},"firstMatch":["#.to_owned() + &vec!["{}"; 200_000].join(",") + "]}}";
     let copies = array(r#"{"capabilities":{"alwaysMatch":{"x":"#, "0", 20_000, &copies);
     let steps = array(r#"{"recording":{"title":"t","steps":"#, r#"{"":0}"#, (8 << 20) / 7 - 20, "}}");
@@ -140,7 +140,7 @@ async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
         .set("WEBDRIVER_MAX_SESSION_BODY", "2MiB");
     let daemon = Daemon::start(settings).await?;
     let api = daemon.api();
-    // Four bodies of which all but the end has come hold most of it.
+    // Four bodies, complete but for their ends, hold most of the budget.
     let mut held = Vec::new();
     for path in ["/lam/run", "/lam/extract", "/lam/fleet", "/session"] {
         let mut stream = waited_for(&daemon, "POST", path, 2 << 20).await?;
@@ -155,7 +155,7 @@ async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
         ensure!(!full || reply.fault(503)?.code == "body_memory", "{reply}");
         full
     })?;
-    // Who needs no memory to speak of is served all the same.
+    // Requests that need little memory are served all the same.
     daemon.session(json!({})).await?.delete().await?.ok()?;
     let status = api.get("/status").await?;
     ensure!(status.status == 200, "{status}");
@@ -173,7 +173,7 @@ async fn a_body_that_does_not_arrive_is_given_up(_: Stage) -> Result<()> {
     let command = format!("{own}/session/{}/execute/sync", driver.id());
     let upload = format!("{own}/session/{}/se/file", driver.id());
     let file = format!("/sessions/{}/files/x", session.id);
-    // Such as are read, such as go to the worker, and such as go to the driver.
+    // Bodies that the daemon reads, that it passes to the worker, and that it passes to the driver.
     for (method, path) in
         [("POST", "/sessions/create"), ("POST", "/lam/run"), ("PUT", &file), ("POST", &upload), ("POST", &command)]
     {
@@ -182,7 +182,7 @@ async fn a_body_that_does_not_arrive_is_given_up(_: Stage) -> Result<()> {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.with_context(|| path.to_owned())?;
         let answer = String::from_utf8_lossy(&answer);
-        // WebDriver has no word for it, and so no status.
+        // WebDriver has no error code for this, and so no status.
         let status = if path.starts_with(own) { "HTTP/1.1 400 " } else { "HTTP/1.1 408 " };
         ensure!(answer.starts_with(status) && answer.contains("body_timeout"), "{path}: {answer}");
     }
@@ -191,7 +191,7 @@ async fn a_body_that_does_not_arrive_is_given_up(_: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-async fn who_is_refused_while_sending_gets_the_answer(_: Stage) -> Result<()> {
+async fn a_client_refused_while_sending_gets_the_answer(_: Stage) -> Result<()> {
     let settings = Settings::new()
         .set("SERVER_MAX_BODY", "1MiB")
         .set("WEBDRIVER_MAX_BODY", "1MiB")
@@ -213,7 +213,7 @@ async fn who_is_refused_while_sending_gets_the_answer(_: Stage) -> Result<()> {
     let answers = answers.as_array().context("a list")?;
     ensure!(answers.len() == 6 * paths.len() - 2, "{answers:?}");
     for answer in answers {
-        // WebDriver has no word for it, and so no status.
+        // WebDriver has no error code for this, and so no status.
         let status = if answer["path"] == "/sessions/create" { 413 } else { 400 };
         let said = answer["answer"].as_str().is_some_and(|text| text.contains("body_too_large"));
         ensure!(answer["status"] == status && said, "{answer}");

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use warmpool_tests::{Api, Driver, Group, Session, Settings, Stage, eventually, group, webdriver};
 
 pub(crate) fn group() -> Group {
-    group!("capabilities", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [dangerous_ones_are_refused_by_name, no_spelling_of_a_path_goes_around_the_guard, a_second_session_is_refused],
         full: [
-            harmless_habits_are_accepted,
+            harmless_options_are_accepted,
             plain_ones_take_effect_on_a_warm_browser,
             browser_options_take_effect,
             quit_terminates,
@@ -43,7 +43,7 @@ async fn dangerous_ones_are_refused_by_name(stage: Stage) -> Result<()> {
         ensure!(error == "session not created" || error == "invalid argument", "{always}: {reply}");
         ensure!(message.contains(name), "{always} is named: {reply}");
     }
-    // Nothing was spent on them.
+    // They cost no worker.
     let driver = Driver::start(session.connect_url()?, json!({"browserName": "chrome"})).await?;
     ensure!(driver.execute("return 6 * 7").await? == 42);
     driver.quit().await?;
@@ -59,7 +59,7 @@ async fn no_spelling_of_a_path_goes_around_the_guard(stage: Stage) -> Result<()>
     let (base, token) = session.connect_url()?.trim_end_matches('/').rsplit_once('/').context("a token")?;
     let (first, rest) = token.split_at(1);
     let coded = format!("%{:02X}{rest}", first.as_bytes()[0]);
-    // What the guard refuses by name, in a body that a driver would take: a command in the place of a helper process.
+    // The daemon refuses this by name in a body that a driver would take: a command in the place of a helper process.
     let order = options(
         json!({"args": ["--no-sandbox", "--headless=new", "--utility-cmd-prefix=/usr/bin/touch /tmp/escaped"]}),
     );
@@ -107,7 +107,7 @@ async fn a_second_session_is_refused(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn harmless_habits_are_accepted(stage: Stage) -> Result<()> {
+async fn harmless_options_are_accepted(stage: Stage) -> Result<()> {
     let session = stage.daemon()?.webdriver(json!({})).await?;
     let habits = options(json!({"args": ["--no-sandbox", "disable-dev-shm-usage", "--headless", "--headless=new"]}));
     let driver = Driver::start(session.connect_url()?, habits).await?;

@@ -9,8 +9,8 @@ use warmpool_tests::task::{artifact, engines, fails, succeeds};
 use warmpool_tests::{Api, Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
-    group!("conditions", Some(Settings::new().set("TASKS_STEP_TIMEOUT", "5s")), quick: [],
-        full: [chromium_is_a_phone, others_have_its_size, chromium_takes_the_network_away, others_say_what_they_cannot])
+    group!(Some(Settings::new().set("TASKS_STEP_TIMEOUT", "5s")), quick: [],
+        full: [chromium_is_a_phone, other_engines_take_its_size, chromium_emulates_the_network, other_engines_warn_of_what_they_cannot_do])
 }
 
 fn phone(width: u32) -> Value {
@@ -26,17 +26,17 @@ fn expression(expression: &str) -> Value {
     json!({"type": "waitForExpression", "expression": expression})
 }
 
-/// Plays a recording that must succeed; answers what it warned of on the way.
-async fn warnings(api: &Api, body: &Value) -> Result<Vec<String>> {
+/// Plays a recording that must succeed, and answers its warnings.
+async fn warnings_of(api: &Api, body: &Value) -> Result<Vec<String>> {
     let headers = [(ACCEPT, "text/event-stream"), (CONTENT_TYPE, "application/json")];
     let headers = HeaderMap::from_iter(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
     let stream = api.send(Method::POST, "/lam/run", headers, Bytes::from(body.to_string())).await?;
     let text = stream.text();
-    let told = text.lines().filter_map(|line| line.strip_prefix("data: "));
-    let told: Vec<Value> = told.map(serde_json::from_str).collect::<Result<_, _>>()?;
-    let end = told.last().context("an end")?;
+    let events = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events: Vec<Value> = events.map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let end = events.last().context("an end")?;
     ensure!(end["status"] == "success", "{end:#}");
-    Ok(told.iter().filter_map(|event| Some(event["message"].as_str()?.to_owned())).collect())
+    Ok(events.iter().filter_map(|event| Some(event["message"].as_str()?.to_owned())).collect())
 }
 
 async fn chromium_is_a_phone(stage: Stage) -> Result<()> {
@@ -59,20 +59,23 @@ async fn chromium_is_a_phone(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn others_have_its_size(stage: Stage) -> Result<()> {
+async fn other_engines_take_its_size(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
     for engine in engines().iter().filter(|engine| *engine != "chromium") {
         // Firefox's window is no narrower.
         let steps = json!([phone(560), {"type": "navigate", "url": format!("{site}/phone")},
             expression("innerWidth === 560 && innerHeight === 700")]);
-        let told = warnings(&api, &json!({"steps": steps, "browser_type": engine})).await?;
-        ensure!(told.iter().any(|warning| warning.contains("only Chromium can be a phone")), "{engine}: {told:?}");
+        let warnings = warnings_of(&api, &json!({"steps": steps, "browser_type": engine})).await?;
+        ensure!(
+            warnings.iter().any(|warning| warning.contains("only Chromium can be a phone")),
+            "{engine}: {warnings:?}"
+        );
     }
     Ok(())
 }
 
-async fn chromium_takes_the_network_away(stage: Stage) -> Result<()> {
+async fn chromium_emulates_the_network(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
     let steps = json!([
@@ -84,19 +87,19 @@ async fn chromium_takes_the_network_away(stage: Stage) -> Result<()> {
         network(-1, 0),
         expression("navigator.onLine && fetch('/api/data').then((reply) => reply.ok)"),
     ]);
-    let told = warnings(&api, &json!({"steps": steps})).await?;
-    ensure!(told.is_empty(), "{told:?}");
+    let warnings = warnings_of(&api, &json!({"steps": steps})).await?;
+    ensure!(warnings.is_empty(), "{warnings:?}");
     Ok(())
 }
 
-async fn others_say_what_they_cannot(stage: Stage) -> Result<()> {
+async fn other_engines_warn_of_what_they_cannot_do(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
     let open = json!({"type": "navigate", "url": format!("{site}/form")});
     for engine in engines().iter().filter(|engine| *engine != "chromium") {
         let slow = json!({"steps": [open, network(50_000, 400)], "browser_type": engine});
-        let told = warnings(&api, &slow).await?;
-        ensure!(told.iter().any(|warning| warning.contains("slow the network down")), "{engine}: {told:?}");
+        let warnings = warnings_of(&api, &slow).await?;
+        ensure!(warnings.iter().any(|warning| warning.contains("slow the network down")), "{engine}: {warnings:?}");
         let offline = json!({"steps": [open, network(0, 0)], "browser_type": engine});
         let task = fails(&api, "/lam/run", &offline, "not_supported").await?;
         ensure!(task["error"]["step"] == 1, "{engine}: {task:#}");

@@ -11,9 +11,9 @@ use warmpool_tests::wire::Target;
 use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!("connections", None,
-        quick: [who_never_reads_is_cut_off, an_address_has_its_share_and_no_more],
-        full: [who_vanishes_gives_the_browser_back],
+    group!(None,
+        quick: [a_client_that_never_reads_is_cut_off, connections_of_one_address_are_limited],
+        full: [a_client_that_vanishes_frees_the_browser],
     )
 }
 
@@ -29,7 +29,7 @@ fn get(daemon: &Daemon, path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", daemon.url().trim_start_matches("http://"))
 }
 
-async fn who_never_reads_is_cut_off(_: Stage) -> Result<()> {
+async fn a_client_that_never_reads_is_cut_off(_: Stage) -> Result<()> {
     const CLIENTS: usize = 10;
     let settings = Settings::new().set("SERVER_WRITE_TIMEOUT", "1s").set("SERVER_MAX_CONNECTIONS", CLIENTS);
     let daemon = Daemon::start(settings).await?;
@@ -48,7 +48,7 @@ async fn who_never_reads_is_cut_off(_: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-async fn an_address_has_its_share_and_no_more(_: Stage) -> Result<()> {
+async fn connections_of_one_address_are_limited(_: Stage) -> Result<()> {
     let settings = Settings::new()
         .set("SERVER_MAX_CONNECTIONS_PER_ADDRESS", "5")
         .set("SERVER_TRUSTED_PROXIES", "127.0.0.9")
@@ -67,7 +67,7 @@ async fn an_address_has_its_share_and_no_more(_: Stage) -> Result<()> {
     connect_from(&daemon, [127, 0, 0, 2]).await?.read_to_string(&mut refused).await?;
     ensure!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("retry-after"), "{refused}");
     ensure!(refused.contains("address_limit") && refused.contains("max_connections_per_address"), "{refused}");
-    // Others have theirs, and a proxy stands for many.
+    // Other addresses have limits of their own, and a trusted proxy has none.
     ensure!(daemon.api().get("/healthz").await?.status == 200);
     for _ in 0..12 {
         let mut stream = connect_from(&daemon, [127, 0, 0, 9]).await?;
@@ -104,7 +104,7 @@ impl Machine<'_> {
     }
 }
 
-async fn who_vanishes_gives_the_browser_back(_: Stage) -> Result<()> {
+async fn a_client_that_vanishes_frees_the_browser(_: Stage) -> Result<()> {
     let settings = Settings::new()
         .set("SERVER_LISTEN", "0.0.0.0:0")
         .set("SERVER_TCP_KEEPALIVE", "1s")
@@ -122,7 +122,7 @@ async fn who_vanishes_gives_the_browser_back(_: Stage) -> Result<()> {
          Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\\r\\n\\r\\n",
         target.path, target.port
     );
-    // The client's machine is a container: it can be taken off the network, so that not even its kernel says farewell.
+    // The client runs in a container, which can be taken off the network so that not even its kernel closes the connection.
     let script =
         format!("exec 3<>/dev/tcp/{gateway}/{}; printf '{handshake}' >&3; head -n 1 <&3; sleep 600", target.port);
     let image = "warmpool/chromium:latest";

@@ -8,13 +8,13 @@ use warmpool_tests::{Group, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADED", "1");
-    group!("create", Some(settings),
-        quick: [the_replies_are_the_contracts, the_url_opens_in_the_first_tab],
+    group!(Some(settings),
+        quick: [the_replies_match_the_contract, the_url_opens_in_the_first_tab],
         full: [a_body_may_be_empty_or_null, headed_is_the_default],
     )
 }
 
-async fn the_replies_are_the_contracts(stage: Stage) -> Result<()> {
+async fn the_replies_match_the_contract(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = daemon.session(json!({})).await?;
     ensure!(session.id.starts_with("ses_"), "{}", session.body);

@@ -1,13 +1,13 @@
 //! Clients of Selenium Grid, Selenoid and browserless, and Playwright's and Puppeteer's short forms: one URL changes.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::Value;
-use warmpool_tests::programs::{self, Program};
-use warmpool_tests::{Group, Settings, Stage, eventually, group};
+use warmpool_tests::programs::Program;
+use warmpool_tests::{Group, Settings, Stage, flows, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADED", "1");
-    group!("dropin", Some(settings),
+    group!(Some(settings),
         quick: [selenium_node_by_url, puppeteer_by_socket, playwright_by_url],
         full: [
             selenium_node_below_wd_hub,
@@ -31,64 +31,42 @@ pub(crate) fn group() -> Group {
 }
 
 async fn node(stage: &Stage, flow: &str) -> Result<Program> {
-    let daemon = stage.daemon()?;
-    let program = Program::node(&programs::clients(), "dropin.mjs").await?;
-    Ok(program.of(daemon).env("SITE_URL", stage.site_for(daemon).await?).env("FLOW", flow))
-}
-
-/// Waits until the session of a flow is over; answers its status and the reason.
-async fn ended(stage: &Stage, results: &Value) -> Result<(String, String)> {
-    let path = format!("/sessions/{}", results["session_id"].as_str().context("session_id")?);
-    let api = stage.daemon()?.api();
-    let record = eventually!(format!("{path} is over"), 20, {
-        let record = api.get(&path).await?.ok()?;
-        (record["ended_at"].is_u64()).then_some(record)
-    })?;
-    let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
-    Ok((text("status"), text("reason")))
+    Ok(flows::node(stage, "chromium", "dropin.mjs").await?.env("FLOW", flow))
 }
 
 async fn ends(stage: &Stage, program: Program, status: &str, reason: &str) -> Result<Value> {
     let results = program.results().await?;
-    let found = ended(stage, &results).await?;
-    ensure!(found == (status.to_owned(), reason.to_owned()), "{found:?}");
+    flows::ended(stage.daemon()?, &results, status, reason).await?;
     Ok(results)
 }
 
 async fn selenium_node_by_url(stage: Stage) -> Result<()> {
-    ends(&stage, node(&stage, "selenium").await?, "terminated", "driver_quit").await?;
-    Ok(())
+    ends(&stage, node(&stage, "selenium").await?, "terminated", "driver_quit").await.map(drop)
 }
 
 async fn selenium_node_below_wd_hub(stage: Stage) -> Result<()> {
     let program = node(&stage, "selenium").await?.env("GRID_PATH", "/wd/hub");
-    ends(&stage, program, "terminated", "driver_quit").await?;
-    Ok(())
+    ends(&stage, program, "terminated", "driver_quit").await.map(drop)
 }
 
 async fn selenium_node_downloads(stage: Stage) -> Result<()> {
-    ends(&stage, node(&stage, "seleniumDownloads").await?, "terminated", "driver_quit").await?;
-    Ok(())
+    ends(&stage, node(&stage, "seleniumDownloads").await?, "terminated", "driver_quit").await.map(drop)
 }
 
 async fn python(stage: &Stage) -> Result<Program> {
-    let daemon = stage.daemon()?;
-    let program = Program::python(&programs::clients(), "dropin_flow.py").await?;
-    Ok(program.of(daemon).env("SITE_URL", stage.site_for(daemon).await?))
+    flows::python(stage, "chromium", "dropin_flow.py").await
 }
 
 async fn selenium_python_by_url(stage: Stage) -> Result<()> {
     let results = ends(&stage, python(&stage).await?, "terminated", "driver_quit").await?;
-    let id = results["session_id"].as_str().context("session_id")?;
-    let record = stage.daemon()?.api().get(&format!("/sessions/{id}")).await?.ok()?;
+    let record = flows::becomes(stage.daemon()?, &results, "terminated").await?;
     ensure!(record["app_name"] == "drop-in" && record["idle_timeout"] == 150, "{record}");
     Ok(())
 }
 
 async fn selenium_python_below_wd_hub(stage: Stage) -> Result<()> {
-    // With the slash at its end that many write.
-    ends(&stage, python(&stage).await?.env("GRID_PATH", "/wd/hub/"), "terminated", "driver_quit").await?;
-    Ok(())
+    // With a slash at the end, as many write it.
+    ends(&stage, python(&stage).await?.env("GRID_PATH", "/wd/hub/"), "terminated", "driver_quit").await.map(drop)
 }
 
 async fn playwright_grid(stage: &Stage, path: &str) -> Result<()> {
@@ -111,62 +89,51 @@ async fn playwright_launches_below_wd_hub(stage: Stage) -> Result<()> {
 
 async fn playwright_by_url(stage: Stage) -> Result<()> {
     let results = node(&stage, "playwrightByUrl").await?.results().await?;
-    ensure!(ended(&stage, &results).await?.0 == "completed");
-    Ok(())
+    flows::becomes(stage.daemon()?, &results, "completed").await.map(drop)
 }
 
 async fn playwright_by_header(stage: Stage) -> Result<()> {
     let results = node(&stage, "playwrightByHeader").await?.results().await?;
-    ensure!(ended(&stage, &results).await?.0 == "completed");
-    Ok(())
+    flows::becomes(stage.daemon()?, &results, "completed").await.map(drop)
 }
 
 async fn puppeteer_by_socket(stage: Stage) -> Result<()> {
-    ends(&stage, node(&stage, "puppeteerBySocket").await?, "completed", "browser_closed").await?;
-    Ok(())
+    ends(&stage, node(&stage, "puppeteerBySocket").await?, "completed", "browser_closed").await.map(drop)
 }
 
 async fn puppeteer_by_url(stage: Stage) -> Result<()> {
-    ends(&stage, node(&stage, "puppeteerByUrl").await?, "completed", "browser_closed").await?;
-    Ok(())
+    ends(&stage, node(&stage, "puppeteerByUrl").await?, "completed", "browser_closed").await.map(drop)
 }
 
 async fn puppeteer_leaves_nothing(stage: Stage) -> Result<()> {
     let program = node(&stage, "puppeteerBySocket").await?.env("END", "disconnect");
-    ends(&stage, program, "completed", "disconnected").await?;
-    Ok(())
+    ends(&stage, program, "completed", "disconnected").await.map(drop)
 }
 
 async fn puppeteer_with_launch_options(stage: Stage) -> Result<()> {
-    ends(&stage, node(&stage, "puppeteerLaunch").await?, "completed", "browser_closed").await?;
-    Ok(())
+    ends(&stage, node(&stage, "puppeteerLaunch").await?, "completed", "browser_closed").await.map(drop)
 }
 
 async fn selenium_node_on_firefox(stage: Stage) -> Result<()> {
     let program = node(&stage, "selenium").await?.env("BROWSER", "firefox");
-    ends(&stage, program, "terminated", "driver_quit").await?;
-    Ok(())
+    ends(&stage, program, "terminated", "driver_quit").await.map(drop)
 }
 
 async fn selenium_node_on_webkit(stage: Stage) -> Result<()> {
     let program = node(&stage, "selenium").await?.env("BROWSER", "MiniBrowser");
-    ends(&stage, program, "terminated", "driver_quit").await?;
-    Ok(())
+    ends(&stage, program, "terminated", "driver_quit").await.map(drop)
 }
 
 async fn selenium_python_on_firefox(stage: Stage) -> Result<()> {
-    ends(&stage, python(&stage).await?.env("BROWSER", "firefox"), "terminated", "driver_quit").await?;
-    Ok(())
+    ends(&stage, python(&stage).await?.env("BROWSER", "firefox"), "terminated", "driver_quit").await.map(drop)
 }
 
 async fn selenium_python_on_webkit(stage: Stage) -> Result<()> {
-    ends(&stage, python(&stage).await?.env("BROWSER", "MiniBrowser"), "terminated", "driver_quit").await?;
-    Ok(())
+    ends(&stage, python(&stage).await?.env("BROWSER", "MiniBrowser"), "terminated", "driver_quit").await.map(drop)
 }
 
 async fn puppeteer_on_firefox(stage: Stage) -> Result<()> {
-    ends(&stage, node(&stage, "puppeteerOnFirefox").await?, "completed", "browser_closed").await?;
-    Ok(())
+    ends(&stage, node(&stage, "puppeteerOnFirefox").await?, "completed", "browser_closed").await.map(drop)
 }
 
 async fn playwrights_own_protocol_is_refused_in_words(stage: Stage) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The addresses of other services, spoken to by hand: what they answer, and what they refuse.
+//! The addresses of other services without their clients: what they answer, and what they refuse.
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ pub(crate) fn group() -> Group {
         .set("POOL_CHROMIUM_HEADED", "1")
         .set("SESSION_MAX_SESSIONS", "2")
         .set("SESSION_QUEUE_WAIT", "8s");
-    group!("dropin_input", Some(settings),
+    group!(Some(settings),
         quick: [a_grid_refuses_in_its_own_form, a_socket_refuses_by_name, status_is_that_of_a_grid],
         full: [
             a_key_opens_a_grid_session_and_another_does_not,
@@ -96,14 +96,14 @@ async fn a_grid_refuses_in_its_own_form(stage: Stage) -> Result<()> {
         let (error, _) = webdriver::fault(&api.get(path).await?, 404)?;
         ensure!(error == "invalid session id", "{path}: {error}");
     }
-    // A page of somebody else's can send this kind without asking.
+    // A page of another origin can send this content type without a preflight.
     let (error, _) = webdriver::fault(&api.post_bytes("/session", "text/plain", "{}").await?, 400)?;
     ensure!(error == "invalid argument", "{error}");
-    nobody_home(daemon).await
+    no_session_lives(daemon).await
 }
 
 /// Nothing of what was refused became a session.
-async fn nobody_home(daemon: &Daemon) -> Result<()> {
+async fn no_session_lives(daemon: &Daemon) -> Result<()> {
     let listed = daemon.api().get("/sessions?status=running").await?.ok()?;
     ensure!(listed["meta"]["totalRecords"] == 0, "{listed}");
     Ok(())
@@ -133,7 +133,7 @@ async fn a_key_opens_a_grid_session_and_another_does_not(stage: Stage) -> Result
     ensure!(error == "invalid session id", "{error}");
     api.get(&title).await?.ok()?;
     api.get(&format!("/wd/hub{title}")).await?.ok()?;
-    // The socket that DevTools clients put together themselves needs the key as well.
+    // The websocket URL that DevTools clients build themselves needs the key as well.
     let socket = format!("{}/session/{id}/se/cdp", daemon.url().replace("http:", "ws:"));
     ensure!(wire::refusal(&socket, &HeaderMap::new()).await? == 401);
     let mut cdp = Cdp::connect(&format!("{socket}?token={}", daemon.key())).await?;
@@ -148,7 +148,7 @@ async fn a_key_opens_a_grid_session_and_another_does_not(stage: Stage) -> Result
 
 async fn options_of_selenoid_take_effect(stage: Stage) -> Result<()> {
     let api = stage.daemon()?.api();
-    let wish = headless(json!({
+    let capabilities = headless(json!({
         "browserName": "chrome",
         "platformName": "LINUX",
         "se:buildNumber": "1",
@@ -158,7 +158,7 @@ async fn options_of_selenoid_take_effect(stage: Stage) -> Result<()> {
         },
         "warmpool:options": {"session_timeout": 77, "settings": {"locales": ["de-DE"]}},
     }));
-    let value = opened(&api, &wish).await?;
+    let value = opened(&api, &capabilities).await?;
     let (id, own) = (id_of(&value)?, &value["capabilities"]["warmpool:options"]);
     let warnings = own["warnings"].as_array().context("warnings")?;
     let warned = |word: &str| warnings.iter().any(|warning| warning.as_str().is_some_and(|text| text.contains(word)));
@@ -180,12 +180,12 @@ async fn options_of_selenoid_take_effect(stage: Stage) -> Result<()> {
 
 async fn a_window_can_be_maximized(stage: Stage) -> Result<()> {
     let api = stage.daemon()?.api();
-    let wishes = [
+    let requests = [
         (always(json!({})), (1280, 800)),
         (always(json!({"selenoid:options": {"screenResolution": "1400x900x24"}})), (1400, 900)),
     ];
-    for (wish, (width, height)) in wishes {
-        let value = opened(&api, &wish).await?;
+    for (capabilities, (width, height)) in requests {
+        let value = opened(&api, &capabilities).await?;
         let id = id_of(&value)?;
         api.post(&format!("/session/{id}/window/rect"), &json!({"width": 640, "height": 500})).await?.ok()?;
         let rect = api.post(&format!("/session/{id}/window/maximize"), &json!({})).await?.ok()?;
@@ -206,7 +206,7 @@ async fn a_full_grid_says_so(stage: Stage) -> Result<()> {
     let api = daemon.api();
     let first = opened(&api, &headless(json!({}))).await?;
     let second = opened(&api, &headless(json!({}))).await?;
-    // Both wait in the queue, as a grid's clients do, and are told when it takes too long.
+    // Both wait in the queue, as a grid's clients do, and get an error when it takes too long.
     let socket = format!("{}/?token={}", daemon.url().replace("http:", "ws:"), daemon.key());
     let none = HeaderMap::new();
     let third = headless(json!({}));
@@ -232,11 +232,11 @@ async fn a_refused_session_costs_nothing(stage: Stage) -> Result<()> {
     }
     let after = api.get("/sessions").await?.ok()?["meta"]["totalRecords"].clone();
     ensure!(before == after, "{before} {after}");
-    // What only the driver can refuse ends the session that was made for it.
+    // Where only the driver can refuse, the refusal ends the session that was made for it.
     let options = json!({"args": ["--headless"], "perfLoggingPrefs": 1});
     let wrong = always(json!({"goog:chromeOptions": options}));
     webdriver::fault(&api.post("/session", &wrong).await?, 400)?;
-    eventually!("it is over", 15, nobody_home(daemon).await.is_ok())?;
+    eventually!("it is over", 15, no_session_lives(daemon).await.is_ok())?;
     let listed = api.get("/sessions?limit=1").await?.ok()?;
     ensure!(listed["sessions"][0]["reason"] == "driver_refused", "{listed}");
     Ok(())
@@ -304,7 +304,7 @@ async fn a_socket_refuses_by_name(stage: Stage) -> Result<()> {
         let fault = api.post(helper, &json!({"url": "about:blank"})).await?.fault(400)?;
         ensure!(fault.message.contains(helper), "{fault:?}");
     }
-    nobody_home(daemon).await
+    no_session_lives(daemon).await
 }
 
 async fn json_describes_the_browser(stage: Stage) -> Result<()> {
@@ -323,7 +323,7 @@ async fn json_describes_the_browser(stage: Stage) -> Result<()> {
     let socket = by_url["webSocketDebuggerUrl"].as_str().context("webSocketDebuggerUrl")?;
     ensure!(socket.ends_with(&format!("/chromium?token={}&timeout=9000", daemon.key())), "{by_url}");
     api.get("/json/version?colour=red").await?.fault(400)?;
-    nobody_home(daemon).await?;
+    no_session_lives(daemon).await?;
 
     let mut cdp = Cdp::connect(socket).await?;
     cdp.call("Browser.getVersion", json!({})).await?;
@@ -337,7 +337,7 @@ async fn json_describes_the_browser(stage: Stage) -> Result<()> {
     ensure!(protocol["domains"].as_array().is_some_and(|domains| domains.len() > 20), "domains");
     api.send(Method::PUT, "/json/new", HeaderMap::new(), Bytes::new()).await?.fault(400)?;
     cdp.disconnect().await?;
-    eventually!("it is over", 15, nobody_home(daemon).await.is_ok())
+    eventually!("it is over", 15, no_session_lives(daemon).await.is_ok())
 }
 
 async fn pressure_tells_the_load(stage: Stage) -> Result<()> {

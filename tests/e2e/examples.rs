@@ -8,7 +8,7 @@ use warmpool_tests::{Group, Settings, Stage, eventually, group, suite};
 const ENGINES: [&str; 3] = ["chromium", "firefox", "webkit"];
 
 pub(crate) fn group() -> Group {
-    group!("examples", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [curl],
         full: [
             puppeteer,

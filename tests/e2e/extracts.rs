@@ -6,7 +6,7 @@ use warmpool_tests::task::{engines, fails, succeeds};
 use warmpool_tests::{Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
-    group!("extracts", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [every_type_on_every_engine],
         full: [every_selector_on_every_engine, pages_are_turned_by_a_button, results_that_do_not_fit_fail],
     )

@@ -1,4 +1,4 @@
-//! What breaks: the daemon, a worker, its browser, the engine; and how the daemon goes down on request.
+//! Faults of the daemon, of a worker, of its browser and of the container engine; and how the daemon shuts down.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use warmpool_tests::{Cdp, Daemon, Driver, Engine, Group, Session, Settings, Stag
 const IMAGE: &str = "warmpool/chromium:latest";
 
 pub(crate) fn group() -> Group {
-    group!("faults", None,
+    group!(None,
         quick: [sessions_outlive_a_killed_daemon, a_killed_browser_is_a_failure],
         full: [
             a_killed_worker_is_a_failure,
@@ -40,7 +40,7 @@ async fn attached(settings: Settings) -> Result<(Daemon, String, Session, Cdp)> 
     Ok((daemon, container, session, cdp))
 }
 
-/// The client is told, the session ends once as a failure for this reason, and all is given back.
+/// The client gets the reason, the session ends once as a failure for it, and everything is given back.
 async fn fails(daemon: &Daemon, session: &Session, cdp: &mut Cdp, reason: &str) -> Result<()> {
     let (code, said) = cdp.ended().await.context("a Close frame")?;
     ensure!(code == 1011 && !said.is_empty(), "{code} {said}");
@@ -66,7 +66,7 @@ async fn sessions_outlive_a_killed_daemon(stage: Stage) -> Result<()> {
     over.delete().await?.ok()?;
 
     daemon.kill9().await?;
-    ensure!(cdp.ended().await.is_none(), "a crash says no goodbye");
+    ensure!(cdp.ended().await.is_none(), "a crash sends no Close frame");
     daemon.restart().await?;
     daemon.ready().await?;
 
@@ -159,7 +159,7 @@ async fn the_engine_may_go_and_come_back(_: Stage) -> Result<()> {
         daemon.ready().await?;
         let containers = daemon.containers().await?;
         ensure!(containers.iter().any(|container| container.state == "running"), "ready without one: {containers:?}");
-        // Its engine took its container along, so the session is over; nobody may still be told that it runs.
+        // The engine took the container along, so the session is over, and no reply may still say that it runs.
         eventually!("the session is over", 60, ["failure", "completed"].contains(&session.status().await?.as_str()))?;
         daemon.end_all().await?;
         daemon.assert_idle().await.context(signal)?;

@@ -9,15 +9,15 @@ use warmpool_tests::{Cdp, Group, Settings, Stage, eventually, group, site, wire}
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("WORKER_FILE_LIMIT", "1MiB").set("WORKER_TMP", "128MiB");
-    group!("files", Some(settings),
+    group!(Some(settings),
         quick: [go_in_and_out],
         full: [
             downloads_are_listed_and_fetched,
             unsafe_names_are_refused,
             a_long_file_is_413,
-            lengths_that_lie_cost_nothing,
+            wrong_lengths_are_refused,
             many_at_once_stay_apart,
-            a_full_worker_says_so,
+            a_full_worker_refuses_files,
             foreign_folders_are_found,
             what_a_client_forbids_is_not_stored,
         ],
@@ -97,7 +97,7 @@ async fn a_long_file_is_413(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn lengths_that_lie_cost_nothing(stage: Stage) -> Result<()> {
+async fn wrong_lengths_are_refused(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = daemon.session(json!({})).await?;
     let head = |name: &str, length: &str| {
@@ -161,7 +161,7 @@ async fn many_at_once_stay_apart(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn a_full_worker_says_so(stage: Stage) -> Result<()> {
+async fn a_full_worker_refuses_files(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = daemon.session(json!({})).await?;
     let file = vec![1; 1 << 20];

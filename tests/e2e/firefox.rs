@@ -1,13 +1,11 @@
 //! Firefox as a session's browser: its clients' whole flows, its one BiDi session, its settings and its options.
 
 use anyhow::{Context, Result, ensure};
-use fantoccini::{ClientBuilder, Locator};
-use hyper_util::client::legacy::connect::HttpConnector;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use warmpool_tests::programs::{self, Program};
-use warmpool_tests::{Cdp, Driver, Group, Session, Settings, Stage, eventually, group, webdriver};
+use warmpool_tests::{Cdp, Driver, Group, Session, Settings, Stage, eventually, flows, group, webdriver};
 
+const ENGINE: &str = "firefox";
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) WarmpoolTest/7.1";
 
 pub(crate) fn group() -> Group {
@@ -15,7 +13,7 @@ pub(crate) fn group() -> Group {
         .set("POOL_CHROMIUM_HEADLESS", "0")
         .set("POOL_FIREFOX_HEADLESS", "1")
         .set("SESSION_RECONNECT_WINDOW", "3s");
-    group!("firefox", Some(settings),
+    group!(Some(settings),
         quick: [puppeteer_closes],
         full: [
             puppeteer_leaves_and_comes_back,
@@ -23,7 +21,7 @@ pub(crate) fn group() -> Group {
             selenium_python_quits,
             fantoccini_closes,
             an_abrupt_leave_frees_the_one_session,
-            a_second_client_is_told_that_it_is_second,
+            a_second_client_is_refused_by_name,
             settings_hold_everywhere,
             the_clients_own_override_wins,
             a_crash_is_a_failure_and_the_pool_is_refilled,
@@ -34,95 +32,32 @@ pub(crate) fn group() -> Group {
 }
 
 fn firefox(mut body: Value) -> Value {
-    body["browser_type"] = json!("firefox");
+    body["browser_type"] = json!(ENGINE);
     if body["headless"].is_null() {
         body["headless"] = json!(true);
     }
     body
 }
 
-async fn program(stage: &Stage, program: Program) -> Result<Program> {
-    let daemon = stage.daemon()?;
-    let site = stage.site_for(daemon).await?;
-    Ok(program.of(daemon).env("SITE_URL", site).env("BROWSER_TYPE", "firefox"))
-}
-
-async fn node(stage: &Stage, file: &str) -> Result<Program> {
-    program(stage, Program::node(&programs::clients(), file).await?).await
-}
-
-/// Waits until the session of a flow has this status; answers the reason.
-async fn ended(stage: &Stage, results: &Value, status: &str) -> Result<String> {
-    let api = stage.daemon()?.api();
-    let id = results["session_id"].as_str().context("session_id")?;
-    let record = eventually!(format!("{id} is {status}"), 20, {
-        let record = api.get(&format!("/sessions/{id}")).await?.ok()?;
-        (record["status"] == status).then_some(record)
-    })?;
-    Ok(record["reason"].as_str().unwrap_or_default().to_owned())
-}
-
 async fn puppeteer_closes(stage: Stage) -> Result<()> {
-    let flow = node(&stage, "puppeteer.mjs").await?.env("END", "close").env("HEADLESS", "true");
-    let reason = ended(&stage, &flow.results().await?, "completed").await?;
-    ensure!(reason == "browser_closed", "{reason}");
-    Ok(())
+    flows::puppeteer_closes(&stage, ENGINE).await
 }
 
 async fn puppeteer_leaves_and_comes_back(stage: Stage) -> Result<()> {
-    let flow = node(&stage, "puppeteer.mjs").await?.env("END", "disconnect").env("HEADLESS", "true");
-    let results = flow.results().await?;
-    let socket = results["websocket_url"].as_str().context("websocket_url")?;
-    let again = node(&stage, "puppeteer.mjs").await?.env("FLOW", "attach").env("SESSION_WS", socket);
-    let found = again.env("END", "disconnect").results().await?;
-    ensure!(found["left"] == "here", "{found}");
-    let reason = ended(&stage, &results, "completed").await?;
-    ensure!(reason == "disconnected", "{reason}");
-    Ok(())
+    flows::puppeteer_returns(&stage, ENGINE, true).await
 }
 
 async fn selenium_node_quits(stage: Stage) -> Result<()> {
     // On a display, which no other case needs.
-    let flow = node(&stage, "selenium.mjs").await?.env("HEADLESS", "false");
-    let reason = ended(&stage, &flow.results().await?, "terminated").await?;
-    ensure!(reason == "driver_quit", "{reason}");
-    Ok(())
+    flows::selenium_node_quits(&stage, ENGINE, false).await
 }
 
 async fn selenium_python_quits(stage: Stage) -> Result<()> {
-    let flow = Program::python(&programs::clients(), "selenium_flow.py").await?;
-    let flow = program(&stage, flow).await?.env("HEADLESS", "true");
-    let reason = ended(&stage, &flow.results().await?, "terminated").await?;
-    ensure!(reason == "driver_quit", "{reason}");
-    Ok(())
+    flows::selenium_python_quits(&stage, ENGINE).await
 }
 
 async fn fantoccini_closes(stage: Stage) -> Result<()> {
-    let daemon = stage.daemon()?;
-    let site = stage.site_for(daemon).await?;
-    let session = daemon.webdriver(firefox(json!({"url": format!("{site}/")}))).await?;
-    // This client takes the last part of a path for a file's name and drops it, unless a slash follows.
-    let server = format!("{}/", session.connect_url()?.trim_end_matches('/'));
-    let client = ClientBuilder::new(HttpConnector::new()).connect(&server).await?;
-    client.goto(&format!("{site}/form")).await?;
-    client.find(Locator::Id("name")).await?.send_keys("Ada Lovelace").await?;
-    client.find(Locator::Css("#colour option[value=green]")).await?.click().await?;
-    client.find(Locator::Id("agree")).await?.click().await?;
-    client.find(Locator::Id("send")).await?.click().await?;
-    let echo = client.wait().for_element(Locator::Id("echo")).await?.text().await?;
-    let echo: Value = serde_json::from_str(&echo)?;
-    ensure!(echo == json!({"name": "Ada Lovelace", "colour": "green", "agree": "yes"}), "{echo}");
-    let tab = client.new_window(true).await?;
-    client.switch_to_window(tab.handle).await?;
-    client.goto(&format!("{site}/paint")).await?;
-    let png = client.screenshot().await?;
-    ensure!(png.starts_with(b"\x89PNG") && png.len() > 4000, "{} bytes", png.len());
-    client.goto(&format!("{site}/cookies/set?flavour=oat")).await?;
-    ensure!(client.get_named_cookie("flavour").await?.value() == "oat");
-    client.close().await?;
-    let record = session.becomes("terminated", 15).await?;
-    ensure!(record["reason"] == "driver_quit", "{record}");
-    Ok(())
+    flows::fantoccini_closes(&stage, ENGINE).await
 }
 
 /// A raw client with the browser's one BiDi session.
@@ -134,19 +69,19 @@ async fn bidi(session: &Session) -> Result<Cdp> {
 
 async fn an_abrupt_leave_frees_the_one_session(stage: Stage) -> Result<()> {
     let session = stage.daemon()?.session(firefox(json!({}))).await?;
-    // No goodbye of any kind: the connection is just gone.
+    // The client sends no Close frame: the connection breaks.
     drop(bidi(&session).await?);
     let mut next = eventually!("the next client gets the session", 10, bidi(&session).await.ok())?;
     let tree = next.call("browsingContext.getTree", json!({})).await?;
     ensure!(tree["contexts"].as_array().is_some_and(|contexts| contexts.len() == 1), "{tree}");
     next.disconnect().await?;
-    // Nor does a close without the protocol's own goodbye keep it.
+    // A websocket close without BiDi's `session.end` frees it too.
     eventually!("and the one after it", 10, bidi(&session).await.ok())?.disconnect().await?;
     session.delete().await?.ok()?;
     Ok(())
 }
 
-async fn a_second_client_is_told_that_it_is_second(stage: Stage) -> Result<()> {
+async fn a_second_client_is_refused_by_name(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = daemon.session(firefox(json!({}))).await?;
     let mut first = bidi(&session).await?;
@@ -201,13 +136,13 @@ async fn settings_hold_everywhere(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
     let probe = |place: &str| format!("{site}/probe/firefox-{place}");
-    let told = async |place: &str| {
+    let holds = async |place: &str| {
         let report = report(&stage, &format!("firefox-{place}")).await?;
         check(&report, place.ends_with("-popup")).with_context(|| place.to_owned())
     };
     let session = daemon.session(firefox(json!({"settings": wanted(), "url": probe("first")}))).await?;
     ensure!(session.body["warnings"].as_array().is_none_or(Vec::is_empty), "{}", session.body);
-    told("first").await?;
+    holds("first").await?;
     let mut client = bidi(&session).await?;
     let context = client.call("browser.createUserContext", json!({})).await?["userContext"].clone();
     for (place, how) in [
@@ -217,18 +152,18 @@ async fn settings_hold_everywhere(stage: Stage) -> Result<()> {
     ] {
         let page = client.call("browsingContext.create", how).await?["context"].clone();
         client.call("browsingContext.navigate", json!({"context": page, "url": probe(place)})).await?;
-        told(place).await?;
+        holds(place).await?;
         let popup = format!("void window.open('{}', 'p', 'width=500,height=400')", probe(&format!("{place}-popup")));
         let open = json!({"expression": popup, "target": {"context": page}, "awaitPromise": false});
         client.call("script.evaluate", open).await?;
-        told(&format!("{place}-popup")).await?;
+        holds(&format!("{place}-popup")).await?;
     }
     session.delete().await?.ok()?;
 
     let session = daemon.webdriver(firefox(json!({"settings": wanted()}))).await?;
     let driver = Driver::start(session.connect_url()?, json!({"browserName": "firefox"})).await?;
     driver.goto(&probe("driver")).await?;
-    told("driver").await?;
+    holds("driver").await?;
     driver.quit().await?;
     Ok(())
 }
@@ -313,14 +248,14 @@ async fn dangerous_options_are_refused_by_name(stage: Stage) -> Result<()> {
         let (_, message) = webdriver::fault(&reply, 500).or_else(|_| webdriver::fault(&reply, 400))?;
         ensure!(message.contains(name), "{name}: {message}");
     }
-    // A profile that is none is found out in the worker; the next try is another.
-    let nonsense = json!({"alwaysMatch": {"moz:firefoxOptions": {"profile": "bm90IGEgemlw"}}});
-    let reply = webdriver::new_session(session.connect_url()?, nonsense).await?;
+    // Only the worker finds that the profile is invalid; the client may try again.
+    let invalid = json!({"alwaysMatch": {"moz:firefoxOptions": {"profile": "bm90IGEgemlw"}}});
+    let reply = webdriver::new_session(session.connect_url()?, invalid).await?;
     let (_, message) = webdriver::fault(&reply, 500)?;
     ensure!(message.contains("profile"), "{message}");
     let driver = driver_with(&session, json!({"binary": "/bin/sh"})).await?;
-    let told = &driver.capabilities["warmpool:options"]["warnings"];
-    ensure!(told.to_string().contains("moz:firefoxOptions.binary"), "{told}");
+    let warnings = &driver.capabilities["warmpool:options"]["warnings"];
+    ensure!(warnings.to_string().contains("moz:firefoxOptions.binary"), "{warnings}");
     ensure!(driver.execute("return 6 * 7").await? == 42);
     driver.quit().await?;
     Ok(())

@@ -7,7 +7,7 @@ use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
 use crate::history::{becomes, finished, heading, id, task, with};
 
 pub(crate) fn group() -> Group {
-    group!("fleet", Some(Settings::new().set("TASKS_WORKERS", "2")),
+    group!(Some(Settings::new().set("TASKS_WORKERS", "2")),
         quick: [items_succeed_and_fail_each_for_itself],
         full: [
             failed_items_are_tried_again,

@@ -10,9 +10,9 @@ use warmpool_tests::{Group, Settings, Stage, eventually, group};
 use crate::history::{becomes, finished, heading, id, task, with};
 
 pub(crate) fn group() -> Group {
-    // One worker in all, so that each fleet has one lane, and a client is in its way.
+    // One worker in all: each fleet has one lane, and competes with a client.
     let settings = Settings::new().set("POOL_MAX_WORKERS", "1").set("TASKS_WORKERS", "1");
-    group!("fleet_contexts", Some(settings),
+    group!(Some(settings),
         quick: [an_item_finds_nothing_of_another],
         full: [
             firefox_items_find_nothing_of_another,
@@ -34,15 +34,15 @@ fn visits(site: &str, engine: &str, items: usize) -> Value {
     let open = json!({"type": "navigate", "url": format!("{site}/left")});
     let schema = json!({"found": "#found", "look": "#look"});
     let read = json!({"type": "customStep", "name": "lam:extract", "parameters": {"schema": schema}});
-    let told =
+    let wait =
         json!({"type": "waitForExpression", "expression": "document.querySelector('#found').textContent !== ''"});
     let steps = json!([
-        open, told, read,
+        open, wait, read,
         {"type": "keyDown", "key": "Shift"},
         {"type": "setViewport", "width": 700, "height": 420, "deviceScaleFactor": 1, "isMobile": false, "hasTouch": false,
             "isLandscape": true},
         {"type": "close"},
-        open, told, read,
+        open, wait, read,
         {"type": "navigate", "url": format!("{site}/downloads")},
         {"type": "click", "selectors": ["#file"], "offsetX": 3, "offsetY": 3},
         {"type": "customStep", "name": "lam:waitForDownload", "parameters": {}},

@@ -16,13 +16,13 @@ const MIN_FREE: u64 = 8 * MIB;
 const RESERVE: u64 = 32 * MIB;
 
 pub(crate) fn group() -> Group {
-    group!("full_disk", None,
+    group!(None,
         quick: [],
         full: [
             a_fleet_waits_and_loses_nothing,
-            what_was_never_begun_is_tried_again,
-            what_was_worked_for_waits_for_room,
-            recordings_give_way_first,
+            items_that_never_began_are_tried_again,
+            finished_work_waits_for_room,
+            recordings_stop_first,
         ],
     )
 }
@@ -73,7 +73,7 @@ async fn a_fleet_waits_and_loses_nothing(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-async fn what_was_never_begun_is_tried_again(stage: Stage) -> Result<()> {
+async fn items_that_never_began_are_tried_again(stage: Stage) -> Result<()> {
     let Some(disk) = Disk::mount(DISK)? else { return Ok(()) };
     let daemon = Daemon::start(settings(&disk)).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
@@ -91,7 +91,7 @@ async fn what_was_never_begun_is_tried_again(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-async fn what_was_worked_for_waits_for_room(stage: Stage) -> Result<()> {
+async fn finished_work_waits_for_room(stage: Stage) -> Result<()> {
     let Some(disk) = Disk::mount(DISK)? else { return Ok(()) };
     let daemon = Daemon::start(settings(&disk)).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
@@ -129,7 +129,7 @@ async fn parts(api: &Api, list: &str) -> Result<Vec<Value>> {
     Ok(api.get(list).await?.ok()?["parts"].as_array().context("parts")?.clone())
 }
 
-async fn recordings_give_way_first(stage: Stage) -> Result<()> {
+async fn recordings_stop_first(stage: Stage) -> Result<()> {
     let Some(disk) = Disk::mount(DISK)? else { return Ok(()) };
     let daemon = Daemon::start(settings(&disk)).await?;
     let api = daemon.api();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use warmpool_tests::{Api, Daemon, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!("history", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [filters_orders_and_pages, bad_parameters_are_named],
         full: [
             another_key_sees_nothing,

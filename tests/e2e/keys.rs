@@ -10,11 +10,11 @@ use warmpool_tests::wire::{self, Target};
 use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!("keys", None,
-        quick: [live_a_whole_life, a_revoked_key_gets_no_session_that_it_waits_for],
+    group!(None,
+        quick: [are_created_rotated_and_revoked, a_revoked_key_gets_no_session_that_it_waits_for],
         full: [
             may_be_changed_while_the_daemon_is_down,
-            a_key_is_asked_again_behind_its_body,
+            a_key_is_checked_again_after_the_body,
             a_key_revoked_while_the_daemon_is_down_keeps_nothing,
         ],
     )
@@ -36,7 +36,7 @@ async fn works(daemon: &Daemon, key: &str) -> Result<bool> {
     Ok(daemon.api().with_key(key).get("/sessions").await?.status == 200)
 }
 
-async fn live_a_whole_life(_: Stage) -> Result<()> {
+async fn are_created_rotated_and_revoked(_: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::new()).await?;
     let first = create(&daemon, "press").await?;
     ensure!(works(&daemon, &first).await?, "a new key works at once");
@@ -110,7 +110,7 @@ async fn a_revoked_key_gets_no_session_that_it_waits_for(_: Stage) -> Result<()>
         daemon.cli_ok(&["key", "revoke", "press"]).await?;
         anyhow::Ok(())
     };
-    // They are told at once, and not when a worker comes free: the only session lasts longer than they wait.
+    // They get the error at once and not when a worker is free: the only session lasts longer than they wait.
     tokio::try_join!(asked, revoked)?;
     waiting(&daemon, 0).await?;
     held.delete().await?.ok()?;
@@ -145,7 +145,7 @@ async fn with_a_late_body(
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-async fn a_key_is_asked_again_behind_its_body(_: Stage) -> Result<()> {
+async fn a_key_is_checked_again_after_the_body(_: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::new()).await?;
     let run = json!({"recording": {"title": "t", "steps": [{"type": "navigate", "url": "about:blank"}]}});
     let grid = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": ["--headless=new"]}}}});

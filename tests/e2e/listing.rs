@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use warmpool_tests::{Api, Daemon, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!("listing", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [filters_orders_and_pages],
         full: [shows_nothing_that_opens_a_session, the_oldest_records_are_forgotten],
     )
@@ -68,7 +68,7 @@ async fn shows_nothing_that_opens_a_session(stage: Stage) -> Result<()> {
     let session = daemon.session(json!({})).await?;
     let token = session.websocket_url()?.split_once("token=").context("token")?.1;
     let view = session.url("livestream_url")?.split_once("token=").context("token")?.1;
-    // Only its owner, by its id, is told the URLs that open it.
+    // Only a request by id with its owner's key shows the URLs that open it.
     for text in [list(&daemon.api(), "limit=100").await?.to_string(), daemon.log_text()] {
         ensure!(!text.contains(token) && !text.contains(view), "a token is shown: {text}");
         ensure!(!text.contains(daemon.key()), "the key is shown");

@@ -15,21 +15,21 @@ use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group}
 pub(crate) fn group() -> Group {
     let settings =
         Settings::new().set("POOL_CHROMIUM_HEADED", "1").set("LIVE_MAX_VIEWERS", "24").set("LIVE_WRITE_TIMEOUT", "3s");
-    group!("live", Some(settings),
-        quick: [a_headless_session_is_seen, a_stranger_sees_nothing, scripts_are_small_and_fetched_once],
+    group!(Some(settings),
+        quick: [a_headless_session_is_seen, nothing_is_shown_without_a_token, scripts_are_small_and_fetched_once],
         full: [
             a_headed_session_is_seen,
             a_person_takes_a_headless_session_over,
             a_person_takes_a_headed_session_over,
-            one_at_a_time_has_the_control,
+            one_viewer_at_a_time_has_the_control,
             a_pause_holds_the_client,
             a_viewer_may_choose_a_tab,
-            pages_say_how_it_stands,
+            the_page_shows_the_state,
             a_link_can_be_taken_back,
             a_page_comes_back_by_itself,
-            a_stalled_viewer_harms_nobody,
+            a_stalled_viewer_affects_no_other,
             many_viewers_cost_little,
-            nobody_watching_leaves_nothing_behind,
+            the_last_viewer_leaves_nothing_behind,
             a_recording_outlives_its_session,
         ],
     )
@@ -71,7 +71,7 @@ pub(crate) async fn say(socket: &mut Socket, message: Value) -> Result<()> {
 }
 
 /// The next message of this type; pictures are taken and said to be on the screen.
-pub(crate) async fn told(socket: &mut Socket, kind: &str) -> Result<Value> {
+pub(crate) async fn message(socket: &mut Socket, kind: &str) -> Result<Value> {
     let wait = async {
         loop {
             match socket.next().await.context("the socket ended")?? {
@@ -109,7 +109,7 @@ async fn is_seen(stage: &Stage, headless: bool) -> Result<()> {
     let name = if headless { "headless" } else { "headed" };
     let seen = viewer(stage, &session, "look").await?.env("NAME", name).results().await?;
     ensure!(seen["who"].as_str().is_some_and(|who| who.contains("2 are watching")), "{seen}");
-    // One click arrived: the one of the viewer who may.
+    // One click arrived: that of the viewer with control.
     let mut cdp = session.cdp().await?;
     let page = cdp.first_page().await?;
     ensure!(cdp.evaluate(&page, "document.title").await? == "Turned 1");
@@ -159,7 +159,7 @@ async fn flow(stage: &Stage, name: &str, headless: bool) -> Result<Session> {
     Ok(session)
 }
 
-async fn one_at_a_time_has_the_control(stage: Stage) -> Result<()> {
+async fn one_viewer_at_a_time_has_the_control(stage: Stage) -> Result<()> {
     flow(&stage, "control", false).await?.delete().await?.ok()?;
     Ok(())
 }
@@ -172,7 +172,7 @@ async fn a_viewer_may_choose_a_tab(stage: Stage) -> Result<()> {
     flow(&stage, "tabs", true).await.map(drop)
 }
 
-async fn pages_say_how_it_stands(stage: Stage) -> Result<()> {
+async fn the_page_shows_the_state(stage: Stage) -> Result<()> {
     flow(&stage, "states", true).await.map(drop)
 }
 
@@ -197,19 +197,19 @@ async fn a_link_can_be_taken_back(stage: Stage) -> Result<()> {
     let unshare = format!("{}{path}/{id}", daemon.url());
     viewer(&stage, &session, "share").await?.env("SHARE_URL", url).env("UNSHARE_URL", unshare).results().await?;
     ensure!(daemon.api().get(&path).await?.ok()?["shares"] == json!([]));
-    // One that runs out by itself.
+    // A link that expires.
     let short = daemon.api().post(&path, &json!({"ttl": 1, "enable_actions": true})).await?.ok()?;
     let url =
         short["url"].as_str().context("url")?.replacen("http", "ws", 1).replacen("/stream?", "/stream/socket?", 1);
     let mut socket = wire::websocket(&url, &HeaderMap::new(), None).await?;
-    ensure!(told(&mut socket, "hello").await?["may_act"] == true);
-    told(&mut socket, "unshared").await?;
+    ensure!(message(&mut socket, "hello").await?["may_act"] == true);
+    message(&mut socket, "unshared").await?;
     ensure!(wire::refusal(&url, &HeaderMap::new()).await? == 401);
     session.delete().await?.ok()?;
     Ok(())
 }
 
-async fn a_stranger_sees_nothing(stage: Stage) -> Result<()> {
+async fn nothing_is_shown_without_a_token(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = turning(&stage, daemon, true).await?;
     let url = address(&session, "")?;
@@ -241,18 +241,18 @@ async fn a_stranger_sees_nothing(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn a_stalled_viewer_harms_nobody(stage: Stage) -> Result<()> {
+async fn a_stalled_viewer_affects_no_other(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let url = format!("{}/animation", stage.site_for(daemon).await?);
     for headless in [true, false] {
         let session = daemon.session(json!({"url": url, "headless": headless})).await?;
         let mut stalled = socket(&session, "").await?;
-        told(&mut stalled, "hello").await?;
+        message(&mut stalled, "hello").await?;
         let mut flood = 0;
         let mut lively = socket(&session, "&enable_actions=true").await?;
-        told(&mut lively, "hello").await?;
+        message(&mut lively, "hello").await?;
         if headless {
-            // It says that it takes every picture, and reads none.
+            // It acknowledges every picture, and reads none.
             for _ in 0..50_000 {
                 say(&mut stalled, json!({"type": "ack"})).await?;
             }
@@ -304,7 +304,7 @@ async fn many_viewers_cost_little(stage: Stage) -> Result<()> {
     }
     let after = daemon.resident()?;
     ensure!(after < before + (8 << 20), "20 viewers: {before} -> {after}");
-    let state = told(&mut viewers[0], "state").await?;
+    let state = message(&mut viewers[0], "state").await?;
     ensure!(state["viewers"].as_u64().is_some_and(|count| count <= 20), "{state}");
     for _ in 0..4 {
         viewers.push(socket(&session, "").await?);
@@ -312,13 +312,13 @@ async fn many_viewers_cost_little(stage: Stage) -> Result<()> {
     ensure!(wire::refusal(&address(&session, "")?, &HeaderMap::new()).await? == 429);
     session.delete().await?.ok()?;
     for viewer in &mut viewers {
-        ensure!(told(viewer, "ended").await?["reason"] == "deleted");
+        ensure!(message(viewer, "ended").await?["reason"] == "deleted");
     }
     Ok(())
 }
 
-/// When the last one has left, the client's browser is as if nobody had ever looked.
-async fn nobody_watching_leaves_nothing_behind(stage: Stage) -> Result<()> {
+/// When the last one has left, the client's browser is as if it had never been watched.
+async fn the_last_viewer_leaves_nothing_behind(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = turning(&stage, daemon, true).await?;
     let mut cdp = session.cdp().await?;
@@ -330,11 +330,11 @@ async fn nobody_watching_leaves_nothing_behind(stage: Stage) -> Result<()> {
     eventually!("the first page is loaded, and let go of", 10, !attached(&mut cdp).await?)?;
     let mut viewer = socket(&session, "").await?;
     picture(&mut viewer).await?;
-    ensure!(attached(&mut cdp).await?, "who looks, is");
+    ensure!(attached(&mut cdp).await?, "a viewer is attached");
     ensure!(daemon.metrics().await?.sum("warmpool_live_viewers", &[]) == Some(1.0));
     viewer.close(None).await?;
     eventually!("the view has let go", 10, !attached(&mut cdp).await?)?;
-    eventually!("nobody watches", 10, daemon.metrics().await?.sum("warmpool_live_viewers", &[]) == Some(0.0))?;
+    eventually!("no viewer is left", 10, daemon.metrics().await?.sum("warmpool_live_viewers", &[]) == Some(0.0))?;
     session.delete().await?.ok()?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use warmpool_tests::{Daemon, Docker, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!("network", None,
+    group!(None,
         quick: [],
         full: [
             an_open_network_is_refused_with_its_remedy,
@@ -54,7 +54,7 @@ async fn an_open_network_is_refused_with_its_remedy(_: Stage) -> Result<()> {
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
     ensure!(!doctor.status.success() && said.contains("reach one another") && said.contains(&remedy), "{said}");
 
-    // The very command mends it.
+    // The command from the message repairs it.
     let words: Vec<&str> = remedy.split(' ').skip(1).collect();
     Docker::default().run(&words).await?;
     daemon.restart().await?;
@@ -87,7 +87,7 @@ async fn an_open_network_in_its_place_stops_new_workers(_: Stage) -> Result<()> 
     let (api, docker) = (daemon.api(), Docker::default());
     let remove = ["network", "rm", network.name.as_str()];
     eventually!("an open one is in its place", 20, {
-        // The daemon may be quicker, and make it again as it must be.
+        // The daemon may be quicker and create the network again, correctly.
         let _ = docker.run(&remove).await;
         docker.run(&["network", "create", &network.name]).await.is_ok()
     })?;

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use warmpool_tests::{Api, Driver, Group, Reply, Session, Settings, Stage, group, webdriver};
 
 pub(crate) fn group() -> Group {
-    group!("new_session", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [every_answer_has_the_standards_form, what_the_standard_does_not_allow_is_an_invalid_argument],
-        full: [what_nobody_knows_is_ignored_and_said, the_alternative_that_matches_is_taken],
+        full: [unknown_options_are_ignored_with_a_warning, the_alternative_that_matches_is_taken],
     )
 }
 
@@ -124,7 +124,7 @@ async fn what_the_standard_does_not_allow_is_an_invalid_argument(stage: Stage) -
         let reply = api.post("/session", &json!({"capabilities": twice})).await?;
         ensure!(webdriver::fault(&reply, 400)?.0 == "invalid argument", "{reply}");
     }
-    // Nothing was spent on them.
+    // They cost no worker.
     let driver = Driver::start(session.connect_url()?, json!({"timeouts": {"script": null, "pageLoad": 2.0}})).await?;
     let timeouts = &driver.capabilities["timeouts"];
     ensure!(timeouts["script"].is_null() && timeouts["pageLoad"] == 2, "{timeouts}");
@@ -132,7 +132,7 @@ async fn what_the_standard_does_not_allow_is_an_invalid_argument(stage: Stage) -
     stage.daemon()?.assert_idle().await
 }
 
-/// What a new session says has no effect.
+/// The warnings in the reply of a new session.
 fn warnings(reply: &Reply) -> Result<String> {
     ensure!(reply.status == 200, "{reply}");
     Ok(reply.json()?["value"]["capabilities"]["warmpool:options"]["warnings"].to_string())
@@ -144,7 +144,7 @@ async fn end(api: &Api, reply: &Reply) -> Result<()> {
     Ok(())
 }
 
-async fn what_nobody_knows_is_ignored_and_said(stage: Stage) -> Result<()> {
+async fn unknown_options_are_ignored_with_a_warning(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let (_session, callers) = callers(&stage).await?;
     let always = json!({
@@ -159,7 +159,7 @@ async fn what_nobody_knows_is_ignored_and_said(stage: Stage) -> Result<()> {
         }
         end(api, &reply).await?;
     }
-    // Who asks for nothing of the kind is told nothing.
+    // Without such options there is no warning.
     let session = daemon.webdriver(json!({"headless": true})).await?;
     let driver = Driver::start(session.connect_url()?, json!({"test:extension": null})).await?;
     ensure!(driver.capabilities["warmpool:options"].is_null(), "{}", driver.capabilities);

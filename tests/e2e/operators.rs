@@ -10,10 +10,10 @@ use warmpool_tests::programs::{self, Program};
 use warmpool_tests::{Daemon, Group, Settings, Stage, group, wire};
 
 pub(crate) fn group() -> Group {
-    group!("operators", Some(Settings::new()),
-        quick: [probes_and_status, metrics_tell_the_story, help_documents_every_setting],
+    group!(Some(Settings::new()),
+        quick: [probes_and_status, metrics_count_what_happened, help_documents_every_setting],
         full: [
-            doctor_is_content,
+            doctor_finds_nothing_wrong,
             doctor_says_what_is_wrong,
             every_wrong_setting_is_reported,
             the_sample_configuration_works,
@@ -36,7 +36,7 @@ async fn probes_and_status(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn metrics_tell_the_story(stage: Stage) -> Result<()> {
+async fn metrics_count_what_happened(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = daemon.session(json!({})).await?;
     let mut cdp = session.cdp().await?;
@@ -79,7 +79,7 @@ fn is_key(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-async fn doctor_is_content(stage: Stage) -> Result<()> {
+async fn doctor_finds_nothing_wrong(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let output = daemon.cli(&["doctor"]).await?;
     let said = String::from_utf8_lossy(&output.stdout).to_lowercase();
@@ -148,7 +148,7 @@ async fn tls_serves_https_and_wss(stage: Stage) -> Result<()> {
     cdp.disconnect().await?;
     session.delete().await?.ok()?;
 
-    // A real client over wss.
+    // A real client over wss:.
     let site = stage.site_for(&daemon).await?;
     let page = format!("{site}/");
     let example = Program::node(&programs::examples(), "puppeteer.mjs").await?.of(&daemon).arg(&page);

@@ -1,5 +1,5 @@
-//! What viewers are told of the pages of Firefox and WebKit, and what they may do to them; and browsers that a driver has
-//! started anew, which are to be seen as the first ones were.
+//! What viewers see of the pages of Firefox and WebKit, and what they may do to them; and browsers that a driver has
+//! started anew, which viewers see as they saw the first ones.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use warmpool_tests::wire::{self, Socket};
 use warmpool_tests::{Driver, Group, Session, Settings, Stage, eventually, group};
 
-use crate::live::{picture, say, socket, told, viewer};
+use crate::live::{message, picture, say, socket, viewer};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0").set("POOL_FIREFOX_HEADLESS", "1");
-    group!("pages", Some(settings),
-        quick: [firefox_is_steered],
+    group!(Some(settings),
+        quick: [viewers_navigate_firefox],
         full: [
-            webkit_is_steered,
-            headed_chromium_is_steered,
-            who_only_looks_steers_nothing,
-            nobody_watching_is_told_nothing,
+            viewers_navigate_webkit,
+            viewers_navigate_headed_chromium,
+            a_viewer_without_control_navigates_nothing,
+            the_agent_stops_listing_with_the_last_viewer,
             a_driver_starts_another_chromium,
             a_driver_starts_another_firefox,
             a_driver_has_a_webkit,
@@ -29,7 +29,7 @@ pub(crate) fn group() -> Group {
     )
 }
 
-async fn is_steered(stage: &Stage, engine: &str, headless: bool) -> Result<()> {
+async fn navigates(stage: &Stage, engine: &str, headless: bool) -> Result<()> {
     let daemon = stage.daemon()?;
     let url = format!("{}/turn", stage.site_for(daemon).await?);
     let session = daemon.session(json!({"url": url, "headless": headless, "browser_type": engine})).await?;
@@ -38,23 +38,23 @@ async fn is_steered(stage: &Stage, engine: &str, headless: bool) -> Result<()> {
     Ok(())
 }
 
-async fn firefox_is_steered(stage: Stage) -> Result<()> {
-    is_steered(&stage, "firefox", true).await
+async fn viewers_navigate_firefox(stage: Stage) -> Result<()> {
+    navigates(&stage, "firefox", true).await
 }
 
-async fn webkit_is_steered(stage: Stage) -> Result<()> {
-    is_steered(&stage, "webkit", false).await
+async fn viewers_navigate_webkit(stage: Stage) -> Result<()> {
+    navigates(&stage, "webkit", false).await
 }
 
-async fn headed_chromium_is_steered(stage: Stage) -> Result<()> {
-    is_steered(&stage, "chromium", false).await
+async fn viewers_navigate_headed_chromium(stage: Stage) -> Result<()> {
+    navigates(&stage, "chromium", false).await
 }
 
 /// The list of tabs, once it begins with one like this.
 async fn tabs(socket: &mut Socket, is_like: impl Fn(&Value) -> bool) -> Result<Value> {
     let wait = async {
         loop {
-            let mut state = told(socket, "state").await?;
+            let mut state = message(socket, "state").await?;
             if state["tabs"].get(0).is_some_and(&is_like) {
                 return Ok(state["tabs"].take());
             }
@@ -67,19 +67,19 @@ fn at(end: &str) -> impl Fn(&Value) -> bool {
     move |tab| tab["url"].as_str().is_some_and(|url| url.ends_with(end))
 }
 
-async fn who_only_looks_steers_nothing(stage: Stage) -> Result<()> {
+async fn a_viewer_without_control_navigates_nothing(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
     for engine in ["firefox", "webkit"] {
         let body = json!({"url": format!("{site}/turn"), "headless": true, "browser_type": engine});
         let session = daemon.session(body).await.context(engine)?;
         let mut looker = socket(&session, "").await?;
-        ensure!(told(&mut looker, "hello").await?["may_act"] == false);
-        // With its title it is a page, which can be gone back to, and no longer one on its way.
+        ensure!(message(&mut looker, "hello").await?["may_act"] == false);
+        // Once it has its title it has been loaded, and the history leads back to it.
         let is_there = |tab: &Value| at("/turn")(tab) && tab["title"] == "Turned 0";
         let tab = tabs(&mut looker, is_there).await.context(engine)?[0]["id"].clone();
         let mut actor = socket(&session, "&enable_actions=true").await?;
-        // Who may take the control and has not is refused as well.
+        // A viewer who may take control and has not is refused as well.
         for socket in [&mut looker, &mut actor] {
             for said in [
                 json!({"type": "tab", "id": tab}),
@@ -87,17 +87,17 @@ async fn who_only_looks_steers_nothing(stage: Stage) -> Result<()> {
                 json!({"type": "open", "url": format!("{site}/tab/77")}),
             ] {
                 say(socket, said).await?;
-                told(socket, "refused").await?;
+                message(socket, "refused").await?;
             }
         }
         say(&mut actor, json!({"type": "control", "take": true})).await?;
         for url in ["javascript:document.title='no'", "file:///etc/passwd", "about:config", "view-source:http://a/"] {
             say(&mut actor, json!({"type": "open", "url": url})).await?;
-            let refused = told(&mut actor, "refused").await?;
+            let refused = message(&mut actor, "refused").await?;
             ensure!(refused["message"].as_str().is_some_and(|why| why.contains("must be http")), "{url}: {refused}");
         }
         say(&mut actor, json!({"type": "tab", "id": "999999"})).await?;
-        told(&mut actor, "refused").await?;
+        message(&mut actor, "refused").await?;
         say(&mut actor, json!({"type": "open", "url": format!("{site}/tab/2")})).await?;
         // The title comes a moment after the address.
         let shown = tabs(&mut looker, |tab| at("/tab/2")(tab) && tab["title"] == "Tab 2").await.context(engine)?;
@@ -106,7 +106,7 @@ async fn who_only_looks_steers_nothing(stage: Stage) -> Result<()> {
         say(&mut actor, json!({"type": "go", "to": "back"})).await?;
         tabs(&mut looker, at("/turn")).await.context(engine)?;
         session.delete().await?.ok()?;
-        ensure!(stage.site().hits("/tab/77").is_empty(), "somebody who may not opened a page");
+        ensure!(stage.site().hits("/tab/77").is_empty(), "a viewer without control opened a page");
     }
     Ok(())
 }
@@ -135,18 +135,21 @@ async fn connections(stage: &Stage) -> Result<usize> {
 }
 
 /// The agent looks after pages for as long as its list is read: with the last viewer, that connection goes.
-async fn nobody_watching_is_told_nothing(stage: Stage) -> Result<()> {
+async fn the_agent_stops_listing_with_the_last_viewer(stage: Stage) -> Result<()> {
     let session = stage.daemon()?.session(json!({"headless": true, "browser_type": "webkit"})).await?;
     let mut first = socket(&session, "").await?;
     tabs(&mut first, |_| true).await?;
     let watched = connections(&stage).await?;
     let mut second = socket(&session, "").await?;
     tabs(&mut second, |_| true).await?;
-    ensure!(connections(&stage).await? == watched + 1, "a second viewer has a display of his own, and the same list");
+    ensure!(
+        connections(&stage).await? == watched + 1,
+        "a second viewer has a display connection of their own, and the same list"
+    );
     second.close(None).await?;
     eventually!("the second has left", 10, connections(&stage).await? == watched)?;
     first.close(None).await?;
-    eventually!("display and list are let go", 10, connections(&stage).await? + 2 <= watched)?;
+    eventually!("the connections for display and list are closed", 10, connections(&stage).await? + 2 <= watched)?;
     session.delete().await?.ok()?;
     Ok(())
 }
@@ -161,7 +164,7 @@ async fn is_seen_again(stage: &Stage, body: Value, options: Value) -> Result<()>
     let address = address.replacen("/stream?", "/stream/socket?", 1);
     let look = async || wire::websocket(&address, &HeaderMap::new(), None).await;
     let mut looker = look().await?;
-    let frames = told(&mut looker, "hello").await?["picture"] == "frames";
+    let frames = message(&mut looker, "hello").await?["picture"] == "frames";
     tabs(&mut looker, |_| true).await?;
     let driver = Driver::start(session.connect_url()?, options).await?;
     driver.goto(&format!("{site}/animation")).await?;

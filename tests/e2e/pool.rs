@@ -8,10 +8,10 @@ use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group}
 const NOWHERE: &str = "warmpool-test/not-built:latest";
 
 pub(crate) fn group() -> Group {
-    group!("pool", None,
+    group!(None,
         quick: [an_engine_that_is_not_installed_is_refused_at_once],
         full: [
-            an_engine_that_is_asked_for_and_missing_is_told,
+            a_missing_engine_with_a_target_is_reported,
             a_browser_that_does_not_start_says_why,
             workers_on_demand_make_room_and_leave_it,
             a_caller_who_leaves_leaves_no_worker,
@@ -27,7 +27,7 @@ async fn shelf(daemon: &Daemon, engine: &str, mode: &str, preset: Option<&str>) 
 }
 
 async fn an_engine_that_is_not_installed_is_refused_at_once(_: Stage) -> Result<()> {
-    // Longer than a case may take: waiting for a worker would not pass.
+    // Longer than a case may take: a case that waits for a worker fails.
     let settings = Settings::new().set("SESSION_QUEUE_WAIT", "10m").set("WORKER_WEBKIT_IMAGE", NOWHERE);
     let daemon = Daemon::start(settings).await?;
     for path in ["/sessions/create", "/sessions/webdriver/create"] {
@@ -43,7 +43,7 @@ async fn an_engine_that_is_not_installed_is_refused_at_once(_: Stage) -> Result<
     daemon.assert_idle().await
 }
 
-async fn an_engine_that_is_asked_for_and_missing_is_told(_: Stage) -> Result<()> {
+async fn a_missing_engine_with_a_target_is_reported(_: Stage) -> Result<()> {
     let settings = Settings::new().set("POOL_WEBKIT_HEADED", "1").set("WORKER_WEBKIT_IMAGE", NOWHERE);
     let daemon = Daemon::start_cold(settings).await?;
     eventually!("Chromium is warm", 60, shelf(&daemon, "chromium", "headless", None).await?.ready == 1)?;
@@ -77,7 +77,7 @@ async fn workers_on_demand_make_room_and_leave_it(_: Stage) -> Result<()> {
     ensure!(containers.len() <= 2, "{containers:?}");
     ensure!(shelf(&daemon, "chromium", "headed", None).await?.leased == 1, "{shelves:?}");
     ensure!(shelf(&daemon, "chromium", "headless", None).await?.ready == 1, "{shelves:?}");
-    // One more of the other kind is there, and is not given away for it.
+    // The warm worker of the other mode stays.
     let headless = daemon.session(json!({})).await?;
     headed.delete().await?.ok()?;
     headless.delete().await?.ok()?;
@@ -96,8 +96,9 @@ async fn a_caller_who_leaves_leaves_no_worker(_: Stage) -> Result<()> {
 async fn presets_wait_with_their_settings(stage: Stage) -> Result<()> {
     const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) Preset/1";
     let presets = format!(
-        "german: chromium headless 1 locales=de-DE,de viewport=900x700 user_agent=\"{AGENT}\"; \
-         never: chromium headed 0 viewport=300x200"
+        r#"[{{ name = "german", engine = "chromium", mode = "headless", count = 1, locales = ["de-DE", "de"],
+               viewport = {{ width = 900, height = 700 }}, user_agent = "{AGENT}" }},
+            {{ name = "never", engine = "chromium", mode = "headed", count = 0, viewport = {{ width = 300, height = 200 }} }}]"#
     );
     let mut daemon = Daemon::start(Settings::new().set("POOL_PRESETS", presets)).await?;
     let german = async |daemon: &Daemon| shelf(daemon, "chromium", "headless", Some("german")).await;
@@ -130,7 +131,7 @@ async fn presets_wait_with_their_settings(stage: Stage) -> Result<()> {
     let first = daemon.session(body("preset-worker", &settings)).await?;
     ensure!(german(&daemon).await?.leased == 1, "{:?}", daemon.shelves().await?);
     check("preset-worker").await?;
-    // Another wish, by one word, is another worker.
+    // Settings that differ in one word get another worker.
     let mut other = settings.clone();
     other["locales"] = json!(["de-DE"]);
     let second = daemon.session(body("other-worker", &other)).await?;

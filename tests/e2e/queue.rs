@@ -10,7 +10,7 @@ pub(crate) fn group() -> Group {
         .set("SESSION_MAX_SESSIONS", "1")
         .set("SESSION_QUEUE_LENGTH", "2")
         .set("SESSION_QUEUE_WAIT", "12s");
-    group!("queue", Some(settings),
+    group!(Some(settings),
         quick: [the_first_to_come_is_served_first, a_full_queue_says_so],
         full: [waiting_has_an_end, a_caller_who_leaves_frees_the_place, a_key_has_a_limit_of_its_own],
     )

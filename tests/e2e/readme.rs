@@ -33,11 +33,11 @@ const LANGUAGES: [&str; 6] = ["sh", "js", "ts", "python", "rust", "toml"];
 /// The commands of a page that take longer have hung.
 const PAGE_LIMIT: Duration = Duration::from_secs(100);
 
-/// What stands between the output of two blocks of a page.
+/// Separates the output of two blocks of a page.
 const NEXT_BLOCK: &str = "--- next block ---";
 
 pub(crate) fn group() -> Group {
-    group!("readme", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [
             blocks_are_marked,
             examples_are_the_files,

@@ -8,10 +8,10 @@ use warmpool_tests::task::{artifact, ended, engines, example, example_path, succ
 use warmpool_tests::{Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
-    group!("recordings", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [search_on_chromium, the_teas_on_every_engine],
         full: [
-            search_on_the_others,
+            search_on_other_engines,
             checkout_on_every_engine,
             login_on_every_engine,
             a_wrong_password_fails_where_it_shows,
@@ -55,7 +55,7 @@ async fn search_on_chromium(stage: Stage) -> Result<()> {
     search(&stage, "chromium").await
 }
 
-async fn search_on_the_others(stage: Stage) -> Result<()> {
+async fn search_on_other_engines(stage: Stage) -> Result<()> {
     for engine in engines().iter().skip(1) {
         search(&stage, engine).await?;
     }

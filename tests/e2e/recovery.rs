@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!("recovery", None,
+    group!(None,
         quick: [],
         full: [
             a_silent_worker_keeps_its_session,
@@ -105,7 +105,7 @@ async fn a_wall_clock_that_jumps_ends_nothing(_: Stage) -> Result<()> {
     let new = daemon.cli_ok(&["key", "rotate", "default", "--keep-old-for", "10m"]).await?;
     daemon.kill9().await?;
 
-    // Meanwhile somebody sets the clock two hours ahead: to the new process all that was noted is two hours older.
+    // Meanwhile the clock is set two hours ahead: for the new process every stored time is two hours older.
     let folder = tempfile::tempdir()?;
     let backup = folder.path().join("backup").to_string_lossy().into_owned();
     daemon.cli_ok(&["backup", &backup]).await?;
@@ -147,7 +147,7 @@ fn set_back(backup: &Path, by_ms: u64) -> Result<()> {
     }
     let mut trailer: Value = serde_json::from_str(trailer)?;
     let hash = Sha256::digest(moved.as_bytes());
-    trailer["sha256"] = hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    trailer["sha256"] = hex::encode(hash).into();
     Ok(fs::write(backup, format!("{moved}{trailer}\n"))?)
 }
 

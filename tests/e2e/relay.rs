@@ -11,13 +11,13 @@ pub(crate) fn group() -> Group {
         .set("RELAY_MAX_MESSAGE", "32MiB")
         .set("RELAY_WRITE_TIMEOUT", "2s")
         .set("RELAY_MAX_SOCKETS", "3");
-    group!("relay", Some(settings),
+    group!(Some(settings),
         quick: [a_long_result_arrives_whole, a_long_message_closes_1009],
         full: [
             a_client_that_stops_reading_is_cut,
-            bytes_before_the_101_harm_nobody,
+            frames_sent_before_the_101_are_kept_whole_or_refused,
             sockets_have_a_limit,
-            a_target_that_is_none_is_not_found,
+            an_unknown_target_is_404,
             two_clients_share_a_browser,
         ],
     )
@@ -48,7 +48,7 @@ async fn a_long_message_closes_1009(stage: Stage) -> Result<()> {
     let _ = cdp.send_text("z".repeat((32 << 20) + 1)).await;
     let (code, reason) = cdp.ended().await.context("a Close frame")?;
     ensure!(code == 1009 && reason.contains("relay.max_message"), "{code} {reason}");
-    // The session is none the worse.
+    // The session goes on.
     let mut again = session.cdp().await?;
     again.call("Browser.getVersion", json!({})).await?;
     session.delete().await?.ok()?;
@@ -89,7 +89,7 @@ fn frame(text: &str) -> Vec<u8> {
     frame
 }
 
-async fn bytes_before_the_101_harm_nobody(stage: Stage) -> Result<()> {
+async fn frames_sent_before_the_101_are_kept_whole_or_refused(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = daemon.session(json!({})).await?;
     let target = Target::parse(session.websocket_url()?)?;
@@ -128,7 +128,7 @@ async fn sockets_have_a_limit(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn a_target_that_is_none_is_not_found(stage: Stage) -> Result<()> {
+async fn an_unknown_target_is_404(stage: Stage) -> Result<()> {
     let session = stage.daemon()?.session(json!({})).await?;
     let url = session.websocket_url()?.replace("/devtools?", "/devtools/page/NONE?");
     ensure!(wire::refusal(&url, &HeaderMap::new()).await? == 404);

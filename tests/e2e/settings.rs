@@ -1,7 +1,7 @@
-//! `settings` are true in every page, context and popup, as the page itself sees them; the client's own word wins.
+//! `settings` are true in every page, context and popup, as the page itself sees them; the client's own overrides win.
 //!
-//! One table: engine, mode and endpoint; the places a page can be in; the facts that a page can see. Whatever an engine
-//! cannot do stands in [`LIMITS`], and its create reply must have said so.
+//! One table: engine, mode and endpoint; the places a page can be in; the facts that a page can see. What an engine
+//! cannot do is in [`LIMITS`], and its create reply must say so.
 
 use anyhow::{Context, Result, bail, ensure};
 use http::Method;
@@ -12,7 +12,7 @@ const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) WarmpoolTest/7.1";
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADED", "1");
-    group!("settings", Some(settings),
+    group!(Some(settings),
         quick: [hold_in_headless_chromium],
         full: [
             hold_in_headed_chromium,
@@ -22,10 +22,10 @@ pub(crate) fn group() -> Group {
             hold_in_firefox_under_webdriver,
             hold_in_webkit,
             hold_in_webkit_under_webdriver,
-            each_holds_alone,
-            time_outs_end_every_engine,
+            each_setting_holds_alone,
+            session_timeout_ends_every_engine,
             the_clients_own_override_wins,
-            none_leave_no_trace,
+            without_settings_nothing_is_overridden,
         ],
     )
 }
@@ -39,7 +39,7 @@ enum Place {
     Tab,
     /// A window that a page opens.
     Popup,
-    /// A page in a context of its own, before which no client had a say.
+    /// The first page of a new browser context.
     Context,
 }
 
@@ -60,38 +60,39 @@ struct Row {
 /// What an engine cannot do.
 struct Limit {
     engine: &'static str,
-    /// What it cannot do it for.
-    of: fn(&Wish) -> bool,
+    /// Which requests it applies to.
+    of: fn(&Requested) -> bool,
     /// The fact, such as `viewport`, wherever it is seen.
     fact: &'static str,
-    /// Words of the warning that tells.
+    /// Words of the warning.
     warning: &'static str,
 }
 
 const LIMITS: &[Limit] = &[Limit {
     engine: "webkit",
-    of: |wish| wish.locales.is_some_and(|locales| locales.len() > 1),
+    of: |requested| requested.locales.is_some_and(|locales| locales.len() > 1),
     fact: "languages",
     warning: "navigator.languages",
 }];
 
 /// What is asked for, and so what every page must see.
 #[derive(Clone, Default)]
-struct Wish {
+struct Requested {
     locales: Option<&'static [&'static str]>,
     user_agent: Option<&'static str>,
     viewport: Option<(u64, u64)>,
 }
 
-const ALL: Wish = Wish { locales: Some(&["de-DE", "fr-FR"]), user_agent: Some(AGENT), viewport: Some((1000, 640)) };
+const ALL: Requested =
+    Requested { locales: Some(&["de-DE", "fr-FR"]), user_agent: Some(AGENT), viewport: Some((1000, 640)) };
 
-impl Wish {
+impl Requested {
     fn settings(&self) -> Value {
         let viewport = self.viewport.map(|(width, height)| json!({"width": width, "height": height}));
         json!({"locales": self.locales, "user_agent": self.user_agent, "viewport": viewport})
     }
 
-    /// Every fact of one report that is not as wished: its name, and what was seen.
+    /// Every fact of one report that is not as requested: its name, and what was seen.
     fn faults(&self, report: &Value, place: Place) -> Vec<(&'static str, String)> {
         let mut faults = Vec::new();
         let mut expect = |fact: &'static str, seen: &Value, wanted: Value| {
@@ -138,7 +139,7 @@ impl Wish {
     }
 }
 
-/// Whoever drives the session's browser.
+/// The client that drives the session's browser.
 enum Client {
     /// DevTools, and WebDriver BiDi, which has the same messages.
     Socket(Box<Cdp>),
@@ -209,31 +210,32 @@ async fn open_in_firefox(bidi: &mut Cdp, how: Value, url: &str) -> Result<()> {
 }
 
 async fn report(stage: &Stage, name: &str) -> Result<Value> {
-    let told = eventually!(format!("the page {name} reports"), 30, stage.site().report(name));
+    let report = eventually!(format!("the page {name} reports"), 30, stage.site().report(name));
     let asked = || stage.site().hits(&format!("/probe/{name}")).len();
-    told.with_context(|| format!("the page was asked for {} times", asked()))
+    report.with_context(|| format!("the page was asked for {} times", asked()))
 }
 
 /// Runs one row of the table.
-async fn hold(stage: Stage, row: Row, wish: Wish) -> Result<()> {
+async fn hold(stage: Stage, row: Row, requested: Requested) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
     let kind = if row.webdriver { "webdriver" } else { "socket" };
     let tag = format!(
         "{}-{}-{}",
-        wish.locales.map_or("own", |locales| locales[0]),
-        wish.user_agent.is_some(),
-        wish.viewport.map_or(0, |(width, _)| width)
+        requested.locales.map_or("own", |locales| locales[0]),
+        requested.user_agent.is_some(),
+        requested.viewport.map_or(0, |(width, _)| width)
     );
     let name = |place: Place| format!("{}-{}-{kind}-{tag}-{place:?}", row.engine, row.headless);
     let probe = |place: Place| format!("{site}/probe/{}", name(place));
     let body = json!({
-        "browser_type": row.engine, "headless": row.headless, "settings": wish.settings(), "url": probe(Place::First),
+        "browser_type": row.engine, "headless": row.headless, "settings": requested.settings(), "url": probe(Place::First),
     });
     let session = if row.webdriver { daemon.webdriver(body).await? } else { daemon.session(body).await? };
     ensure!(session.record().await?["headless"] == row.headless);
     let warnings = session.body["warnings"].to_string();
-    let limits: Vec<&Limit> = LIMITS.iter().filter(|limit| limit.engine == row.engine && (limit.of)(&wish)).collect();
+    let limits: Vec<&Limit> =
+        LIMITS.iter().filter(|limit| limit.engine == row.engine && (limit.of)(&requested)).collect();
     for limit in &limits {
         ensure!(warnings.contains(limit.warning), "{} is not warned of: {warnings}", limit.fact);
     }
@@ -251,7 +253,7 @@ async fn hold(stage: Stage, row: Row, wish: Wish) -> Result<()> {
             client.open(&row, *place, &probe(*place)).await.with_context(|| format!("open {place:?}"))?;
         }
         let report = report(&stage, &name(*place)).await?;
-        let faults = wish.faults(&report, *place);
+        let faults = requested.faults(&report, *place);
         let faults = faults.into_iter().filter(|(fact, _)| !limits.iter().any(|limit| limit.fact == *fact));
         wrong.extend(faults.map(|(_, fault)| format!("{place:?}: {fault}")));
     }
@@ -263,7 +265,7 @@ async fn hold(stage: Stage, row: Row, wish: Wish) -> Result<()> {
 async fn hold_in_headless_chromium(stage: Stage) -> Result<()> {
     let row = Row { engine: "chromium", headless: true, webdriver: false, places: EVERYWHERE };
     hold(stage.clone(), row, ALL).await?;
-    // A second client changes nothing, and a first one that left takes nothing with it.
+    // Another client changes nothing, and the settings stay when the first one leaves.
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
     let session = daemon.session(json!({"settings": ALL.settings()})).await?;
@@ -315,22 +317,22 @@ async fn hold_in_webkit_under_webdriver(stage: Stage) -> Result<()> {
 }
 
 /// Other locales, and each setting without the others, which then stay the browser's own.
-async fn each_holds_alone(stage: Stage) -> Result<()> {
+async fn each_setting_holds_alone(stage: Stage) -> Result<()> {
     for engine in ["chromium", "firefox", "webkit"] {
-        for wish in [
-            Wish { locales: Some(&["pt-BR"]), ..Wish::default() },
-            Wish { locales: Some(&["ja-JP", "zh-Hant-TW", "en-US"]), ..Wish::default() },
-            Wish { user_agent: Some(AGENT), ..Wish::default() },
-            Wish { viewport: Some((640, 900)), ..Wish::default() },
+        for requested in [
+            Requested { locales: Some(&["pt-BR"]), ..Requested::default() },
+            Requested { locales: Some(&["ja-JP", "zh-Hant-TW", "en-US"]), ..Requested::default() },
+            Requested { user_agent: Some(AGENT), ..Requested::default() },
+            Requested { viewport: Some((640, 900)), ..Requested::default() },
         ] {
             let row = Row { engine, headless: true, webdriver: false, places: &[Place::First] };
-            hold(stage.clone(), row, wish).await?;
+            hold(stage.clone(), row, requested).await?;
         }
     }
     Ok(())
 }
 
-async fn time_outs_end_every_engine(stage: Stage) -> Result<()> {
+async fn session_timeout_ends_every_engine(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     for engine in ["chromium", "firefox", "webkit"] {
         for webdriver in [false, true] {
@@ -363,14 +365,14 @@ async fn the_clients_own_override_wins(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn none_leave_no_trace(stage: Stage) -> Result<()> {
+async fn without_settings_nothing_is_overridden(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
     let session = daemon.session(json!({"url": format!("{site}/probe/plain")})).await?;
     let report = report(&stage, "plain").await?;
     let agent = report["top"]["userAgent"].as_str().context("userAgent")?;
     ensure!(agent.contains("Chrome/") && report["headers"]["user-agent"] == agent, "{report}");
-    ensure!(report["top"]["webdriver"] != true, "nobody drives this page: {report}");
+    ensure!(report["top"]["webdriver"] != true, "no client drives this page: {report}");
     session.delete().await?.ok()?;
     Ok(())
 }

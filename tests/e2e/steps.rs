@@ -6,7 +6,7 @@ use warmpool_tests::task::{artifact, engines, fails, succeeds};
 use warmpool_tests::{Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
-    group!("steps", Some(Settings::new()),
+    group!(Some(Settings::new()),
         quick: [],
         full: [pointers_and_keys, fields_take_their_values, windows_frames_and_dialogs, files_go_in_and_come_out,
             what_a_task_leaves_behind],

@@ -7,9 +7,9 @@ use warmpool_tests::{Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("TASKS_STEP_TIMEOUT", "1500ms").set("TASKS_MAX_OUTPUT", "64KiB");
-    group!("task_faults", Some(settings),
+    group!(Some(settings),
         quick: [what_cannot_be_read_is_refused],
-        full: [steps_that_cannot_be_done_fail_with_a_picture, a_page_that_never_ends_is_left, a_browser_that_dies_ends_its_task,
+        full: [steps_that_cannot_be_done_fail_with_a_picture, a_page_that_never_loads_is_left, a_browser_that_dies_ends_its_task,
             a_closed_shadow_root_stays_closed, secrets_stay_secret, too_much_output_fails, a_cancelled_task_ends],
     )
 }
@@ -92,7 +92,7 @@ async fn a_closed_shadow_root_stays_closed(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn a_page_that_never_ends_is_left(stage: Stage) -> Result<()> {
+async fn a_page_that_never_loads_is_left(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let (api, site) = (daemon.api(), stage.site_for(daemon).await?);
     for engine in engines() {

@@ -11,13 +11,13 @@ use warmpool_tests::{Cdp, Driver, Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0");
-    group!("transparency", Some(settings),
-        quick: [a_walk_on_chromium],
+    group!(Some(settings),
+        quick: [chromiums_driver_answers_alike],
         full: [
-            a_walk_on_firefox,
-            a_walk_on_webkit,
+            firefoxs_driver_answers_alike,
+            webkits_driver_answers_alike,
             the_last_answer_outlives_the_browser,
-            a_new_session_tells_what_is_so,
+            a_new_session_describes_itself,
             a_window_fills_its_screen,
         ],
     )
@@ -27,16 +27,16 @@ fn headless(engine: &str) -> Value {
     json!({"browser_type": engine, "headless": true})
 }
 
-/// Walks through the commands of WebDriver twice: through a `connect_url`, and in another worker beside its driver.
-async fn walks(stage: &Stage, engine: &str, driver: u16, capabilities: Value) -> Result<()> {
+/// Runs the commands of WebDriver twice: through a `connect_url`, and in another worker directly at its driver.
+async fn compare(stage: &Stage, engine: &str, driver: u16, capabilities: Value) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
     let bare = daemon.webdriver(headless(engine)).await?;
     let socket = daemon.docker().port_socket(&daemon.only_container().await?, driver).await?;
     let session = daemon.webdriver(headless(engine)).await?;
-    let through = Program::node(&programs::clients(), "walk.mjs").await?;
+    let through = Program::node(&programs::clients(), "webdriver_commands.mjs").await?;
     let through = through.env("DRIVER_URL", session.connect_url()?).env("SITE_URL", &site);
-    let beside = Program::node(&programs::clients(), "walk.mjs").await?;
+    let beside = Program::node(&programs::clients(), "webdriver_commands.mjs").await?;
     let beside = beside.env("DRIVER_URL", format!("http://127.0.0.1:{driver}")).env("SITE_URL", &site);
     let beside = beside.env("DRIVER_SOCKET", socket.to_string_lossy()).env("CAPABILITIES", capabilities.to_string());
     let (through, beside) = tokio::try_join!(through.results(), beside.results())?;
@@ -51,23 +51,23 @@ async fn walks(stage: &Stage, engine: &str, driver: u16, capabilities: Value) ->
     ensure!(differ.is_empty(), "{} answers differ:\n{}", differ.len(), differ.join("\n"));
     let broken: Vec<&Value> = through.iter().filter(|answer| !answer["broken"].is_null()).collect();
     ensure!(broken.is_empty(), "{broken:?}");
-    // The walk's last step closed the last window.
+    // The last command closed the last window.
     session.becomes("terminated", 20).await?;
     bare.delete().await?.ok()?;
     Ok(())
 }
 
-async fn a_walk_on_chromium(stage: Stage) -> Result<()> {
+async fn chromiums_driver_answers_alike(stage: Stage) -> Result<()> {
     let attach = json!({"goog:chromeOptions": {"debuggerAddress": "127.0.0.1:9222"}});
-    walks(&stage, "chromium", 9515, attach).await
+    compare(&stage, "chromium", 9515, attach).await
 }
 
-async fn a_walk_on_firefox(stage: Stage) -> Result<()> {
-    walks(&stage, "firefox", 4445, json!({})).await
+async fn firefoxs_driver_answers_alike(stage: Stage) -> Result<()> {
+    compare(&stage, "firefox", 4445, json!({})).await
 }
 
-async fn a_walk_on_webkit(stage: Stage) -> Result<()> {
-    walks(&stage, "webkit", 9515, json!({})).await
+async fn webkits_driver_answers_alike(stage: Stage) -> Result<()> {
+    compare(&stage, "webkit", 9515, json!({})).await
 }
 
 async fn the_last_answer_outlives_the_browser(stage: Stage) -> Result<()> {
@@ -86,17 +86,17 @@ async fn the_last_answer_outlives_the_browser(stage: Stage) -> Result<()> {
     kill(process, Signal::SIGCONT)?;
     let answer = asking.await??;
     let fault = &answer.json()?["value"];
-    // Ours would say by `data` that it is.
+    // An error of Warmpool's own would have `data`.
     ensure!(fault["error"].is_string() && fault["data"].is_null(), "the driver's own answer: {answer}");
     Ok(())
 }
 
-async fn a_new_session_tells_what_is_so(stage: Stage) -> Result<()> {
+async fn a_new_session_describes_itself(stage: Stage) -> Result<()> {
     for engine in ["chromium", "firefox", "webkit"] {
         let session = stage.daemon()?.webdriver(headless(engine)).await?;
         let driver = Driver::start(session.connect_url()?, json!({"platformName": "linux"})).await?;
-        let told = &driver.capabilities;
-        ensure!(told["platformName"] == "linux" && told["setWindowRect"] == true, "{engine}: {told}");
+        let found = &driver.capabilities;
+        ensure!(found["platformName"] == "linux" && found["setWindowRect"] == true, "{engine}: {found}");
         driver.quit().await?;
     }
     Ok(())

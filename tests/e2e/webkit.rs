@@ -1,14 +1,13 @@
 //! WebKit: its clients' whole flows, settings on both endpoints, what cannot be had, and its end.
 
 use anyhow::{Context, Result, ensure};
-use fantoccini::{ClientBuilder, Locator};
-use hyper_util::client::legacy::connect::HttpConnector;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use warmpool_tests::programs::{self, Program};
+use warmpool_tests::programs::Program;
 use warmpool_tests::webdriver::{fault, new_session};
-use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, group};
+use warmpool_tests::{Cdp, Daemon, Driver, Group, Session, Settings, Stage, eventually, flows, group};
 
+const ENGINE: &str = "webkit";
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) WarmpoolTest/7.2";
 
 fn settings() -> Settings {
@@ -16,7 +15,7 @@ fn settings() -> Settings {
 }
 
 pub(crate) fn group() -> Group {
-    group!("webkit", Some(settings()),
+    group!(Some(settings()),
         quick: [playwright_drives_and_closes],
         full: [
             playwright_comes_back,
@@ -33,84 +32,40 @@ pub(crate) fn group() -> Group {
 }
 
 fn webkit(mut body: Value) -> Value {
-    body["browser_type"] = json!("webkit");
+    body["browser_type"] = json!(ENGINE);
     body["headless"] = json!(true);
     body
 }
 
-async fn node(stage: &Stage, file: &str) -> Result<Program> {
-    let daemon = stage.daemon()?;
-    let program = Program::node(&programs::clients(), file).await?.of(daemon);
-    let program = program.env("BROWSER_TYPE", "webkit").env("HEADLESS", "true");
-    Ok(program.env("SITE_URL", stage.site_for(daemon).await?))
-}
-
-/// Waits until the session of a flow has this status, for this reason.
-async fn ended(daemon: &Daemon, results: &Value, status: &str, reason: &str) -> Result<()> {
-    let id = results["session_id"].as_str().context("session_id")?;
-    let api = daemon.api();
-    let record = eventually!(format!("{id} is {status}"), 20, {
-        let record = api.get(&format!("/sessions/{id}")).await?.ok()?;
-        (record["status"] == status).then_some(record)
-    })?;
-    ensure!(record["reason"] == reason, "{record}");
-    Ok(())
+async fn playwright(stage: &Stage) -> Result<Program> {
+    Ok(flows::node(stage, ENGINE, "webkit.mjs").await?.env("HEADLESS", "true"))
 }
 
 async fn playwright_drives_and_closes(stage: Stage) -> Result<()> {
-    let results = node(&stage, "webkit.mjs").await?.results().await?;
-    ended(stage.daemon()?, &results, "completed", "client_finished").await
+    let results = playwright(&stage).await?.results().await?;
+    flows::ended(stage.daemon()?, &results, "completed", "client_finished").await
 }
 
 async fn playwright_comes_back(stage: Stage) -> Result<()> {
-    // The first client's process ends without a word.
-    let results = node(&stage, "webkit.mjs").await?.env("END", "vanish").results().await?;
-    let again = node(&stage, "webkit.mjs").await?.env("FLOW", "attach");
+    // The first client's process ends without closing its connection.
+    let results = playwright(&stage).await?.env("END", "vanish").results().await?;
+    let again = playwright(&stage).await?.env("FLOW", "attach");
     let again = again.env("SESSION_WS", results["websocket_url"].as_str().context("websocket_url")?);
     let found = again.env("SESSION_HEADERS", results["headers"].to_string()).results().await?;
     ensure!(found["pages"].as_array().context("pages")?.len() == 2, "{found}");
-    ended(stage.daemon()?, &results, "completed", "client_finished").await
+    flows::ended(stage.daemon()?, &results, "completed", "client_finished").await
 }
 
 async fn selenium_node_quits(stage: Stage) -> Result<()> {
-    let results = node(&stage, "selenium.mjs").await?.results().await?;
-    ended(stage.daemon()?, &results, "terminated", "driver_quit").await
+    flows::selenium_node_quits(&stage, ENGINE, true).await
 }
 
 async fn selenium_python_quits(stage: Stage) -> Result<()> {
-    let daemon = stage.daemon()?;
-    let flow = Program::python(&programs::clients(), "selenium_flow.py").await?.of(daemon);
-    let flow = flow.env("SITE_URL", stage.site_for(daemon).await?).env("HEADLESS", "true");
-    ended(daemon, &flow.env("BROWSER_TYPE", "webkit").results().await?, "terminated", "driver_quit").await
+    flows::selenium_python_quits(&stage, ENGINE).await
 }
 
 async fn fantoccini_closes(stage: Stage) -> Result<()> {
-    let daemon = stage.daemon()?;
-    let site = stage.site_for(daemon).await?;
-    let session = daemon.webdriver(webkit(json!({"url": format!("{site}/")}))).await?;
-    let client = ClientBuilder::new(HttpConnector::new()).connect(session.connect_url()?).await?;
-    client.goto(&format!("{site}/form")).await?;
-    client.find(Locator::Id("name")).await?.send_keys("Ada Lovelace").await?;
-    client.find(Locator::Css("#colour option[value=green]")).await?.click().await?;
-    client.find(Locator::Id("agree")).await?.click().await?;
-    client.find(Locator::Id("send")).await?.click().await?;
-    let echo = client.wait().for_element(Locator::Id("echo")).await?.text().await?;
-    let echo: Value = serde_json::from_str(&echo)?;
-    ensure!(echo == json!({"name": "Ada Lovelace", "colour": "green", "agree": "yes"}), "{echo}");
-    let home = client.window().await?;
-    let tab = client.new_window(true).await?;
-    client.switch_to_window(tab.handle).await?;
-    client.goto(&format!("{site}/tab/2")).await?;
-    ensure!(client.title().await? == "Tab 2");
-    client.close_window().await?;
-    client.switch_to_window(home).await?;
-    client.goto(&format!("{site}/paint")).await?;
-    let png = client.screenshot().await?;
-    ensure!(png.starts_with(b"\x89PNG") && png.len() > 4000, "{} bytes", png.len());
-    client.close().await?;
-    let record = session.becomes("terminated", 15).await?;
-    ensure!(record["reason"] == "driver_quit", "{record}");
-    Ok(())
+    flows::fantoccini_closes(&stage, ENGINE).await
 }
 
 fn wanted() -> Value {
@@ -145,7 +100,7 @@ async fn settings_hold_on_both_endpoints(stage: Stage) -> Result<()> {
     let body = webkit(json!({"settings": wanted(), "url": format!("{site}/probe/wk-first")}));
     let session = Session::create(&daemon.api(), &body).await?;
     let warnings = session.body["warnings"].to_string();
-    ensure!(warnings.contains("navigator.languages"), "what holds in part is told: {warnings}");
+    ensure!(warnings.contains("navigator.languages"), "what holds in part gets a warning: {warnings}");
     check(&stage, "wk-first", true).await?;
     session.delete().await?.ok()?;
 
@@ -177,7 +132,7 @@ async fn a_raw_socket_speaks_to_the_first_page(stage: Stage) -> Result<()> {
     ensure!(session.body["protocol"] == "webkit-inspector", "{}", session.body);
     let mut first = session.cdp().await?;
     first.call("Target.setPauseOnStart", json!({"pauseOnStart": false})).await?;
-    // A second client takes the page over, and the first is told so.
+    // A second client takes the page over, and the first gets a Close frame.
     let mut second = session.cdp().await?;
     second.call("Target.setPauseOnStart", json!({"pauseOnStart": false})).await?;
     let (code, _) = first.ended().await.context("a Close frame")?;
@@ -217,22 +172,22 @@ async fn capabilities_are_honoured_or_refused(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let session = daemon.webdriver(webkit(json!({}))).await?;
     let url = session.connect_url()?;
-    for (wish, name) in [
+    for (capabilities, name) in [
         (json!({"webSocketUrl": true}), "webSocketUrl"),
         (json!({"webkitgtk:browserOptions": {"args": ["--proxy=http://p"]}}), "--proxy"),
         (json!({"goog:chromeOptions": {}}), "goog:chromeOptions"),
         (json!({"browserName": "firefox"}), "browserName"),
     ] {
-        let (error, message) = fault(&new_session(url, json!({"alwaysMatch": wish})).await?, 500)
-            .or(fault(&new_session(url, json!({"alwaysMatch": wish})).await?, 400))?;
-        ensure!(message.contains(name), "{wish}: {error}: {message}");
+        let (error, message) = fault(&new_session(url, json!({"alwaysMatch": capabilities})).await?, 500)
+            .or(fault(&new_session(url, json!({"alwaysMatch": capabilities})).await?, 400))?;
+        ensure!(message.contains(name), "{capabilities}: {error}: {message}");
     }
-    let wish = json!({
+    let capabilities = json!({
         "browserName": "MiniBrowser", "acceptInsecureCerts": true, "pageLoadStrategy": "eager",
         "timeouts": {"pageLoad": 20_000}, "unhandledPromptBehavior": "accept",
         "webkitgtk:browserOptions": {"args": ["--automation"], "useOverlayScrollbars": true, "binary": "/bin/sh"},
     });
-    let driver = Driver::start(url, wish).await?;
+    let driver = Driver::start(url, capabilities).await?;
     let found = &driver.capabilities;
     ensure!(found["warmpool:options"]["warnings"].to_string().contains("binary"), "{found}");
     ensure!(found["acceptInsecureCerts"] == true && found["pageLoadStrategy"] == "eager", "{found}");

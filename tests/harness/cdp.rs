@@ -149,7 +149,7 @@ impl Cdp {
         }
     }
 
-    /// Says goodbye and waits for the answer.
+    /// Sends a Close frame and waits for the answer.
     pub async fn disconnect(mut self) -> Result<()> {
         self.socket.close(None).await?;
         self.ended().await;

@@ -371,7 +371,7 @@ impl Daemon {
         Ok(listed["sessions"].as_array().context("sessions")?.clone())
     }
 
-    /// Waits until nothing is owed: no live session, no caller waiting, the pool full, and not one container more than
+    /// Waits until everything is given back: no live session, no caller waiting, the pool full, and not one container more than
     /// the pool's warm ones.
     pub async fn assert_idle(&self) -> Result<()> {
         let mut seen;

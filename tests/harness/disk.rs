@@ -16,7 +16,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk of this many bytes; `None`, with a word to who reads the log, where mounting is not allowed.
+    /// A disk of this many bytes. Where mounting is not allowed: `None`, and a line in the log.
     pub fn mount(bytes: u64) -> Result<Option<Self>> {
         let folder = tempfile::Builder::new().prefix("warmpool-disk-").tempdir()?;
         let mut mount = Command::new("mount");
@@ -49,7 +49,7 @@ impl Disk {
         Ok(fs::write(self.ballast(), vec![1; usize::try_from(now - free)?])?)
     }
 
-    /// Takes away what [`Disk::leave`] put there.
+    /// Removes what [`Disk::leave`] put there.
     pub fn clear(&self) -> Result<()> {
         match fs::remove_file(self.ballast()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),

@@ -12,7 +12,7 @@ use tokio::process::Command;
 /// Label that names the daemon a container belongs to.
 pub const INSTANCE_LABEL: &str = "warmpool.instance";
 
-/// Where an engine listens: the machine's own unless told otherwise.
+/// Where an engine listens; by default the machine's own.
 #[derive(Clone, Debug, Default)]
 pub struct Docker {
     host: Option<String>,

@@ -26,7 +26,7 @@ const OUTSIDE_ADDRESS: &str = "10.213.254.1";
 const INSIDE_ADDRESS: &str = "10.213.254.2";
 const NETWORKS: &str = "10.213.0.0/17";
 
-/// An engine that runs, or does not: as the test wants.
+/// An engine that the test starts and stops.
 pub struct Engine {
     folder: PathBuf,
     log: PathBuf,
@@ -167,7 +167,7 @@ fn wire() -> Result<()> {
     ip(&["route", "add", NETWORKS, "via", INSIDE_ADDRESS])
 }
 
-/// Takes both away, as far as they are there: the wire and its route go with the outer end.
+/// Removes both if they are there. The wire and its route go with the outer end.
 fn unwire() {
     let _ = ip(&["link", "delete", OUTSIDE]);
     let _ = ip(&["netns", "delete", NAMESPACE]);

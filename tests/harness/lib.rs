@@ -10,6 +10,7 @@
 //! - [`docker`]: the container engine by its command line; [`engine`]: an engine of the test's own.
 //! - [`proxy`]: a reverse proxy in front of the daemon.
 //! - [`site`]: the web site under test; [`programs`]: Node and Python clients as processes.
+//! - [`flows`]: whole flows of real clients, the same for each engine.
 //! - [`task`]: tasks as a caller orders them.
 //! - [`metrics`]: Prometheus text, read back.
 //! - [`eventually!`]: the only way to wait.
@@ -21,6 +22,7 @@ pub mod disk;
 pub mod docker;
 pub mod engine;
 mod eventually;
+pub mod flows;
 pub mod metrics;
 pub mod programs;
 pub mod proxy;

@@ -26,7 +26,7 @@ pub fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("examples")
 }
 
-/// One client program, with what it is told.
+/// One client program with its environment and arguments.
 pub struct Program {
     command: Command,
     name: String,
@@ -74,7 +74,7 @@ impl Program {
     }
 
     fn started_by(mut command: Command, name: String) -> Result<Self> {
-        // Not the tests' own settings: a client knows the address and the key and no more.
+        // A client knows the address and the key, and none of the tests' own settings.
         for (variable, _) in std::env::vars().filter(|(name, _)| name.starts_with("WARMPOOL_")) {
             command.env_remove(variable);
         }
@@ -97,7 +97,7 @@ impl Program {
         self
     }
 
-    /// Tells it the daemon's address and key.
+    /// Gives it the daemon's address and key.
     #[must_use]
     pub fn of(self, daemon: &Daemon) -> Self {
         self.env("WARMPOOL_URL", daemon.url()).env("WARMPOOL_SECRET_KEY", daemon.key())

@@ -1,10 +1,11 @@
 //! A reverse proxy as people put one in front: it ends TLS, serves the daemon below a path, and cuts silent connections.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep_until};
@@ -24,14 +25,14 @@ pub struct Proxy {
 
 struct Way {
     prefix: &'static str,
-    patience: Duration,
+    idle_limit: Duration,
     upstream: Mutex<String>,
     upgrades: AtomicUsize,
 }
 
 impl Proxy {
-    /// Serves https on a free port, below `prefix`. A connection on which the daemon says nothing for `patience` is cut.
-    pub async fn start(prefix: &'static str, patience: Duration) -> Result<Self> {
+    /// Serves https on a free port, below `prefix`. A connection on which the daemon says nothing for `idle_limit` is cut.
+    pub async fn start(prefix: &'static str, idle_limit: Duration) -> Result<Self> {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(anyhow::Error::msg)?;
         let config =
@@ -39,13 +40,13 @@ impl Proxy {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("https://{}{prefix}", listener.local_addr()?);
-        let way = Arc::new(Way { prefix, patience, upstream: Mutex::default(), upgrades: AtomicUsize::new(0) });
+        let way = Arc::new(Way { prefix, idle_limit, upstream: Mutex::default(), upgrades: AtomicUsize::new(0) });
         let serving = Arc::clone(&way);
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, way) = (acceptor.clone(), Arc::clone(&serving));
                 tokio::spawn(async move {
-                    // Who hangs up in the middle is nobody's fault.
+                    // A client may hang up at any time.
                     if let Ok(stream) = acceptor.accept(stream).await {
                         let _ = way.pass(stream).await;
                     }
@@ -64,7 +65,7 @@ impl Proxy {
     /// Passes everything on to the daemon at this `http` address.
     pub fn leads_to(&self, url: &str) {
         let host = url.trim_start_matches("http://").to_owned();
-        *self.way.upstream.lock().unwrap_or_else(PoisonError::into_inner) = host;
+        *self.way.upstream.lock() = host;
     }
 
     /// How many websockets have been opened.
@@ -81,7 +82,7 @@ impl Drop for Proxy {
 }
 
 impl Way {
-    /// One request, and with it one connection: but for websockets, it is told to close.
+    /// One request and its connection, which closes afterwards unless it is a websocket.
     async fn pass(&self, mut client: impl AsyncRead + AsyncWrite + Unpin) -> Result<()> {
         let mut read = Vec::new();
         let end = loop {
@@ -106,12 +107,12 @@ impl Way {
         if upgrades {
             self.upgrades.fetch_add(1, Ordering::Relaxed);
         }
-        let host = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let host = self.upstream.lock().clone();
         let mut upstream = TcpStream::connect(host).await?;
         upstream.write_all(passed.as_bytes()).await?;
         upstream.write_all(&read[end + 4..]).await?;
         let (mut up, mut down) = ([0; 16 << 10], [0; 16 << 10]);
-        let mut deadline = Instant::now() + self.patience;
+        let mut deadline = Instant::now() + self.idle_limit;
         loop {
             tokio::select! {
                 count = client.read(&mut up) => match count? {
@@ -122,7 +123,7 @@ impl Way {
                     0 => return Ok(client.shutdown().await?),
                     count => {
                         client.write_all(&down[..count]).await?;
-                        deadline = Instant::now() + self.patience;
+                        deadline = Instant::now() + self.idle_limit;
                     }
                 },
                 () = sleep_until(deadline) => return Ok(()),

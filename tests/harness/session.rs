@@ -31,8 +31,12 @@ impl Session {
 
     /// A session from the answer of either create call.
     pub fn from_reply(api: &Api, reply: &Reply) -> Result<Self> {
-        let body = reply.ok()?;
-        let id = body["session_id"].as_str().with_context(|| format!("session_id: {reply}"))?.to_owned();
+        Self::from_body(api, reply.ok()?)
+    }
+
+    /// The session that a JSON object names in `session_id`.
+    pub fn from_body(api: &Api, body: Value) -> Result<Self> {
+        let id = body["session_id"].as_str().with_context(|| format!("session_id in {body}"))?.to_owned();
         Ok(Self { api: api.clone(), body, id })
     }
 

@@ -9,7 +9,7 @@ pub mod tasks;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -21,6 +21,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -74,7 +75,7 @@ impl Site {
     /// Every request so far for exactly this path.
     #[must_use]
     pub fn hits(&self, path: &str) -> Vec<Hit> {
-        let hits = self.seen.hits.lock().unwrap_or_else(PoisonError::into_inner);
+        let hits = self.seen.hits.lock();
         hits.iter().filter(|hit| hit.path == path).cloned().collect()
     }
 
@@ -82,15 +83,15 @@ impl Site {
     /// for when they like.
     #[must_use]
     pub fn requests_of(&self, agent: &str) -> Vec<String> {
-        let hits = self.seen.hits.lock().unwrap_or_else(PoisonError::into_inner);
+        let hits = self.seen.hits.lock();
         let its = |hit: &&Hit| hit.headers.get("user-agent").is_some_and(|sent| sent == agent);
         hits.iter().filter(its).filter(|hit| hit.path != "/favicon.ico").map(|hit| hit.line.clone()).collect()
     }
 
-    /// What the page `/probe/<name>` found out about its browser, once it has told.
+    /// What the page `/probe/<name>` found out about its browser, once it has reported.
     #[must_use]
     pub fn report(&self, name: &str) -> Option<Value> {
-        self.seen.reports.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.seen.reports.lock().get(name).cloned()
     }
 }
 
@@ -119,9 +120,9 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/pixel.png", get(pixel))
         .route("/headers", get(echo_headers))
         .route("/probe/{name}", get(|| async { Html(pages::PROBE) }).post(report))
-        .route("/hands/{name}", get(|| async { Html(pages::HANDS) }).post(report))
+        .route("/input/{name}", get(|| async { Html(pages::INPUT) }).post(report))
         .route("/reported/{name}", get(reported))
-        .route("/knock/{name}", get(|| async { Html(pages::KNOCK) }).post(report))
+        .route("/ports/{name}", get(|| async { Html(pages::PORTS) }).post(report))
         .route("/frame", get(|| async { Html(pages::FRAME) }))
         .route("/worker.js", get(|| async { ([(CONTENT_TYPE, "text/javascript")], pages::WORKER) }))
         .route("/animation", get(|| async { Html(pages::ANIMATION) }))
@@ -141,7 +142,7 @@ fn routes(seen: Arc<Seen>) -> Router {
 async fn write_down(State(seen): State<Arc<Seen>>, request: Request, next: Next) -> Response {
     let line = format!("{} {}", request.method(), request.uri());
     let hit = Hit { line, path: request.uri().path().to_owned(), headers: plain(request.headers()) };
-    seen.hits.lock().unwrap_or_else(PoisonError::into_inner).push(hit);
+    seen.hits.lock().push(hit);
     next.run(request).await
 }
 
@@ -201,7 +202,7 @@ pub fn file_bytes() -> Vec<u8> {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 async fn downloads() -> Html<String> {
@@ -243,14 +244,14 @@ async fn echo_headers(headers: HeaderMap) -> impl IntoResponse {
 }
 
 async fn reported(State(seen): State<Arc<Seen>>, Path(name): Path<String>) -> Response {
-    let reports = seen.reports.lock().unwrap_or_else(PoisonError::into_inner);
+    let reports = seen.reports.lock();
     reports
         .get(&name)
         .map_or_else(|| StatusCode::NOT_FOUND.into_response(), |report| axum::Json(report).into_response())
 }
 
 async fn report(State(seen): State<Arc<Seen>>, Path(name): Path<String>, axum::Json(value): axum::Json<Value>) {
-    seen.reports.lock().unwrap_or_else(PoisonError::into_inner).insert(name, value);
+    seen.reports.lock().insert(name, value);
 }
 
 async fn pixel() -> impl IntoResponse {

@@ -1,15 +1,18 @@
 //! Cases in groups. Cases run one at a time, because two browsers are already as much as a small machine can do; a
 //! group's cases share one daemon unless they need one of their own.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
 use crate::daemon::{Daemon, Settings};
@@ -65,10 +68,10 @@ struct Case {
 }
 
 impl Group {
-    /// A group whose cases share a daemon with these settings, or each start their own.
+    /// A module's group, whose cases share a daemon with these settings, or each start their own.
     #[must_use]
-    pub fn new(name: &'static str, settings: Option<Settings>) -> Self {
-        Self { name, settings, cases: Vec::new() }
+    pub fn new(module: &'static str, settings: Option<Settings>) -> Self {
+        Self { name: module.rsplit("::").next().unwrap_or(module), settings, cases: Vec::new() }
     }
 
     /// Adds a case; `quick` ones also run when `WARMPOOL_TEST_QUICK` is set.
@@ -83,24 +86,25 @@ impl Group {
     }
 }
 
-/// `group!("name", settings, quick: [a, b], full: [c])`: a group of the functions named.
+/// `group!(settings, quick: [a, b], full: [c])`: a group of the functions named, which has the module's name.
 #[macro_export]
 macro_rules! group {
-    ($name:expr, $settings:expr, quick: [$($quick:ident),* $(,)?], full: [$($full:ident),* $(,)?] $(,)?) => {
-        $crate::Group::new($name, $settings)
+    ($settings:expr, quick: [$($quick:ident),* $(,)?], full: [$($full:ident),* $(,)?] $(,)?) => {
+        $crate::Group::new(module_path!(), $settings)
             $(.case(stringify!($quick), true, $quick))*
             $(.case(stringify!($full), false, $full))*
     };
 }
 
-async fn all_is_given_back(stage: Stage) -> Result<()> {
+async fn everything_is_given_back(stage: Stage) -> Result<()> {
     stage.daemon()?.assert_idle().await
 }
 
-struct Hall {
+struct Runner {
     runtime: Runtime,
     site: Arc<Site>,
     shared: Mutex<Option<(&'static str, Arc<Daemon>)>>,
+    durations: Mutex<BTreeMap<&'static str, Duration>>,
 }
 
 /// Runs the groups as `cargo test` expects of a test binary: names to filter by, `--list`, `--exact`, `--skip`.
@@ -108,8 +112,8 @@ struct Hall {
 pub fn run(groups: Vec<Group>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let hall = match Hall::open() {
-        Ok(hall) => Arc::new(hall),
+    let runner = match Runner::start() {
+        Ok(runner) => Arc::new(runner),
         Err(error) => {
             eprintln!("{error:?}");
             return ExitCode::FAILURE;
@@ -118,30 +122,35 @@ pub fn run(groups: Vec<Group>) -> ExitCode {
     let quick = std::env::var_os("WARMPOOL_TEST_QUICK").is_some_and(|value| !value.is_empty() && value != "0");
     let mut trials = Vec::new();
     for group in groups {
-        // Whatever a group's cases did, its daemon ends with nothing owed.
-        let group =
-            if group.settings.is_some() { group.case("all_is_given_back", true, all_is_given_back) } else { group };
+        // Whatever a group's cases did, its daemon gives everything back at the end.
+        let group = if group.settings.is_some() {
+            group.case("everything_is_given_back", true, everything_is_given_back)
+        } else {
+            group
+        };
         for case in group.cases {
-            let (hall, name, settings) = (Arc::clone(&hall), group.name, group.settings.clone());
+            let (runner, name, settings) = (Arc::clone(&runner), group.name, group.settings.clone());
             let title = format!("{name}::{}", case.name);
             let skipped = quick && !case.quick;
-            let trial = Trial::test(title, move || hall.play(name, settings, &case.run));
+            let trial = Trial::test(title, move || runner.run_case(name, settings, &case.run));
             trials.push(trial.with_ignored_flag(skipped));
         }
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
-    hall.close(None);
+    runner.close(None);
+    runner.print_durations();
     conclusion.exit_code()
 }
 
-impl Hall {
-    fn open() -> Result<Self> {
+impl Runner {
+    fn start() -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let site = Arc::new(runtime.block_on(Site::start())?);
-        Ok(Self { runtime, site, shared: Mutex::new(None) })
+        Ok(Self { runtime, site, shared: Mutex::new(None), durations: Mutex::default() })
     }
 
-    fn play(&self, group: &'static str, settings: Option<Settings>, run: &Run) -> Result<(), Failed> {
+    fn run_case(&self, group: &'static str, settings: Option<Settings>, run: &Run) -> Result<(), Failed> {
+        let began = Instant::now();
         self.close(Some(group));
         forget_logs();
         let outcome = self.runtime.block_on(async {
@@ -150,30 +159,40 @@ impl Hall {
                 None => None,
             };
             let stage = Stage { site: Arc::clone(&self.site), daemon: daemon.clone() };
-            let played = tokio::time::timeout(CASE_LIMIT, run(stage)).await.context("the case hung")?;
+            let outcome = tokio::time::timeout(CASE_LIMIT, run(stage)).await.context("the case hung")?;
             if let Some(daemon) = daemon {
                 daemon.log_is_shown();
                 let tidied = daemon.end_all().await;
-                return played.and(tidied);
+                return outcome.and(tidied);
             }
-            played
+            outcome
         });
+        *self.durations.lock().entry(group).or_default() += began.elapsed();
         outcome.map_err(|error| Failed::from(format!("{error:?}\n{}", shown_logs())))
     }
 
     async fn shared_daemon(&self, group: &'static str, settings: Settings) -> Result<Arc<Daemon>> {
-        let running = self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let running = self.shared.lock().clone();
         if let Some((_, daemon)) = running {
             return Ok(daemon);
         }
         let daemon = Arc::new(Daemon::start(settings).await.context("start the group's daemon")?);
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = Some((group, Arc::clone(&daemon)));
+        *self.shared.lock() = Some((group, Arc::clone(&daemon)));
         Ok(daemon)
+    }
+
+    /// The groups that ran, the longest first.
+    fn print_durations(&self) {
+        let mut durations: Vec<_> = self.durations.lock().clone().into_iter().collect();
+        durations.sort_by_key(|(_, duration)| Reverse(*duration));
+        for (group, duration) in durations {
+            println!("{:8.1} s  {group}", duration.as_secs_f64());
+        }
     }
 
     /// Ends the shared daemon unless it is this group's.
     fn close(&self, group: Option<&'static str>) {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.lock();
         if shared.as_ref().is_some_and(|(owner, _)| Some(*owner) != group) {
             *shared = None;
         }
@@ -183,7 +202,7 @@ impl Hall {
 static LOGS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn forget_logs() {
-    LOGS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    LOGS.lock().clear();
 }
 
 /// A new file under `target/e2e-logs` whose end is shown if the running case fails.
@@ -197,14 +216,14 @@ pub fn new_log(kind: &str) -> Result<PathBuf> {
 }
 
 pub(crate) fn show_log(path: PathBuf) {
-    let mut logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut logs = LOGS.lock();
     if !logs.contains(&path) {
         logs.push(path);
     }
 }
 
 fn shown_logs() -> String {
-    let logs = LOGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let logs = LOGS.lock();
     let show = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();

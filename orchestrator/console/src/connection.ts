@@ -1,12 +1,17 @@
 // The websocket: opened, and opened again when it broke, until there is no point in it any more.
 
-import type { Said, Told } from './protocol';
+import type { ClientMessage, ServerMessage } from './protocol';
 
-/** Why there will be nothing more to see. */
-export type End = { state: 'ended' | 'unknown' | 'denied'; message: string };
+/** Why nothing more will be shown. */
+export interface End {
+  state: 'ended' | 'failed' | 'denied';
+  message: string;
+  /** Whether the session has a recording that this viewer may fetch. */
+  recording: boolean;
+}
 
 export interface Listener {
-  told(message: Told): void;
+  received(message: ServerMessage): void;
   picture(bytes: ArrayBuffer): void;
   /** The connection is gone; another try follows. */
   lost(): void;
@@ -56,12 +61,13 @@ export class Connection {
       this.#pause = FIRST_PAUSE;
       this.#heard = performance.now();
       if (typeof data !== 'string') return this.listener.picture(data);
-      const message = JSON.parse(data) as Told;
-      if (message.type === 'ended') this.#end({ state: 'ended', message: sentence(message.message) });
-      else if (message.type === 'unshared') this.#end({ state: 'denied', message: 'This link has ended.' });
+      const message = JSON.parse(data) as ServerMessage;
+      if (message.type === 'ended') {
+        this.#end({ ...message, state: message.status === 'failure' ? 'failed' : 'ended' });
+      } else if (message.type === 'unshared') this.#end({ state: 'denied', message: 'This link has ended.', recording: false });
       else {
         if (message.type === 'hello') this.#silence = message.silence;
-        this.listener.told(message);
+        this.listener.received(message);
       }
     };
     socket.onclose = () => {
@@ -75,7 +81,7 @@ export class Connection {
     };
   }
 
-  send(message: Said): void {
+  send(message: ClientMessage): void {
     if (this.open) this.#socket?.send(JSON.stringify(message));
   }
 
@@ -83,16 +89,13 @@ export class Connection {
     if (this.open) this.#socket?.send(bytes);
   }
 
-  /** A websocket that does not open does not say why: this does. */
+  /** A websocket that does not open does not say why; this request does. */
   async #again(): Promise<void> {
     if (this.#over || this.#socket) return;
     try {
       const reply = await fetch(`stream/state?${this.#query}`, { cache: 'no-store' });
-      if (reply.status === 404 || reply.status === 401 || reply.status === 403) {
-        const { error } = (await reply.json()) as { error: { code: string; message: string } };
-        const state = error.code === 'session_ended' ? 'ended' : error.code === 'unknown_session' ? 'unknown' : 'denied';
-        return this.#end({ state, message: sentence(error.message) });
-      }
+      // The page itself says how the session ended, or that its link did.
+      if ([401, 403, 404].includes(reply.status)) return location.reload();
     } catch {
       // Not reachable; the socket will not open either, and another try follows.
     }
@@ -105,8 +108,4 @@ export class Connection {
     this.#socket?.close();
     this.listener.over(end);
   }
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`;
 }

@@ -19,7 +19,7 @@ const C = 0x63;
 const CUT_TEXT = 6;
 const PROVIDED = 0x10;
 /** How long the remote browser may take to ask for a text that is being pasted, in milliseconds. */
-const PATIENCE = 400;
+const PASTE_TIMEOUT = 400;
 
 /** The part of a WebSocket that noVNC uses. */
 class Channel {
@@ -58,7 +58,7 @@ export class DisplayPicture implements Picture {
    * Chromium reads the layout only once, so to it all but ASCII is text.
    */
   constructor(
-    screen: HTMLElement,
+    private readonly screen: HTMLElement,
     private readonly connection: Connection,
     private readonly takesText: boolean,
     shown: () => void,
@@ -134,7 +134,7 @@ export class DisplayPicture implements Picture {
       this.#withControl(V);
       for (const keysym of held) this.#send(keysym, true);
       this.#later = [];
-      this.#timer = setTimeout(() => this.#fetched(), PATIENCE);
+      this.#timer = setTimeout(() => this.#fetched(), PASTE_TIMEOUT);
     });
   }
 
@@ -149,7 +149,12 @@ export class DisplayPicture implements Picture {
 
   close(): void {
     this.#channel.readyState = 'closed';
+    // noVNC takes its canvas away with it. A copy stays, as the last picture.
+    const shown = this.screen.querySelector('canvas');
+    const last = shown?.cloneNode() as HTMLCanvasElement | undefined;
+    if (shown && shown.width > 0) last?.getContext('2d')?.drawImage(shown, 0, 0);
     this.#channel.onclose?.({ code: 1000, reason: '', wasClean: true });
+    if (last) this.screen.replaceChildren(last);
   }
 
   #isText(text: string): boolean {

@@ -10,6 +10,8 @@ const DOUBLE_CLICK = 500;
 /** Pixels of a line and of a page for wheels that count these. */
 const LINE = 40;
 const PAGE = 600;
+/** How long a size must stay before it is reported, in milliseconds. */
+const SETTLED = 200;
 
 export class FramesPicture implements Picture {
   acting = false;
@@ -20,6 +22,9 @@ export class FramesPicture implements Picture {
   #height = 720;
   #top = 0;
   #newest: ArrayBuffer | undefined;
+  /** The longer side of the picture on this screen, as the daemon knows it, in this screen's own pixels. */
+  #side = 0;
+  #timer = 0;
   #drawing = false;
   #move: (() => void) | undefined;
   #click = { at: 0, x: 0, y: 0, count: 0 };
@@ -31,7 +36,10 @@ export class FramesPicture implements Picture {
     this.#canvas.setAttribute('role', 'img');
     this.#canvas.setAttribute('aria-label', 'Picture of the remote browser');
     screen.replaceChildren(this.#canvas);
-    this.#resized = new ResizeObserver(() => this.#fit());
+    this.#resized = new ResizeObserver(() => {
+      this.#fit();
+      this.#report();
+    });
     this.#resized.observe(screen);
     const canvas = this.#canvas;
     canvas.addEventListener('pointerdown', (event) => this.#pointer(event, 'down'));
@@ -82,6 +90,16 @@ export class FramesPicture implements Picture {
     this.#canvas.style.height = `${Math.floor(this.#canvas.height * scale)}px`;
   }
 
+  /** Asks for pictures in the size in which they are shown, once that has settled. */
+  #report(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      const side = Math.ceil(Math.max(this.screen.clientWidth, this.screen.clientHeight) * devicePixelRatio);
+      if (side !== this.#side) this.connection.send({ type: 'view', side });
+      this.#side = side;
+    }, SETTLED);
+  }
+
   /** A place on the canvas as a place on the remote page. */
   #place(event: { clientX: number; clientY: number }): { x: number; y: number } {
     const box = this.#canvas.getBoundingClientRect();
@@ -129,7 +147,7 @@ export class FramesPicture implements Picture {
 
   #touch(event: PointerEvent, phase: Phase): (() => void) | undefined {
     const id = event.pointerId % 1000;
-    if (phase === 'move' && !this.#touches.has(id)) return undefined;
+    if (phase !== 'down' && !this.#touches.has(id)) return undefined;
     if (phase === 'up') this.#touches.delete(id);
     else this.#touches.set(id, { id, ...this.#place(event) });
     const touches = [...this.#touches.values()];
@@ -183,7 +201,15 @@ export class FramesPicture implements Picture {
     for (const event of [...this.#down.values()]) this.key(event, false);
   }
 
+  cancelTouches(): void {
+    if (this.#touches.size === 0) return;
+    this.#touches.clear();
+    this.#move = undefined;
+    this.connection.send({ type: 'input', input: 'touch', phase: 'cancel', touches: [], modifiers: 0 });
+  }
+
   close(): void {
+    clearTimeout(this.#timer);
     this.#resized.disconnect();
   }
 }

@@ -6,7 +6,7 @@ import type { Picture } from './picture';
 /** The key by which one who has no mouse gets out of the picture. */
 const LEAVE = 'F8';
 /** Until the browser has done the copying that a shortcut asked for, in milliseconds. */
-const COPIED = 150;
+const COPY_DELAY = 150;
 /** Apple's keyboards: Option makes letters, and Command is what Control is to the remote browser. */
 const APPLE = /^(Mac|iP)/.test(navigator.platform);
 
@@ -74,7 +74,7 @@ export class Keys {
     picture.key(APPLE ? translated(event) : event, down);
     // While Command is down, nothing is heard of a key that goes up.
     if (APPLE && event.metaKey && down && event.key !== 'Meta') picture.key(translated(event), false);
-    if (shortcut && down && (event.code === 'KeyC' || event.code === 'KeyX')) setTimeout(() => picture.copied?.(), COPIED);
+    if (shortcut && down && (event.code === 'KeyC' || event.code === 'KeyX')) setTimeout(() => picture.copied?.(), COPY_DELAY);
   }
 
   #tap(key: string, keyCode: number): void {

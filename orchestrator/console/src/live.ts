@@ -5,7 +5,8 @@ import { DisplayPicture } from './display';
 import { FramesPicture } from './frames';
 import { Keys } from './keys';
 import type { Picture } from './picture';
-import type { Hello, State, Told } from './protocol';
+import type { Hello, ServerMessage, State } from './protocol';
+import { Zoom } from './zoom';
 
 function find<E extends HTMLElement>(id: string): E {
   const element = document.getElementById(id);
@@ -16,9 +17,11 @@ function find<E extends HTMLElement>(id: string): E {
 const button = (id: string) => find<HTMLButtonElement>(id);
 const [stage, screen, card, address] = [find('stage'), find('screen'), find('card'), find<HTMLInputElement>('address')];
 const [tabs, clip, clipText] = [find<HTMLSelectElement>('title'), find('clip'), find<HTMLTextAreaElement>('clip-text')];
+const [actions, more] = [find('actions'), button('more')];
 const given = document.body.dataset;
 const TOAST = 4000;
-const HURRY = 60_000;
+/** Less time left than this stands out, in milliseconds. */
+const SHORT = 60_000;
 
 let hello: Hello | undefined;
 let state: State | undefined;
@@ -31,6 +34,7 @@ let over = false;
 
 const HEADINGS: Record<string, string> = {
   ended: 'The session has ended',
+  failed: 'The session has failed',
   unknown: 'No such session',
   denied: 'No access',
   unavailable: 'Not reachable',
@@ -38,7 +42,7 @@ const HEADINGS: Record<string, string> = {
   lost: 'Connection lost',
 };
 
-const STATUS: Record<string, string> = { ended: 'Ended', unknown: 'Not found', unavailable: 'Unavailable' };
+const STATUS: Record<string, string> = { ended: 'Ended', failed: 'Failed', unknown: 'Not found', unavailable: 'Unavailable' };
 
 function showCard(kind: string, text: string): void {
   card.hidden = false;
@@ -48,23 +52,39 @@ function showCard(kind: string, text: string): void {
   button('again').hidden = kind !== 'unavailable';
 }
 
-function setStatus(tone: 'good' | 'wait' | 'bad', text: string): void {
+function setStatus(tone: 'good' | 'wait' | 'bad' | 'over', text: string): void {
   find('status').dataset['tone'] = tone;
   find('status-text').textContent = text;
 }
 
-function finish(end: End | { state: string; message: string }): void {
+function finish(end: Omit<End, 'state'> & { state: string }): void {
   over = true;
   drop();
-  // The last picture stays, and looks like what it is.
+  // The last picture stays, faded.
   stage.dataset['lost'] = 'true';
-  find('time').hidden = true;
   stage.dataset['acting'] = 'false';
-  setStatus('bad', STATUS[end.state] ?? 'No access');
+  setStatus(end.state === 'failed' ? 'bad' : end.state === 'unavailable' ? 'wait' : 'over', STATUS[end.state] ?? 'No access');
   showCard(end.state, end.message);
-  for (const id of ['history', 'place', 'tools', 'clip']) find(id).hidden = true;
+  if (end.recording) void showRecording();
+  for (const id of ['time', 'paused', 'history', 'place', 'tools', 'clip']) find(id).hidden = true;
   find('keys').tabIndex = -1;
-  document.title = `${HEADINGS[end.state] ?? 'Live session'} – Warmpool`;
+  document.title = HEADINGS[end.state] ?? 'Live session';
+}
+
+/** Links to what was recorded. The address of this page opens that as well. */
+async function showRecording(): Promise<void> {
+  const query = new URLSearchParams({ token: given['token'] ?? '' });
+  const reply = await fetch(`stream/recording?${query}`).catch(() => undefined);
+  if (!reply?.ok) return;
+  const { parts } = (await reply.json()) as { parts: { name: string }[] };
+  const links = parts.map(({ name }, at) => {
+    const link = document.createElement('a');
+    link.href = `stream/recording/${encodeURIComponent(name)}?${query}`;
+    link.textContent = parts.length === 1 ? 'Watch the recording' : `Recording, part ${at + 1}`;
+    return link;
+  });
+  find('card-links').replaceChildren(...links);
+  find('card-links').hidden = links.length === 0;
 }
 
 function drop(): void {
@@ -84,7 +104,7 @@ function toast(text: string): void {
 // --- The connection -----------------------------------------------------------------------------------------------------
 
 const connection = new Connection(given['token'] ?? '', given['actions'] === 'true', {
-  told,
+  received,
   picture: (bytes) => picture?.take(bytes),
   lost: () => {
     drop();
@@ -96,7 +116,7 @@ const connection = new Connection(given['token'] ?? '', given['actions'] === 'tr
   over: finish,
 });
 
-function told(message: Told): void {
+function received(message: ServerMessage): void {
   switch (message.type) {
     case 'hello':
       return begin(message);
@@ -109,7 +129,7 @@ function told(message: Told): void {
       return copied(message.text);
     case 'refused':
       toast(message.message);
-      // What was chosen and not done is shown no longer.
+      // The choice that was not carried out disappears.
       return render();
     default:
   }
@@ -123,6 +143,7 @@ function begin(message: Hello): void {
     stage.dataset['picture'] = 'true';
     stage.dataset['lost'] = 'false';
     card.hidden = true;
+    renderActions();
   };
   picture =
     message.picture === 'display'
@@ -137,6 +158,13 @@ const mine = () => hello !== undefined && state?.holder === hello.viewer;
 const coarse = () => matchMedia('(pointer: coarse)').matches;
 const free = () => state?.holder === null;
 
+/** Gives a button its label, which is its tooltip where there is no room for it. */
+function label(id: string, text: string): void {
+  const span = button(id).querySelector('span');
+  if (span) span.textContent = text;
+  button(id).title = text;
+}
+
 function render(): void {
   if (!state || !hello || over) return;
   const acting = hello.may_act && mine();
@@ -147,12 +175,13 @@ function render(): void {
 
   const control = button('control');
   control.hidden = !hello.may_act;
-  control.textContent = acting ? 'Give back control' : 'Take control';
+  label('control', acting ? 'Give back control' : 'Take control');
   control.classList.toggle('main', !acting);
   const pause = button('pause');
   pause.hidden = !acting;
   pause.setAttribute('aria-pressed', String(state.paused));
-  pause.textContent = state.paused ? 'Resume client' : 'Pause client';
+  label('pause', state.paused ? 'Resume client' : 'Pause client');
+  find('paused').hidden = !state.paused;
   button('clipboard').hidden = !acting;
   // By keyboard alone the picture is reached, and left by F8, only while there is something to do in it.
   find('keys').tabIndex = acting ? 0 : -1;
@@ -164,7 +193,7 @@ function render(): void {
     ? `You have control${state.paused ? ', the client is paused' : ''}${coarse() ? '' : '. F8 leaves the picture'}`
     : state.holder !== null
       ? `Viewer ${state.holder} has control${state.paused ? ', the client is paused' : ''}`
-      : hello.may_act ? 'Click into the picture to take control' : 'View only';
+      : hello.may_act ? `${coarse() ? 'Tap' : 'Click'} the picture to take control` : 'View only';
   const line = `${watching} · ${who}`;
   if (find('who').textContent !== line) find('who').textContent = line;
 
@@ -172,12 +201,21 @@ function render(): void {
   for (const id of ['back', 'forward', 'reload']) button(id).disabled = !acting;
   address.readOnly = !acting;
   renderTabs(state, hello, acting);
+  renderActions();
+}
+
+/** The buttons that depend on this screen, and the menu, which is needed where there is any of them. */
+function renderActions(): void {
+  button('zoom').hidden = stage.dataset['picture'] === 'false' || !zoom.useful;
+  button('zoom').setAttribute('aria-pressed', String(zoom.zoomed));
+  label('zoom', zoom.zoomed ? 'Zoom out' : 'Zoom in');
+  more.classList.toggle('needed', actions.querySelector('button:not([hidden])') !== null);
 }
 
 function renderTabs({ tabs: open }: State, { picture: kind }: Hello, acting: boolean): void {
   if (chosen && !open.some((tab) => tab.id === chosen)) chosen = null;
   const current = open.find((tab) => tab.id === chosen) ?? open[0];
-  const title = current ? current.title || 'Untitled' : '';
+  const title = current ? current.title || current.url || 'Untitled' : '';
   const choice = open.length > 1;
   // A display shows all who watch the same tab: there, to choose one is for who has the control.
   const frames = kind === 'frames';
@@ -194,9 +232,12 @@ function renderTabs({ tabs: open }: State, { picture: kind }: Hello, acting: boo
     const front = frames ? tabs.options[0] : undefined;
     if (front) front.text = chosen ? 'Tab in front' : title;
   }
-  if (document.activeElement !== address || address.readOnly) address.value = current?.url ?? '';
+  const url = current?.url ?? '';
+  // Setting the same value would still take a selection away in some browsers.
+  if ((document.activeElement !== address || address.readOnly) && address.value !== url) address.value = url;
   address.hidden = open.length === 0;
-  document.title = `${title || 'Live session'} – Warmpool`;
+  find('one-title').title = title;
+  document.title = title || 'Live session';
 }
 
 function toggleControl(take: boolean): void {
@@ -227,11 +268,36 @@ tabs.addEventListener('change', () => {
   render();
 });
 
+// One click selects the whole address; a second one places the cursor.
+let addressFocused = false;
+address.addEventListener('pointerdown', () => (addressFocused = document.activeElement === address));
+address.addEventListener('click', () => {
+  if (!addressFocused && address.selectionStart === address.selectionEnd) address.select();
+});
+
+// --- The menu and the zoom ----------------------------------------------------------------------------------------------
+
+function openMenu(open: boolean): void {
+  if (!open && actions.contains(document.activeElement) && more.offsetParent) more.focus();
+  actions.dataset['open'] = String(open);
+  more.setAttribute('aria-expanded', String(open));
+}
+
+more.addEventListener('click', () => openMenu(actions.dataset['open'] !== 'true'));
+actions.addEventListener('click', () => openMenu(false));
+find('tools').addEventListener('keydown', (event) => event.key === 'Escape' && openMenu(false));
+document.addEventListener('pointerdown', (event) => {
+  if (!find('tools').contains(event.target as Node)) openMenu(false);
+});
+
+const zoom = new Zoom(find('view'), screen, () => picture?.acting ?? false, () => picture?.cancelTouches?.(), renderActions);
+button('zoom').addEventListener('click', () => zoom.toggle());
+
 // --- Keys and clipboard -------------------------------------------------------------------------------------------------
 
 const keys = new Keys(find<HTMLTextAreaElement>('keys'), () => picture, () => button('control').focus());
 
-// Before the picture sees it: the daemon heeds what follows only from the one who has the control.
+// Before the picture gets the event: the daemon accepts input only from the viewer who has control.
 screen.addEventListener(
   'pointerdown',
   (event) => {
@@ -245,7 +311,7 @@ screen.addEventListener(
 );
 
 function openClip(open: boolean): void {
-  if (!open && clip.contains(document.activeElement)) button('clipboard').focus();
+  if (!open && clip.contains(document.activeElement)) (button('clipboard').offsetParent ? button('clipboard') : more).focus();
   clip.hidden = !open;
   button('clipboard').setAttribute('aria-expanded', String(open));
   if (open) clipText.focus();
@@ -281,28 +347,30 @@ full.addEventListener('click', () => {
   else void document.documentElement.requestFullscreen();
 });
 document.addEventListener('fullscreenchange', () => {
-  full.textContent = document.fullscreenElement ? 'Leave full screen' : 'Full screen';
+  label('full', document.fullscreenElement ? 'Leave full screen' : 'Full screen');
 });
 
 function tick(): void {
-  const left = endsAt === undefined ? undefined : Math.max(0, endsAt - Date.now());
+  if (endsAt === undefined || over) return;
+  const left = Math.max(0, endsAt - Date.now());
   const pad = (number: number) => String(number).padStart(2, '0');
-  const seconds = Math.ceil((left ?? 0) / 1000);
+  const seconds = Math.ceil(left / 1000);
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
-  find('time-left').textContent = left === undefined ? '–' : h > 0 ? `${h}:${pad(m)}:${pad(s)}` : `${m}:${pad(s)}`;
-  find('time').dataset['tone'] = left !== undefined && left < HURRY ? 'bad' : '';
+  find('time').hidden = false;
+  find('time-left').textContent = h > 0 ? `${h}:${pad(m)}:${pad(s)}` : `${m}:${pad(s)}`;
+  find('time').dataset['tone'] = left < SHORT ? 'wait' : '';
 }
 
 button('again').addEventListener('click', () => location.reload());
 setInterval(tick, 1000);
 const beginning = given['state'] ?? 'live';
 stage.dataset['picture'] = 'false';
-find('full').hidden = !document.fullscreenEnabled;
+for (const id of ['full', 'clipboard', 'keyboard']) label(id, button(id).textContent ?? '');
 if (beginning === 'live') {
   showCard('wait', 'The picture is on its way.');
   connection.connect();
 } else {
-  finish({ state: beginning, message: find('card-text').textContent ?? '' });
+  finish({ state: beginning, message: find('card-text').textContent ?? '', recording: given['recording'] === 'true' });
   // The container engine may answer again by itself.
   if (beginning === 'unavailable') setTimeout(() => location.reload(), 5000);
 }

@@ -18,7 +18,9 @@ export interface Picture {
   copy(): void;
   /** A shortcut copied something: asks for it, where it does not come by itself. */
   copied?(): void;
-  /** Lets go of all keys: nothing is heard of them any more. */
+  /** Takes back the touches under way, where the picture follows them itself. */
+  cancelTouches?(): void;
+  /** Releases all keys, of which no further event will come. */
   letGo(): void;
   close(): void;
 }

@@ -1,4 +1,4 @@
-// What the daemon and this page say to each other; orchestrator/src/live/message.rs is the other side of it.
+// The messages between the daemon and this page; orchestrator/src/live/message.rs defines them on the daemon's side.
 
 export interface Tab {
   id: string;
@@ -14,7 +14,7 @@ export interface Hello {
   text: boolean;
   browser_type: string;
   mode: string;
-  /** After so many milliseconds without a word the connection is dead. */
+  /** Without a message for this long, in milliseconds, the connection is dead. */
   silence: number;
 }
 
@@ -28,12 +28,12 @@ export interface State {
   time_left: number;
 }
 
-export type Told =
+export type ServerMessage =
   | Hello
   | State
   | { type: 'clipboard'; text: string }
   | { type: 'refused'; message: string }
-  | { type: 'ended'; status: string; reason: string; message: string }
+  | { type: 'ended'; status: string; reason: string; message: string; recording: boolean }
   | { type: 'unshared' };
 
 export interface Touch {
@@ -42,9 +42,9 @@ export interface Touch {
   y: number;
 }
 
-export type Phase = 'down' | 'move' | 'up';
+export type Phase = 'down' | 'move' | 'up' | 'cancel';
 
-export type Said =
+export type ClientMessage =
   | { type: 'control'; take: boolean }
   | { type: 'pause'; on: boolean }
   | { type: 'ack' }
@@ -52,6 +52,7 @@ export type Said =
   | { type: 'go'; to: 'back' | 'forward' | 'reload' }
   | { type: 'open'; url: string }
   | { type: 'copy' }
+  | { type: 'view'; side: number }
   | { type: 'input'; input: 'mouse'; phase: Phase; x: number; y: number; button: string; buttons: number; clicks: number; modifiers: number }
   | { type: 'input'; input: 'wheel'; x: number; y: number; dx: number; dy: number; modifiers: number }
   | { type: 'input'; input: 'touch'; phase: Phase; touches: Touch[]; modifiers: number }

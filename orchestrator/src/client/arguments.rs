@@ -13,11 +13,11 @@ use super::ClientError;
 #[derive(Debug, Clone)]
 pub enum Ask {
     /// Play a recording.
-    Run(Order),
+    Run(SubmitArguments),
     /// Read a page.
-    Extract(Order),
+    Extract(SubmitArguments),
     /// Do one of them for many inputs.
-    Fleet(Order),
+    Fleet(SubmitArguments),
     /// Look into the history.
     Tasks(TasksCommand),
 }
@@ -35,7 +35,7 @@ pub struct Service {
 
 /// A task to send.
 #[derive(Debug, Clone, Args)]
-pub struct Order {
+pub struct SubmitArguments {
     /// File with the recording, the schema, or the whole request; - reads standard input.
     pub file: PathBuf,
     /// Value for {{input.NAME}}; numbers, true and false are taken as such.
@@ -80,7 +80,7 @@ pub enum TasksCommand {
     List {
         /// Which ones.
         #[command(flatten)]
-        query: Wish,
+        query: TaskFilter,
         /// Whom to ask.
         #[command(flatten)]
         service: Service,
@@ -116,7 +116,7 @@ pub enum TasksCommand {
 
 /// Which tasks to list.
 #[derive(Debug, Clone, Args)]
-pub struct Wish {
+pub struct TaskFilter {
     /// run, extract or fleet; may be repeated.
     #[arg(long = "type", value_name = "TYPE")]
     pub kinds: Vec<String>,
@@ -149,7 +149,7 @@ pub struct Wish {
     pub json: bool,
 }
 
-impl Wish {
+impl TaskFilter {
     /// The query of the list.
     pub(super) fn text(&self) -> Result<String, ClientError> {
         let mut query = form_urlencoded::Serializer::new(String::new());
@@ -160,7 +160,7 @@ impl Wish {
         if let Some(id) = &self.task_id {
             query.append_pair("task_id", id);
         }
-        let now = crate::session::now_ms();
+        let now = crate::clock::unix_ms();
         for (name, age) in [("start_time", self.since), ("end_time", self.until)] {
             if let Some(age) = age {
                 let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
@@ -176,7 +176,7 @@ impl Wish {
     }
 }
 
-impl Order {
+impl SubmitArguments {
     /// Adds what the command line says to a request.
     pub(super) fn add_to(&self, body: &mut Map<String, Value>) -> Result<(), ClientError> {
         let mut put = |name: &str, value: Option<Value>| {

@@ -146,7 +146,7 @@ fn worker(config: &Sections, layers: &mut Layers<'_>) {
 
 fn pool(config: &Sections, layers: &mut Layers<'_>) {
     let pool = &config.pool;
-    let shelves = [
+    let kinds = [
         ("pool.chromium_headed", pool.chromium_headed),
         ("pool.chromium_headless", pool.chromium_headless),
         ("pool.firefox_headed", pool.firefox_headed),
@@ -154,8 +154,8 @@ fn pool(config: &Sections, layers: &mut Layers<'_>) {
         ("pool.webkit_headed", pool.webkit_headed),
         ("pool.webkit_headless", pool.webkit_headless),
     ];
-    let warm = shelves.iter().fold(pool.presets.warm(), |warm, (_, target)| warm.saturating_add(*target));
-    let sound = shelves.iter().all(|(name, _)| layers.sound(&[name]));
+    let warm = kinds.iter().fold(pool.presets.warm(), |warm, (_, target)| warm.saturating_add(*target));
+    let sound = kinds.iter().all(|(name, _)| layers.sound(&[name]));
     let sound = sound && layers.sound(&["pool.max_workers", "pool.presets"]);
     if sound && warm > pool.max_workers {
         let what = format!("{warm} workers would be kept warm where at most {} may run", pool.max_workers);

@@ -43,7 +43,7 @@ impl Source {
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ConfigError {
     /// The source: a flag, a variable, or a file and its line.
     pub source: String,
     /// The setting, such as `server.listen`; empty if it is none of ours.
@@ -54,7 +54,7 @@ pub struct Fault {
     pub remedy: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConfigError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { source, key, what, remedy } = self;
         match key.as_str() {
@@ -66,7 +66,7 @@ impl fmt::Display for Fault {
 
 /// Every fault of a configuration, in the order of its sources and settings. Shown one a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct ConfigErrors(pub Vec<Fault>);
+pub struct ConfigErrors(pub Vec<ConfigError>);
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use toml::de::{DeTable, DeValue};
+use serde::Deserialize as _;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::{
-    fault::{Fault, Source, closest},
+    fault::{ConfigError, Source, closest},
     table::{SECTIONS, SETTINGS, Setting},
     value::Shape,
 };
@@ -13,7 +14,7 @@ use super::{
 type Entries = Vec<(&'static str, (String, Source))>;
 
 /// Reads the settings a file names. Every syntax error, unknown name and wrong type becomes a fault.
-pub(super) fn read(path: &str, text: &str) -> (Entries, Vec<Fault>) {
+pub(super) fn read(path: &str, text: &str) -> (Entries, Vec<ConfigError>) {
     let mut reader = Reader { path, text, entries: Vec::new(), faults: Vec::new() };
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
@@ -31,7 +32,7 @@ struct Reader<'a> {
     path: &'a str,
     text: &'a str,
     entries: Entries,
-    faults: Vec<Fault>,
+    faults: Vec<ConfigError>,
 }
 
 impl Reader<'_> {
@@ -41,7 +42,7 @@ impl Reader<'_> {
 
     fn fault(&mut self, at: &Range<usize>, key: &str, what: String, remedy: String) {
         let source = format!("{}:{}", self.path, self.line(at));
-        self.faults.push(Fault { source, key: key.to_owned(), what, remedy });
+        self.faults.push(ConfigError { source, key: key.to_owned(), what, remedy });
     }
 
     fn sections(&mut self, table: &DeTable<'_>) {
@@ -112,9 +113,13 @@ fn text_of(value: &DeValue<'_>, shape: Shape) -> Option<String> {
         }
         (Shape::Number, DeValue::Float(number)) => Some(number.as_str().to_owned()),
         (Shape::Switch, DeValue::Boolean(switch)) => Some(switch.to_string()),
-        (Shape::List | Shape::Lines, DeValue::Array(items)) => {
+        (Shape::List, DeValue::Array(items)) => {
             let items: Option<Vec<_>> = items.iter().map(|item| item.get_ref().as_str()).collect();
-            items.map(|items| items.join(if shape == Shape::List { "," } else { "\n" }))
+            items.map(|items| items.join(","))
+        }
+        (Shape::Tables, DeValue::Array(items)) => {
+            let items = items.iter().map(|item| toml::Value::deserialize(ValueDeserializer::from(item.clone())));
+            items.collect::<Result<_, _>>().ok().map(|items| toml::Value::Array(items).to_string())
         }
         _ => None,
     }
@@ -126,7 +131,8 @@ fn wanted(shape: Shape) -> &'static str {
         Shape::Number => "a number",
         Shape::Switch => "true or false, without quotes",
         Shape::Quantity => "a string with a unit, or a whole number",
-        Shape::List | Shape::Lines => "an array of strings",
+        Shape::List => "an array of strings",
+        Shape::Tables => "a [[pool.presets]] table for each",
     }
 }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
-use super::table::{Preset, SETTINGS, Setting};
+use super::table::{DefaultValue, SETTINGS, Setting};
 
 /// What the command line says about the configuration. Flatten it into a subcommand with `#[command(flatten)]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,9 +93,9 @@ impl FromArgMatches for QuietFlags {
 fn argument(setting: &'static Setting) -> Arg {
     let help: Vec<_> = setting.help.iter().map(|line| line.trim()).collect();
     let default = match setting.preset {
-        Preset::Is(text) => format!("[default: {text}]"),
-        Preset::Unset(example) => format!("[no default; example: {example}]"),
-        Preset::Found(_, words, _) => format!("[default: {words}]"),
+        DefaultValue::Is(text) => format!("[default: {text}]"),
+        DefaultValue::Unset(example) => format!("[no default; example: {example}]"),
+        DefaultValue::Found(_, words, _) => format!("[default: {words}]"),
     };
     let argument = Arg::new(setting.name)
         .long(setting.flag())

@@ -6,11 +6,11 @@ use std::{
 };
 
 use super::{
-    fault::{Fault, Source, closest},
+    fault::{ConfigError, Source, closest},
     file,
     flags::Flags,
     host::Host,
-    table::{Preset, SETTINGS, Setting},
+    table::{DefaultValue, SETTINGS, Setting},
     value::{Misfit, Value},
 };
 
@@ -26,7 +26,7 @@ pub(super) struct Layers<'a> {
     env: HashMap<String, String>,
     named: HashMap<&'static str, (String, Source)>,
     origins: BTreeMap<&'static str, Source>,
-    faults: Vec<Fault>,
+    faults: Vec<ConfigError>,
 }
 
 impl<'a> Layers<'a> {
@@ -57,7 +57,7 @@ impl<'a> Layers<'a> {
             if let Some(setting) = by_env.get(name) {
                 self.named.insert(setting.name, (text.clone(), Source::Env));
             } else if !OTHER_VARIABLES.contains(&name.as_str()) && !name.starts_with(TEST_PREFIX) {
-                self.faults.push(Fault {
+                self.faults.push(ConfigError {
                     source: format!("environment {name}"),
                     key: String::new(),
                     what: "no such setting".to_owned(),
@@ -96,9 +96,9 @@ impl<'a> Layers<'a> {
             return (Cow::Borrowed(text), source.clone());
         }
         match setting.preset {
-            Preset::Is(text) => (Cow::Borrowed(text), Source::Default),
-            Preset::Unset(_) => (Cow::Borrowed(""), Source::Default),
-            Preset::Found(find, ..) => {
+            DefaultValue::Is(text) => (Cow::Borrowed(text), Source::Default),
+            DefaultValue::Unset(_) => (Cow::Borrowed(""), Source::Default),
+            DefaultValue::Found(find, ..) => {
                 let found = find(self);
                 (Cow::Owned(found.text), Source::Found(found.from))
             }
@@ -120,7 +120,7 @@ impl<'a> Layers<'a> {
         self.origins.insert(name, source);
         read.unwrap_or_else(|Misfit { what, remedy }| {
             self.fault(name, what, remedy);
-            let (Preset::Is(text) | Preset::Unset(text) | Preset::Found(_, _, text)) = setting.preset;
+            let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Found(_, _, text)) = setting.preset;
             T::parse(text).expect("a text of the table")
         })
     }
@@ -128,7 +128,7 @@ impl<'a> Layers<'a> {
     /// Notes a fault of a setting that was taken before.
     pub(super) fn fault(&mut self, name: &str, what: impl Into<String>, remedy: impl Into<String>) {
         let source = Setting::named(name).zip(self.origins.get(name)).map(|(setting, source)| source.of(setting));
-        self.faults.push(Fault {
+        self.faults.push(ConfigError {
             source: source.unwrap_or_default(),
             key: name.to_owned(),
             what: what.into(),
@@ -142,7 +142,7 @@ impl<'a> Layers<'a> {
     }
 
     /// The sources of all settings taken, and the faults met.
-    pub(super) fn finish(self) -> (BTreeMap<&'static str, Source>, Vec<Fault>) {
+    pub(super) fn finish(self) -> (BTreeMap<&'static str, Source>, Vec<ConfigError>) {
         (self.origins, self.faults)
     }
 }

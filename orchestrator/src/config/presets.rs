@@ -1,16 +1,19 @@
-//! Presets: pools of browsers that wait with settings of their own, as one setting writes them.
+//! Presets: browsers that wait with settings of their own.
 //!
-//! One preset is `NAME: ENGINE MODE COUNT setting=value …`; several are items of an array in the file, and stand on
-//! lines of their own or between semicolons in a variable or flag.
+//! In the file each is a `[[pool.presets]]` table. A variable or a flag takes the same as an array of inline tables.
 
-use super::value::{Misfit, Shape, Value, quoted};
-use crate::engine::{Engine, Mode, PoolKey};
-use crate::look::{self, Look, Viewport};
+use serde::{Deserialize, Serialize};
+use toml::Value as Toml;
+use warmpool_protocol::{Settings, Size, check_locales};
+
+use super::value::{Misfit, Shape, Value};
+use crate::engine::{Engine, Mode, PoolKey, PresetId};
+use crate::error::FieldError;
 
 /// The longest name, in bytes.
 const MAX_NAME: usize = 32;
-const FORM: &str = "write one as NAME: ENGINE MODE COUNT and its settings, such as \
-                    german: firefox headed 1 locales=de-DE,de viewport=1400x900 user_agent=\"Mozilla/5.0 …\"";
+const REMEDY: &str = "write a [[pool.presets]] table for each, or an array such as \
+                      [{ name = \"german\", engine = \"firefox\", mode = \"headed\", count = 1, locales = [\"de-DE\", \"de\"] }]";
 
 /// One preset: so many workers of an engine and mode wait with these settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +27,14 @@ pub struct PoolPreset {
     /// How many wait warm.
     pub target: usize,
     /// Their settings.
-    pub look: Look,
+    pub settings: Settings,
 }
 
 impl PoolPreset {
-    /// The shelf its workers stand on.
+    /// The kind of its workers.
     #[must_use]
     pub fn key(&self) -> PoolKey {
-        PoolKey { engine: self.engine, mode: self.mode, preset: Some(self.look.id()) }
+        PoolKey { engine: self.engine, mode: self.mode, preset: Some(PresetId::of(&self.settings)) }
     }
 }
 
@@ -47,14 +50,35 @@ impl Presets {
     }
 }
 
+/// A preset as TOML.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PresetTable {
+    name: String,
+    engine: Engine,
+    mode: Mode,
+    count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locales: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    viewport: Option<Size>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_agent: Option<String>,
+}
+
 impl Value for Presets {
-    const SHAPE: Shape = Shape::Lines;
+    const SHAPE: Shape = Shape::Tables;
     const FORM: &'static str = "PRESETS";
 
     fn parse(text: &str) -> Result<Self, Misfit> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let read = toml::de::ValueDeserializer::parse(text).and_then(Vec::<Toml>::deserialize);
+        let tables = read.map_err(|_| Misfit::not(text, "an array of TOML tables", REMEDY))?;
         let mut presets: Vec<PoolPreset> = Vec::new();
-        for item in items(text)? {
-            let preset = preset(&item)?;
+        for (index, table) in tables.into_iter().enumerate() {
+            let preset = preset(index, table)?;
             if presets.iter().any(|other| other.name == preset.name) {
                 return Err(Misfit::new(format!("{:?} is there twice", preset.name), "give each preset its own name"));
             }
@@ -68,121 +92,42 @@ impl Value for Presets {
     }
 
     fn toml(&self) -> Option<String> {
-        let items: Vec<_> = self.0.iter().map(|preset| quoted(&written(preset))).collect();
-        Some(format!("[{}]", items.join(", ")))
+        let tables = self.0.iter().map(|preset| {
+            let PoolPreset { name, engine, mode, target, settings } = preset.clone();
+            let Settings { locales, user_agent, viewport } = settings;
+            let locales = (!locales.is_empty()).then_some(locales);
+            Toml::try_from(PresetTable { name, engine, mode, count: target, locales, viewport, user_agent }).ok()
+        });
+        Some(Toml::Array(tables.collect::<Option<_>>()?).to_string())
     }
 }
 
-/// The words of each preset; quotes hold a word together and are taken off.
-fn items(text: &str) -> Result<Vec<Vec<String>>, Misfit> {
-    let (mut items, mut words) = (Vec::new(), Vec::new());
-    let (mut word, mut begun, mut quote) = (String::new(), false, None);
-    for letter in text.chars().chain(['\n']) {
-        match (quote, letter) {
-            (Some(open), _) if letter == open => quote = None,
-            (Some(_), '\n') => break,
-            (Some(_), _) => word.push(letter),
-            (None, '"' | '\'') => (quote, begun) = (Some(letter), true),
-            (None, ';') => end(&mut items, &mut words, &mut word, &mut begun, true),
-            (None, _) if letter.is_whitespace() => end(&mut items, &mut words, &mut word, &mut begun, letter == '\n'),
-            (None, _) => (begun, ()) = (true, word.push(letter)),
-        }
+/// Reads one preset. A fault is reported with the preset's name, since there may be several.
+fn preset(index: usize, table: Toml) -> Result<PoolPreset, Misfit> {
+    if !table.is_table() {
+        return Err(Misfit::not(&table.to_string(), "a table", REMEDY));
     }
-    match quote {
-        Some(quote) => Err(Misfit::new(format!("a {quote} is not closed"), "close it on the same line")),
-        None => Ok(items),
-    }
-}
-
-/// Ends a word, and with it perhaps a preset.
-fn end(items: &mut Vec<Vec<String>>, words: &mut Vec<String>, word: &mut String, begun: &mut bool, item: bool) {
-    if std::mem::take(begun) {
-        words.push(std::mem::take(word));
-    }
-    if item && !words.is_empty() {
-        items.push(std::mem::take(words));
-    }
-}
-
-fn preset(words: &[String]) -> Result<PoolPreset, Misfit> {
-    let [name, engine, mode, count, settings @ ..] = words else {
-        return Err(Misfit::new(format!("{:?} is not a preset", words.join(" ")), FORM));
-    };
-    let Some(name) = name.strip_suffix(':').filter(|name| is_name(name)) else {
-        let remedy = format!("begin with a name of at most {MAX_NAME} small letters, digits, - or _, and a colon");
-        return Err(Misfit::new(format!("{name:?} is not the name of a preset"), remedy));
-    };
-    // A preset's fault is told with its name: there may be several.
-    let misfit = |what: String, remedy: &str| Misfit::new(format!("{name:?}: {what}"), remedy);
-    let engine: Engine = engine
-        .parse()
-        .map_err(|()| misfit(format!("{engine:?} is not an engine"), "write chromium, firefox or webkit"))?;
-    let mode: Mode =
-        mode.parse().map_err(|()| misfit(format!("{mode:?} is not a mode"), "write headed or headless"))?;
-    let target = count
-        .parse()
-        .map_err(|_| misfit(format!("{count:?} is not a count"), "write how many workers are to wait, such as 1"))?;
-    let mut look = Look::default();
-    for word in settings {
-        let known = "write locales=…, user_agent=… or viewport=WIDTHxHEIGHT, each once";
-        let Some((key, value)) = word.split_once('=') else {
-            return Err(misfit(format!("{word:?} is not a setting"), known));
-        };
-        match key {
-            "locales" if look.locales.is_none() => {
-                let tags: Vec<String> = value.split(',').map(|tag| tag.trim().to_owned()).collect();
-                let tags =
-                    look::locales(&tags).map_err(|(_, what)| misfit(format!("locales: {what}"), "correct it"))?;
-                look.locales = Some(tags);
-            }
-            "user_agent" if look.user_agent.is_none() => {
-                look::user_agent(value).map_err(|what| misfit(format!("user_agent {what}"), "correct it"))?;
-                look.user_agent = Some(value.to_owned());
-            }
-            "viewport" if look.viewport.is_none() => {
-                let sides = value.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
-                let Some((width, height)) = sides else {
-                    return Err(misfit(
-                        format!("{value:?} is not a size"),
-                        "write viewport=WIDTHxHEIGHT, such as 1400x900",
-                    ));
-                };
-                let size = Viewport { width, height };
-                look::viewport(size)
-                    .map_err(|(side, what)| misfit(format!("viewport: {side} {what}"), "correct it"))?;
-                look.viewport = Some(size);
-            }
-            "locales" | "user_agent" | "viewport" => return Err(misfit(format!("{key} is there twice"), known)),
-            _ => return Err(misfit(format!("{key:?} is not a setting"), known)),
-        }
-    }
-    if look.is_plain() {
-        let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
-        return Err(misfit("has no settings".to_owned(), &remedy));
-    }
-    Ok(PoolPreset { name: name.to_owned(), engine, mode, target, look })
-}
-
-fn is_name(name: &str) -> bool {
+    let label =
+        table.get("name").and_then(Toml::as_str).map_or(format!("preset {}", index + 1), |name| format!("{name:?}"));
+    let misfit = |error: FieldError| Misfit::new(format!("{label}: {error}"), REMEDY);
+    let PresetTable { name, engine, mode, count, locales, viewport, user_agent } =
+        serde_path_to_error::deserialize(table).map_err(|error| {
+            let path = error.path().to_string();
+            misfit(FieldError::from_serde(&path, error.into_inner().message()))
+        })?;
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
-    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(plain)
-}
-
-fn written(preset: &PoolPreset) -> String {
-    let PoolPreset { name, engine, mode, target, look } = preset;
-    let mut text = format!("{name}: {engine} {} {target}", mode.as_str());
-    if let Some(tags) = &look.locales {
-        text += &format!(" locales={}", tags.join(","));
+    if !(1..=MAX_NAME).contains(&name.len()) || !name.bytes().all(plain) {
+        let problem = format!("must be 1 to {MAX_NAME} small letters, digits, - or _");
+        return Err(misfit(FieldError::invalid("name", problem)));
     }
-    if let Some(Viewport { width, height }) = look.viewport {
-        text += &format!(" viewport={width}x{height}");
+    let locales = locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(|error| misfit(error.into()))?;
+    let settings = Settings { locales, user_agent, viewport };
+    settings.check().map_err(|error| misfit(error.into()))?;
+    if settings.is_empty() {
+        let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
+        return Err(Misfit::new(format!("{label}: has no settings"), remedy));
     }
-    if let Some(agent) = &look.user_agent {
-        // Quotes have no escape, but those of the other kind may stand between them.
-        let parts: Vec<String> = agent.split('"').map(|part| format!("\"{part}\"")).collect();
-        text += &format!(" user_agent={}", parts.join("'\"'"));
-    }
-    text
+    Ok(PoolPreset { name, engine, mode, target: count, settings })
 }
 
 #[cfg(test)]
@@ -197,54 +142,52 @@ mod tests {
     fn a_preset_names_pool_and_settings() {
         let agent = "Mozilla/5.0 (X11; Linux x86_64) Own/1";
         let presets = read(&format!(
-            "german: firefox headed 1 locales=de-de,de viewport=1400x900 user_agent=\"{agent}\"\n\
-             wide: chromium headless 2 viewport=1920x1080; plain-agent: webkit headed 0 user_agent=Own/2;"
+            r#"[{{ name = "german", engine = "firefox", mode = "headed", count = 1, locales = ["de-de", "de"],
+                   viewport = {{ width = 1400, height = 900 }}, user_agent = "{agent}" }},
+                {{ name = "wide", engine = "chromium", mode = "headless", count = 2, viewport = {{ width = 1920, height = 1080 }} }},
+                {{ name = "plain-agent", engine = "webkit", mode = "headed", count = 0, user_agent = "Own/2" }}]"#
         ));
         let names: Vec<_> = presets.iter().map(|preset| (preset.name.as_str(), preset.target)).collect();
         assert_eq!(names, [("german", 1), ("wide", 2), ("plain-agent", 0)]);
         let german = &presets[0];
         assert_eq!((german.engine, german.mode), (Engine::Firefox, Mode::Headed));
         let locales = vec!["de-DE".to_owned(), "de".to_owned()];
-        let viewport = Viewport { width: 1400, height: 900 };
-        let look = Look { locales: Some(locales), user_agent: Some(agent.to_owned()), viewport: Some(viewport) };
-        assert_eq!(german.look, look);
+        let viewport = Size { width: 1400, height: 900 };
+        let settings = Settings { locales, user_agent: Some(agent.to_owned()), viewport: Some(viewport) };
+        assert_eq!(german.settings, settings);
         assert_eq!(Presets(presets.clone()).warm(), 3);
+        assert_eq!(read(&Presets(presets.clone()).toml().unwrap()), presets, "what is written reads the same");
         assert!(read("").is_empty());
     }
 
     #[test]
-    fn what_is_written_reads_the_same() {
-        let text =
-            "a: firefox headed 1 locales=de-DE user_agent='say \"a; b\" twice'\nb: webkit headless 3 viewport=1x2";
-        let presets = Presets::parse(text).unwrap();
-        let lines: Vec<_> = presets.0.iter().map(written).collect();
-        assert_eq!(Presets::parse(&lines.join("\n")).unwrap(), presets);
-    }
-
-    #[test]
     fn each_fault_is_named_with_its_remedy() {
+        let german = r#"name = "a", engine = "firefox", mode = "headed", count = 1"#;
         for (text, what) in [
-            ("german", "is not a preset"),
-            ("german firefox headed 1", "is not the name"),
-            ("Ger man: firefox headed 1", "is not the name"),
-            ("a: opera headed 1 locales=de", "\"opera\" is not an engine"),
-            ("a: firefox hidden 1 locales=de", "\"hidden\" is not a mode"),
-            ("a: firefox headed some locales=de", "\"some\" is not a count"),
-            ("a: firefox headed 1", "has no settings"),
-            ("a: firefox headed 1 german", "is not a setting"),
-            ("a: firefox headed 1 timezone=UTC", "\"timezone\" is not a setting"),
-            ("a: firefox headed 1 locales=de locales=fr", "locales is there twice"),
-            ("a: firefox headed 1 locales=de_DE", "\"de_DE\" is not a locale tag"),
-            ("a: firefox headed 1 viewport=1400", "is not a size"),
-            ("a: firefox headed 1 viewport=0x900", "width must be from 1"),
-            ("a: firefox headed 1 user_agent=", "user_agent must be"),
-            ("a: firefox headed 1 user_agent=\"x", "is not closed"),
-            ("a: firefox headed 1 locales=de; a: webkit headed 1 locales=de", "is there twice"),
-            ("a: firefox headed 1 locales=de; b: firefox headed 1 locales=de", "differ in nothing"),
+            ("german: firefox headed 1 locales=de-DE", "is not an array"),
+            (r#"["german: firefox headed 1 locales=de-DE"]"#, "is not a table"),
+            (r#"[{ engine = "firefox" }]"#, "preset 1: "),
+            (&format!("[{{ {german} }}]"), "has no settings"),
+            (&format!(r#"[{{ {german}, timezone = "UTC" }}]"#), "unknown field `timezone`"),
+            (&format!(r#"[{{ {german}, locales = ["de_DE"] }}]"#), "`locales[0]` must be a locale tag"),
+            (&format!("[{{ {german}, viewport = {{ width = 0, height = 900 }} }}]"), "`viewport.width` must be from 1"),
+            (&format!("[{{ {german}, viewport = {{ width = 9 }} }}]"), "height"),
+            (&format!(r#"[{{ {german}, user_agent = "" }}]"#), "`user_agent` must be"),
+            (&format!(r#"[{{ {german}, locales = ["de"] }}, {{ {german}, locales = ["fr"] }}]"#), "is there twice"),
+            (&german_twice(german), "differ in nothing"),
+            (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("\"a\"", "\"Ger man\"")), "`name` must be"),
+            (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("firefox", "opera")), "`engine`"),
+            (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("headed", "hidden")), "`mode`"),
+            (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("= 1", "= -1")), "`count`"),
         ] {
             let fault = Presets::parse(text).unwrap_err();
             assert!(fault.what.contains(what), "{text}: {fault:?}");
             assert!(!fault.remedy.is_empty(), "{text}");
         }
+    }
+
+    fn german_twice(german: &str) -> String {
+        let other = german.replace("\"a\"", "\"b\"");
+        format!(r#"[{{ {german}, locales = ["de"] }}, {{ {other}, locales = ["de"] }}]"#)
     }
 }

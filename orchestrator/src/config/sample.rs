@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    table::{Preset, SECTIONS, SETTINGS, Setting},
+    table::{DefaultValue, SECTIONS, SETTINGS, Setting},
     value::{Shape, quoted},
 };
 
@@ -22,12 +22,12 @@ pub(crate) fn sample() -> String {
             text.push('\n');
             comment(&mut text, setting.help);
             let value = match setting.preset {
-                Preset::Is(value) => value,
-                Preset::Unset(example) => {
+                DefaultValue::Is(value) => value,
+                DefaultValue::Unset(example) => {
                     text.push_str("# Not set by default. For example:\n");
                     example
                 }
-                Preset::Found(_, words, example) => {
+                DefaultValue::Found(_, words, example) => {
                     let _ = writeln!(text, "# Default: {words}. For example:");
                     example
                 }
@@ -46,8 +46,8 @@ fn comment(text: &mut String, lines: &[&str]) {
 
 fn literal(setting: &Setting, value: &str) -> String {
     match setting.shape {
-        Shape::Number | Shape::Switch => value.to_owned(),
+        Shape::Number | Shape::Switch | Shape::Tables => value.to_owned(),
         Shape::Text | Shape::Quantity => quoted(value),
-        Shape::List | Shape::Lines => format!("[{}]", quoted(value)),
+        Shape::List => format!("[{}]", quoted(value)),
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Setting {
     /// What it does, a line each.
     pub(super) help: &'static [&'static str],
     /// What holds when no source names it.
-    pub(super) preset: Preset,
+    pub(super) preset: DefaultValue,
     /// The smallest allowed value, in the setting's own notation.
     pub(super) min: Option<&'static str>,
     /// How it may be written in TOML.
@@ -35,7 +35,7 @@ pub(super) struct Setting {
 
 /// What holds when no source names a setting.
 #[derive(Debug)]
-pub(super) enum Preset {
+pub(super) enum DefaultValue {
     /// This text.
     Is(&'static str),
     /// Nothing; the text is an example.
@@ -44,7 +44,7 @@ pub(super) enum Preset {
     Found(host::Find, &'static str, &'static str),
 }
 
-use Preset::{Found, Is, Unset};
+use DefaultValue::{Found, Is, Unset};
 
 macro_rules! settings {
     ($( $(#[doc = $about:literal])+ $section:ident: $Section:ident { $(
@@ -210,8 +210,9 @@ settings! {
         /// Headless WebKit workers kept warm.
         webkit_headless: usize = Is("0");
         /// More workers kept warm, with settings: a client who asks for exactly these gets one without any delay.
-        /// Each is NAME: ENGINE MODE COUNT and the settings, of locales=TAG,TAG viewport=WIDTHxHEIGHT user_agent="TEXT".
-        presets: Presets = Unset("german: firefox headed 1 locales=de-DE,de viewport=1400x900");
+        /// Each is a `[[pool.presets]]` table: name, engine, mode, count, and of the settings locales, viewport, user_agent.
+        /// A variable or flag takes an array of inline tables.
+        presets: Presets = Unset(r#"[{ name = "german", engine = "firefox", mode = "headed", count = 1, locales = ["de-DE", "de"], viewport = { width = 1400, height = 900 } }]"#);
         /// Workers started at the same time.
         start_concurrency: usize = Found(host::start_concurrency, "half the host's cores", "2"), min "1";
         /// Time between a hand-out and the start of the next worker, which leaves the new session's first moments alone.

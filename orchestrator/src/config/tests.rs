@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    table::{Preset, SETTINGS},
+    table::{DefaultValue, SETTINGS},
     *,
 };
 
@@ -111,8 +111,16 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("worker.cpus", "-1", "is too little"),
         ("worker.chromium_image", " ", "is empty"),
         ("pool.chromium_headed", "99", "raise it to"),
-        ("pool.presets", "a: firefox headed 99 locales=de", "raise it to"),
-        ("pool.presets", "a: firefox headed 1 locales=de_DE", "\"a\": locales"),
+        (
+            "pool.presets",
+            r#"[{ name = "a", engine = "firefox", mode = "headed", count = 99, locales = ["de"] }]"#,
+            "raise it to",
+        ),
+        (
+            "pool.presets",
+            r#"[{ name = "a", engine = "firefox", mode = "headed", count = 1, locales = ["de_DE"] }]"#,
+            "must be a locale tag",
+        ),
         ("session.default_url", "file:///etc/passwd", "pages are not opened"),
         ("session.default_timeout", "0", "write 1s or more"),
         ("session.idle_timeout", "0s", "write 1s or more"),
@@ -227,7 +235,17 @@ fn defaults_follow_host_environment_and_other_settings() {
         (16, &[("pool.max_workers", "8")], (1, 1)),
         (16, &[("pool.firefox_headed", "0")], (0, 1)),
         (16, &[("pool.max_workers", "8"), ("pool.firefox_headless", "1")], (0, 0)),
-        (16, &[("pool.max_workers", "8"), ("pool.presets", "a: chromium headed 1 locales=de")], (0, 0)),
+        (
+            16,
+            &[
+                ("pool.max_workers", "8"),
+                (
+                    "pool.presets",
+                    r#"[{ name = "a", engine = "chromium", mode = "headed", count = 1, locales = ["de"] }]"#,
+                ),
+            ],
+            (0, 0),
+        ),
     ] {
         let flags = given.iter().fold(Flags::default(), |flags, (name, text)| flags.with(name, *text));
         let host = Host { memory: memory << 30, cores: 2, root: true };
@@ -240,7 +258,16 @@ fn defaults_follow_host_environment_and_other_settings() {
         (&[("pool.max_workers", "3")], (2, 1)),
         (&[("pool.max_workers", "4")], (2, 2)),
         (&[("pool.max_workers", "4"), ("pool.chromium_headed", "4")], (4, 0)),
-        (&[("pool.max_workers", "4"), ("pool.presets", "a: firefox headed 1 locales=de")], (2, 1)),
+        (
+            &[
+                ("pool.max_workers", "4"),
+                (
+                    "pool.presets",
+                    r#"[{ name = "a", engine = "firefox", mode = "headed", count = 1, locales = ["de"] }]"#,
+                ),
+            ],
+            (2, 1),
+        ),
         (&[("pool.max_workers", "4"), ("pool.chromium_headless", "4")], (0, 4)),
     ] {
         let pool = with(given).unwrap().sections.pool;
@@ -254,7 +281,10 @@ fn only_what_somebody_asked_for_is_needed() {
         (&[][..], [true, false, false]),
         (&[("pool.firefox_headed", "0")], [true, false, false]),
         (&[("pool.firefox_headless", "1")], [true, true, false]),
-        (&[("pool.presets", "a: webkit headed 0 locales=de")], [true, false, true]),
+        (
+            &[("pool.presets", r#"[{ name = "a", engine = "webkit", mode = "headed", count = 0, locales = ["de"] }]"#)],
+            [true, false, true],
+        ),
     ] {
         let config = with(given).unwrap();
         assert_eq!(Engine::ALL.map(|engine| config.needs_engine(engine)), needed, "{given:?}");
@@ -262,11 +292,19 @@ fn only_what_somebody_asked_for_is_needed() {
 }
 
 #[test]
-fn presets_stand_in_the_file_one_an_item() {
-    let text = "a: firefox headed 1 locales=de-DE,de\nb: chromium headless 1 user_agent=\"x; y\"";
-    let file =
-        "[pool]\npresets = ['a: firefox headed 1 locales=de-DE,de', 'b: chromium headless 1 user_agent=\"x; y\"']";
-    assert_eq!(from_file(file).unwrap().pool.presets, with(&[("pool.presets", text)]).unwrap().pool.presets);
+fn presets_are_tables_of_the_file() {
+    let text = r#"[{ name = "a", engine = "firefox", mode = "headed", count = 1, locales = ["de-DE", "de"] },
+        { name = "b", engine = "chromium", mode = "headless", count = 1, user_agent = "x; y" }]"#;
+    let tables = "[pool]\nmax_workers = 8\n[[pool.presets]]\nname = 'a'\nengine = 'firefox'\nmode = 'headed'\ncount = 1\n\
+                  locales = ['de-DE', 'de']\n[[pool.presets]]\nname = 'b'\nengine = 'chromium'\nmode = 'headless'\n\
+                  count = 1\nuser_agent = 'x; y'\n";
+    let presets = from_file(tables).unwrap().pool.presets.clone();
+    assert_eq!(presets, with(&[("pool.presets", text)]).unwrap().pool.presets);
+    assert_eq!(from_file(&format!("[pool]\npresets = {text}")).unwrap().pool.presets, presets);
+    for earlier in ["['a: firefox headed 1 locales=de']", "'a: firefox headed 1 locales=de'"] {
+        let faults = from_file(&format!("[pool]\npresets = {earlier}")).expect_err("a fault").0;
+        assert!(faults[0].remedy.contains("[[pool.presets]]"), "{}", faults[0]);
+    }
 }
 
 #[test]
@@ -300,7 +338,7 @@ fn risky_settings_are_warned_of() {
 #[test]
 fn every_text_of_the_table_is_sound() {
     for setting in SETTINGS {
-        let (Preset::Is(text) | Preset::Unset(text) | Preset::Found(_, _, text)) = setting.preset;
+        let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Found(_, _, text)) = setting.preset;
         let pair = (setting.name, text);
         let partner = match setting.name {
             "server.tls_cert" => ("server.tls_key", "/k"),

@@ -39,8 +39,8 @@ pub(super) enum Shape {
     Quantity,
     /// An array of strings, or one string with commas.
     List,
-    /// An array of strings, or one string with lines.
-    Lines,
+    /// An array of tables.
+    Tables,
 }
 
 /// A type a setting may have.

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
-use super::{Wish, switches};
+use super::{CreateBody, switches};
 use crate::engine::Engine;
 use crate::error::Error;
 
@@ -18,55 +18,57 @@ pub(crate) struct Query {
     /// The key, where the URL has one.
     pub token: Option<String>,
     /// The fields of a create call.
-    pub wish: Wish,
+    pub create_body: CreateBody,
 }
 
 /// Reads the query of a URL for a browser of `engine`.
 ///
 /// # Errors
-/// `UnknownField`, `InvalidField` or `NotSupported`, each with the parameter's name.
+/// `Field`, with the parameter's name.
 pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
     let mut read = Query::default();
-    let wish = &mut read.wish;
+    let create_body = &mut read.create_body;
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let name = name.as_ref();
         match name {
             "token" => read.token = Some(value.into_owned()),
-            "launch" => launch(wish, &value)?,
+            "launch" => launch(create_body, &value)?,
             "timeout" => {
-                let millis: u64 = value.parse().map_err(|_| wrong(name, "must be a whole number of milliseconds"))?;
-                wish.set("session_timeout", name, json!(millis.div_ceil(1000)));
+                let millis: u64 =
+                    value.parse().map_err(|_| Error::invalid(name, "must be a whole number of milliseconds"))?;
+                create_body.set("session_timeout", name, json!(millis.div_ceil(1000)));
             }
-            "headless" => headless(wish, name, &json!(value))?,
+            "headless" => headless(create_body, name, &json!(value))?,
             "trackingId" => {
                 let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
                 if value.is_empty() || value.len() >= MAX_TRACKING_ID || !value.bytes().all(plain) {
-                    return Err(wrong(name, "must be 1 to 31 letters, digits, `-` or `_`"));
+                    return Err(Error::invalid(name, "must be 1 to 31 letters, digits, `-` or `_`"));
                 }
-                wish.set("app_name", name, json!(value));
+                create_body.set("app_name", name, json!(value));
             }
             "blockAds" => {
                 if flag(name, &value)? {
-                    wish.set("advanced.block_ads", name, json!(true));
+                    create_body.set("advanced.block_ads", name, json!(true));
                 }
             }
             "keep_alive" => {
                 let keep = flag(name, &value)?;
-                wish.set("keep_alive", name, json!(keep));
+                create_body.set("keep_alive", name, json!(keep));
             }
             "idle_timeout" => {
-                let seconds: u64 = value.parse().map_err(|_| wrong(name, "must be a whole number of seconds"))?;
-                wish.set("idle_timeout", name, json!(seconds));
+                let seconds: u64 =
+                    value.parse().map_err(|_| Error::invalid(name, "must be a whole number of seconds"))?;
+                create_body.set("idle_timeout", name, json!(seconds));
             }
             // What the connection's own client does by itself.
             "slowMo" => {}
             "stealth" | "ignoreHTTPSErrors" | "acceptInsecureCerts" => {
                 let set = flag(name, &value)?;
-                launch_option(wish, name, name, &json!(set))?;
+                launch_option(create_body, name, name, &json!(set))?;
             }
             _ if name.starts_with("--") => {
                 let switch = if value.is_empty() { name.to_owned() } else { format!("{name}={value}") };
-                switches::read(wish, name, &switch)?;
+                switches::read(create_body, name, &switch)?;
             }
             "proxy"
             | "proxyCountry"
@@ -79,41 +81,31 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
             | "userDataDir"
             | "humanlike"
             | "blockConsentModals" => {
-                return Err(Error::NotSupported {
-                    field: name.to_owned(),
-                    message: format!("`{name}` is not served here: leave it out"),
-                });
+                return Err(Error::not_supported(name, "is not served here: leave it out"));
             }
             _ => {
-                return Err(Error::UnknownField {
-                    field: name.to_owned(),
-                    message: "expected token, timeout, launch, headless, trackingId, blockAds, slowMo, idle_timeout, \
-                              keep_alive, or a browser's switch such as --lang"
-                        .to_owned(),
-                });
+                let known = "expected token, timeout, launch, headless, trackingId, blockAds, slowMo, idle_timeout, \
+                             keep_alive, or a browser's switch such as --lang";
+                return Err(Error::unknown(name, known));
             }
         }
     }
-    wish.set_default("headless", json!(true));
-    wish.set_default("url", json!("about:blank"));
-    wish.set_default("browser_type", json!(engine));
+    create_body.set_default("headless", json!(true));
+    create_body.set_default("url", json!("about:blank"));
+    create_body.set_default("browser_type", json!(engine));
     Ok(read)
-}
-
-fn wrong(name: &str, message: &str) -> Error {
-    Error::field(name, format!("`{name}` {message}"))
 }
 
 fn flag(name: &str, value: &str) -> Result<bool, Error> {
     match value {
         "" | "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
-        _ => Err(wrong(name, "must be true or false")),
+        _ => Err(Error::invalid(name, "must be true or false")),
     }
 }
 
 /// `launch`: an object as JSON, or that in base64.
-fn launch(wish: &mut Wish, text: &str) -> Result<(), Error> {
+fn launch(create_body: &mut CreateBody, text: &str) -> Result<(), Error> {
     let parsed = serde_json::from_str(text).ok().or_else(|| {
         let engines = [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD];
         // A plus sign in a query reads as a space.
@@ -123,15 +115,15 @@ fn launch(wish: &mut Wish, text: &str) -> Result<(), Error> {
     });
     let options: Map<String, Value> = match parsed {
         Some(Value::Object(options)) => options,
-        _ => return Err(wrong("launch", "must be a JSON object, as it is or in base64")),
+        _ => return Err(Error::invalid("launch", "must be a JSON object, as it is or in base64")),
     };
     for (name, value) in options {
-        launch_option(wish, &name, &format!("launch.{name}"), &value)?;
+        launch_option(create_body, &name, &format!("launch.{name}"), &value)?;
     }
     Ok(())
 }
 
-fn launch_option(wish: &mut Wish, name: &str, place: &str, value: &Value) -> Result<(), Error> {
+fn launch_option(create_body: &mut CreateBody, name: &str, place: &str, value: &Value) -> Result<(), Error> {
     let empty = match value {
         Value::Null | Value::Bool(false) => true,
         Value::Array(list) => list.is_empty(),
@@ -139,20 +131,19 @@ fn launch_option(wish: &mut Wish, name: &str, place: &str, value: &Value) -> Res
         Value::String(text) => text.is_empty(),
         _ => false,
     };
-    let unserved =
-        |remedy: &str| Err(Error::NotSupported { field: place.to_owned(), message: format!("`{place}` {remedy}") });
+    let unserved = |problem: &str| Err(Error::not_supported(place, problem));
     match name {
-        "headless" if !value.is_null() => headless(wish, place, value),
+        "headless" if !value.is_null() => headless(create_body, place, value),
         "args" if !empty => {
-            let Value::Array(args) = value else { return Err(wrong(place, "must be an array of strings")) };
+            let Value::Array(args) = value else { return Err(Error::invalid(place, "must be an array of strings")) };
             for (index, arg) in args.iter().enumerate() {
                 let place = format!("{place}[{index}]");
-                let Value::String(arg) = arg else { return Err(wrong(&place, "must be a string")) };
-                switches::read(wish, &place, arg)?;
+                let Value::String(arg) = arg else { return Err(Error::invalid(&place, "must be a string")) };
+                switches::read(create_body, &place, arg)?;
             }
             Ok(())
         }
-        "defaultViewport" if !empty => viewport(wish, place, value),
+        "defaultViewport" if !empty => viewport(create_body, place, value),
         // Of the service's own client in browserless, of which there is none here.
         "slowMo" | "dumpio" | "waitForInitialPage" | "handleSIGINT" | "handleSIGTERM" | "handleSIGHUP"
         | "protocolTimeout" | "timeout" => Ok(()),
@@ -188,19 +179,19 @@ fn launch_option(wish: &mut Wish, name: &str, place: &str, value: &Value) -> Res
 }
 
 /// `true`, `"new"`, `"shell"` and `"true"` want no display; `false` and `"false"` want one.
-fn headless(wish: &mut Wish, place: &str, value: &Value) -> Result<(), Error> {
+fn headless(create_body: &mut CreateBody, place: &str, value: &Value) -> Result<(), Error> {
     let wanted = match value {
         Value::Bool(wanted) => *wanted,
         Value::String(text) if matches!(text.as_str(), "" | "true" | "1" | "new" | "shell" | "old") => true,
         Value::String(text) if matches!(text.as_str(), "false" | "0") => false,
-        _ => return Err(wrong(place, "must be true, false, \"new\" or \"shell\"")),
+        _ => return Err(Error::invalid(place, "must be true, false, \"new\" or \"shell\"")),
     };
-    wish.set("headless", place, json!(wanted));
+    create_body.set("headless", place, json!(wanted));
     Ok(())
 }
 
-fn viewport(wish: &mut Wish, place: &str, value: &Value) -> Result<(), Error> {
-    let Value::Object(members) = value else { return Err(wrong(place, "must be an object or null")) };
+fn viewport(create_body: &mut CreateBody, place: &str, value: &Value) -> Result<(), Error> {
+    let Value::Object(members) = value else { return Err(Error::invalid(place, "must be an object or null")) };
     let mut size = Map::new();
     for (name, value) in members {
         let place = format!("{place}.{name}");
@@ -211,15 +202,13 @@ fn viewport(wish: &mut Wish, place: &str, value: &Value) -> Result<(), Error> {
             ("deviceScaleFactor", Value::Number(number)) if number.as_f64() == Some(1.0) => {}
             ("isMobile" | "hasTouch" | "isLandscape", Value::Bool(false)) | (_, Value::Null) => {}
             ("deviceScaleFactor" | "isMobile" | "hasTouch" | "isLandscape", _) => {
-                let message = format!(
-                    "`{place}` cannot be given on the URL: set it in your client, which keeps it for its pages"
-                );
-                return Err(Error::NotSupported { field: place, message });
+                let problem = "cannot be given on the URL: set it in your client, which keeps it for its pages";
+                return Err(Error::not_supported(place, problem));
             }
-            _ => return Err(Error::UnknownField { field: place, message: "expected width and height".to_owned() }),
+            _ => return Err(Error::none_of(place, ["width", "height"])),
         }
     }
-    wish.set("settings.viewport", place, Value::Object(size));
+    create_body.set("settings.viewport", place, Value::Object(size));
     Ok(())
 }
 
@@ -228,7 +217,7 @@ mod tests {
     use super::*;
 
     fn fields(query: &str) -> Value {
-        Value::Object(read(query, Engine::Chromium).unwrap().wish.fields().clone())
+        Value::Object(read(query, Engine::Chromium).unwrap().create_body.fields().clone())
     }
 
     fn field_of(query: &str) -> String {

@@ -9,18 +9,18 @@ mod vendor;
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::Size;
 
-use super::{Wish, switches};
+use super::{CreateBody, switches};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::look::Viewport;
 use crate::webdriver::{OWN, candidates, match_options};
 
 /// A new session that a grid client wants.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NewSession {
     /// Of the session: its fields of a create call.
-    pub wish: Wish,
+    pub create_body: CreateBody,
     /// The engine that fits.
     pub engine: Engine,
     /// The browser's version, where the client insists on one.
@@ -28,7 +28,7 @@ pub(crate) struct NewSession {
     /// Whether the client wants to fetch downloads.
     pub downloads: bool,
     /// The size that its window is to have.
-    pub screen: Option<Viewport>,
+    pub screen: Option<Size>,
     /// Of the driver: the body of its new session.
     pub body: Value,
 }
@@ -45,7 +45,7 @@ enum Matching {
 /// Reads a new-session body. `known` says which version an engine has, where that is known.
 ///
 /// # Errors
-/// `InvalidBody` and `InvalidField` for a body of a wrong form, `Capability` when nothing fits, or for what is refused.
+/// `InvalidBody` and `Field` for a body of a wrong form, `Capability` when nothing fits, or for what is refused.
 pub(crate) fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Result<NewSession, Error> {
     let mut candidates = candidates(body)?;
     // Asked once for each engine, however many alternatives there are.
@@ -110,19 +110,19 @@ fn translate(mut caps: Map<String, Value>, engine: Engine) -> Result<NewSession,
     if caps.remove("browserName").is_some() {
         caps.insert("browserName".to_owned(), json!(engine.browser_name()));
     }
-    let mut wish = Wish::default();
-    own(&mut wish, &mut caps, engine)?;
-    let asked = vendor::read(&mut wish, &mut caps)?;
+    let mut create_body = CreateBody::default();
+    own(&mut create_body, &mut caps, engine)?;
+    let asked = vendor::read(&mut create_body, &mut caps)?;
     if headless(&mut caps) {
-        wish.set_default("headless", json!(true));
+        create_body.set_default("headless", json!(true));
     }
     if engine == Engine::Chromium {
         drop_any_port(&mut caps);
     }
-    wish.set_default("browser_type", json!(engine));
-    wish.set_default("url", json!("about:blank"));
+    create_body.set_default("browser_type", json!(engine));
+    create_body.set_default("url", json!("about:blank"));
     let body = json!({"capabilities": {"alwaysMatch": caps}});
-    Ok(NewSession { wish, engine, version, downloads: asked.downloads, screen: asked.screen, body })
+    Ok(NewSession { create_body, engine, version, downloads: asked.downloads, screen: asked.screen, body })
 }
 
 /// The engine by the browser's name, else by whose options there are, else Chromium.
@@ -174,7 +174,7 @@ fn version(caps: &Map<String, Value>) -> Option<&str> {
 }
 
 /// `warmpool:options`: the fields of a create call, as they are.
-fn own(wish: &mut Wish, caps: &mut Map<String, Value>, engine: Engine) -> Result<(), Error> {
+fn own(create_body: &mut CreateBody, caps: &mut Map<String, Value>, engine: Engine) -> Result<(), Error> {
     let fields = match caps.remove(OWN) {
         None => return Ok(()),
         Some(Value::Object(fields)) => fields,
@@ -184,11 +184,11 @@ fn own(wish: &mut Wish, caps: &mut Map<String, Value>, engine: Engine) -> Result
         let message = format!("names another browser than `browserName`, which is {engine}");
         return Err(refused(format!("{OWN}.browser_type"), message));
     }
-    wish.fields.extend(fields);
+    create_body.fields.extend(fields);
     Ok(())
 }
 
-/// Takes the wish for a browser without a display out of the browser's own options, and tells it.
+/// Takes the request for a browser without a display out of the browser's own options, and gives it.
 fn headless(caps: &mut Map<String, Value>) -> bool {
     let mut wanted = false;
     for name in ["goog:chromeOptions", "moz:firefoxOptions", "webkitgtk:browserOptions"] {

@@ -3,7 +3,7 @@
 use fantoccini::error::ErrorStatus;
 use http::StatusCode;
 
-use super::{Blame, Error};
+use super::{Blame, Error, Problem};
 
 impl Error {
     /// The code that programs match on.
@@ -11,9 +11,11 @@ impl Error {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::InvalidBody { .. } => "invalid_body",
-            Self::InvalidField { .. } => "invalid_field",
-            Self::UnknownField { .. } => "unknown_field",
-            Self::NotSupported { .. } => "not_supported",
+            Self::Field(error) => match error.problem() {
+                Problem::Invalid(_) => "invalid_field",
+                Problem::Unknown(_) | Problem::NoneOf(_) => "unknown_field",
+                Problem::NotSupported(_) => "not_supported",
+            },
             Self::Capability { .. } => "capability_refused",
             Self::MissingKey => "missing_key",
             Self::InvalidKey => "invalid_key",
@@ -69,11 +71,7 @@ impl Error {
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         match self {
-            Self::InvalidBody { .. }
-            | Self::InvalidField { .. }
-            | Self::UnknownField { .. }
-            | Self::NotSupported { .. }
-            | Self::Capability { .. } => StatusCode::BAD_REQUEST,
+            Self::InvalidBody { .. } | Self::Field(_) | Self::Capability { .. } => StatusCode::BAD_REQUEST,
             Self::MissingKey | Self::InvalidKey | Self::MissingApiKey | Self::InvalidApiKey | Self::InvalidToken => {
                 StatusCode::UNAUTHORIZED
             }
@@ -124,9 +122,7 @@ impl Error {
     pub const fn webdriver(&self) -> ErrorStatus {
         match self {
             Self::InvalidBody { .. }
-            | Self::InvalidField { .. }
-            | Self::UnknownField { .. }
-            | Self::NotSupported { .. }
+            | Self::Field(_)
             | Self::BodyTooLarge { .. }
             | Self::BodyTooHeavy { .. }
             | Self::BodyTimeout { .. }

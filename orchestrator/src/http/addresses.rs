@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Counts connections by address. Clones share the count.
 #[derive(Debug, Clone, Default)]
@@ -12,7 +14,7 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// A seat for one more connection from `address`, unless it has `limit` already; 0 sets no limit.
-    pub(super) fn admit(&self, address: IpAddr, limit: usize) -> Option<Seat> {
+    pub(super) fn admit(&self, address: IpAddr, limit: usize) -> Option<ConnectionPermit> {
         let address = one_client(address);
         let mut open = self.lock();
         let count = open.entry(address).or_default();
@@ -20,22 +22,22 @@ impl Addresses {
             return None;
         }
         *count += 1;
-        Some(Seat { addresses: self.clone(), address })
+        Some(ConnectionPermit { addresses: self.clone(), address })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 }
 
 /// One connection; counted until it is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ConnectionPermit {
     addresses: Addresses,
     address: IpAddr,
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self.addresses.lock();
         if let Some(count) = open.get_mut(&self.address) {
@@ -84,7 +86,7 @@ mod tests {
     fn no_limit_is_no_limit() {
         let addresses = Addresses::default();
         let address = "127.0.0.1".parse().unwrap();
-        let seats: Vec<Seat> = (0..1000).filter_map(|_| addresses.admit(address, 0)).collect();
+        let seats: Vec<ConnectionPermit> = (0..1000).filter_map(|_| addresses.admit(address, 0)).collect();
         assert_eq!(seats.len(), 1000);
     }
 }

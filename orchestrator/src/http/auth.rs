@@ -28,9 +28,9 @@ impl FromRequestParts<App> for Caller {
 }
 
 /// The key for `/status` and `/metrics`, where the operator demands one.
-pub(super) struct Onlooker;
+pub(super) struct StatusCaller;
 
-impl FromRequestParts<App> for Onlooker {
+impl FromRequestParts<App> for StatusCaller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {

@@ -19,8 +19,8 @@ use tokio::time::timeout;
 use super::App;
 use super::budget::Part;
 use super::passing::broke_off;
-use super::weight::{Fault, Weight, weigh};
-use crate::error::{Error, plain};
+use super::weight::{Unweighed, Weight, weigh};
+use crate::error::{Error, FieldError};
 
 /// What is made of a body is held about so many times at once: parsed, checked and copied.
 const COPIES: u64 = 2;
@@ -46,7 +46,7 @@ impl Text {
     /// Parses JSON; an error names the field by its path.
     ///
     /// # Errors
-    /// `InvalidBody`, `InvalidField`, `UnknownField`; `BodyTooHeavy` or `BodyMemory` when too much would be made of it.
+    /// `InvalidBody`, `Field`; `BodyTooHeavy` or `BodyMemory` when too much would be made of it.
     pub(super) fn parse<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
         self.aside(|text| {
             if !text.weighed(COPIES)?.is_object {
@@ -79,8 +79,8 @@ impl Text {
     fn weighed(&mut self, times: u64) -> Result<Weight, Error> {
         let weight = match weigh(&self.bytes, self.part.room() / times.max(1)) {
             Ok(weight) => weight,
-            Err(Fault::NoJson(error)) => return Err(no_json(&error)),
-            Err(Fault::TooHeavy) => return Err(self.part.too_heavy()),
+            Err(Unweighed::NoJson(error)) => return Err(no_json(&error)),
+            Err(Unweighed::TooHeavy) => return Err(self.part.too_heavy()),
         };
         self.part.grow(weight.bytes.saturating_mul(times))?;
         Ok(weight)
@@ -198,7 +198,7 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
 fn check_object(bytes: &[u8]) -> Result<(), Error> {
     match weigh(bytes, u64::MAX) {
         Ok(weight) if weight.is_object => Ok(()),
-        Err(Fault::NoJson(error)) => Err(no_json(&error)),
+        Err(Unweighed::NoJson(error)) => Err(no_json(&error)),
         _ => Err(no_object()),
     }
 }
@@ -216,31 +216,10 @@ fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
         let path = error.path().to_string();
         let cause = error.into_inner();
         if cause.is_syntax() {
-            return Error::field(&path, format!("`{path}` is of a wrong type"));
+            return Error::invalid(path, "is of a wrong type");
         }
-        describe(&path, cause.to_string().split(" at line ").next().unwrap_or_default())
+        FieldError::from_serde(&path, cause.to_string().split(" at line ").next().unwrap_or_default()).into()
     })
-}
-
-/// serde says `unknown field `x`, expected …` and `duplicate field `x`` at the parent's path, and everything else at
-/// the field's own.
-fn describe(path: &str, cause: &str) -> Error {
-    if let Some(name) = cause.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
-        let field = if path == "." { name.to_owned() } else { format!("{path}.{name}") };
-        return Error::field(&field, format!("`{field}` is given twice: send one value"));
-    }
-    if let Some(rest) = cause.strip_prefix("unknown field `") {
-        let (name, rest) = rest.split_once('`').unwrap_or((rest, ""));
-        // Some versions report the field's own path, some its parent's.
-        let field = match path {
-            "." => name.to_owned(),
-            path if path == name || path.ends_with(&format!(".{name}")) => path.to_owned(),
-            path => format!("{path}.{name}"),
-        };
-        return Error::UnknownField { field, message: rest.trim_start_matches([',', ' ']).to_owned() };
-    }
-    // A struct's own fault, such as a missing field, is reported at the struct.
-    Error::field(path, format!("`{path}` {}", plain(cause)))
 }
 
 /// An object and nothing else: serde would read a struct from an array too.

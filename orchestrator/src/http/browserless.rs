@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::json;
 
 use super::App;
-use super::auth::{Onlooker, verify};
+use super::auth::{StatusCaller, verify};
 use super::create;
 use super::devtools;
 use super::reply::{json_reply, unknown_path};
@@ -76,7 +76,7 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     }
     let query = read(request.uri().query().unwrap_or_default(), engine)?;
     let key = verify(app, request.headers(), query.token.as_deref())?;
-    let mut options = create::wished(&query.wish, Kind::DevTools, &app.config)?;
+    let mut options = create::translated(&query.create_body, Kind::DevTools, &app.config)?;
     options.one_connection = !options.keep_alive;
     let created = app.sessions.create(key, options).await?;
     let session = std::sync::Arc::clone(created.session()?);
@@ -90,15 +90,9 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     Ok(response)
 }
 
-fn not_served(field: &str, message: &str) -> Error {
-    Error::NotSupported { field: field.to_owned(), message: message.to_owned() }
-}
-
 pub(super) fn no_playwright() -> Error {
-    not_served(
-        "path",
-        "Playwright's own protocol is not served: use `chromium.connectOverCDP` on this host, or on `/chromium`",
-    )
+    let remedy = "use `chromium.connectOverCDP` on this host, or on `/chromium`";
+    Error::not_supported("path", format!("leads to Playwright's own protocol, which is not served: {remedy}"))
 }
 
 async fn playwright() -> Error {
@@ -106,16 +100,16 @@ async fn playwright() -> Error {
 }
 
 async fn edge() -> Error {
-    not_served("path", "there is no Edge here: connect to `/chromium`")
+    Error::not_supported("path", "names Edge, which is not served: connect to `/chromium`")
 }
 
 async fn foreign_target() -> Error {
-    not_served("path", "a target belongs to a session: `GET /json/list` has the URLs of yours")
+    Error::not_supported("path", "names a target without its session: `GET /json/list` has the URLs of yours")
 }
 
 async fn rest_helper(parts: Parts) -> Error {
-    let message = format!("`{}` is not served: drive a browser over its websocket or by WebDriver", parts.uri.path());
-    not_served("path", &message)
+    let remedy = "drive a browser over its websocket or by WebDriver";
+    Error::not_supported("path", format!("leads to `{}`, which is not served: {remedy}", parts.uri.path()))
 }
 
 /// `GET /active`
@@ -124,7 +118,7 @@ async fn active() -> StatusCode {
 }
 
 /// `GET /pressure`: how full the service is, as JSON or, for who wants text, as a status and a word.
-async fn pressure(State(app): State<App>, _: Onlooker, headers: HeaderMap) -> Response {
+async fn pressure(State(app): State<App>, _: StatusCaller, headers: HeaderMap) -> Response {
     let (running, queued) = (app.sessions.live_count(), app.pool.waiting());
     let limits = &app.config.session;
     let full = running >= limits.max_sessions && queued >= limits.queue_length;

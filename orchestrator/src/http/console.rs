@@ -31,9 +31,9 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result
     let Some(file) = file else {
         return Err(Error::UnknownPath { method: Method::GET.to_string(), path: "/console/…".to_owned() });
     };
-    let tag: String = file.metadata.sha256_hash().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    let hash = file.metadata.sha256_hash();
     // Weak: it names the file, whichever way it is compressed.
-    let tag = format!("W/\"{tag}\"");
+    let tag = format!("W/\"{}\"", hex::encode(&hash[..12]));
     let known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { file.data.into_response() };
     let kind = match name.rsplit_once('.').map(|(_, end)| end) {

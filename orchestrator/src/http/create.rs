@@ -8,6 +8,7 @@ use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use warmpool_protocol::{self as protocol, Launch, Size, check_locales};
 
 use super::App;
 use super::auth::Caller;
@@ -16,13 +17,11 @@ use super::body::{self, Object};
 use super::inspect;
 use super::reply::json_reply;
 use crate::config::Config;
-use crate::dropin::Wish;
+use crate::dropin::CreateBody;
 use crate::engine::{Engine, Mode};
-use crate::error::Error;
+use crate::error::{Error, FieldError};
 use crate::keys::KeyId;
-use crate::look::{self, Viewport};
 use crate::session::{Kind, Options, Session, Status, page_address};
-use crate::worker::Launch;
 
 /// The longest passcode or app name, in bytes.
 const MAX_TEXT: usize = 1024;
@@ -49,7 +48,7 @@ struct CreateRequest {
 pub(super) struct Settings {
     locales: Option<Vec<String>>,
     user_agent: Option<String>,
-    viewport: Option<Object<Viewport>>,
+    viewport: Option<Object<Size>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -119,14 +118,14 @@ pub(super) fn record(app: &App, session: &Arc<Session>) {
 }
 
 /// The options of a session that somebody else's words ask for.
-pub(super) fn wished(wish: &Wish, kind: Kind, config: &Config) -> Result<Options, Error> {
-    let fields = serde_json::to_vec(wish.fields()).map_err(Error::internal)?;
+pub(super) fn translated(create_body: &CreateBody, kind: Kind, config: &Config) -> Result<Options, Error> {
+    let fields = serde_json::to_vec(create_body.fields()).map_err(Error::internal)?;
     let checked = body::parse::<CreateRequest>(&fields).and_then(|mut request| {
         // Clients of other services name their sessions, whichever the protocol.
         let name = request.app_name.take();
         Ok(Options { app_name: short("app_name", name)?, ..options(request, kind, config)? })
     });
-    checked.map_err(|error| wish.in_their_words(error))
+    checked.map_err(|error| create_body.in_client_terms(error))
 }
 
 fn add_warnings(reply: &mut Value, warnings: &[String]) {
@@ -138,8 +137,7 @@ fn add_warnings(reply: &mut Value, warnings: &[String]) {
 /// Checks a body and fills in the defaults.
 fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Options, Error> {
     if kind == Kind::DevTools && request.app_name.is_some() {
-        let message = "only POST /sessions/webdriver/create has it".to_owned();
-        return Err(Error::UnknownField { field: "app_name".to_owned(), message });
+        return Err(Error::unknown("app_name", "only POST /sessions/webdriver/create has it"));
     }
     refuse_unbuilt(&request.advanced.map(|advanced| advanced.0).unwrap_or_default(), kind)?;
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
@@ -147,7 +145,7 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
     let longest = config.session.max_timeout.as_secs();
     let seconds = |field: &str, value: u64| match value {
         value if (1..=longest).contains(&value) => Ok(value),
-        _ => Err(Error::field(field, format!("`{field}` must be from 1 to {longest} seconds"))),
+        _ => Err(Error::invalid(field, format!("must be from 1 to {longest} seconds"))),
     };
     let default_timeout = config.session.default_timeout.as_secs();
     let session_timeout =
@@ -172,20 +170,19 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
 /// The page to open and the settings to make true, checked.
 pub(super) fn launch(url: Option<String>, settings: Option<Object<Settings>>) -> Result<Launch, Error> {
     let settings = settings.map(|settings| settings.0).unwrap_or_default();
-    Ok(Launch {
-        url,
-        locales: settings.locales.map(locales).transpose()?,
-        user_agent: settings.user_agent.map(user_agent).transpose()?,
-        viewport: settings.viewport.map(|size| viewport(size.0)).transpose()?,
-    })
+    let misfit = |wrong| Error::from(FieldError::from(wrong)).within("settings");
+    let locales = settings.locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(misfit)?;
+    let settings =
+        protocol::Settings { locales, user_agent: settings.user_agent, viewport: settings.viewport.map(|size| size.0) };
+    settings.check().map_err(misfit)?;
+    Ok(Launch { url, settings })
 }
 
 /// What the contract has and this release does not, is refused and never silently left out.
 pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Error> {
     let unbuilt = |name: &str| {
-        let field = format!("advanced.{name}");
-        let message = format!("`{field}` is not part of this release: leave it out, or set it to false or null");
-        Err(Error::NotSupported { field, message })
+        let problem = "is not part of this release: leave it out, or set it to false or null";
+        Err(Error::not_supported(format!("advanced.{name}"), problem))
     };
     if advanced.block_ads == Some(true) {
         return unbuilt("block_ads");
@@ -193,8 +190,7 @@ pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Erro
     if advanced.solve_captchas == Some(true) {
         return unbuilt("solve_captchas");
     }
-    let wrong_type =
-        |right: &str| Err(Error::field("advanced.proxy", format!("`advanced.proxy` must be {right} here")));
+    let wrong_type = |right: &str| Err(Error::invalid("advanced.proxy", format!("must be {right} here")));
     match (&advanced.proxy, kind) {
         (None | Some(Value::Null), _) | (Some(Value::Bool(false)), Kind::WebDriver | Kind::Task) => Ok(()),
         (Some(Value::Bool(true)), Kind::WebDriver) | (Some(Value::Object(_)), Kind::DevTools) => unbuilt("proxy"),
@@ -208,37 +204,12 @@ pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Erro
 /// The page to open: only what a client could open by itself, and nothing of the container's own.
 fn page(url: Option<String>, config: &Config) -> Result<String, Error> {
     let Some(text) = url else { return Ok(config.session.default_url.to_string()) };
-    page_address(&text).map_err(|wrong| Error::field("url", format!("`url` {wrong}")))
-}
-
-fn locales(tags: Vec<String>) -> Result<Vec<String>, Error> {
-    look::locales(&tags).map_err(|(at, what)| {
-        let field = at.map_or("settings.locales".to_owned(), |at| format!("settings.locales[{at}]"));
-        let message = format!("`{field}`: {what}");
-        Error::InvalidField { field, message }
-    })
-}
-
-fn user_agent(text: String) -> Result<String, Error> {
-    let field = "settings.user_agent";
-    look::user_agent(&text).map_err(|what| Error::field(field, format!("`{field}` {what}")))?;
-    Ok(text)
-}
-
-fn viewport(size: Viewport) -> Result<Viewport, Error> {
-    look::viewport(size).map_err(|(side, what)| {
-        let field = format!("settings.viewport.{side}");
-        let message = format!("`{field}` {what}");
-        Error::InvalidField { field, message }
-    })?;
-    Ok(size)
+    page_address(&text).map_err(|wrong| Error::invalid("url", wrong.to_string()))
 }
 
 pub(super) fn short(field: &str, text: Option<String>) -> Result<Option<String>, Error> {
     match text {
-        Some(text) if text.len() > MAX_TEXT => {
-            Err(Error::field(field, format!("`{field}` may have {MAX_TEXT} bytes at most")))
-        }
+        Some(text) if text.len() > MAX_TEXT => Err(Error::invalid(field, format!("may have {MAX_TEXT} bytes at most"))),
         text => Ok(text),
     }
 }

@@ -16,14 +16,14 @@ use super::App;
 use super::reply::json_reply;
 use crate::config::Config;
 use crate::error::Error;
-use crate::task::{Accepted, Event, Live, Record, record_view};
+use crate::task::{ActiveTask, Event, Record, Task, record_view};
 
 /// Between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// How the answer to a new task is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum Delivery {
     /// The accepted task.
     AtOnce,
     /// The task at its end, or as it is after so long.
@@ -32,7 +32,7 @@ pub(super) enum Manner {
     Stream,
 }
 
-impl Manner {
+impl Delivery {
     /// What the headers `Accept` and `Prefer` and the body's `wait` ask for; `wait` is in seconds in both places.
     pub(super) fn of(headers: &HeaderMap, wait: Option<u64>, config: &Config) -> Result<Self, Error> {
         if wants(headers, "text/event-stream") {
@@ -40,7 +40,7 @@ impl Manner {
         }
         let longest = config.tasks.max_wait.as_secs();
         if wait.is_some_and(|wait| wait > longest) {
-            return Err(Error::field("wait", format!("`wait` must be from 0 to {longest} seconds")));
+            return Err(Error::invalid("wait", format!("must be from 0 to {longest} seconds")));
         }
         // A preference is a wish: what cannot be fulfilled is fulfilled as far as it can.
         let preferred = preferred_wait(headers).map(|wait| wait.min(longest));
@@ -71,14 +71,14 @@ pub(super) fn preferred_wait(headers: &HeaderMap) -> Option<u64> {
     })
 }
 
-/// Answers a new task in the manner that was asked for.
-pub(super) async fn answer(app: &App, accepted: Accepted, manner: Manner) -> Result<Response, Error> {
-    let mut response = match (accepted, manner) {
-        (Accepted::Past(record), Manner::Stream) => stream_of(Arc::new(*record)),
-        (Accepted::Past(record), _) => json_reply(StatusCode::OK, &whole(app, &record).await?),
-        (Accepted::Live(live), Manner::Stream) => events(live),
-        (Accepted::Live(live), Manner::AtOnce) => accepted_reply(&live),
-        (Accepted::Live(live), Manner::Wait(longest)) => {
+/// Answers a new task by the delivery that was asked for.
+pub(super) async fn answer(app: &App, accepted: Task, delivery: Delivery) -> Result<Response, Error> {
+    let mut response = match (accepted, delivery) {
+        (Task::Ended(record), Delivery::Stream) => stream_of(Arc::new(*record)),
+        (Task::Ended(record), _) => json_reply(StatusCode::OK, &whole(app, &record).await?),
+        (Task::Active(live), Delivery::Stream) => events(live),
+        (Task::Active(live), Delivery::AtOnce) => accepted_reply(&live),
+        (Task::Active(live), Delivery::Wait(longest)) => {
             let waited = tokio::time::timeout(longest, live.ended()).await;
             let record = live.record();
             let mut response = if waited.is_ok() && record.status.is_end() {
@@ -97,7 +97,7 @@ pub(super) async fn answer(app: &App, accepted: Accepted, manner: Manner) -> Res
     Ok(response)
 }
 
-fn accepted_reply(live: &Live) -> Response {
+fn accepted_reply(live: &ActiveTask) -> Response {
     let mut response = json_reply(StatusCode::ACCEPTED, &record_view(&live.record(), None));
     if let Ok(location) = HeaderValue::try_from(format!("/lam/tasks/{}", live.id)) {
         response.headers_mut().insert(LOCATION, location);
@@ -112,9 +112,9 @@ pub(super) async fn whole(app: &App, record: &Record) -> Result<Value, Error> {
 }
 
 /// What happens to a task, from its state now to its end.
-pub(super) fn events(live: Arc<Live>) -> Response {
+pub(super) fn events(live: Arc<ActiveTask>) -> Response {
     // In this order, so that nothing falls between the two.
-    let receiver = live.listen();
+    let receiver = live.subscribe();
     let first = Event::Status(live.record());
     let source = Source { live, receiver, first: Some(first), over: false };
     let events = stream::unfold(source, |mut source| async move {
@@ -135,7 +135,7 @@ fn sse(event: &Event) -> Result<SseEvent, axum::Error> {
 }
 
 struct Source {
-    live: Arc<Live>,
+    live: Arc<ActiveTask>,
     receiver: broadcast::Receiver<Event>,
     first: Option<Event>,
     over: bool,
@@ -174,24 +174,24 @@ mod tests {
     use super::*;
     use crate::config::{Flags, Host};
 
-    fn manner(headers: &[(&'static str, &'static str)], wait: Option<u64>) -> Result<Manner, Error> {
+    fn delivery(headers: &[(&'static str, &'static str)], wait: Option<u64>) -> Result<Delivery, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true };
         let config = Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap();
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
-        Manner::of(&headers.collect(), wait, &config)
+        Delivery::of(&headers.collect(), wait, &config)
     }
 
     #[test]
-    fn the_manner_is_read_from_headers_and_body() {
-        let wait = |seconds| Manner::Wait(Duration::from_secs(seconds));
-        assert_eq!(manner(&[], None).unwrap(), Manner::AtOnce);
-        assert_eq!(manner(&[], Some(0)).unwrap(), Manner::AtOnce);
-        assert_eq!(manner(&[], Some(7)).unwrap(), wait(7));
-        assert_eq!(manner(&[("prefer", "respond-async, wait=10")], None).unwrap(), wait(10));
-        assert_eq!(manner(&[("prefer", "wait=10")], Some(3)).unwrap(), wait(3));
-        assert_eq!(manner(&[("prefer", "wait=99999")], None).unwrap(), wait(600));
-        assert_eq!(manner(&[("prefer", "wait=soon")], None).unwrap(), Manner::AtOnce);
-        assert_eq!(manner(&[("accept", "text/event-stream")], Some(3)).unwrap(), Manner::Stream);
-        assert_eq!(manner(&[], Some(601)).unwrap_err().named_field(), Some("wait"));
+    fn the_delivery_is_read_from_headers_and_body() {
+        let wait = |seconds| Delivery::Wait(Duration::from_secs(seconds));
+        assert_eq!(delivery(&[], None).unwrap(), Delivery::AtOnce);
+        assert_eq!(delivery(&[], Some(0)).unwrap(), Delivery::AtOnce);
+        assert_eq!(delivery(&[], Some(7)).unwrap(), wait(7));
+        assert_eq!(delivery(&[("prefer", "respond-async, wait=10")], None).unwrap(), wait(10));
+        assert_eq!(delivery(&[("prefer", "wait=10")], Some(3)).unwrap(), wait(3));
+        assert_eq!(delivery(&[("prefer", "wait=99999")], None).unwrap(), wait(600));
+        assert_eq!(delivery(&[("prefer", "wait=soon")], None).unwrap(), Delivery::AtOnce);
+        assert_eq!(delivery(&[("accept", "text/event-stream")], Some(3)).unwrap(), Delivery::Stream);
+        assert_eq!(delivery(&[], Some(601)).unwrap_err().named_field(), Some("wait"));
     }
 }

@@ -10,12 +10,11 @@ use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::App;
-use super::auth::{GridCaller, Onlooker};
+use super::auth::{GridCaller, StatusCaller};
 use super::base::Base;
-use super::operate::unready;
+use super::operate::grid_status;
 use super::reply::{W3c, json_reply, w3c, w3c_reply};
 use super::{create, webdriver};
-use crate::drain::Phase;
 use crate::dropin::grid::{NewSession, other_version, read, version_fits};
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -71,7 +70,7 @@ async fn new_session(
     }
     if let Some(found) = reply["value"]["capabilities"].as_object_mut() {
         let mut warnings: Vec<Value> =
-            session.warnings.iter().chain(&wanted.wish.warnings).map(|it| json!(it)).collect();
+            session.warnings.iter().chain(&wanted.create_body.warnings).map(|it| json!(it)).collect();
         if let Some(Value::Array(others)) = found.get_mut(OWN).and_then(|own| own.get_mut("warnings")) {
             warnings.append(others);
         }
@@ -91,10 +90,10 @@ async fn new_session(
 async fn make(app: &App, key: KeyId, wanted: &NewSession) -> Result<Created, Error> {
     let limits = &app.config.webdriver;
     let longest = app.config.session.max_timeout;
-    let mut wish = wanted.wish.clone();
-    wish.set_default("session_timeout", json!(limits.grid_timeout.min(longest).as_secs()));
-    wish.set_default("idle_timeout", json!(limits.grid_idle_timeout.min(longest).as_secs()));
-    let mut options = create::wished(&wish, Kind::WebDriver, &app.config)?;
+    let mut create_body = wanted.create_body.clone();
+    create_body.set_default("session_timeout", json!(limits.grid_timeout.min(longest).as_secs()));
+    create_body.set_default("idle_timeout", json!(limits.grid_idle_timeout.min(longest).as_secs()));
+    let mut options = create::translated(&create_body, Kind::WebDriver, &app.config)?;
     options.screen = wanted.screen;
     let created = app.sessions.create(key, options).await?;
     let session = created.session()?;
@@ -175,28 +174,12 @@ async fn unknown(request: Request) -> W3c {
 }
 
 /// `GET /wd/hub/status`
-async fn status(State(app): State<App>, _: Onlooker) -> Response {
+async fn status(State(app): State<App>, _: StatusCaller) -> Response {
     w3c(StatusCode::OK, &grid_status(&app))
 }
 
-/// What clients of a grid wait for: whether a new session would be served.
-pub(super) fn grid_status(app: &App) -> Value {
-    let phase = app.drain.phase();
-    let ready = unready(app).is_none();
-    let message = if ready { "ready for a new session" } else { "not ready for a new session" };
-    let node = json!({
-        "id": "warmpool",
-        "availability": if phase >= Phase::Draining { "DRAINING" } else if ready { "UP" } else { "DOWN" },
-        "maxSessions": app.config.session.max_sessions,
-        "sessionCount": app.sessions.live_count(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "slots": [],
-    });
-    json!({"ready": ready, "message": message, "nodes": [node]})
-}
-
 /// `GET /ping`: Selenoid's sign of life.
-async fn ping(State(app): State<App>, _: Onlooker) -> Response {
+async fn ping(State(app): State<App>, _: StatusCaller) -> Response {
     let uptime = app.started.elapsed().as_secs();
     let body = json!({
         "uptime": format!("{}h{}m{}s", uptime / 3600, uptime / 60 % 60, uptime % 60),

@@ -5,6 +5,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode_str;
 use tracing::Instrument as _;
 use url::{Host, Url};
 
@@ -55,7 +56,7 @@ fn route(request: &Request) -> String {
 fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error> {
     // Whoever stands in front may go by the other one.
     if headers.get_all(HOST).iter().nth(1).is_some() {
-        return Err(Error::field("Host", "`Host` is given twice: send one value"));
+        return Err(Error::invalid("Host", "is given twice: send one value"));
     }
     let host = headers.get(HOST).map_or(Ok(""), HeaderValue::to_str).unwrap_or("?");
     if !host_is_ours(config, host) {
@@ -80,16 +81,10 @@ fn check_query(request: &Request) -> Result<(), Error> {
 
 /// What is no text can name nothing here.
 fn check_path(path: &str) -> Result<(), Error> {
-    let wrong = || Error::field("path", "`path` must be UTF-8, percent-encoded");
-    let mut bytes = Vec::new();
-    let mut rest = path.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let coded = (byte == b'%').then(|| tail.first_chunk::<2>()).flatten();
-        let coded = coded.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        bytes.push(coded.unwrap_or(byte));
-        rest = if coded.is_some() { &tail[2..] } else { tail };
+    match percent_decode_str(path).decode_utf8() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::invalid("path", "must be UTF-8, percent-encoded")),
     }
-    std::str::from_utf8(&bytes).map(drop).map_err(|_| wrong())
 }
 
 fn host_is_ours(config: &Config, host: &str) -> bool {

@@ -3,22 +3,18 @@
 //! that client sends with every request.
 
 use axum::response::Response;
-use bytes::Bytes;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Method, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
 use super::App;
 use super::base::Base;
 use super::reply::json_reply;
 use crate::engine::Engine;
-use crate::error::{Cause, Error};
+use crate::error::Error;
 use crate::session::Session;
-use crate::worker::full;
+use crate::targets::Targets;
 
-/// No list of pages is longer, in bytes.
-const REPLY_LIMIT: usize = 4 << 20;
 /// How the id of every session starts.
 const SESSION_ID: &str = "ses_";
 
@@ -45,13 +41,7 @@ pub(super) async fn list(app: &App, base: &Base, headers: &HeaderMap) -> Option<
 async fn list_of(app: &App, base: &Base, id: &str, token: &str) -> Result<Response, Error> {
     let session = app.sessions.live(id)?;
     session.check_token(token)?;
-    let _busy = session.busy();
-    let failed = |error: Cause| Error::worker("the browser could not be asked for its pages", error);
-    let mut request = http::Request::new(full(Bytes::new()));
-    *request.method_mut() = Method::GET;
-    let answer = session.worker.agent.send("/json/list", request).await.map_err(|error| failed(error.into()))?;
-    let body = Limited::new(answer.into_body(), REPLY_LIMIT).collect().await.map_err(failed)?.to_bytes();
-    let pages: Vec<Value> = serde_json::from_slice(&body).map_err(|error| failed(error.into()))?;
+    let pages = Targets::of(&session).await?;
     let pages: Vec<_> = pages.into_iter().map(|page| with_url(page, &base.websocket_url(&session))).collect();
     Ok(json_reply(StatusCode::OK, &pages))
 }

@@ -99,7 +99,7 @@ pub(super) async fn rotate(
 ) -> Result<Response, Error> {
     let (wanted, _text): (Rotation, _) = body::json(&app, &headers, body).await?;
     if wanted.keep_old_for > MAX_KEEP {
-        return Err(Error::field("keep_old_for", format!("`keep_old_for` must be from 0 to {MAX_KEEP} seconds")));
+        return Err(Error::invalid("keep_old_for", format!("must be from 0 to {MAX_KEEP} seconds")));
     }
     let id = owned(&app, &owner, &id)?;
     Ok(with_secret(&app.worlds.keys().rotate(&id, Duration::from_secs(wanted.keep_old_for)).await?))

@@ -5,9 +5,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
-use bytes::Bytes;
-use http::{Method, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use http::StatusCode;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
@@ -18,15 +16,10 @@ use super::browserless::{PLAYWRIGHT, no_playwright};
 use super::inspect;
 use super::reply::json_reply;
 use crate::dropin::browserless::read;
-use crate::engine::{Engine, Mode, PoolKey};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::look::Look;
 use crate::session::Session;
-use crate::worker::{Launch, Worker, full};
-
-/// No answer of a browser is longer, in bytes: its description of the protocol has some two million.
-const REPLY_LIMIT: usize = 16 << 20;
 
 /// All of them.
 pub(super) fn routes() -> Router<App> {
@@ -57,7 +50,7 @@ async fn version(State(app): State<App>, base: Base, request: Request) -> Result
     let text = request.uri().query().unwrap_or_default();
     let query = read(text, Engine::Chromium)?;
     verify(&app, request.headers(), query.token.as_deref())?;
-    let known = app.known_snapshot(Engine::Chromium).unwrap_or_default();
+    let known = app.known_snapshot(Engine::Chromium).unwrap_or_default().identity;
     let browser = known.browser.map(|name| name.replace("Chromium/", "Chrome/"));
     let mut next: String = text.to_owned();
     // Clients send their headers to the websocket too. What they said in the URL has to be in the next one.
@@ -85,20 +78,13 @@ async fn list(State(app): State<App>, base: Base, request: Request) -> Result<Re
         return pages;
     }
     let key = caller(&app, &request)?;
-    let mut targets = Vec::new();
-    for session in app.sessions.all_live() {
-        if session.owner == key && session.options.engine == Engine::Chromium {
-            let _busy = session.busy();
-            // One whose browser ends meanwhile has no targets.
-            let Ok(found) = ask(&session.worker, "/json/list").await else { continue };
-            targets.extend(rewritten(&base, &session, found));
-        }
-    }
+    let of_sessions = app.targets.of_owner(&key).await;
+    let targets = of_sessions.into_iter().flat_map(|(session, targets)| rewritten(&base, &session, targets));
+    let targets: Vec<Value> = targets.collect();
     Ok(json_reply(StatusCode::OK, &targets))
 }
 
-fn rewritten(base: &Base, session: &Session, targets: Value) -> Vec<Value> {
-    let Value::Array(mut targets) = targets else { return Vec::new() };
+fn rewritten(base: &Base, session: &Session, mut targets: Vec<Value>) -> Vec<Value> {
     for target in &mut targets {
         let path = target["webSocketDebuggerUrl"].as_str().and_then(|url| url.split_once("/devtools/"));
         let url = path.map(|(_, path)| base.target_url(session, path));
@@ -114,46 +100,16 @@ fn rewritten(base: &Base, session: &Session, targets: Value) -> Vec<Value> {
     targets
 }
 
-/// `GET /json/protocol`: the browser's description of DevTools. It is the same for all, so a browser is asked once.
+/// `GET /json/protocol`: the browser's description of DevTools.
 async fn protocol(State(app): State<App>, request: Request) -> Result<Response, Error> {
     let key = caller(&app, &request)?;
-    let described = app.protocol.get_or_try_init(|| describe(&app, &key)).await?;
-    Ok(json_reply(StatusCode::OK, &**described))
-}
-
-async fn describe(app: &App, key: &KeyId) -> Result<std::sync::Arc<Value>, Error> {
-    let chromium = |session: &&std::sync::Arc<Session>| session.options.engine == Engine::Chromium;
-    if let Some(session) = app.sessions.all_live().iter().find(chromium)
-        && let Ok(found) = ask(&session.worker, "/json/protocol").await
-    {
-        return Ok(std::sync::Arc::new(found));
-    }
-    // Waiting browsers are frozen: one is woken for this, and goes.
-    let mut lease = app.pool.lease(PoolKey::plain(Engine::Chromium, Mode::Headless), &Look::default(), key).await?;
-    app.keys.require(key)?;
-    let worker = lease.use_worker();
-    let failed = |error| Error::worker("the browser could not be asked for its protocol", error);
-    worker.agent.launch(&Launch::default()).await.map_err(failed)?;
-    ask(worker, "/json/protocol").await.map(std::sync::Arc::new)
+    Ok(json_reply(StatusCode::OK, app.targets.protocol(&key).await?))
 }
 
 /// What acts on a browser needs one.
 async fn needs_session() -> Error {
-    Error::NotSupported {
-        field: "path".to_owned(),
-        message: "no browser is shared here: open the websocket that `GET /json/version` names, and use `Target.createTarget`"
-            .to_owned(),
-    }
-}
-
-async fn ask(worker: &Worker, path: &str) -> Result<Value, Error> {
-    let mut request = http::Request::new(full(Bytes::new()));
-    *request.method_mut() = Method::GET;
-    let failed = "the browser could not be asked";
-    let response = worker.agent.send(path, request).await.map_err(|error| Error::worker(failed, error))?;
-    let body = Limited::new(response.into_body(), REPLY_LIMIT).collect().await;
-    let body = body.map_err(|error| Error::worker(failed, error))?.to_bytes();
-    serde_json::from_slice(&body).map_err(|error| Error::worker(failed, error))
+    let remedy = "open the websocket that `GET /json/version` names, and use `Target.createTarget`";
+    Error::not_supported("path", format!("acts on a shared browser, and none is shared here: {remedy}"))
 }
 
 fn caller(app: &App, request: &Request) -> Result<KeyId, Error> {

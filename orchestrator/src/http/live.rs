@@ -23,38 +23,49 @@ use super::body;
 use super::console;
 use super::reply::json_reply;
 use crate::error::Error;
-use crate::live::Grant;
-use crate::session::{Session, Share};
+use crate::live::{self, Grant};
+use crate::session::{Listing, Session, Share, Status};
 
 /// What the address of a live view may say.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Wish {
+struct ViewQuery {
     token: String,
     theme: Option<String>,
     enable_actions: bool,
 }
 
-impl Wish {
+impl ViewQuery {
     fn read(query: Option<&str>) -> Result<Self, Error> {
-        let mut wish = Self::default();
+        let mut view = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             match &*name {
-                "token" => wish.token = value.into_owned(),
+                "token" => view.token = value.into_owned(),
                 "theme" => match &*value {
-                    "dark" | "light" => wish.theme = Some(value.into_owned()),
-                    "" | "system" => wish.theme = None,
-                    _ => return Err(Error::field("theme", "`theme` must be dark or light")),
+                    "dark" | "light" => view.theme = Some(value.into_owned()),
+                    "" | "system" => view.theme = None,
+                    _ => return Err(Error::invalid("theme", "must be dark or light")),
                 },
                 "enable_actions" => match &*value {
-                    "true" | "1" => wish.enable_actions = true,
-                    "false" | "0" | "" => wish.enable_actions = false,
-                    _ => return Err(Error::field("enable_actions", "`enable_actions` must be true or false")),
+                    "true" | "1" => view.enable_actions = true,
+                    "false" | "0" | "" => view.enable_actions = false,
+                    _ => return Err(Error::invalid("enable_actions", "must be true or false")),
                 },
                 // Pages that show a live view add what they like to its address.
                 _ => {}
             }
         }
-        Ok(wish)
+        Ok(view)
+    }
+}
+
+/// The token in the address of a live view.
+pub(super) struct ViewToken(pub(super) String);
+
+impl FromRequestParts<App> for ViewToken {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Error> {
+        Ok(Self(ViewQuery::read(parts.uri.query())?.token))
     }
 }
 
@@ -62,7 +73,7 @@ impl Wish {
 pub(super) struct Visit {
     session: Arc<Session>,
     grant: Grant,
-    wish: Wish,
+    view: ViewQuery,
 }
 
 impl FromRequestParts<App> for Visit {
@@ -70,14 +81,15 @@ impl FromRequestParts<App> for Visit {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let Path(id) = Path::<String>::from_request_parts(parts, app).await.map_err(Error::internal)?;
-        let wish = Wish::read(parts.uri.query())?;
-        let (session, grant) = admit(app, &id, &wish, parts).await?;
-        Ok(Self { session, grant, wish })
+        let view = ViewQuery::read(parts.uri.query())?;
+        let (session, grant) = admit(app, &id, &view, parts).await?;
+        Ok(Self { session, grant, view })
     }
 }
 
 /// `GET /sessions/<id>/stream`: the page.
 pub(super) async fn page(
+    State(app): State<App>,
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -87,30 +99,40 @@ pub(super) async fn page(
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_none_or(|accept| accept.contains("text/html") || !accept.contains("json"));
-    let Visit { session, grant, wish } = match visit {
+    let Visit { session, grant, view } = match visit {
         Ok(visit) => visit,
         Err(error) if !wants_page => return Err(error),
         Err(error) => {
-            let theme = Wish::read(query.as_deref()).ok().and_then(|wish| wish.theme).unwrap_or_default();
+            let view = ViewQuery::read(query.as_deref()).unwrap_or_default();
             let state = match &error {
                 Error::SessionEnded { .. } => "ended",
                 Error::UnknownSession { .. } => "unknown",
                 Error::RuntimeDown => "unavailable",
                 _ => "denied",
             };
-            let (status, message) = (error.status(), message(&error));
-            let values = [("theme", &*theme), ("session", &id), ("token", ""), ("actions", "false"), ("state", state)];
-            return Ok(console::page(status, "live.html", &[&values[..], &[("message", &message)]].concat()));
+            let past = app.sessions.past(&id);
+            let failed = past.as_ref().is_some_and(|past| past.status == Status::Failure);
+            let recorded = past.as_ref().is_some_and(|past| past.recording)
+                && app.sessions.find_by_view_token(&id, &view.token).is_ok();
+            let values = [
+                ("theme", view.theme.as_deref().unwrap_or_default()),
+                ("token", if recorded { &view.token } else { "" }),
+                ("actions", "false"),
+                ("state", if failed { "failed" } else { state }),
+                ("recording", if recorded { "true" } else { "false" }),
+                ("message", &past.as_ref().map_or_else(|| message(&error), ended)),
+            ];
+            return Ok(console::page(error.status(), "live.html", &values));
         }
     };
     // By the key in its header, a page has no token in its address that its websocket could carry.
-    let token = if wish.token.is_empty() { session.view_token().to_owned() } else { wish.token };
+    let token = if view.token.is_empty() { session.view_token().to_owned() } else { view.token };
     let values = [
-        ("theme", wish.theme.as_deref().unwrap_or_default()),
-        ("session", session.id.as_str()),
+        ("theme", view.theme.as_deref().unwrap_or_default()),
         ("token", &token),
         ("actions", if grant.may_act { "true" } else { "false" }),
         ("state", "live"),
+        ("recording", "false"),
         ("message", ""),
     ];
     Ok(console::page(StatusCode::OK, "live.html", &values))
@@ -157,9 +179,9 @@ fn accept(headers: &HeaderMap) -> Result<HeaderValue, Error> {
 
 /// Finds the session, and what the caller may do with its picture: by the token of the live view, by that of a link,
 /// or by the key that made the session.
-async fn admit(app: &App, id: &str, wish: &Wish, parts: &mut Parts) -> Result<(Arc<Session>, Grant), Error> {
+async fn admit(app: &App, id: &str, view: &ViewQuery, parts: &mut Parts) -> Result<(Arc<Session>, Grant), Error> {
     let session = app.sessions.live(id)?;
-    if wish.token.is_empty() {
+    if view.token.is_empty() {
         let Caller(key) = Caller::from_request_parts(parts, app).await.map_err(|error| match error {
             Error::MissingKey => Error::InvalidToken,
             other => other,
@@ -167,12 +189,18 @@ async fn admit(app: &App, id: &str, wish: &Wish, parts: &mut Parts) -> Result<(A
         if key != session.owner {
             return Err(Error::UnknownSession { id: id.to_owned() });
         }
-    } else if session.check_view_token(&wish.token).is_err() {
-        let share = app.sessions.shared_by(&session, &wish.token)?;
-        let may_act = wish.enable_actions && share.enable_actions;
+    } else if session.check_view_token(&view.token).is_err() {
+        let share = app.sessions.shared_by(&session, &view.token)?;
+        let may_act = view.enable_actions && share.enable_actions;
         return Ok((session, Grant { may_act, share: Some(share) }));
     }
-    Ok((session, Grant { may_act: wish.enable_actions, share: None }))
+    Ok((session, Grant { may_act: view.enable_actions, share: None }))
+}
+
+/// How a session ended, as its live view words it.
+fn ended(past: &Listing) -> String {
+    let [reason, message] = [&past.reason, &past.message].map(|text| text.as_deref().unwrap_or_default());
+    live::ending_sentence(reason, message, past.execution_time)
 }
 
 /// What a page says where it has no picture to show.
@@ -209,7 +237,7 @@ pub(super) async fn share(
     let ttl = match request.ttl {
         // A link never outlives its session anyway.
         None => left,
-        Some(0) => return Err(Error::field("ttl", "`ttl` must be at least 1 second")),
+        Some(0) => return Err(Error::invalid("ttl", "must be at least 1 second")),
         Some(seconds) => Duration::from_secs(seconds).min(left),
     };
     let share = session.share(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;
@@ -263,11 +291,11 @@ mod tests {
 
     #[test]
     fn an_address_says_what_it_wants_or_what_is_wrong() {
-        let wish = Wish::read(Some("token=T&enable_actions=true&theme=dark&utm=x")).unwrap();
-        assert_eq!(wish, Wish { token: "T".into(), theme: Some("dark".into()), enable_actions: true });
-        assert_eq!(Wish::read(None).unwrap(), Wish::default());
+        let view = ViewQuery::read(Some("token=T&enable_actions=true&theme=dark&utm=x")).unwrap();
+        assert_eq!(view, ViewQuery { token: "T".into(), theme: Some("dark".into()), enable_actions: true });
+        assert_eq!(ViewQuery::read(None).unwrap(), ViewQuery::default());
         for (query, field) in [("theme=pink", "theme"), ("enable_actions=yes", "enable_actions")] {
-            assert_eq!(Wish::read(Some(query)).unwrap_err().named_field(), Some(field));
+            assert_eq!(ViewQuery::read(Some(query)).unwrap_err().named_field(), Some(field));
         }
     }
 }

@@ -4,11 +4,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::App;
-use super::auth::Onlooker;
-use super::grid::grid_status;
+use super::auth::StatusCaller;
 use super::reply::w3c_reply;
 use crate::drain::Phase;
 use crate::error::Error;
@@ -32,7 +31,7 @@ pub(super) async fn readyz(State(app): State<App>) -> Response {
 }
 
 /// Why a session would not be served now, if it would not.
-pub(super) fn unready(app: &App) -> Option<&'static str> {
+fn unready(app: &App) -> Option<&'static str> {
     let store = app.store.health();
     match app.drain.phase() {
         Phase::Draining | Phase::Stopped => Some("draining"),
@@ -47,6 +46,22 @@ pub(super) fn unready(app: &App) -> Option<&'static str> {
     }
 }
 
+/// What clients of a grid wait for: whether a new session would be served.
+pub(super) fn grid_status(app: &App) -> Value {
+    let phase = app.drain.phase();
+    let ready = unready(app).is_none();
+    let message = if ready { "ready for a new session" } else { "not ready for a new session" };
+    let node = json!({
+        "id": "warmpool",
+        "availability": if phase >= Phase::Draining { "DRAINING" } else if ready { "UP" } else { "DOWN" },
+        "maxSessions": app.config.session.max_sessions,
+        "sessionCount": app.sessions.live_count(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "slots": [],
+    });
+    json!({"ready": ready, "message": message, "nodes": [node]})
+}
+
 /// Said before the service stops for want of space: recordings already do.
 fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
     let free = store.free_bytes.filter(|free| *free < app.config.recording_min_free())?;
@@ -57,12 +72,12 @@ fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
 }
 
 /// `GET /status`: counts only, nothing that names or opens a session.
-pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
+pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     let (queued, running, kept) = app.tasks.counts();
     let config = &app.config;
     let store = app.store.health();
-    let used = app.pool.shelves().iter().map(|shelf| shelf.counts.leased).sum::<usize>();
+    let used = app.pool.kinds().iter().map(|kind| kind.counts.leased).sum::<usize>();
     let body = json!({
         // For clients of Selenium Grid, and then of Selenoid.
         "value": grid_status(&app),
@@ -75,7 +90,7 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
         "runtime": {"reachable": app.pool.runtime_up()},
         "sessions": {"live": sessions, "max": config.session.max_sessions, "max_per_key": config.session.max_per_key},
         "queue": {"waiting": waiting, "length": config.session.queue_length},
-        "pool": app.pool.shelves(),
+        "pool": app.pool.kinds(),
         "workers": {
             "max": config.pool.max_workers,
             "sandbox": config.worker.sandbox,
@@ -101,9 +116,9 @@ pub(super) async fn status(State(app): State<App>, _: Onlooker) -> Response {
 }
 
 /// `GET /metrics`, in Prometheus' text form.
-pub(super) async fn metrics(State(app): State<App>, _: Onlooker) -> Result<Response, Error> {
+pub(super) async fn metrics(State(app): State<App>, _: StatusCaller) -> Result<Response, Error> {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
-    crate::telemetry::gauge_pool(&app.pool.shelves(), sessions, waiting);
+    crate::telemetry::gauge_pool(&app.pool.kinds(), sessions, waiting);
     crate::telemetry::gauge_tasks(app.tasks.counts());
     crate::telemetry::gauge_disk(app.store.health().free_bytes);
     let text = app.metrics.render();

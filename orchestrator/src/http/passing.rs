@@ -17,9 +17,9 @@ use crate::error::{Cause, Error};
 use crate::worker;
 
 /// What is wrong with a body that is on its way: its client's own fault, and not the worker's.
-pub(super) struct Fault(oneshot::Receiver<Error>);
+pub(super) struct BodyFault(oneshot::Receiver<Error>);
 
-impl Fault {
+impl BodyFault {
     /// Does what needs the body, and breaks it off when the body is at fault.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ pub(super) fn passing(
     body: Body,
     limit: u64,
     setting: &'static str,
-) -> Result<(worker::Body, Fault), Error> {
+) -> Result<(worker::Body, BodyFault), Error> {
     let too_large = Error::BodyTooLarge { limit, setting };
     if body.size_hint().lower() > limit {
         return Err(too_large);
@@ -63,7 +63,7 @@ pub(super) fn passing(
         too_large: Some(too_large),
         fault: Some(sender),
     };
-    Ok((passed.boxed_unsync(), Fault(receiver)))
+    Ok((passed.boxed_unsync(), BodyFault(receiver)))
 }
 
 struct Passing {

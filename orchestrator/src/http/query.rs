@@ -6,7 +6,8 @@ use url::form_urlencoded;
 
 use crate::engine::{Engine, IntegrationKeyId};
 use crate::error::Error;
-use crate::session::{SessionQuery, SortKey, SortOrder, Status};
+use crate::session::{SessionQuery, SortKey, Status};
+use crate::sort::SortOrder;
 use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
 use crate::world::{Environment, PatientRef, RequestQuery};
 
@@ -77,6 +78,7 @@ fn rule(route: &str) -> Rule {
         "/v1/requests" => &WORLD_REQUESTS,
         "/sessions/{id}/devtools" | "/sessions/{id}/devtools/{*target}" | "/session/{driver}/se/cdp" => &TOKEN,
         "/active" | "/pressure" => &TOKEN,
+        "/sessions/{id}/stream/recording" | "/sessions/{id}/stream/recording/{name}" => &TOKEN,
         "/sessions/{id}/stream/state" | "/sessions/{id}/stream/socket" => &VIEW,
         // Pages that show a live view add what they like to its address.
         "/sessions/{id}/stream" => return Rule::Once,
@@ -94,7 +96,7 @@ fn rule(route: &str) -> Rule {
 /// that nobody reads.
 ///
 /// # Errors
-/// `InvalidField` for a parameter that is given twice, `UnknownField` for one that the route does not have.
+/// `Field` for a parameter that is given twice, and for one that the route does not have.
 pub(super) fn check(route: &str, query: &str) -> Result<(), Error> {
     match rule(route) {
         Rule::Takes(takes) => pairs(query, takes).map(drop),
@@ -129,12 +131,12 @@ impl Takes {
         // The other name of a filter is for clients that know it already.
         let known = self.once.iter().filter(|name| **name != "raccoon_passcode").map(|name| (*name).to_owned());
         let known: Vec<String> = known.chain(lists).collect();
-        let message = match known.as_slice() {
-            [] => "this path takes no parameters".to_owned(),
-            [one] => format!("expected {one}"),
-            [first @ .., last] => format!("expected {} or {last}", first.join(", ")),
-        };
-        Error::UnknownField { field: name.chars().take(100).collect(), message }
+        let name: String = name.chars().take(100).collect();
+        if known.is_empty() {
+            Error::unknown(name, "this path takes no parameters")
+        } else {
+            Error::none_of(name, known)
+        }
     }
 }
 
@@ -246,11 +248,7 @@ pub(super) fn world_request_query(
 }
 
 fn sort_order(name: &str, value: &str) -> Result<SortOrder, Error> {
-    match value {
-        "ascend" => Ok(SortOrder::Ascend),
-        "descend" => Ok(SortOrder::Descend),
-        _ => Err(one_of(name, &["ascend", "descend"])),
-    }
+    value.parse().map_err(|()| one_of(name, &["ascend", "descend"]))
 }
 
 /// What `GET /lam/tasks/<id>/items` asks for.
@@ -303,8 +301,7 @@ impl Once {
         let filter = if name == "raccoon_passcode" { "service_passcode" } else { name };
         if self.0.iter().any(|seen| seen == filter) {
             let name: String = name.chars().take(100).collect();
-            let message = format!("`{name}` is given twice: send one value");
-            return Err(Error::InvalidField { field: name, message });
+            return Err(Error::invalid(name, "is given twice: send one value"));
         }
         self.0.push(filter.to_owned());
         Ok(())
@@ -316,13 +313,13 @@ pub(super) fn number(name: &str, value: &str, least: u64, most: u64) -> Result<u
         u64::MAX => format!("of at least {least}"),
         most => format!("from {least} to {most}"),
     };
-    let wrong = || Error::field(name, format!("`{name}` must be a whole number {range}"));
+    let wrong = || Error::invalid(name, format!("must be a whole number {range}"));
     let number: u64 = value.parse().map_err(|_| wrong())?;
     if (least..=most).contains(&number) { Ok(number) } else { Err(wrong()) }
 }
 
 pub(super) fn one_of(name: &str, values: &[&str]) -> Error {
-    Error::field(name, format!("`{name}` must be one of {}", values.join(", ")))
+    Error::invalid(name, format!("must be one of {}", values.join(", ")))
 }
 
 #[cfg(test)]

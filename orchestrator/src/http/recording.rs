@@ -11,9 +11,11 @@ use tower_http::services::ServeFile;
 
 use super::App;
 use super::auth::Caller;
+use super::live::ViewToken;
 use super::reply::json_reply;
 use crate::engine::SessionId;
 use crate::error::Error;
+use crate::session::Listing;
 
 /// `GET /sessions/<id>/recording`: the parts there are.
 pub(super) async fn list(
@@ -22,6 +24,21 @@ pub(super) async fn list(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let (listing, _) = app.sessions.find(&id, &key)?;
+    parts(&app, listing).await
+}
+
+/// `GET /sessions/<id>/stream/recording`: the same for the session's live view, which links to it once the session has
+/// ended.
+pub(super) async fn list_for_view(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    ViewToken(token): ViewToken,
+) -> Result<Response, Error> {
+    let listing = app.sessions.find_by_view_token(&id, &token)?;
+    parts(&app, listing).await
+}
+
+async fn parts(app: &App, listing: Listing) -> Result<Response, Error> {
     let recordings = app.recorder.recordings().clone();
     let parts = tokio::task::spawn_blocking(move || recordings.parts(&listing.session_id)).await;
     let parts = parts.map_err(Error::internal)?.map_err(Error::internal)?;
@@ -36,7 +53,22 @@ pub(super) async fn fetch(
     request: Request,
 ) -> Result<Response, Error> {
     app.sessions.find(&id, &key)?;
-    let file = app.recorder.recordings().file(&SessionId::from(id.as_str()), &name);
+    part(&app, &id, name, request).await
+}
+
+/// `GET /sessions/<id>/stream/recording/<name>`: the same for the session's live view.
+pub(super) async fn fetch_for_view(
+    State(app): State<App>,
+    Path((id, name)): Path<(String, String)>,
+    ViewToken(token): ViewToken,
+    request: Request,
+) -> Result<Response, Error> {
+    app.sessions.find_by_view_token(&id, &token)?;
+    part(&app, &id, name, request).await
+}
+
+async fn part(app: &App, id: &str, name: String, request: Request) -> Result<Response, Error> {
+    let file = app.recorder.recordings().file(&SessionId::from(id), &name);
     let file = file.ok_or(Error::UnknownFile { name })?;
     let mut response = ServeFile::new(file).oneshot(request).await.unwrap_or_else(|never| match never {});
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

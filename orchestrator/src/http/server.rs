@@ -26,7 +26,7 @@ use crate::accept;
 use crate::config::Config;
 use crate::drain::{Drain, Phase};
 use crate::error::Error;
-use crate::tcp::Patience;
+use crate::tcp::TcpTimeouts;
 use crate::tls::Tls;
 
 /// The most headers a request may have.
@@ -96,8 +96,8 @@ async fn connection(
 ) {
     let _ = stream.set_nodelay(true);
     let server = &config.server;
-    let patience = Patience { keepalive: server.tcp_keepalive, user_timeout: Some(server.tcp_user_timeout) };
-    if let Err(error) = patience.apply(&stream) {
+    let timeouts = TcpTimeouts { keepalive: server.tcp_keepalive, user_timeout: Some(server.tcp_user_timeout) };
+    if let Err(error) = timeouts.apply(&stream) {
         tracing::debug!(%error, "a connection cannot be asked whether its other end is there");
     }
     // Below TLS, where it shows what the client's machine takes.

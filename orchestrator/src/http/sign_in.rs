@@ -3,7 +3,7 @@
 //! The cookie alone opens nothing: calls carry a header too, which no page of another origin can send along.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -12,6 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{COOKIE, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -44,7 +45,7 @@ struct SignIn {
 
 impl SignIns {
     fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], SignIn>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn add(&self, key: KeyId) -> String {

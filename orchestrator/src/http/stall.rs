@@ -46,7 +46,7 @@ impl Flow {
 }
 
 /// The time in which a client that has been answered is heard out.
-struct Farewell {
+struct Linger {
     /// When it last sent something.
     heard: Instant,
     /// When it is heard no longer, whatever it sends.
@@ -54,7 +54,7 @@ struct Farewell {
     timer: Pin<Box<Sleep>>,
 }
 
-impl Farewell {
+impl Linger {
     fn new(limit: Duration) -> Self {
         let now = Instant::now();
         Self { heard: now, end: now + limit, timer: Box::pin(sleep(LINGER.min(limit))) }
@@ -88,13 +88,13 @@ pub(super) struct Watched<S> {
     /// Only while the client takes nothing.
     timer: Option<Pin<Box<Sleep>>>,
     /// Once the last word is said.
-    farewell: Option<Farewell>,
+    linger: Option<Linger>,
     flow: Arc<Flow>,
 }
 
 impl<S> Watched<S> {
     pub(super) fn new(stream: S, limit: Duration, hearing: Duration) -> Self {
-        Self { stream, limit, hearing, timer: None, farewell: None, flow: Arc::default() }
+        Self { stream, limit, hearing, timer: None, linger: None, flow: Arc::default() }
     }
 
     pub(super) fn flow(&self) -> Arc<Flow> {
@@ -159,22 +159,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.farewell.is_none() {
+        if this.linger.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
             if this.flow.handed_over.load(Ordering::Relaxed) {
                 return Poll::Ready(Ok(()));
             }
         }
-        let farewell = this.farewell.get_or_insert_with(|| Farewell::new(this.hearing));
+        let linger = this.linger.get_or_insert_with(|| Linger::new(this.hearing));
         let mut unwanted = [0; 8 << 10];
         loop {
             let mut unwanted = ReadBuf::new(&mut unwanted);
             match Pin::new(&mut this.stream).poll_read(cx, &mut unwanted) {
-                Poll::Ready(Ok(())) if !unwanted.filled().is_empty() && farewell.hear() => {}
+                Poll::Ready(Ok(())) if !unwanted.filled().is_empty() && linger.hear() => {}
                 // It has closed its side, or is gone, or has had its time.
                 Poll::Ready(_) => break,
                 Poll::Pending => {
-                    ready!(farewell.poll_over(cx));
+                    ready!(linger.poll_over(cx));
                     break;
                 }
             }

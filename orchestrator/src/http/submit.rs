@@ -13,13 +13,13 @@ use super::App;
 use super::auth::Caller;
 use super::body::{self, Members, Object};
 use super::create::{Advanced, Settings, launch, refuse_unbuilt, short};
-use super::follow::{Manner, answer};
+use super::follow::{Delivery, answer};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::script::{FailureCode, Work};
 use crate::session::Kind as SessionKind;
-use crate::task::{Extras, FleetRules, Isolation, Kind, MAX_SECRETS, Order, Status, TaskId};
+use crate::task::{FleetRules, Isolation, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;
@@ -52,6 +52,24 @@ struct Common {
     host_delay: Option<u64>,
     isolation: Option<Isolation>,
 }
+
+/// The members of [`Common`] that all three bodies have.
+const COMMON_MEMBERS: [&str; 10] = [
+    "browser_type",
+    "headless",
+    "settings",
+    "advanced",
+    "inputs",
+    "secrets",
+    "service_passcode",
+    "timeout",
+    "safe_to_repeat",
+    "wait",
+];
+
+/// Those that only a fleet has.
+const FLEET_MEMBERS: [&str; 8] =
+    ["run", "extract", "urls", "concurrency", "retry", "stop_after_failures", "host_delay", "isolation"];
 
 /// When and how often an item is tried again.
 #[derive(Debug, Default, Deserialize)]
@@ -114,9 +132,9 @@ async fn submit(
 ) -> Result<Response, Error> {
     let mut text = body::json_text(app, headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
     let (work, common) = read(kind, text.parse::<Members>()?.0)?;
-    let manner = Manner::of(headers, common.wait, &app.config)?;
+    let delivery = Delivery::of(headers, common.wait, &app.config)?;
     let (order, secrets) = order(kind, work, common, &app.config)?;
-    let extras = Extras {
+    let extras = SubmitOptions {
         secrets,
         idempotency: idempotency_key(headers)?,
         request: format!("{kind} {}", String::from_utf8_lossy(&text)),
@@ -125,7 +143,7 @@ async fn submit(
     let accepted = app.tasks.accept(key, order, extras).await?;
     // Who waits for the task holds nothing of its body.
     drop(text);
-    answer(app, accepted, manner).await
+    answer(app, accepted, delivery).await
 }
 
 /// `POST /lam/tasks/<id>/retry`: a new task of what did not succeed.
@@ -138,7 +156,7 @@ pub(super) async fn retry(
 ) -> Result<Response, Error> {
     let mut text = body::json_text(&app, &headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
     let again: Again = text.parse()?;
-    let manner = Manner::of(&headers, again.wait, &app.config)?;
+    let delivery = Delivery::of(&headers, again.wait, &app.config)?;
     let task = super::tasks::task_id(&id)?;
     let record = super::tasks::record_of(&app.tasks.find(task, &key).await?);
     if !record.status.is_end() {
@@ -157,7 +175,7 @@ pub(super) async fn retry(
             return Err(Error::Conflict { message: "every item of this fleet succeeded".to_owned() });
         }
     }
-    let extras = Extras {
+    let extras = SubmitOptions {
         secrets: secrets(again.secrets)?,
         idempotency: idempotency_key(&headers)?,
         request: format!("retry {id} {}", String::from_utf8_lossy(&text)),
@@ -165,7 +183,7 @@ pub(super) async fn retry(
     };
     let accepted = app.tasks.accept(key, order, extras).await?;
     drop(text);
-    answer(&app, accepted, manner).await
+    answer(&app, accepted, delivery).await
 }
 
 /// The numbers of the items that succeeded.
@@ -186,27 +204,20 @@ fn read(kind: Kind, members: Map<String, Value>) -> Result<(Map<String, Value>, 
         Kind::Extract => Work::EXTRACT_MEMBERS,
         Kind::Fleet => &[],
     };
-    let of_fleet = ["run", "extract", "urls", "concurrency", "retry", "stop_after_failures", "host_delay", "isolation"];
     let (mut work, mut rest) = (Map::new(), Map::new());
     for (name, value) in members {
         if of_work.contains(&name.as_str()) {
             work.insert(name, value);
-        } else if kind != Kind::Fleet && of_fleet.contains(&name.as_str()) {
-            let message = "only POST /lam/fleet has it".to_owned();
-            return Err(Error::UnknownField { field: name, message });
+        } else if kind != Kind::Fleet && FLEET_MEMBERS.contains(&name.as_str()) {
+            return Err(Error::unknown(name, "only POST /lam/fleet has it"));
+        } else if !COMMON_MEMBERS.contains(&name.as_str()) && !FLEET_MEMBERS.contains(&name.as_str()) {
+            let others = if kind == Kind::Fleet { FLEET_MEMBERS.as_slice() } else { of_work };
+            return Err(Error::none_of(name, COMMON_MEMBERS.iter().chain(others).copied()));
         } else {
             rest.insert(name, value);
         }
     }
-    let text = serde_json::to_vec(&rest).map_err(Error::internal)?;
-    let common = body::parse(&text).map_err(|error| match error {
-        Error::UnknownField { field, message } if !field.contains('.') && !of_work.is_empty() => {
-            let elsewhere = |message: String, name: &&str| message.replace(&format!(", `{name}`"), "");
-            let message = of_fleet.iter().fold(message, elsewhere);
-            Error::UnknownField { field, message: format!("{message}, `{}`", of_work.join("`, `")) }
-        }
-        other => other,
-    })?;
+    let common = body::parse(&serde_json::to_vec(&rest).map_err(Error::internal)?)?;
     Ok((work, common))
 }
 
@@ -223,7 +234,7 @@ fn order(
     let default = u64::try_from(config.tasks.timeout.as_millis()).unwrap_or(longest);
     let timeout_ms = common.timeout.unwrap_or(default);
     if !(1..=longest).contains(&timeout_ms) {
-        return Err(Error::field("timeout", format!("`timeout` must be from 1 to {longest} milliseconds")));
+        return Err(Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds")));
     }
     let launch = launch(None, common.settings.take())?;
     let service_passcode = short("service_passcode", common.service_passcode.take())?;
@@ -245,31 +256,25 @@ fn order(
         order.fleet = Some(rules(common, config)?);
         // Told by the body's own path, which the work does not know.
         let within = order.work_kind.as_str();
-        order.parse_work().map_err(|error| nested(within, error))?;
+        order.parse_work().map_err(|error| error.within(within))?;
     } else {
         order.inputs = inputs("inputs", common.inputs.unwrap_or(Value::Null))?;
     }
     Ok((order, secrets))
 }
 
-fn nested(within: &str, error: Error) -> Error {
-    match error {
-        Error::InvalidField { field, message } => Error::InvalidField { field: format!("{within}.{field}"), message },
-        Error::UnknownField { field, message } => Error::UnknownField { field: format!("{within}.{field}"), message },
-        other => other,
-    }
-}
-
 fn fleet_work(common: &mut Common) -> Result<(Kind, Value), Error> {
     match (common.run.take(), common.extract.take()) {
         (Some(run), None) if run.is_object() => Ok((Kind::Run, run)),
         (None, Some(extract)) if extract.is_object() => Ok((Kind::Extract, extract)),
-        (Some(_), None) => Err(Error::field("run", "`run` must be an object: what POST /lam/run takes as its work")),
+        (Some(_), None) => Err(Error::invalid("run", "must be an object: what POST /lam/run takes as its work")),
         (None, Some(_)) => {
-            Err(Error::field("extract", "`extract` must be an object: what POST /lam/extract takes as its work"))
+            Err(Error::invalid("extract", "must be an object: what POST /lam/extract takes as its work"))
         }
-        (None, None) => Err(Error::field("run", "a fleet needs one of `run` and `extract`: what to do for each item")),
-        (Some(_), Some(_)) => Err(Error::field("extract", "a fleet takes one of `run` and `extract`, not both")),
+        (None, None) => {
+            Err(Error::invalid("run", "is missing: a fleet needs it or `extract`, to say what to do for each item"))
+        }
+        (Some(_), Some(_)) => Err(Error::invalid("extract", "excludes `run`: send one of them")),
     }
 }
 
@@ -282,29 +287,28 @@ fn rules(common: Common, config: &Config) -> Result<FleetRules, Error> {
         (None, Some(urls)) => {
             urls.into_iter().map(|url| Map::from_iter([("url".to_owned(), Value::from(url))])).collect()
         }
-        (Some(_), Some(_)) => return Err(Error::field("urls", "a fleet takes one of `inputs` and `urls`, not both")),
+        (Some(_), Some(_)) => return Err(Error::invalid("urls", "excludes `inputs`: send one of them")),
         _ => {
-            let message = "a fleet needs `inputs`, an array with an object for each item, or `urls`";
-            return Err(Error::field("inputs", message));
+            return Err(Error::invalid("inputs", "must be an array with an object for each item; or send `urls`"));
         }
     };
     let most = config.tasks.max_items;
     if items.is_empty() || items.len() > most {
-        return Err(Error::field("inputs", format!("a fleet has 1 to {most} items (`tasks.max_items`)")));
+        return Err(Error::invalid("inputs", format!("must be 1 to {most} items (`tasks.max_items`)")));
     }
     let retry = common.retry.map(|retry| retry.0).unwrap_or_default();
     let bounded = |field: &str, value: u64, least: u64, most: u64| match value {
         value if (least..=most).contains(&value) => Ok(value),
-        _ => Err(Error::field(field, format!("`{field}` must be from {least} to {most}"))),
+        _ => Err(Error::invalid(field, format!("must be from {least} to {most}"))),
     };
     let hour = 3_600_000;
     let causes = retry.on.unwrap_or_default();
     if causes.len() > MAX_CAUSES || causes.iter().any(|cause| cause.len() > 64) {
-        return Err(Error::field("retry.on", format!("`retry.on` takes {MAX_CAUSES} codes of failures at most")));
+        return Err(Error::invalid("retry.on", format!("takes {MAX_CAUSES} codes of failures at most")));
     }
     if let Some(cause) = causes.iter().find(|cause| !is_cause(cause)) {
-        let message = format!("`{cause}` in `retry.on` is no failure's code: timeout, navigation_failed, no_worker, …");
-        return Err(Error::field("retry.on", message));
+        let codes = "timeout, navigation_failed, no_worker, …";
+        return Err(Error::invalid("retry.on", format!("takes codes of failures ({codes}), and `{cause}` is none")));
     }
     let concurrency = common.concurrency.unwrap_or(config.tasks.workers);
     Ok(FleetRules {
@@ -324,10 +328,10 @@ fn inputs(field: &str, value: Value) -> Result<Map<String, Value>, Error> {
     let inputs = match value {
         Value::Null => Map::new(),
         Value::Object(inputs) => inputs,
-        _ => return Err(Error::field(field, format!("`{field}` must be an object"))),
+        _ => return Err(Error::invalid(field, "must be an object")),
     };
     if serde_json::to_vec(&inputs).map_or(0, |text| text.len()) > MAX_INPUTS {
-        return Err(Error::field(field, format!("`{field}` may have {MAX_INPUTS} bytes as JSON at most")));
+        return Err(Error::invalid(field, format!("may have {MAX_INPUTS} bytes as JSON at most")));
     }
     Ok(inputs)
 }
@@ -336,10 +340,10 @@ fn secrets(members: Option<Members>) -> Result<Map<String, Value>, Error> {
     let secrets = members.map(|members| members.0).unwrap_or_default();
     // Nothing of their content may get into a message.
     if let Some((name, _)) = secrets.iter().find(|(_, value)| !value.is_string()) {
-        return Err(Error::field(format!("secrets.{name}"), "a secret must be a string"));
+        return Err(Error::invalid(format!("secrets.{name}"), "must be a string"));
     }
     if serde_json::to_vec(&secrets).map_or(0, |text| text.len()) > MAX_SECRETS {
-        return Err(Error::field("secrets", format!("`secrets` may have {MAX_SECRETS} bytes as JSON at most")));
+        return Err(Error::invalid("secrets", format!("may have {MAX_SECRETS} bytes as JSON at most")));
     }
     Ok(secrets)
 }
@@ -348,10 +352,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     match value.to_str().map(str::trim) {
         Ok(key) if !key.is_empty() && key.len() <= MAX_KEY => Ok(Some(key.to_owned())),
-        _ => {
-            let message = format!("the header `Idempotency-Key` takes 1 to {MAX_KEY} printable ASCII characters");
-            Err(Error::field("Idempotency-Key", message))
-        }
+        _ => Err(Error::invalid("Idempotency-Key", format!("must be 1 to {MAX_KEY} printable ASCII characters"))),
     }
 }
 

@@ -15,7 +15,7 @@ use super::follow::{events, stream_of, wants, whole};
 use super::query::{ItemQuery, item_query, task_query};
 use super::reply::json_reply;
 use crate::error::Error;
-use crate::task::{Accepted, ArtifactNote, Record, TaskId, artifacts_view, item_view, record_view};
+use crate::task::{ArtifactRecord, Record, Task, TaskId, artifacts_view, item_view, record_view};
 
 /// Media types that a browser shows and does not run.
 const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text/plain"];
@@ -25,10 +25,10 @@ pub(super) fn task_id(text: &str) -> Result<TaskId, Error> {
     text.parse().map_err(|_| Error::UnknownTask { id: text.chars().take(64).collect() })
 }
 
-pub(super) fn record_of(found: &Accepted) -> Record {
+pub(super) fn record_of(found: &Task) -> Record {
     match found {
-        Accepted::Live(live) => live.record(),
-        Accepted::Past(record) => Record::clone(record),
+        Task::Active(live) => live.record(),
+        Task::Ended(record) => Record::clone(record),
     }
 }
 
@@ -61,8 +61,8 @@ pub(super) async fn show(
     let format = Format::of(&headers, query.as_deref().unwrap_or_default())?;
     if format == Format::Json && wants(&headers, "text/event-stream") {
         return Ok(match found {
-            Accepted::Live(live) => events(live),
-            Accepted::Past(record) => stream_of(record.into()),
+            Task::Active(live) => events(live),
+            Task::Ended(record) => stream_of(record.into()),
         });
     }
     let record = record_of(&found);
@@ -150,7 +150,7 @@ pub(super) async fn artifact(
 }
 
 /// The artifact of this name. Those of a fleet's items begin with the item's number.
-async fn note(app: &App, record: &Record, name: &str) -> Result<Option<ArtifactNote>, Error> {
+async fn note(app: &App, record: &Record, name: &str) -> Result<Option<ArtifactRecord>, Error> {
     if let Some(note) = record.artifacts.iter().find(|note| note.name == name) {
         return Ok(Some(note.clone()));
     }

@@ -112,7 +112,7 @@ pub(super) async fn take_file(
     refuse_page_types(headers)?;
     let (body, fault) = passing(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
     let path = fault.or(driver::upload(session, driver_id, body)).await?;
-    Ok(w3c(StatusCode::OK, &path))
+    Ok(w3c(StatusCode::OK, &json!(path)))
 }
 
 /// `GET …/session/<driver session>/se/cdp`: DevTools beside WebDriver.
@@ -166,7 +166,7 @@ pub(super) async fn manage_downloads(
             let limit = app.config.server.max_body.bytes();
             let wish = body::read(app, request.into_body(), limit, "server.max_body").await?.value()?;
             let Some(name) = wish["name"].as_str() else {
-                return Err(Error::field("name", "send the name of a downloaded file in `name`").into());
+                return Err(Error::invalid("name", "must be the name of a downloaded file").into());
             };
             let contents = driver::download(session, driver_id, name).await?;
             Ok(with_w3c_headers(Response::new(Body::from_stream(contents))))

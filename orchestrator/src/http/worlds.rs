@@ -119,7 +119,7 @@ async fn answer(
 fn wait(headers: &HeaderMap, wait: Option<u64>, longest: Duration) -> Result<Option<Duration>, Error> {
     let longest = longest.as_secs();
     if wait.is_some_and(|wait| wait > longest) {
-        return Err(Error::field("wait", format!("`wait` must be from 0 to {longest} seconds")));
+        return Err(Error::invalid("wait", format!("must be from 0 to {longest} seconds")));
     }
     let seconds = wait.or_else(|| preferred_wait(headers).map(|wait| wait.min(longest)));
     Ok(seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs))

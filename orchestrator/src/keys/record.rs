@@ -233,8 +233,7 @@ pub(super) fn new_key(name: &str) -> Result<NewKey, KeyError> {
     check_name(name)?;
     let mut bytes = [0; ID_CHARS / 2];
     getrandom::fill(&mut bytes).map_err(KeyError::Random)?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let id = KeyId(text.into());
+    let id = KeyId(hex::encode(bytes).into());
     let (secret, hash) = new_secret(&id)?;
     let record = KeyRecord {
         id,

@@ -1,16 +1,17 @@
-//! The browser of a watched session, whichever way it tells of its tabs.
+//! The browser of a watched session, whichever way lists its tabs.
 //!
 //! Chromium does over DevTools, where as many as like can listen. Of the other engines the client has the one protocol
-//! there is, so the worker's agent asks them, by ways of its own: it can tell of tabs and send them somewhere, and no more.
+//! there is, so the worker's agent asks them, by ways of its own: it can list tabs and navigate in them, and no more.
 
 use std::sync::Arc;
+use warmpool_protocol::{Page, PageAction};
 
 use super::cdp::CdpError;
 use super::devtools::DevTools;
-use super::message::{Step, Tab};
+use super::message::{HistoryStep, Tab};
 use crate::engine::Engine;
 use crate::session::Session;
-use crate::worker::{Act, AgentError, Lines, Page};
+use crate::worker::{AgentError, Lines};
 
 /// Why a browser cannot be asked.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +19,6 @@ pub(super) enum BrowserError {
     /// DevTools.
     #[error(transparent)]
     DevTools(#[from] CdpError),
-    /// The agent.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// What only DevTools can do.
@@ -29,7 +29,7 @@ pub(super) enum BrowserError {
     ListEnded,
 }
 
-/// A browser under somebody's eyes. Clones share it.
+/// A browser that somebody watches. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) enum Browser {
     /// One with DevTools.
@@ -38,7 +38,7 @@ pub(super) enum Browser {
     Pages(Arc<Session>),
 }
 
-/// Its tabs, as they are told.
+/// The source of its list of tabs.
 #[derive(Debug)]
 pub(super) enum Tabs {
     /// Over DevTools.
@@ -48,7 +48,7 @@ pub(super) enum Tabs {
 }
 
 impl Browser {
-    /// Connects, and asks to be told of tabs. No page is touched by it.
+    /// Connects, and subscribes to changes of the tabs. This touches no page.
     pub(super) async fn connect(session: Arc<Session>) -> Result<(Self, Tabs), BrowserError> {
         if session.options.engine == Engine::Chromium {
             let devtools = Arc::new(DevTools::connect(session).await?);
@@ -73,7 +73,7 @@ impl Browser {
     pub(super) async fn show(&self, tab: &str) -> Result<(), BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools.show(tab).await?),
-            Self::Pages(session) => Ok(session.worker.agent.act(tab, &Act::Show).await?),
+            Self::Pages(session) => Ok(session.worker.agent.act(tab, &PageAction::Show {}).await?),
         }
     }
 
@@ -81,28 +81,30 @@ impl Browser {
     pub(super) async fn open(&self, tab: &str, url: &str) -> Result<(), BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools.open(tab, url).await?),
-            Self::Pages(session) => Ok(session.worker.agent.act(tab, &Act::Open { url }).await?),
+            Self::Pages(session) => {
+                Ok(session.worker.agent.act(tab, &PageAction::Open { url: url.to_owned() }).await?)
+            }
         }
     }
 
     /// Takes a tab one step through its history. Where there is none, nothing happens.
-    pub(super) async fn go(&self, tab: &str, step: Step) -> Result<(), BrowserError> {
+    pub(super) async fn go(&self, tab: &str, step: HistoryStep) -> Result<(), BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools.go(tab, step).await?),
             Self::Pages(session) => {
-                let act = match step {
-                    Step::Back => Act::Back,
-                    Step::Forward => Act::Forward,
-                    Step::Reload => Act::Reload,
+                let action = match step {
+                    HistoryStep::Back => PageAction::Back {},
+                    HistoryStep::Forward => PageAction::Forward {},
+                    HistoryStep::Reload => PageAction::Reload {},
                 };
-                Ok(session.worker.agent.act(tab, &act).await?)
+                Ok(session.worker.agent.act(tab, &action).await?)
             }
         }
     }
 }
 
 impl Tabs {
-    /// Tells of them, now and whenever they change, until the browser cannot be asked any more.
+    /// Passes the list to `tell`, now and whenever it changes, until the browser cannot be asked any more.
     pub(super) async fn follow(self, tell: impl Fn(Vec<Tab>)) -> BrowserError {
         match self {
             Self::DevTools(devtools) => devtools.follow(tell).await.into(),

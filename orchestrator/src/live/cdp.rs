@@ -2,11 +2,12 @@
 //! agent.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::timeout;
@@ -19,8 +20,8 @@ use crate::session::Session;
 use crate::worker::{AgentError, AgentStream};
 
 /// How long the browser may take to answer one command.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Commands waiting to be sent; whoever sends more, waits.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many commands wait to be sent. A caller with one more waits itself.
 const COMMANDS: usize = 64;
 /// Events of one target waiting to be read.
 const EVENTS: usize = 16;
@@ -100,7 +101,7 @@ impl Cdp {
         };
         let result = tokio::select! {
             biased;
-            result = timeout(PATIENCE, answered) => result.unwrap_or(Err(CdpError::Silent(method))),
+            result = timeout(ANSWER_TIMEOUT, answered) => result.unwrap_or(Err(CdpError::Silent(method))),
             () = self.closed.cancelled() => Err(CdpError::Gone),
         };
         self.waiting().remove(&id);
@@ -124,7 +125,7 @@ impl Cdp {
     /// Hears the events of one attached target from here on.
     pub(super) fn listen(&self, session: &str) -> mpsc::Receiver<Event> {
         let (sender, receiver) = mpsc::channel(EVENTS);
-        let mut listeners = self.shared.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.shared.listeners.lock();
         listeners.retain(|_, listener| !listener.is_closed());
         listeners.insert(session.to_owned(), sender);
         receiver
@@ -140,8 +141,8 @@ impl Cdp {
         self.closed.cancelled().await;
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, HashMap<u64, oneshot::Sender<Answer>>> {
-        self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Answer>>> {
+        self.shared.waiting.lock()
     }
 }
 
@@ -171,7 +172,7 @@ impl Shared {
     fn hear(&self, text: &str) {
         let Ok(mut message) = serde_json::from_str::<Value>(text) else { return };
         if let Some(id) = message["id"].as_u64() {
-            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            let waiting = self.waiting.lock().remove(&id);
             if let Some(waiting) = waiting {
                 let _ = waiting.send(match message["error"]["message"].as_str() {
                     Some(error) => Err(CdpError::Refused(error.to_owned())),
@@ -187,7 +188,7 @@ impl Shared {
         }
         let Some(session) = message["sessionId"].as_str() else { return };
         let (session, method) = (session.to_owned(), method.to_owned());
-        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self.listeners.lock();
         if let Some(listener) = listeners.get(&session) {
             let event = Event { method, params: message["params"].take() };
             // Whoever does not keep up loses the connection to the target, and not the others' events.

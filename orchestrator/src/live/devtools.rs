@@ -1,31 +1,23 @@
-//! The browser of a watched session over DevTools: its tabs, where they can be sent, and what a hand does to them.
+//! The browser of a watched session over DevTools: its tabs, where they can be sent, and the input to them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
+use warmpool_protocol::{MAX_PAGES, MAX_TEXT};
 
 use super::cdp::{Cdp, CdpError, Event};
 use super::input::Command;
-use super::message::{Step, Tab};
+use super::message::{HistoryStep, Tab};
 use crate::session::Session;
-use crate::worker::AgentError;
 
-/// Between two looks at the tabs that nothing asked for: which of them is in front changes without an event.
+/// Between two looks at the tabs without an event: none says which tab is in front.
 const LOOK: Duration = Duration::from_secs(1);
 /// The shortest time between two looks.
 const REST: Duration = Duration::from_millis(100);
-/// The most tabs that viewers hear of.
-const MAX_TABS: usize = 50;
-/// The longest list of tabs that is read, in bytes.
-const MAX_LIST: usize = 1 << 20;
-/// The most that viewers are told of a title or an address, in characters.
-const MAX_TEXT: usize = 2000;
 /// The longest selection that is copied, in UTF-16 units.
 const MAX_SELECTION: usize = 1 << 20;
 
@@ -49,7 +41,7 @@ struct Target {
 }
 
 impl DevTools {
-    /// Connects, and asks to be told of tabs. No page is touched by it.
+    /// Connects, and subscribes to changes of the tabs. This touches no page.
     pub(super) async fn connect(session: Arc<Session>) -> Result<Self, CdpError> {
         let cdp = Cdp::connect(&session).await?;
         let pages = json!({"discover": true, "filter": [{"type": "page"}]});
@@ -57,7 +49,7 @@ impl DevTools {
         Ok(Self { session, cdp, attached: tokio::sync::Mutex::default() })
     }
 
-    /// Tells of its tabs, now and whenever they may have changed, until the browser cannot be asked any more.
+    /// Passes the list of tabs to `tell`, now and whenever it may have changed, until the browser cannot be asked any more.
     pub(super) async fn follow(&self, tell: impl Fn(Vec<Tab>)) -> CdpError {
         loop {
             match self.tabs().await {
@@ -75,13 +67,10 @@ impl DevTools {
 
     /// Its tabs, the one in front first: the browser lists them by when they were last looked at.
     async fn tabs(&self) -> Result<Vec<Tab>, CdpError> {
-        let response = self.session.worker.agent.send("/json/list", Request::new(crate::worker::full(""))).await?;
-        let nonsense = |error| CdpError::Agent(AgentError::Nonsense(error));
-        let body = Limited::new(response.into_body(), MAX_LIST).collect().await.map_err(nonsense)?;
-        let targets: Vec<Target> = serde_json::from_slice(&body.to_bytes()).map_err(|error| nonsense(error.into()))?;
+        let targets: Vec<Target> = self.session.worker.agent.targets().await?;
         let cut = |text: String| text.chars().take(MAX_TEXT).collect();
-        let pages = targets.into_iter().filter(|target| target.kind == "page").take(MAX_TABS);
-        Ok(pages.map(|page| Tab { id: page.id, title: cut(page.title), url: cut(page.url) }).collect())
+        let pages = targets.into_iter().filter(|target| target.kind == "page").take(MAX_PAGES);
+        Ok(pages.map(|page| Tab { id: page.id, title: cut(unescaped(&page.title)), url: cut(page.url) }).collect())
     }
 
     /// A connection of our own to a tab. It is kept.
@@ -134,12 +123,12 @@ impl DevTools {
     }
 
     /// Takes a tab one step through its history. Where there is none, nothing happens.
-    pub(super) async fn go(&self, tab: &str, step: Step) -> Result<(), CdpError> {
+    pub(super) async fn go(&self, tab: &str, step: HistoryStep) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;
         let by: i64 = match step {
-            Step::Back => -1,
-            Step::Forward => 1,
-            Step::Reload => return self.cdp.tell(&attached, "Page.reload", json!({})).await,
+            HistoryStep::Back => -1,
+            HistoryStep::Forward => 1,
+            HistoryStep::Reload => return self.cdp.tell(&attached, "Page.reload", json!({})).await,
         };
         let history = self.cdp.call(Some(&attached), "Page.getNavigationHistory", json!({})).await?;
         let to = history["currentIndex"].as_i64().and_then(|at| usize::try_from(at + by).ok());
@@ -161,5 +150,21 @@ impl DevTools {
         let params = json!({"expression": expression, "returnByValue": true, "silent": true});
         let answer = self.cdp.call(Some(&attached), "Runtime.evaluate", params).await?;
         Ok(answer["result"]["value"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+/// A title as the page wrote it: Chromium's list has it escaped for HTML.
+fn unescaped(title: &str) -> String {
+    let characters = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+    characters.iter().fold(title.to_owned(), |title, (escaped, plain)| title.replace(escaped, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_pages_own() {
+        assert_eq!(unescaped("Tea &amp; Kettle &#39;&lt;b&gt;&#39; &amp;lt;"), "Tea & Kettle '<b>' &lt;");
     }
 }

@@ -23,13 +23,14 @@ pub(super) enum Button {
     Forward,
 }
 
-/// Down, moved or up.
+/// What happened to a pointer. `Cancel` ends a touch that the viewer's page took for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Phase {
     Down,
     Move,
     Up,
+    Cancel,
 }
 
 /// One finger on the page.
@@ -98,12 +99,12 @@ pub(super) type Command = (&'static str, Value);
 
 /// What one viewer holds down.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct Pressed {
     keys: BTreeMap<String, (String, u16)>,
     button: Option<(Button, f64, f64)>,
 }
 
-impl Held {
+impl Pressed {
     /// The command for an input. `None` for one that makes no sense.
     pub(super) fn command(&mut self, input: Input) -> Option<Command> {
         Some(match input {
@@ -114,12 +115,12 @@ impl Held {
                 let kind = match phase {
                     Phase::Down => "mousePressed",
                     Phase::Move => "mouseMoved",
-                    Phase::Up => "mouseReleased",
+                    Phase::Up | Phase::Cancel => "mouseReleased",
                 };
                 match phase {
                     Phase::Down => self.button = Some((button, x, y)),
                     Phase::Move => {}
-                    Phase::Up => self.button = None,
+                    Phase::Up | Phase::Cancel => self.button = None,
                 }
                 let params = json!({
                     "type": kind, "x": x, "y": y, "button": button, "buttons": buttons, "clickCount": clicks,
@@ -144,8 +145,9 @@ impl Held {
                     Phase::Down => "touchStart",
                     Phase::Move => "touchMove",
                     Phase::Up => "touchEnd",
+                    Phase::Cancel => "touchCancel",
                 };
-                let touches = if phase == Phase::Up { Vec::new() } else { touches };
+                let touches = if matches!(phase, Phase::Up | Phase::Cancel) { Vec::new() } else { touches };
                 ("Input.dispatchTouchEvent", json!({"type": kind, "touchPoints": touches, "modifiers": modifiers}))
             }
             Input::Key { down, key, code, key_code, text, repeat, location, modifiers } => {
@@ -186,7 +188,7 @@ impl Held {
         })
     }
 
-    /// The commands that let go of everything.
+    /// The commands that release everything.
     pub(super) fn release(&mut self) -> Vec<Command> {
         let mut commands: Vec<Command> = std::mem::take(&mut self.keys)
             .into_iter()
@@ -237,8 +239,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_let_go() {
-        let mut held = Held::default();
+    fn pressed_keys_are_released() {
+        let mut held = Pressed::default();
         let down = json!({"input": "mouse", "phase": "down", "x": 1.5, "y": 2, "button": "left", "clicks": 1});
         let (method, params) = held.command(read(down)).unwrap();
         assert_eq!((method, &params["type"]), ("Input.dispatchMouseEvent", &json!("mousePressed")));
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn shortcuts_carry_their_meaning() {
-        let mut held = Held::default();
+        let mut held = Pressed::default();
         let key = |modifiers| json!({"input": "key", "down": true, "key": "c", "code": "KeyC", "key_code": 67, "modifiers": modifiers});
         let (_, params) = held.command(read(key(2))).unwrap();
         assert_eq!(params["commands"], json!(["copy"]));
@@ -261,12 +263,12 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_makes_no_command() {
-        let mut held = Held::default();
+    fn invalid_input_makes_no_command() {
+        let mut held = Pressed::default();
         let far = json!({"input": "mouse", "phase": "move", "x": 1e9, "y": 0});
         assert_eq!(held.command(read(far)), None);
-        let hands: Vec<_> = (0..11).map(|id| json!({"id": id, "x": 0, "y": 0})).collect();
-        assert_eq!(held.command(read(json!({"input": "touch", "phase": "down", "touches": hands}))), None);
+        let input: Vec<_> = (0..11).map(|id| json!({"id": id, "x": 0, "y": 0})).collect();
+        assert_eq!(held.command(read(json!({"input": "touch", "phase": "down", "touches": input}))), None);
         assert!(serde_json::from_value::<Input>(json!({"input": "mouse", "phase": "down"})).is_err());
     }
 }

@@ -21,7 +21,6 @@ pub(super) enum Picture {
 pub(super) struct Tab {
     /// The browser's own id of it.
     pub(super) id: String,
-    /// Its title.
     pub(super) title: String,
     /// Its address.
     pub(super) url: String,
@@ -72,8 +71,8 @@ pub(super) enum Notice<'a> {
     Clipboard { text: &'a str },
     /// Something that was asked for did not work.
     Refused { message: &'a str },
-    /// The session ended: nothing follows.
-    Ended { status: &'a str, reason: &'a str, message: &'a str },
+    /// The session ended: nothing follows. `recording` says whether this viewer may fetch one.
+    Ended { status: &'a str, reason: &'a str, message: &'a str, recording: bool },
     /// This viewer's link ended: nothing follows.
     Unshared,
 }
@@ -98,11 +97,13 @@ pub(super) enum Request {
     /// Watch this tab; without one, whichever is in front. On a display: bring this tab to the front.
     Tab { id: Option<String> },
     /// Back, forward or again.
-    Go { to: Step },
+    Go { to: HistoryStep },
     /// Open an address.
     Open { url: String },
     /// What is selected in the page.
     Copy,
+    /// The longer side of the viewer's picture, in pixels of their screen.
+    View { side: u32 },
     /// Keys, pointer, text.
     Input(Input),
 }
@@ -110,7 +111,7 @@ pub(super) enum Request {
 /// Where to go in a tab's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Step {
+pub(super) enum HistoryStep {
     /// One page back.
     Back,
     /// One page forward.

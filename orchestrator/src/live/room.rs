@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::browser::Browser;
-use super::cast::{Cast, Looks};
 use super::message::State;
+use super::screencast::{Screencast, ScreencastSettings, USUAL_SIDE};
 use crate::error::Error;
-use crate::session::{Attachment, Session, Shut};
+use crate::session::{Attachment, Session, Share, Shut};
 
 /// Before the browser is asked again after it could not be.
 const RETRY: Duration = Duration::from_millis(500);
@@ -23,23 +24,26 @@ pub(super) struct Room {
     pub(super) session: Arc<Session>,
     state: Arc<watch::Sender<State>>,
     browser: Arc<watch::Sender<Option<Browser>>>,
-    casts: Mutex<HashMap<String, Weak<Cast>>>,
+    casts: Mutex<HashMap<String, Weak<Screencast>>>,
+    /// The longer side of each viewer's picture, and the longest of all.
+    views: Mutex<HashMap<u64, u32>>,
+    side: watch::Sender<u32>,
     control: Mutex<Control>,
     last: AtomicU64,
-    looks: Looks,
+    settings: ScreencastSettings,
     _end: DropGuard,
 }
 
 /// What goes with the control.
 #[derive(Default)]
 struct Control {
-    /// A person at work counts like a client: the session does not end under his hands for want of one.
+    /// A person at work counts like a client: the session does not end for want of one while they work.
     attachment: Option<Attachment>,
     pause: Option<Shut>,
 }
 
 impl Room {
-    pub(super) fn new(session: Arc<Session>, looks: Looks) -> Self {
+    pub(super) fn new(session: Arc<Session>, settings: ScreencastSettings) -> Self {
         let state = Arc::new(watch::Sender::new(State::default()));
         let browser = Arc::new(watch::Sender::new(None));
         let end = CancellationToken::new();
@@ -56,9 +60,11 @@ impl Room {
             state,
             browser,
             casts: Mutex::default(),
+            views: Mutex::default(),
+            side: watch::Sender::new(USUAL_SIDE),
             control: Mutex::default(),
             last: AtomicU64::new(0),
-            looks,
+            settings,
             _end: end.drop_guard(),
         }
     }
@@ -84,16 +90,28 @@ impl Room {
     }
 
     /// The pictures of a tab, shared by all who look at it; none where the browser gives none.
-    pub(super) fn cast(&self, tab: &str) -> Option<Arc<Cast>> {
+    pub(super) fn cast(&self, tab: &str) -> Option<Arc<Screencast>> {
         let devtools = Arc::clone(self.browser()?.devtools().ok()?);
-        let mut casts = self.casts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut casts = self.casts.lock();
         casts.retain(|_, cast| cast.strong_count() > 0);
         if let Some(cast) = casts.get(tab).and_then(Weak::upgrade).filter(|cast| cast.runs()) {
             return Some(cast);
         }
-        let cast = Cast::start(devtools, tab.to_owned(), self.looks);
+        let cast = Screencast::start(devtools, tab.to_owned(), self.settings, self.side.subscribe());
         casts.insert(tab.to_owned(), Arc::downgrade(&cast));
         Some(cast)
+    }
+
+    /// Notes how large a viewer shows the picture, or that the viewer has left. A large screen gets a picture in its own
+    /// size where the page has it; small ones make it no smaller, since a recording may share it.
+    pub(super) fn view(&self, viewer: u64, side: Option<u32>) {
+        let mut views = self.views.lock();
+        match side {
+            Some(side) => views.insert(viewer, side),
+            None => views.remove(&viewer),
+        };
+        let longest = views.values().copied().max().unwrap_or_default().max(USUAL_SIDE);
+        self.side.send_if_modified(|side| std::mem::replace(side, longest) != longest);
     }
 
     /// Whether this viewer has the control now.
@@ -112,7 +130,7 @@ impl Room {
         self.change(|state| (state.holder, state.paused) = (Some(viewer), false));
     }
 
-    /// Takes the control from a viewer, if he has it.
+    /// Takes the control from a viewer, if they have it.
     pub(super) fn give_back(&self, viewer: u64) {
         let mut control = self.control();
         if self.is_held_by(viewer) {
@@ -139,7 +157,7 @@ impl Room {
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+        self.control.lock()
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
@@ -147,13 +165,22 @@ impl Room {
     }
 }
 
+/// What a viewer may do.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    /// Whether they may take the control.
+    pub may_act: bool,
+    /// The link that they came by. The grant ends with it.
+    pub share: Option<Share>,
+}
+
 /// A viewer's place in a room; given up when dropped, and the control with it.
-pub(super) struct Seat {
+pub(super) struct Membership {
     pub(super) room: Arc<Room>,
     pub(super) viewer: u64,
 }
 
-impl Seat {
+impl Membership {
     /// Takes a place.
     ///
     /// # Errors
@@ -173,9 +200,10 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Membership {
     fn drop(&mut self) {
         self.room.give_back(self.viewer);
+        self.room.view(self.viewer, None);
         self.room.change(|state| state.viewers = state.viewers.saturating_sub(1));
         metrics::gauge!("warmpool_live_viewers").decrement(1);
     }

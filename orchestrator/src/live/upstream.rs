@@ -17,7 +17,7 @@ const READ_BUFFER: usize = 32 << 10;
 
 /// A DevTools connection of the daemon's own.
 pub(super) async fn devtools(session: &Session) -> Result<WebSocketStream<AgentStream>, AgentError> {
-    let key = HeaderValue::try_from(generate_key()).map_err(|error| AgentError::Nonsense(error.into()))?;
+    let key = HeaderValue::try_from(generate_key()).map_err(|error| AgentError::Unreadable(error.into()))?;
     let mut headers = HeaderMap::new();
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

@@ -1,4 +1,4 @@
-//! One viewer's websocket: what he is shown, and what becomes of what he does.
+//! One viewer's websocket: what it shows, and what the viewer's requests do.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,21 +14,22 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::browser::{Browser, BrowserError};
-use super::feed::{Watched, picture, read};
-use super::hands::{Broken, Hands};
-use super::input::Held;
+use super::input::Pressed;
 use super::message::{Notice, Picture, Request};
-use super::room::{Room, Seat};
-use super::{Grant, upstream};
+use super::pictures::{WatchedTab, picture, read};
+use super::room::{Grant, Membership, Room};
+use super::viewer_input::{InputError, ViewerInput};
+use super::{ending_sentence, upstream};
+use crate::clock::unix_ms;
 use crate::engine::{Engine, Mode};
 use crate::session::Ending;
 use crate::worker::ReadHalf;
 
-/// Pictures on their way to a viewer who has not said yet that he has them.
+/// Pictures on their way that the viewer has not acknowledged yet.
 const IN_FLIGHT: u32 = 2;
 /// Before a picture is looked for again where there was none.
 const RETRY: Duration = Duration::from_millis(300);
-/// A viewer who gives no sign of life for so many beats is gone, and so is a daemon.
+/// After so many beats without a sign of life, the other side is gone.
 const SILENCE_BEATS: u32 = 3;
 /// Beyond these beats, for what is on its way.
 const SILENCE_SLACK: Duration = Duration::from_secs(5);
@@ -36,14 +37,14 @@ const SILENCE_SLACK: Duration = Duration::from_secs(5);
 const NOTES: usize = 8;
 /// How long a key may be on its way through a display. Text overtakes it else: it goes to the page by another way.
 const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
-/// How long saying goodbye may take.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// How long closing may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The Close code for a link that has ended: the policy forbids what was allowed before.
 const UNSHARED: u16 = 1008;
 
-/// One who watches.
+/// Somebody who watches.
 pub(super) struct Viewer {
-    seat: Seat,
+    membership: Membership,
     grant: Grant,
     picture: Picture,
     times: Times,
@@ -55,9 +56,9 @@ pub(super) struct Viewer {
 /// How long a viewer is waited for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// Until he takes something of what is being sent to him.
+    /// Until they take something of what is being sent.
     pub(super) write: Duration,
-    /// Between two signs of life to him.
+    /// Between two pings.
     pub(super) beat: Duration,
 }
 
@@ -68,24 +69,24 @@ impl Times {
     }
 }
 
-/// Why somebody stopped watching.
-enum Goodbye {
-    /// He left, or does not take what is sent.
+/// Why a viewer is disconnected.
+enum CloseReason {
+    /// They left, or take nothing of what is sent.
     Left,
-    /// His link is no more.
+    /// Their link has ended.
     Unshared,
-    /// The session is no more.
+    /// The session has ended.
     Ended(Ending),
 }
 
 type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 
 impl Viewer {
-    pub(super) fn new(seat: Seat, grant: Grant, times: Times) -> Self {
-        let options = &seat.room.session.options;
+    pub(super) fn new(membership: Membership, grant: Grant, times: Times) -> Self {
+        let options = &membership.room.session.options;
         let frames = options.engine == Engine::Chromium && options.mode == Mode::Headless;
         Self {
-            seat,
+            membership,
             grant,
             picture: if frames { Picture::Frames } else { Picture::Display },
             times,
@@ -121,54 +122,58 @@ impl Viewer {
                 None => std::future::pending().await,
             }
         };
-        let mut hands = Hands::new(to_display);
-        let goodbye = tokio::select! {
+        let mut input = ViewerInput::new(to_display);
+        let reason_to_close = tokio::select! {
             biased;
-            ending = session.ended() => Goodbye::Ended(ending),
-            () = unshared => Goodbye::Unshared,
-            () = self.hear(&mut stream, &mut hands, notes) => Goodbye::Left,
-            () = self.tell(&mut sink, from_display, to_tell) => Goodbye::Left,
+            ending = session.ended() => CloseReason::Ended(ending),
+            () = unshared => CloseReason::Unshared,
+            () = self.receive(&mut stream, &mut input, notes) => CloseReason::Left,
+            () = self.send(&mut sink, from_display, to_tell) => CloseReason::Left,
         };
-        // A key that he held down when his connection broke would be held for ever.
-        if !matches!(goodbye, Goodbye::Ended(_)) {
-            let _ = timeout(GOODBYE, self.let_go(&mut hands)).await;
+        // A key that was down when the connection broke would stay down for ever.
+        if !matches!(reason_to_close, CloseReason::Ended(_)) {
+            let _ = timeout(CLOSE_TIMEOUT, self.let_go(&mut input)).await;
         }
-        let (last, code, reason) = match &goodbye {
-            Goodbye::Left => return,
-            Goodbye::Unshared => (Notice::Unshared.json(), UNSHARED, "the link has ended".to_owned()),
-            Goodbye::Ended(ending) => {
-                let (status, message) = (ending.status().as_str(), ending.message());
-                let told = Notice::Ended { status, reason: ending.code(), message: &message }.json();
-                (told, ending.close_code(), message)
+        let (last, code, reason) = match &reason_to_close {
+            CloseReason::Left => return,
+            CloseReason::Unshared => (Notice::Unshared.json(), UNSHARED, "the link has ended".to_owned()),
+            CloseReason::Ended(ending) => {
+                let (status, reason, close) = (ending.status().as_str(), ending.code(), ending.message());
+                let lasted = unix_ms().saturating_sub(session.created_ms);
+                let message = ending_sentence(reason, &close, lasted);
+                // A link is for watching the session and not for what was seen before.
+                let recording = session.options.recording && self.grant.share.is_none();
+                let told = Notice::Ended { status, reason, message: &message, recording }.json();
+                (told, ending.close_code(), close)
             }
         };
         let close = CloseFrame { code: code.into(), reason: reason.into() };
         let part = async {
             sink.send(Message::text(last)).await?;
             sink.send(Message::Close(Some(close))).await?;
-            // He should see this before the connection is reset under what he still sends.
+            // They should get this before the connection is reset because of what they still send.
             while let Some(Ok(_)) = stream.next().await {}
             Ok::<_, tokio_tungstenite::tungstenite::Error>(())
         };
-        let _ = timeout(GOODBYE, part).await;
+        let _ = timeout(CLOSE_TIMEOUT, part).await;
     }
 
     fn room(&self) -> &Room {
-        &self.seat.room
+        &self.membership.room
     }
 
     fn acts(&self) -> bool {
-        self.grant.may_act && self.room().is_held_by(self.seat.viewer)
+        self.grant.may_act && self.room().is_held_by(self.membership.viewer)
     }
 
-    /// The tab this viewer looks at.
+    /// The tab that this viewer looks at.
     fn tab(&self) -> Option<String> {
         let chosen = self.chosen.borrow().clone();
         chosen.filter(|tab| self.room().has(tab)).or_else(|| self.room().front())
     }
 
     /// Sends pictures and news until the viewer does not take them.
-    async fn tell<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn send<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         sink: &mut Sink<S>,
         mut display: Option<(ReadHalf, Bytes)>,
@@ -176,7 +181,7 @@ impl Viewer {
     ) {
         let options = &self.room().session.options;
         let hello = Notice::Hello {
-            viewer: self.seat.viewer,
+            viewer: self.membership.viewer,
             may_act: self.grant.may_act,
             picture: self.picture,
             text: options.engine == Engine::Chromium,
@@ -190,7 +195,7 @@ impl Viewer {
         let mut chosen = self.chosen.subscribe();
         let mut beat = interval(self.times.beat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut watched: Option<Watched> = None;
+        let mut watched: Option<WatchedTab> = None;
         let mut look_again = Instant::now();
         let mut sent: u32 = 0;
         let mut next = Message::text(hello.json());
@@ -233,7 +238,7 @@ impl Viewer {
     }
 
     /// Turns to the tab that is to be watched, if that is another one now.
-    fn watch(&self, watched: &mut Option<Watched>) {
+    fn watch(&self, watched: &mut Option<WatchedTab>) {
         let tab = self.tab();
         let stays = watched.as_ref().is_some_and(|it| Some(&it.tab) == tab.as_ref() && it.cast.runs());
         if stays {
@@ -243,7 +248,7 @@ impl Viewer {
             let cast = self.room().cast(&tab)?;
             let mut frames = cast.frames.clone();
             frames.mark_changed();
-            Some(Watched { tab, cast, frames })
+            Some(WatchedTab { tab, cast, frames })
         });
     }
 
@@ -253,11 +258,11 @@ impl Viewer {
         Message::text(told.json())
     }
 
-    /// Does what the viewer says until he leaves.
-    async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
+    /// Carries out the viewer's requests until they leave.
+    async fn receive<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: &mut SplitStream<WebSocketStream<S>>,
-        hands: &mut Hands,
+        input: &mut ViewerInput,
         notes: mpsc::Sender<String>,
     ) {
         let mut state = self.room().watch();
@@ -267,7 +272,7 @@ impl Viewer {
             let message = tokio::select! {
                 biased;
                 _ = state.changed() => {
-                    if std::mem::replace(&mut acted, self.acts()) && !acted && self.let_go(hands).await.is_err() {
+                    if std::mem::replace(&mut acted, self.acts()) && !acted && self.let_go(input).await.is_err() {
                         return;
                     }
                     continue;
@@ -276,25 +281,25 @@ impl Viewer {
             };
             match message {
                 Ok(Some(Ok(Message::Text(said)))) => match serde_json::from_str::<Request>(&said) {
-                    Ok(said) => {
-                        if self.picture == Picture::Display && matches!(said, Request::Input(_)) {
+                    Ok(request) => {
+                        if self.picture == Picture::Display && matches!(request, Request::Input(_)) {
                             sleep_until(last_key + KEY_ON_ITS_WAY).await;
                         }
-                        self.heed(said, hands, &notes).await;
+                        self.handle(request, input, &notes).await;
                     }
                     Err(error) => {
                         let _ = notes.try_send(refusal(&format!("not understood: {error}")));
                     }
                 },
                 Ok(Some(Ok(Message::Binary(bytes)))) if self.picture == Picture::Display => {
-                    match hands.feed(&bytes, self.acts()).await {
+                    match input.feed(&bytes, self.acts()).await {
                         Ok(true) => {
                             last_key = Instant::now();
                             self.room().touch();
                         }
                         Ok(false) => {}
                         Err(error) => {
-                            tracing::debug!(%error, "a viewer is not listened to any more");
+                            tracing::debug!(%error, "a viewer sent what cannot be read");
                             return;
                         }
                     }
@@ -306,11 +311,11 @@ impl Viewer {
         }
     }
 
-    async fn heed(&self, said: Request, hands: &mut Hands, notes: &mpsc::Sender<String>) {
-        let (room, viewer) = (self.room(), self.seat.viewer);
-        match said {
+    async fn handle(&self, request: Request, input: &mut ViewerInput, notes: &mpsc::Sender<String>) {
+        let (room, viewer) = (self.room(), self.membership.viewer);
+        match request {
             Request::Ack => {
-                // One who says too often that he has them harms himself: what he does not read stays in his socket.
+                // Too many acknowledgements harm only the viewer: what they do not read stays in their socket.
                 self.acknowledged.fetch_add(1, Ordering::AcqRel);
                 self.acknowledgement.notify_one();
                 return;
@@ -320,14 +325,15 @@ impl Viewer {
                 self.chosen.send_replace(id);
                 return;
             }
+            Request::View { side } => return room.view(viewer, Some(side)),
             Request::Control { take: true } if self.grant.may_act => return room.take(viewer),
             Request::Control { take: false } => {
-                let _ = self.let_go(hands).await;
+                let _ = self.let_go(input).await;
                 return room.give_back(viewer);
             }
             Request::Pause { on } if self.acts() => return room.pause(viewer, on),
             _ if !self.acts() => {
-                if !matches!(said, Request::Input(_)) {
+                if !matches!(request, Request::Input(_)) {
                     let _ = notes.try_send(refusal("Take the control first."));
                 }
                 return;
@@ -336,25 +342,25 @@ impl Viewer {
         }
         room.touch();
         let (Some(browser), Some(tab)) = (room.browser(), self.tab()) else { return };
-        if let Err(error) = self.act(said, &browser, &tab, &mut hands.held, notes).await {
+        if let Err(error) = self.act(request, &browser, &tab, &mut input.pressed, notes).await {
             tracing::debug!(session = %room.session.id, %error, "an input did not arrive");
             let _ = notes.try_send(refusal("The browser did not take that."));
         }
     }
 
-    /// Does what the one who has the control says to the browser.
+    /// Carries out a request of the viewer who has the control.
     async fn act(
         &self,
-        said: Request,
+        request: Request,
         browser: &Browser,
         tab: &str,
-        held: &mut Held,
+        pressed: &mut Pressed,
         notes: &mpsc::Sender<String>,
     ) -> Result<(), BrowserError> {
-        match said {
+        match request {
             Request::Input(input) => {
                 let devtools = browser.devtools()?;
-                match held.command(input) {
+                match pressed.command(input) {
                     // The keys that follow on a display must not overtake it either.
                     Some(command) if self.picture == Picture::Display => devtools.finish_input(tab, command).await?,
                     Some(command) => devtools.input(tab, command).await?,
@@ -371,14 +377,18 @@ impl Viewer {
                 let copied = browser.devtools()?.selection(tab).await?;
                 let _ = notes.try_send(Notice::Clipboard { text: &copied }.json());
             }
-            Request::Tab { id: None } | Request::Control { .. } | Request::Pause { .. } | Request::Ack => {}
+            Request::Tab { id: None }
+            | Request::Control { .. }
+            | Request::Pause { .. }
+            | Request::View { .. }
+            | Request::Ack => {}
         }
         Ok(())
     }
 
     /// Lets go of what this viewer holds down in the page and on the display.
-    async fn let_go(&self, hands: &mut Hands) -> Result<(), Broken> {
-        let commands = hands.held.release();
+    async fn let_go(&self, input: &mut ViewerInput) -> Result<(), InputError> {
+        let commands = input.pressed.release();
         if let (Some(browser), Some(tab)) = (self.room().browser(), self.tab())
             && let Ok(devtools) = browser.devtools()
         {
@@ -386,7 +396,7 @@ impl Viewer {
                 let _ = devtools.input(&tab, command).await;
             }
         }
-        hands.let_go().await
+        input.let_go().await
     }
 }
 

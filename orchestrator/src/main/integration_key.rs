@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Subcommand;
-use warmpool::control::{Answer, Order};
+use warmpool::control::{ControlReply, ControlRequest};
 use warmpool::{Config, IntegrationKey, IntegrationKind, IntegrationState};
 
 use super::{date, order};
@@ -51,27 +51,27 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
     let wanted = match command {
         Command::Create { name, test, owner } => {
             let kind = if test { IntegrationKind::Test } else { IntegrationKind::Live };
-            Order::CreateIntegrationKey { name, owner, kind }
+            ControlRequest::CreateIntegrationKey { name, owner, kind }
         }
         Command::List { json } => {
             as_json = json;
-            Order::ListIntegrationKeys
+            ControlRequest::ListIntegrationKeys
         }
         Command::Rotate { id, keep_old_for } => {
-            Order::RotateIntegrationKey { id, keep_old_for: keep_old_for.as_secs() }
+            ControlRequest::RotateIntegrationKey { id, keep_old_for: keep_old_for.as_secs() }
         }
-        Command::Revoke { id } => Order::RevokeIntegrationKey { id },
+        Command::Revoke { id } => ControlRequest::RevokeIntegrationKey { id },
     };
     match order(wanted, config).await? {
-        Answer::Secret { id, name, secret } => {
+        ControlReply::Secret { id, name, secret } => {
             eprintln!("integration key {id} ({name}); this is the only time its secret is shown:");
             println!("{secret}");
         }
-        Answer::IntegrationKeys(keys) if as_json => {
+        ControlReply::IntegrationKeys(keys) if as_json => {
             let shown: Vec<_> = keys.iter().map(summary).collect();
             println!("{}", serde_json::to_string_pretty(&shown)?);
         }
-        Answer::IntegrationKeys(keys) => {
+        ControlReply::IntegrationKeys(keys) => {
             println!(
                 "{:<17} {:<8} {:<20} {:<21} {:<21} {:>6} NAME",
                 "ID", "STATE", "KEY", "CREATED", "LAST USED", "WORLDS"
@@ -89,10 +89,10 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
                 );
             }
         }
-        Answer::IntegrationRevoked(key) => {
+        ControlReply::IntegrationRevoked(key) => {
             eprintln!("integration key {} ({}) is revoked; its worlds stay", key.id, key.name)
         }
-        Answer::Refused(why) => bail!(why),
+        ControlReply::Refused(why) => bail!(why),
         _ => bail!("the daemon answered something else"),
     }
     Ok(ExitCode::SUCCESS)

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 pub(crate) use command::Raw;
 pub(crate) use context::Driven;
 
-use self::context::Kept;
+use self::context::DriverState;
 use self::link::Dial;
 use crate::config::Config;
 use crate::engine::Engine;
-use crate::script::fault::{FailureCode, Fault};
+use crate::script::{FailureCode, StepError};
 use crate::session::{Session, Sessions};
 use crate::webdriver::{self, Links};
 
@@ -31,14 +31,14 @@ pub(crate) struct Browser {
     sessions: Sessions,
     session: Arc<Session>,
     config: Arc<Config>,
-    kept: Arc<tokio::sync::Mutex<Kept>>,
+    state: Arc<tokio::sync::Mutex<DriverState>>,
 }
 
 impl Browser {
     /// The browser of `session`, which nobody else drives and whose `Launch` names no page.
     #[must_use]
     pub(crate) fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
-        Self { sessions, session, config, kept: Arc::default() }
+        Self { sessions, session, config, state: Arc::default() }
     }
 
     /// Which engine it is.
@@ -55,7 +55,7 @@ impl Browser {
     ///
     /// Dialogs are accepted when the next command meets them: a recording does not say what its maker did, and who
     /// recorded something mostly agreed.
-    async fn new_client(&self, timeouts: Timeouts, max_output: u64) -> Result<Client, Fault> {
+    async fn new_client(&self, timeouts: Timeouts, max_output: u64) -> Result<Client, StepError> {
         let wish = json!({"capabilities": {"alwaysMatch": {
             "pageLoadStrategy": "normal",
             "unhandledPromptBehavior": "accept",
@@ -63,11 +63,11 @@ impl Browser {
         }}});
         let links = Links { devtools: String::new(), bidi: String::new() };
         let made = webdriver::new_session(&self.sessions, &self.session, &self.config, &links, &wish).await;
-        let (status, body) = made.map_err(|error| Fault::new(FailureCode::DriverError, error.to_string()))?;
+        let (status, body) = made.map_err(|error| StepError::new(FailureCode::DriverError, error.to_string()))?;
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let Some(id) = body["value"]["sessionId"].as_str().filter(|_| status.is_success()) else {
             let reason = body["value"]["message"].as_str().unwrap_or("it gave no reason");
-            return Err(Fault::new(FailureCode::DriverError, format!("the driver made no session: {reason}")));
+            return Err(StepError::new(FailureCode::DriverError, format!("the driver made no session: {reason}")));
         };
         let max_answer = usize::try_from(max_output.saturating_mul(2).saturating_add(ANSWER_ROOM));
         let dial = Dial {
@@ -75,7 +75,7 @@ impl Browser {
             config: Arc::clone(&self.config),
             max_answer: max_answer.unwrap_or(usize::MAX),
         };
-        Client::with_existing_session(link::ADDRESS, id, dial).await.map_err(|error| Fault::internal(&error))
+        Client::with_existing_session(link::ADDRESS, id, dial).await.map_err(|error| StepError::internal(&error))
     }
 }
 

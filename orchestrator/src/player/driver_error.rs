@@ -1,21 +1,21 @@
-//! What a driver says went wrong, as a fault.
+//! What a driver says went wrong, as an error.
 
 use fantoccini::error::{CmdError, ErrorStatus};
 
-use crate::script::fault::{FailureCode, Fault};
+use crate::script::{FailureCode, StepError};
 
 /// Browsers' words are cut here, in characters.
 const WORDS: usize = 600;
 
-impl Fault {
-    /// A fault of the way to the browser, not of page or recording. The cause goes to the log.
+impl StepError {
+    /// An error of the way to the browser, not of page or recording. The cause goes to the log.
     pub(crate) fn internal(cause: &dyn std::error::Error) -> Self {
         tracing::debug!(%cause, "a task's browser cannot be spoken to");
         Self::new(FailureCode::DriverError, "the browser's driver cannot be spoken to")
     }
 }
 
-impl From<CmdError> for Fault {
+impl From<CmdError> for StepError {
     fn from(error: CmdError) -> Self {
         let CmdError::Standard(error) = error else {
             return Self::internal(&error);
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drivers_are_quoted_without_their_frills() {
+    fn prefixes_of_driver_messages_are_removed() {
         for (message, words) in [
             ("unknown error: net::ERR_NAME_NOT_RESOLVED\n  (Session info: chrome=1)", "net::ERR_NAME_NOT_RESOLVED"),
             ("Reached error page: about:neterror?e=dnsNotFound&u=http%3A//nowhere.invalid/", "dnsNotFound"),

@@ -6,13 +6,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::browser::Browser;
 use super::extract;
-use super::outcome::{Failure, Limits, Outcome, Progress, Watch};
-use super::stage::{Clock, Stage};
+use super::navigation;
+use super::outcome::{Failure, Limits, Outcome, Progress, ProgressListener};
+use super::playback::{Playback, StepTimeout};
 use super::steps;
-use crate::script::fault::{FailureCode, Fault};
 use crate::script::recording::Recording;
 use crate::script::template::Redactor;
-use crate::script::work::{Extract, Values, Work};
+use crate::script::work::Extract;
+use crate::script::{FailureCode, StepError};
+use crate::script::{Values, Work};
 
 /// Carries `work` out. Ends once, also when cancelled, out of time, or when the browser dies; the session is left to
 /// the caller, who ends it.
@@ -21,97 +23,102 @@ pub(crate) async fn execute(
     values: &Values,
     browser: Browser,
     limits: &Limits,
-    watch: &dyn Watch,
+    listener: &dyn ProgressListener,
     cancel: &CancellationToken,
 ) -> Outcome {
     let redactor = Redactor::new(values);
-    let mut stage = Stage::new(&browser, limits, watch);
-    let fault = match work.filled(values) {
+    let mut playback = Playback::new(&browser, limits, listener);
+    let error = match work.filled(values) {
         Ok(filled) => tokio::select! {
             biased;
-            () = cancel.cancelled() => Some(Fault::new(FailureCode::Cancelled, "the task was cancelled")),
-            reason = browser.gone() => Some(Fault::new(FailureCode::BrowserDied, format!("the browser ended: {reason}"))),
-            () = tokio::time::sleep(limits.task_timeout) => Some(Fault::new(
+            () = cancel.cancelled() => Some(StepError::new(FailureCode::Cancelled, "the task was cancelled")),
+            reason = browser.gone() => Some(StepError::new(FailureCode::BrowserDied, format!("the browser ended: {reason}"))),
+            () = tokio::time::sleep(limits.task_timeout) => Some(StepError::new(
                 FailureCode::TaskTimeout,
                 format!("the task did not end within {} ms: raise `timeout`", limits.task_timeout.as_millis()),
             )),
-            done = carry_out(&mut stage, &filled) => done.err(),
+            done = carry_out(&mut playback, &filled) => done.err(),
         },
-        Err(fault) => Some(fault),
+        Err(error) => Some(error),
     };
-    let failure = match fault {
-        Some(fault) => Some(failure(&mut stage, fault, &redactor, cancel).await),
+    let failure = match error {
+        Some(error) => Some(failure(&mut playback, error, &redactor, cancel).await),
         None => None,
     };
-    let mut artifacts = stage.artifacts;
+    let mut artifacts = playback.artifacts;
     for artifact in &mut artifacts {
         artifact.name = redactor.text(&artifact.name);
     }
-    Outcome { output: stage.output.into_iter().map(|result| redactor.value(result)).collect(), failure, artifacts }
+    Outcome { output: playback.output.into_iter().map(|result| redactor.value(result)).collect(), failure, artifacts }
 }
 
-/// Makes a failure of a fault: with the page at that moment, and without secrets.
-async fn failure(stage: &mut Stage<'_>, fault: Fault, redactor: &Redactor, cancel: &CancellationToken) -> Failure {
-    let is_hopeless = matches!(fault.code, FailureCode::Cancelled | FailureCode::BrowserDied);
-    let screenshot = if is_hopeless {
+/// Makes a failure of an error: with the page at that moment, and without secrets.
+async fn failure(
+    playback: &mut Playback<'_>,
+    error: StepError,
+    redactor: &Redactor,
+    cancel: &CancellationToken,
+) -> Failure {
+    let is_gone = matches!(error.code, FailureCode::Cancelled | FailureCode::BrowserDied);
+    let screenshot = if is_gone {
         None
     } else {
         tokio::select! {
             () = cancel.cancelled() => None,
-            _ = stage.browser.gone() => None,
-            picture = steps::failure_picture(stage) => picture,
+            _ = playback.browser.gone() => None,
+            picture = steps::failure_screenshot(playback) => picture,
         }
     };
-    Failure { code: fault.code, message: redactor.text(&fault.message), step: stage.step, screenshot }
+    Failure { code: error.code, message: redactor.text(&error.message), step: playback.step, screenshot }
 }
 
-async fn carry_out(stage: &mut Stage<'_>, work: &Work) -> Result<(), Fault> {
+async fn carry_out(playback: &mut Playback<'_>, work: &Work) -> Result<(), StepError> {
     match work {
         Work::Run(run) => {
             let first = run.recording.steps.first();
-            let usual = stage.limits.step_timeout;
-            let patience = first.map_or(usual, |step| steps::time_for(step, run.recording.timeout, stage.limits));
-            stage.open(patience).await?;
-            stage.browser.soil().await;
-            play(stage, &run.recording).await?;
+            let usual = playback.limits.step_timeout;
+            let timeout = first.map_or(usual, |step| steps::time_for(step, run.recording.timeout, playback.limits));
+            playback.open(timeout).await?;
+            playback.browser.soil().await;
+            play(playback, &run.recording).await?;
         }
         Work::Extract(work) => {
-            stage.open(stage.limits.navigation_timeout).await?;
-            read(stage, work).await?;
+            playback.open(playback.limits.navigation_timeout).await?;
+            read(playback, work).await?;
         }
     }
-    stage.step = None;
-    steps::downloads(stage).await
+    playback.step = None;
+    steps::downloads(playback).await
 }
 
-async fn play(stage: &mut Stage<'_>, recording: &Recording) -> Result<(), Fault> {
+async fn play(playback: &mut Playback<'_>, recording: &Recording) -> Result<(), StepError> {
     let count = recording.steps.len();
     for (number, step) in recording.steps.iter().enumerate() {
-        stage.step = Some(number);
-        stage.watch.progress(Progress::StepStarted { step: number, steps: count, kind: step.kind.clone() });
+        playback.step = Some(number);
+        playback.listener.progress(Progress::StepStarted { step: number, steps: count, kind: step.kind.clone() });
         let begun = Instant::now();
-        steps::perform(stage, step, recording.timeout).await?;
+        steps::perform(playback, step, recording.timeout).await?;
         let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        stage.watch.progress(Progress::StepFinished { step: number, ms });
+        playback.listener.progress(Progress::StepFinished { step: number, ms });
     }
-    stage.step = None;
+    playback.step = None;
     Ok(())
 }
 
-async fn read(stage: &mut Stage<'_>, work: &Extract) -> Result<(), Fault> {
+async fn read(playback: &mut Playback<'_>, work: &Extract) -> Result<(), StepError> {
     if let Some(url) = &work.url {
-        steps::open_page(stage.page()?, url).await?;
+        navigation::open(playback.page()?, url).await?;
     }
     if !work.recording.steps.is_empty() {
-        stage.browser.soil().await;
+        playback.browser.soil().await;
     }
-    play(stage, &work.recording).await?;
-    let clock = Clock::of(stage.limits.step_timeout);
-    let page = stage.page()?;
+    play(playback, &work.recording).await?;
+    let timeout = StepTimeout::of(playback.limits.step_timeout);
+    let page = playback.page()?;
     page.leave_frames().await?;
     if let Some(selectors) = &work.wait_for {
-        page.patience(clock.time).await?;
-        steps::for_element(page, selectors, clock).await?;
+        page.set_timeouts(timeout.duration).await?;
+        steps::for_element(page, selectors, timeout).await?;
     }
-    extract::pages(stage, &work.plan, work.next.as_ref()).await
+    extract::pages(playback, &work.plan, work.next.as_ref()).await
 }

@@ -10,16 +10,16 @@ mod convert;
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::page::{Need, Whereabouts, explain};
+use super::navigation;
+use super::page::{DocumentState, Readiness, explain};
+use super::playback::{Playback, StepTimeout};
 use super::retry::Retry;
-use super::stage::{Clock, Stage};
-use super::steps::open_page;
-use crate::script::fault::{FailureCode, Fault};
 use crate::script::schema::{Check, Field, Plan, Shape};
 use crate::script::selector::Selectors;
 use crate::script::work::Next;
+use crate::script::{FailureCode, StepError};
 
 /// The function that reads a page.
 const FUNCTION: &str = include_str!("extract/extract.js");
@@ -27,50 +27,55 @@ const FUNCTION: &str = include_str!("extract/extract.js");
 /// What a page gave.
 struct Reading {
     rows: Vec<Value>,
-    place: Whereabouts,
+    place: DocumentState,
 }
 
 /// Reads as a step of a run.
-pub(crate) async fn step(stage: &mut Stage<'_>, plan: &Plan, member: Option<&str>, clock: Clock) -> Result<(), Fault> {
-    let reading = read(stage, plan, clock, true).await?;
+pub(crate) async fn step(
+    playback: &mut Playback<'_>,
+    plan: &Plan,
+    member: Option<&str>,
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
+    let reading = read(playback, plan, timeout, true).await?;
     validate(plan.validate.as_ref(), &reading.rows)?;
-    stage.pages += 1;
+    playback.pages += 1;
     match (member, plan.rows.is_some()) {
         (None, _) => {
             for row in reading.rows {
-                stage.give(row)?;
+                playback.push_output(row)?;
             }
         }
-        (Some(member), true) => stage.give(json!({member: reading.rows}))?,
-        (Some(member), false) => stage.give(json!({member: reading.rows.into_iter().next()}))?,
+        (Some(member), true) => playback.push_output(json!({member: reading.rows}))?,
+        (Some(member), false) => playback.push_output(json!({member: reading.rows.into_iter().next()}))?,
     }
-    stage.tell_rows();
+    playback.report_rows();
     Ok(())
 }
 
 /// Reads the page that is open, and those that follow.
-pub(crate) async fn pages(stage: &mut Stage<'_>, plan: &Plan, next: Option<&Next>) -> Result<(), Fault> {
+pub(crate) async fn pages(playback: &mut Playback<'_>, plan: &Plan, next: Option<&Next>) -> Result<(), StepError> {
     let mut seen = HashSet::new();
     loop {
-        let clock = Clock::of(stage.limits.step_timeout);
-        stage.page()?.patience(clock.time).await?;
-        let reading = match read(stage, plan, clock, stage.pages == 0).await {
+        let timeout = StepTimeout::of(playback.limits.step_timeout);
+        playback.page()?.set_timeouts(timeout.duration).await?;
+        let reading = match read(playback, plan, timeout, playback.pages == 0).await {
             // A last page may well be empty.
-            Err(fault) if stage.pages > 0 && fault.code == FailureCode::NoMatch => break,
+            Err(error) if playback.pages > 0 && error.code == FailureCode::NoMatch => break,
             reading => reading?,
         };
-        stage.pages += 1;
+        playback.pages += 1;
         seen.insert(reading.place.href.clone());
         if plan.validate.as_ref().is_some_and(|check| !check.whole) {
             validate(plan.validate.as_ref(), &reading.rows)?;
         }
         for row in reading.rows {
-            stage.give(row)?;
+            playback.push_output(row)?;
         }
-        stage.tell_rows();
+        playback.report_rows();
         match next {
-            Some(next) if stage.pages < next.pages => {
-                if !turn(stage, &next.selectors, &reading.place, &mut seen).await? {
+            Some(next) if playback.pages < next.pages => {
+                if !turn(playback, &next.selectors, &reading.place, &mut seen).await? {
                     break;
                 }
             }
@@ -78,60 +83,61 @@ pub(crate) async fn pages(stage: &mut Stage<'_>, plan: &Plan, next: Option<&Next
         }
     }
     match &plan.validate {
-        Some(check) if check.whole => validate(Some(check), &stage.output),
+        Some(check) if check.whole => validate(Some(check), &playback.output),
         _ => Ok(()),
     }
 }
 
 /// Goes to the next page. Says whether there is one that was not read yet.
 async fn turn(
-    stage: &mut Stage<'_>,
+    playback: &mut Playback<'_>,
     selectors: &Selectors,
-    here: &Whereabouts,
+    here: &DocumentState,
     seen: &mut HashSet<String>,
-) -> Result<bool, Fault> {
+) -> Result<bool, StepError> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct NextPage {
         href: Option<String>,
         click: bool,
     }
-    let navigation = Clock::of(stage.limits.navigation_timeout);
-    let page = stage.page()?;
-    let wire: Wire = page.call("next_page", vec![json!(selectors)]).await.map_err(|fault| explain(fault, selectors))?;
-    match wire.href {
+    let navigation = StepTimeout::of(playback.limits.navigation_timeout);
+    let page = playback.page()?;
+    let next: NextPage =
+        page.call("next_page", vec![json!(selectors)]).await.map_err(|error| explain(error, selectors))?;
+    match next.href {
         Some(href) if seen.contains(&href) => Ok(false),
         Some(href) => {
-            page.patience(navigation.time).await?;
-            open_page(page, &href).await?;
+            page.set_timeouts(navigation.duration).await?;
+            navigation::open(page, &href).await?;
             Ok(true)
         }
-        None if !wire.click => Ok(false),
+        None if !next.click => Ok(false),
         None => {
             // A button: whatever it does, the page shows something else afterwards, or is at its end.
             let before: String = page.script("", "return page.text_of(document.body);", Vec::new()).await?;
-            let clock = Clock::of(stage.limits.step_timeout);
-            let page = stage.page()?;
-            let found = match page.find(selectors, Need::Enabled, None, clock.deadline).await {
-                Err(fault) if matches!(fault.code, FailureCode::NotReady | FailureCode::NoMatch) => return Ok(false),
+            let timeout = StepTimeout::of(playback.limits.step_timeout);
+            let page = playback.page()?;
+            let found = match page.find(selectors, Readiness::Enabled, None, timeout.deadline).await {
+                Err(error) if matches!(error.code, FailureCode::NotReady | FailureCode::NoMatch) => return Ok(false),
                 found => found?,
             };
             found.element.click().await?;
-            let mut retry = Retry::until(clock.deadline);
+            let mut retry = Retry::until(timeout.deadline);
             let changed = loop {
                 let attempt = async {
-                    let now = page.whereabouts().await?;
+                    let now = page.document_state().await?;
                     let text: String = page.script("", "return page.text_of(document.body);", Vec::new()).await?;
                     if now.ready == "complete" && (now.differs_from(here) || text != before) {
                         return Ok(());
                     }
-                    Err(Fault::passing(FailureCode::Timeout, "the next page did not come"))
+                    Err(StepError::passing(FailureCode::Timeout, "the next page did not come"))
                 };
                 if let Some(result) = retry.attempt(attempt).await {
                     break result;
                 }
             };
             match changed {
-                Err(fault) if fault.code == FailureCode::Timeout => Ok(false),
+                Err(error) if error.code == FailureCode::Timeout => Ok(false),
                 other => other.map(|()| true),
             }
         }
@@ -139,38 +145,43 @@ async fn turn(
 }
 
 /// Reads the page by a plan; waits until there is anything to read.
-async fn read(stage: &mut Stage<'_>, plan: &Plan, clock: Clock, must_match: bool) -> Result<Reading, Fault> {
-    let limit = stage.output_left();
-    let wire = wire(plan);
-    let mut retry = Retry::until(clock.deadline);
+async fn read(
+    playback: &mut Playback<'_>,
+    plan: &Plan,
+    timeout: StepTimeout,
+    must_match: bool,
+) -> Result<Reading, StepError> {
+    let limit = playback.output_left();
+    let request = plan_json(plan);
+    let mut retry = Retry::until(timeout.deadline);
     let result = loop {
-        let page = stage.page()?;
-        if let Some(result) = retry.attempt(read_now(page, plan, &wire, limit)).await {
+        let page = playback.page()?;
+        if let Some(result) = retry.attempt(read_now(page, plan, &request, limit)).await {
             break result;
         }
     };
     match result {
-        Err(fault) if fault.code == FailureCode::TooLarge => Err(stage.output_too_large()),
-        Err(fault) if fault.code == FailureCode::NoMatch && must_match => Err(fault),
+        Err(error) if error.code == FailureCode::TooLarge => Err(playback.output_too_large()),
+        Err(error) if error.code == FailureCode::NoMatch && must_match => Err(error),
         other => other,
     }
 }
 
-async fn read_now(page: &super::page::Page, plan: &Plan, wire: &Value, limit: u64) -> Result<Reading, Fault> {
+async fn read_now(page: &super::page::Page, plan: &Plan, request: &Value, limit: u64) -> Result<Reading, StepError> {
     #[derive(Deserialize)]
     struct Answer {
         rows: Vec<Vec<Value>>,
         matched: usize,
-        r#where: Whereabouts,
+        r#where: DocumentState,
     }
-    let arguments = vec![wire.clone(), json!(limit)];
+    let arguments = vec![request.clone(), json!(limit)];
     let answer: Answer = page.script(FUNCTION, "return extract(...arguments);", arguments).await?;
     if answer.matched == 0 && has_selectors(plan) {
         let what = match &plan.rows {
             Some(rows) => format!("nothing matches `rows`, which is {rows}, on `{}`", answer.r#where.href),
             None => format!("none of the schema's selectors matches anything on `{}`", answer.r#where.href),
         };
-        return Err(Fault::passing(FailureCode::NoMatch, what));
+        return Err(StepError::passing(FailureCode::NoMatch, what));
     }
     let rows = answer.rows.iter().map(|row| assemble::object(&plan.fields, row));
     let rows: Vec<Value> = rows.map(|row| row.map(Value::Object)).collect::<Result<_, _>>()?;
@@ -182,28 +193,28 @@ fn has_selectors(plan: &Plan) -> bool {
 }
 
 /// The plan as the script reads it.
-fn wire(plan: &Plan) -> Value {
-    json!({"rows": plan.rows, "fields": wire_fields(&plan.fields)})
+fn plan_json(plan: &Plan) -> Value {
+    json!({"rows": plan.rows, "fields": fields_json(&plan.fields)})
 }
 
-fn wire_fields(fields: &[(String, Field)]) -> Vec<Value> {
-    fields.iter().map(|(_, field)| wire_field(field)).collect()
+fn fields_json(fields: &[(String, Field)]) -> Vec<Value> {
+    fields.iter().map(|(_, field)| field_json(field)).collect()
 }
 
-fn wire_field(field: &Field) -> Value {
-    let mut wire = match &field.shape {
+fn field_json(field: &Field) -> Value {
+    let mut json = match &field.shape {
         Shape::Value(source, _) => json!({"kind": "value", "source": source}),
-        Shape::List(item) => json!({"kind": "list", "item": wire_field(item)}),
+        Shape::List(item) => json!({"kind": "list", "item": field_json(item)}),
         Shape::Table { .. } => json!({"kind": "table"}),
-        Shape::Nested(fields) => json!({"kind": "nested", "fields": wire_fields(fields)}),
+        Shape::Nested(fields) => json!({"kind": "nested", "fields": fields_json(fields)}),
         Shape::Builtin(builtin) => json!({"kind": "builtin", "builtin": builtin}),
     };
-    wire["selectors"] = json!(field.selectors);
-    wire
+    json["selectors"] = json!(field.selectors);
+    json
 }
 
 /// Checks results against a JSON Schema.
-fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), Fault> {
+fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
     let Some(check) = check else { return Ok(()) };
     let complain = |number: Option<usize>, value: &Value| {
         let Some(error) = check.validator.iter_errors(value).next() else { return Ok(()) };
@@ -211,16 +222,13 @@ fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), Fault> {
         let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
         let which = number.map_or_else(|| "the output".to_owned(), |number| format!("result {number}"));
         let reason: String = error.to_string().chars().take(500).collect();
-        Err(Fault::new(FailureCode::InvalidResult, format!("{which} does not fit `validate`{place}: {reason}")))
+        Err(StepError::new(FailureCode::InvalidResult, format!("{which} does not fit `validate`{place}: {reason}")))
     };
     if check.whole {
         return complain(None, &Value::Array(rows.to_vec()));
     }
     rows.iter().enumerate().try_for_each(|(number, row)| complain(Some(number), row))
 }
-
-/// An object's members, as results have them.
-pub(crate) type Members = Map<String, Value>;
 
 #[cfg(test)]
 mod tests {
@@ -232,9 +240,9 @@ mod tests {
         let plan = |validate: Value| schema::parse("", &json!({"schema": {"a": "h1"}, "validate": validate})).unwrap();
         let rows = [json!({"a": "x"}), json!({"a": 3})];
         let each = plan(json!({"properties": {"a": {"type": "string"}}}));
-        let fault = validate(each.validate.as_ref(), &rows).unwrap_err();
-        assert_eq!(fault.code, FailureCode::InvalidResult);
-        assert!(fault.message.starts_with("result 1 does not fit `validate` at `/a`"), "{}", fault.message);
+        let error = validate(each.validate.as_ref(), &rows).unwrap_err();
+        assert_eq!(error.code, FailureCode::InvalidResult);
+        assert!(error.message.starts_with("result 1 does not fit `validate` at `/a`"), "{}", error.message);
         let all = plan(json!({"type": "array", "minItems": 3}));
         assert!(validate(all.validate.as_ref(), &rows).is_err());
         assert!(validate(plan(json!({"type": "array", "minItems": 2})).validate.as_ref(), &rows).is_ok());

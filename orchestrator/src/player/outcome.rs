@@ -1,13 +1,13 @@
-//! How far a task may go, who is told of it, and what comes of it.
+//! The limits of a task, its progress, and its outcome.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::script::fault::FailureCode;
+use crate::script::FailureCode;
 
-/// How far a task may go.
+/// The limits of a task.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     /// Time for the whole of it, from the first step on.
@@ -44,7 +44,7 @@ pub(crate) struct Failure {
     pub code: FailureCode,
     /// For people. Holds no secret.
     pub message: String,
-    /// The step's number, counted from 0; none when it was no step's fault.
+    /// The step's number, counted from 0; none when it was no step's error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
     /// Which of the artifacts shows the page at that moment.
@@ -57,13 +57,12 @@ pub(crate) struct Failure {
 pub(crate) struct Artifact {
     /// Its name: one path component.
     pub name: String,
-    /// Its media type.
     pub media_type: String,
     /// Its content.
     pub bytes: Vec<u8>,
 }
 
-/// What came of a task.
+/// The outcome of a task.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// Result objects, in order; also what there was before a failure.
@@ -108,8 +107,7 @@ pub(crate) enum Progress {
     },
 }
 
-/// Somebody who is told how a task goes. Must not block.
-pub(crate) trait Watch: Send + Sync {
-    /// One thing happened.
+/// Follows the progress of a task. Must not block.
+pub(crate) trait ProgressListener: Send + Sync {
     fn progress(&self, event: Progress);
 }

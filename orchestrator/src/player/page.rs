@@ -1,4 +1,4 @@
-//! A task's hand in the page: scripts, windows and frames.
+//! The page of a task: scripts in it, its windows and frames.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use super::browser::{Browser, Driven, Raw, Timeouts};
 use super::retry::Retry;
 use crate::engine::Engine;
-use crate::script::fault::{FailureCode, Fault};
 use crate::script::selector::Selectors;
 use crate::script::step::Step;
+use crate::script::{FailureCode, StepError};
 
 /// The functions that scripts call.
 const FUNCTIONS: &str = include_str!("page.js");
@@ -26,18 +26,17 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// Which document is there, and how far it is.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct Whereabouts {
+pub(crate) struct DocumentState {
     /// When the document began: no two in one place began at the same moment.
     pub(crate) origin: f64,
     /// Its address.
     pub(crate) href: String,
     /// `loading`, `interactive` or `complete`.
     pub(crate) ready: String,
-    /// Its title.
     pub(crate) title: String,
 }
 
-impl Whereabouts {
+impl DocumentState {
     /// Whether it is another document, or another address of the same.
     pub(crate) fn differs_from(&self, other: &Self) -> bool {
         (self.origin - other.origin).abs() > f64::EPSILON || self.href != other.href
@@ -47,7 +46,6 @@ impl Whereabouts {
 /// An element that stands ready.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
-    /// The element.
     pub(crate) element: Element,
     /// The same for scripts.
     pub(crate) handle: Value,
@@ -59,7 +57,7 @@ pub(crate) struct Found {
 
 /// How ready an element must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum Readiness {
     /// It is there.
     Present,
     /// It can be seen, and stands still.
@@ -68,7 +66,7 @@ pub(crate) enum Need {
     Enabled,
 }
 
-impl Need {
+impl Readiness {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Present => "present",
@@ -93,27 +91,27 @@ pub(crate) struct Page {
     in_main: bool,
     in_frame: bool,
     /// The document around the frame, as it was when the frame was entered.
-    around: Option<Whereabouts>,
+    around: Option<DocumentState>,
 }
 
 impl Page {
-    /// The first window of a browser, whose driver waits `patience` for pages and scripts.
-    pub(crate) async fn open(browser: &Browser, patience: Duration, max_output: u64) -> Result<Self, Fault> {
-        let timeouts = Timeouts { page_load: patience, script: patience };
+    /// The first window of a browser, whose driver waits `timeout` for pages and scripts.
+    pub(crate) async fn open(browser: &Browser, timeout: Duration, max_output: u64) -> Result<Self, StepError> {
+        let timeouts = Timeouts { page_load: timeout, script: timeout };
         let Driven { client, main, others } = browser.drive(timeouts, max_output).await?;
         let (engine, browser) = (browser.engine(), browser.clone());
         Ok(Self { client, engine, browser, timeouts, main, others, in_main: true, in_frame: false, around: None })
     }
 
     /// The windows of this work.
-    async fn windows(&self) -> Result<Vec<WindowHandle>, Fault> {
+    async fn windows(&self) -> Result<Vec<WindowHandle>, StepError> {
         let mut windows = self.client.windows().await?;
         windows.retain(|window| !self.others.contains(window));
         Ok(windows)
     }
 
     /// Makes the driver wait as long as the step may.
-    pub(crate) async fn patience(&mut self, time: Duration) -> Result<(), Fault> {
+    pub(crate) async fn set_timeouts(&mut self, time: Duration) -> Result<(), StepError> {
         let timeouts = Timeouts { page_load: time, script: time };
         if timeouts != self.timeouts {
             self.client.issue_cmd(Raw::timeouts(timeouts.value())).await?;
@@ -123,7 +121,11 @@ impl Page {
     }
 
     /// Calls a function of `page.js`.
-    pub(crate) async fn call<T: DeserializeOwned>(&self, function: &str, arguments: Vec<Value>) -> Result<T, Fault> {
+    pub(crate) async fn call<T: DeserializeOwned>(
+        &self,
+        function: &str,
+        arguments: Vec<Value>,
+    ) -> Result<T, StepError> {
         self.script("", &format!("return page.{function}(...arguments);"), arguments).await
     }
 
@@ -133,13 +135,13 @@ impl Page {
         more: &str,
         script: &str,
         arguments: Vec<Value>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, StepError> {
         let script = format!("{FUNCTIONS}\n{more}\n{script}");
         understand(self.client.execute(&script, arguments).await)
     }
 
     /// Calls a function of `page.js` that promises its answer.
-    async fn call_async<T: DeserializeOwned>(&self, function: &str, arguments: Vec<Value>) -> Result<T, Fault> {
+    async fn call_async<T: DeserializeOwned>(&self, function: &str, arguments: Vec<Value>) -> Result<T, StepError> {
         let script = format!(
             "{FUNCTIONS}\nconst done = arguments[arguments.length - 1];\
              page.{function}(...[...arguments].slice(0, -1)).then(done, \
@@ -149,7 +151,7 @@ impl Page {
     }
 
     /// Which document is there.
-    pub(crate) async fn whereabouts(&self) -> Result<Whereabouts, Fault> {
+    pub(crate) async fn document_state(&self) -> Result<DocumentState, StepError> {
         self.call("where", Vec::new()).await
     }
 
@@ -159,7 +161,7 @@ impl Page {
     }
 
     /// The document around the frame that was entered.
-    pub(crate) const fn around(&self) -> Option<&Whereabouts> {
+    pub(crate) const fn around(&self) -> Option<&DocumentState> {
         self.around.as_ref()
     }
 
@@ -167,10 +169,10 @@ impl Page {
     pub(crate) async fn find(
         &self,
         selectors: &Selectors,
-        need: Need,
+        need: Readiness,
         offset: Option<(f64, f64)>,
         deadline: Instant,
-    ) -> Result<Found, Fault> {
+    ) -> Result<Found, StepError> {
         let mut retry = Retry::until(deadline);
         loop {
             if let Some(result) = retry.attempt(self.find_now(selectors, need, offset)).await {
@@ -179,9 +181,14 @@ impl Page {
         }
     }
 
-    async fn find_now(&self, selectors: &Selectors, need: Need, offset: Option<(f64, f64)>) -> Result<Found, Fault> {
+    async fn find_now(
+        &self,
+        selectors: &Selectors,
+        need: Readiness,
+        offset: Option<(f64, f64)>,
+    ) -> Result<Found, StepError> {
         #[derive(Deserialize)]
-        struct Wire {
+        struct Prepared {
             element: Value,
             #[serde(default)]
             x: i64,
@@ -192,20 +199,20 @@ impl Page {
         }
         let offset = offset.map_or(Value::Null, |(x, y)| json!([x, y]));
         let arguments = vec![json!(selectors), json!(need.as_str()), offset];
-        let found: Wire = self.call_async("prepare", arguments).await.map_err(|fault| explain(fault, selectors))?;
+        let found: Prepared = self.call_async("prepare", arguments).await.map_err(|error| explain(error, selectors))?;
         let element = self.element(&found.element)?;
         Ok(Found { element, handle: found.element, point: (found.x, found.y), from_center: found.from_center })
     }
 
     /// An element that a script gave.
-    pub(crate) fn element(&self, handle: &Value) -> Result<Element, Fault> {
+    pub(crate) fn element(&self, handle: &Value) -> Result<Element, StepError> {
         let id = handle[ELEMENT].as_str();
-        let id = id.ok_or_else(|| Fault::passing(FailureCode::NoMatch, "the element went away"))?;
+        let id = id.ok_or_else(|| StepError::passing(FailureCode::NoMatch, "the element went away"))?;
         Ok(Element::from_element_id(self.client.clone(), ElementRef::from(id.to_owned())))
     }
 
     /// Goes to the window and frame that a step is for.
-    pub(crate) async fn enter(&mut self, step: &Step, deadline: Instant) -> Result<(), Fault> {
+    pub(crate) async fn enter(&mut self, step: &Step, deadline: Instant) -> Result<(), StepError> {
         let mut retry = Retry::until(deadline);
         loop {
             if let Some(result) = retry.attempt(self.enter_now(step)).await {
@@ -214,7 +221,7 @@ impl Page {
         }
     }
 
-    async fn enter_now(&mut self, step: &Step) -> Result<(), Fault> {
+    async fn enter_now(&mut self, step: &Step) -> Result<(), StepError> {
         self.leave_frames().await?;
         match &step.target {
             None => self.enter_main().await?,
@@ -222,26 +229,26 @@ impl Page {
         }
         for index in &step.frame {
             #[derive(Deserialize)]
-            struct Wire {
+            struct FrameElement {
                 element: Value,
-                r#where: Whereabouts,
+                r#where: DocumentState,
             }
-            let wire: Wire = self.call("frame_element", vec![json!(index)]).await?;
-            if wire.element.is_null() {
+            let answer: FrameElement = self.call("frame_element", vec![json!(index)]).await?;
+            if answer.element.is_null() {
                 let message = format!("there is no frame {index} (of `frame`: {:?})", step.frame);
-                return Err(Fault::passing(FailureCode::NoMatch, message));
+                return Err(StepError::passing(FailureCode::NoMatch, message));
             }
             if !self.in_frame {
-                self.around = Some(wire.r#where);
+                self.around = Some(answer.r#where);
             }
-            self.element(&wire.element)?.enter_frame().await?;
+            self.element(&answer.element)?.enter_frame().await?;
             self.in_frame = true;
         }
         Ok(())
     }
 
     /// Goes back to the window's own document.
-    pub(crate) async fn leave_frames(&mut self) -> Result<(), Fault> {
+    pub(crate) async fn leave_frames(&mut self) -> Result<(), StepError> {
         if self.in_frame {
             self.client.issue_cmd(Raw::top_frame()).await?;
             self.in_frame = false;
@@ -250,7 +257,7 @@ impl Page {
         Ok(())
     }
 
-    async fn enter_main(&mut self) -> Result<(), Fault> {
+    async fn enter_main(&mut self) -> Result<(), StepError> {
         if let (false, Some(main)) = (self.in_main, &self.main) {
             self.client.switch_to_window(main.clone()).await?;
             self.in_main = true;
@@ -259,7 +266,7 @@ impl Page {
     }
 
     /// Goes to the window with this address, or to the frame with it.
-    async fn enter_target(&mut self, target: &str) -> Result<(), Fault> {
+    async fn enter_target(&mut self, target: &str) -> Result<(), StepError> {
         let main = match &self.main {
             Some(main) => main.clone(),
             None => self.main.insert(self.client.window().await?).clone(),
@@ -268,36 +275,36 @@ impl Page {
         for window in windows.iter().filter(|window| **window != main) {
             self.client.switch_to_window(window.clone()).await?;
             self.in_main = false;
-            if same_address(&self.whereabouts().await?.href, target) {
+            if same_address(&self.document_state().await?.href, target) {
                 return Ok(());
             }
         }
         self.client.switch_to_window(main).await?;
         self.in_main = true;
-        let here = self.whereabouts().await?;
+        let here = self.document_state().await?;
         if same_address(&here.href, target) {
             return Ok(());
         }
         // The Recorder also names frames of other sites so.
         #[derive(Deserialize)]
-        struct Wire {
+        struct FrameElements {
             elements: Vec<Value>,
         }
-        let frames: Wire = self.call("frame_elements", Vec::new()).await?;
+        let frames: FrameElements = self.call("frame_elements", Vec::new()).await?;
         for frame in &frames.elements {
             self.element(frame)?.enter_frame().await?;
             self.in_frame = true;
-            if same_address(&self.whereabouts().await?.href, target) {
+            if same_address(&self.document_state().await?.href, target) {
                 self.around = Some(here);
                 return Ok(());
             }
             self.leave_frames().await?;
         }
-        Err(Fault::passing(FailureCode::NoMatch, format!("no window or frame shows `{target}`")))
+        Err(StepError::passing(FailureCode::NoMatch, format!("no window or frame shows `{target}`")))
     }
 
     /// Closes the window; the last one leaves an empty one behind, since without any the browser would end.
-    pub(crate) async fn close_window(&mut self) -> Result<(), Fault> {
+    pub(crate) async fn close_window(&mut self) -> Result<(), StepError> {
         let this = self.client.window().await?;
         let windows = self.windows().await?;
         let next = match windows.into_iter().find(|window| *window != this) {
@@ -319,29 +326,30 @@ fn same_address(one: &str, other: &str) -> bool {
     one == other || url::Url::parse(other).is_ok_and(|other| other.as_str() == one)
 }
 
-/// Names the selectors that a fault is about.
-pub(crate) fn explain(fault: Fault, selectors: &Selectors) -> Fault {
-    match fault.code {
-        FailureCode::NoMatch if fault.message.is_empty() => fault.about(&format!("nothing matches {selectors}")),
-        FailureCode::NotReady => fault.about(&format!("what matches {selectors} cannot be used")),
-        FailureCode::InvalidSelector => fault.about(&format!("{selectors} cannot be read")),
-        _ => fault,
+/// Names the selectors that an error is about.
+pub(crate) fn explain(error: StepError, selectors: &Selectors) -> StepError {
+    match error.code {
+        FailureCode::NoMatch if error.message.is_empty() => error.about(&format!("nothing matches {selectors}")),
+        FailureCode::NotReady => error.about(&format!("what matches {selectors} cannot be used")),
+        FailureCode::InvalidSelector => error.about(&format!("{selectors} cannot be read")),
+        _ => error,
     }
 }
 
-/// Reads a script's answer: what it is for, or a fault.
-fn understand<T: DeserializeOwned>(answer: Result<Value, CmdError>) -> Result<T, Fault> {
+/// Reads a script's answer: what it is for, or an error.
+fn understand<T: DeserializeOwned>(answer: Result<Value, CmdError>) -> Result<T, StepError> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct ScriptFailure {
         code: FailureCode,
         message: String,
     }
     let answer = answer?;
-    if let Some(fault) = answer.get("fault") {
-        let wire = Wire::deserialize(fault).map_err(|error| Fault::internal(&error))?;
+    if let Some(error) = answer.get("fault") {
+        let answer = ScriptFailure::deserialize(error).map_err(|error| StepError::internal(&error))?;
         let lasting =
-            matches!(wire.code, FailureCode::InvalidSelector | FailureCode::TooLarge | FailureCode::NotSupported);
-        return Err(Fault { code: wire.code, message: wire.message, is_passing: !lasting });
+            matches!(answer.code, FailureCode::InvalidSelector | FailureCode::TooLarge | FailureCode::NotSupported);
+        return Err(StepError { code: answer.code, message: answer.message, is_passing: !lasting });
     }
-    T::deserialize(answer).map_err(|_| Fault::passing(FailureCode::ScriptError, "the page changed a script's answer"))
+    T::deserialize(answer)
+        .map_err(|_| StepError::passing(FailureCode::ScriptError, "the page changed a script's answer"))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::script::fault::{FailureCode, Fault};
+use crate::script::{FailureCode, StepError};
 
 /// The first pause; each is longer than the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -18,7 +18,7 @@ const LAST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Retry {
     deadline: Instant,
     pause: Duration,
-    last: Option<Fault>,
+    last: Option<StepError>,
 }
 
 impl Retry {
@@ -30,23 +30,23 @@ impl Retry {
     /// Makes an attempt. `None` when another is worth making, which is after a pause.
     pub(crate) async fn attempt<T>(
         &mut self,
-        work: impl Future<Output = Result<T, Fault>>,
-    ) -> Option<Result<T, Fault>> {
+        work: impl Future<Output = Result<T, StepError>>,
+    ) -> Option<Result<T, StepError>> {
         match timeout_at(self.deadline, work).await {
             Ok(Ok(value)) => Some(Ok(value)),
-            Ok(Err(fault)) if !fault.is_passing => Some(Err(fault)),
-            Ok(Err(fault)) => {
+            Ok(Err(error)) if !error.is_passing => Some(Err(error)),
+            Ok(Err(error)) => {
                 if Instant::now() + self.pause >= self.deadline {
-                    return Some(Err(fault));
+                    return Some(Err(error));
                 }
-                self.last = Some(fault);
+                self.last = Some(error);
                 sleep(self.pause).await;
                 self.pause = (self.pause * 3 / 2).min(LAST_PAUSE);
                 None
             }
             // What the last attempt that ended found is a better reason than that this one did not.
             Err(_) => Some(Err(self.last.take().unwrap_or_else(|| {
-                Fault::new(FailureCode::Timeout, "the page did not answer in time: it may be busy for ever")
+                StepError::new(FailureCode::Timeout, "the page did not answer in time: it may be busy for ever")
             }))),
         }
     }
@@ -57,34 +57,34 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn passing_faults_are_tried_again_until_the_deadline() {
+    async fn passing_errors_are_retried_until_the_deadline() {
         let begun = Instant::now();
         let mut retry = Retry::until(begun + Duration::from_secs(1));
         let mut attempts = 0;
-        let fault = loop {
+        let error = loop {
             attempts += 1;
-            let work = async { Err::<(), _>(Fault::passing(FailureCode::NoMatch, "not there")) };
+            let work = async { Err::<(), _>(StepError::passing(FailureCode::NoMatch, "not there")) };
             if let Some(result) = retry.attempt(work).await {
                 break result.unwrap_err();
             }
         };
-        assert_eq!(fault.code, FailureCode::NoMatch);
+        assert_eq!(error.code, FailureCode::NoMatch);
         assert!(attempts > 5 && begun.elapsed() <= Duration::from_secs(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_attempt_that_hangs_ends_with_what_was_known_before() {
         let mut retry = Retry::until(Instant::now() + Duration::from_secs(1));
-        let first = retry.attempt(async { Err::<(), _>(Fault::passing(FailureCode::NotReady, "it moves")) }).await;
+        let first = retry.attempt(async { Err::<(), _>(StepError::passing(FailureCode::NotReady, "it moves")) }).await;
         assert!(first.is_none());
-        let second = retry.attempt(std::future::pending::<Result<(), Fault>>()).await;
+        let second = retry.attempt(std::future::pending::<Result<(), StepError>>()).await;
         assert_eq!(second.unwrap().unwrap_err().code, FailureCode::NotReady);
     }
 
     #[tokio::test]
-    async fn lasting_faults_end_it_at_once() {
+    async fn lasting_errors_end_the_retries() {
         let mut retry = Retry::until(Instant::now() + Duration::from_secs(60));
-        let work = async { Err::<(), _>(Fault::new(FailureCode::InvalidSelector, "")) };
+        let work = async { Err::<(), _>(StepError::new(FailureCode::InvalidSelector, "")) };
         assert!(retry.attempt(work).await.is_some());
     }
 }

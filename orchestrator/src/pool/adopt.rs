@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::time::timeout;
+use warmpool_protocol::{Secret, State};
 
 use super::{Lease, Pool};
 use crate::engine::{Engine, WorkerId};
 use crate::keys::KeyId;
 use crate::runtime::{OwnedContainer, RuntimeError};
-use crate::worker::{Phase, Reports, Worker};
+use crate::worker::{Reports, Worker};
 
 /// How long the agent of a worker that nobody uses may take to answer: another one is started instead in less.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
@@ -25,7 +26,7 @@ pub(crate) struct Unclaimed(Vec<OwnedContainer>);
 impl Pool {
     /// Looks through the containers that carry our label, and gives a lease of each one that runs and that `owners`
     /// claims, without waiting for its agent: its worker is watched from now on, and its health is `Unknown` until the
-    /// agent or the runtime says how it is. To be called once, before [`Pool::shelve`] and [`Pool::run`].
+    /// agent or the runtime says how it is. To be called once, before [`Pool::keep_unclaimed`] and [`Pool::run`].
     ///
     /// # Errors
     /// [`RuntimeError`] when the runtime cannot be used; nothing has changed then.
@@ -58,22 +59,22 @@ impl Pool {
 
     /// Keeps those of the containers that are warm and of the current image, and removes the rest. To be called once,
     /// before [`Pool::run`].
-    pub(crate) async fn shelve(&self, unclaimed: Unclaimed) {
+    pub(crate) async fn keep_unclaimed(&self, unclaimed: Unclaimed) {
         let mut current = HashSet::new();
         for engine in Engine::ALL {
             current.extend(self.inner.runtime.image_id(self.inner.config.image(engine)).await.ok());
         }
         let (pool, current) = (self.clone(), Arc::new(current));
-        let shelve = move |container: OwnedContainer| {
+        let keep = move |container: OwnedContainer| {
             let (pool, current) = (pool.clone(), Arc::clone(&current));
-            async move { pool.shelve_one(container, &current).await }
+            async move { pool.keep_one(container, &current).await }
         };
-        stream::iter(unclaimed.0).for_each_concurrent(AT_ONCE, shelve).await;
+        stream::iter(unclaimed.0).for_each_concurrent(AT_ONCE, keep).await;
     }
 
     /// Keeps one container, if its image is among the `current` ones, or removes it.
-    async fn shelve_one(&self, container: OwnedContainer, current: &HashSet<String>) {
-        let usable = current.contains(&container.image) && container.key.is_some_and(|key| self.has_shelf(key));
+    async fn keep_one(&self, container: OwnedContainer, current: &HashSet<String>) {
+        let usable = current.contains(&container.image) && container.key.is_some_and(|key| self.has_kind(key));
         match self.found(&container).filter(|_| usable) {
             Some((worker, reports)) if is_warm(&worker).await => {
                 tracing::info!(worker = %worker.id, "a warm worker was found again");
@@ -97,12 +98,12 @@ impl Pool {
         let key = container.key?;
         let address = container.address.clone().filter(|_| container.running)?;
         let id = container.worker.clone();
-        let secret = self.inner.instance.worker_secret(id.as_str());
-        Some(Worker::found(id, key, address, secret))
+        let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
+        Some(Worker::found(id, key, address, &secret))
     }
 }
 
 async fn is_warm(worker: &Worker) -> bool {
     let health = timeout(HEALTH_TIMEOUT, worker.agent.health()).await;
-    matches!(health, Ok(Ok(snapshot)) if snapshot.state == Phase::Warm)
+    matches!(health, Ok(Ok(snapshot)) if snapshot.state == State::Warm)
 }

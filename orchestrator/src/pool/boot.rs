@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use warmpool_protocol::{Claim, Secret};
 
 use super::Pool;
 use super::state::{Failure, Remover};
 use crate::engine::{Mode, PoolKey, WorkerId};
 use crate::runtime::{RuntimeError, WorkerSpec};
-use crate::worker::{AgentError, Claim, DISPLAY, Loss, Reports, Worker, watch};
+use crate::worker::{AgentError, DISPLAY, Loss, Reports, Worker, watch};
 
 /// The agent is one small static program: it listens within moments of its container's start.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
@@ -58,7 +59,7 @@ impl BootError {
 }
 
 impl Pool {
-    /// Starts one worker and puts it on its shelf, or removes what came of it.
+    /// Starts one worker and puts it among those of its kind, or removes what came of it.
     pub(super) async fn boot(&self, id: WorkerId, key: PoolKey) {
         let begun = Instant::now();
         let Some(stop) = self.lock().workers.get(&id).map(|entry| entry.stop.clone()) else { return };
@@ -68,7 +69,7 @@ impl Pool {
                     let took = begun.elapsed();
                     metrics::histogram!("warmpool_worker_boot_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
                         .record(took);
-                    tracing::debug!(worker = %id, shelf = %key, ms = took.as_millis(), "worker ready");
+                    tracing::debug!(worker = %id, kind = %key, ms = took.as_millis(), "worker ready");
                     self.settle();
                     return;
                 }
@@ -76,7 +77,7 @@ impl Pool {
             Err(_) if stop.is_cancelled() => {}
             Err(error) => {
                 metrics::counter!("warmpool_worker_boot_failures_total", "engine" => key.engine.as_str()).increment(1);
-                tracing::warn!(worker = %id, shelf = %key, %error, "worker did not start");
+                tracing::warn!(worker = %id, kind = %key, %error, "worker did not start");
                 let failure = Failure { error: error.to_string(), reason: error.reason() };
                 self.lock().start_failed(key, failure);
                 if matches!(error, BootError::Runtime(RuntimeError::NoImage(_))) {
@@ -95,9 +96,10 @@ impl Pool {
         let image = config.image(key.engine).to_owned();
         let spec = WorkerSpec { worker: id.clone(), key, image };
         let address = self.inner.runtime.start(&spec).await?;
-        let secret = self.inner.instance.worker_secret(id.as_str());
-        let (worker, reports) = Worker::new(id.clone(), key, address, secret);
+        let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
+        let (worker, reports) = Worker::new(id.clone(), key, address, &secret);
         let claim = Claim {
+            secret,
             headless: key.mode == Mode::Headless,
             sandbox: config.worker.sandbox,
             freeze: config.worker.freeze,
@@ -105,7 +107,7 @@ impl Pool {
             orphan_timeout_ms: millis(config.worker.orphan_timeout),
             unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
             file_limit: config.worker.file_limit.bytes(),
-            preset: self.preset(key).map(|preset| preset.look.clone()).unwrap_or_default(),
+            preset: self.preset(key).map(|preset| preset.settings.clone()).unwrap_or_default(),
         };
         // Only from here on may a stop cut in: the container exists, and can be removed.
         tokio::select! {

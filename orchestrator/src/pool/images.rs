@@ -66,7 +66,7 @@ impl Pool {
     pub(super) fn tell_hopeless(&self, key: PoolKey) {
         let reason = self.lock().hopeless(key, tokio::time::Instant::now());
         if let Some(reason) = reason {
-            self.dismiss(|waited| waited == key, || Error::NoStart { shelf: key.to_string(), reason: reason.clone() });
+            self.dismiss(|waited| waited == key, || Error::NoStart { kind: key.to_string(), reason: reason.clone() });
         }
     }
 

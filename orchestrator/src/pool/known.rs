@@ -1,14 +1,14 @@
 //! What others may know of the pool: what its warm workers say of their browsers, and how many callers it turned away.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
+use warmpool_protocol::Snapshot;
 
 use super::Pool;
 use crate::engine::Engine;
-use crate::worker::Snapshot;
 
 /// How long a rejection counts as recent.
 const RECENT: Duration = Duration::from_secs(300);
@@ -24,7 +24,7 @@ pub(super) struct Rejections {
 impl Rejections {
     /// One more.
     pub(super) fn add(&self) {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = self.times.lock();
         if times.len() == MOST {
             times.pop_front();
         }
@@ -32,7 +32,7 @@ impl Rejections {
     }
 
     fn recent(&self) -> usize {
-        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut times = self.times.lock();
         while times.front().is_some_and(|time| time.elapsed() > RECENT) {
             times.pop_front();
         }

@@ -8,7 +8,7 @@ use crate::engine::PoolKey;
 
 /// What the pool has of one engine and mode, and what is wanted of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Shelf {
+pub struct KindCounts {
     /// How many warm workers to keep.
     pub target: usize,
     /// Being started.
@@ -25,7 +25,7 @@ pub struct Shelf {
     pub backing_off: bool,
 }
 
-impl Shelf {
+impl KindCounts {
     const fn containers(&self) -> usize {
         self.starting + self.ready + self.leased + self.removing
     }
@@ -49,13 +49,13 @@ impl Shelf {
 /// Everything a plan depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct View {
-    /// Every shelf that has a target, a worker or a caller.
-    pub shelves: BTreeMap<PoolKey, Shelf>,
+    /// Every kind that has a target, a worker or a caller.
+    pub kinds: BTreeMap<PoolKey, KindCounts>,
     /// The most containers there may be, in any state.
     pub max_workers: usize,
     /// The most that may start at the same time.
     pub start_concurrency: usize,
-    /// Whether shelves may be refilled now, though nobody waits.
+    /// Whether kinds may be refilled now, though nobody waits.
     pub refill: bool,
 }
 
@@ -68,56 +68,56 @@ pub(super) enum Action {
     Evict(PoolKey),
 }
 
-/// What to do now. Callers that wait come before empty shelves; the emptiest shelf comes first.
+/// What to do now. Callers that wait come before empty kinds; the emptiest kind comes first.
 #[must_use]
 pub(super) fn plan(view: &View) -> Vec<Action> {
-    let mut shelves = view.shelves.clone();
+    let mut kinds = view.kinds.clone();
     let mut actions = Vec::new();
     loop {
-        let containers: usize = shelves.values().map(Shelf::containers).sum();
-        let starting: usize = shelves.values().map(|shelf| shelf.starting).sum();
+        let containers: usize = kinds.values().map(KindCounts::containers).sum();
+        let starting: usize = kinds.values().map(|kind| kind.starting).sum();
         if starting >= view.start_concurrency {
             break;
         }
-        let Some(key) = next_to_start(&shelves, view.refill) else { break };
+        let Some(key) = next_to_start(&kinds, view.refill) else { break };
         if containers < view.max_workers {
             actions.push(Action::Start(key));
-            shelves.entry(key).or_default().starting += 1;
+            kinds.entry(key).or_default().starting += 1;
             continue;
         }
         // Full. A caller may have the place of a warm worker that nobody waits for; once the removal is done the place
         // is free, and the plan made then starts the caller's worker.
-        let removing: usize = shelves.values().map(|shelf| shelf.removing).sum();
-        let unserved: usize = shelves.values().map(Shelf::unserved).sum();
+        let removing: usize = kinds.values().map(|kind| kind.removing).sum();
+        let unserved: usize = kinds.values().map(KindCounts::unserved).sum();
         if removing >= unserved {
             break;
         }
-        let Some(victim) = spare(&shelves) else { break };
+        let Some(victim) = spare(&kinds) else { break };
         actions.push(Action::Evict(victim));
-        let shelf = shelves.entry(victim).or_default();
-        shelf.ready -= 1;
-        shelf.removing += 1;
+        let kind = kinds.entry(victim).or_default();
+        kind.ready -= 1;
+        kind.removing += 1;
     }
     // Where nothing can start what is there is kept: it cannot be had again.
-    for (key, shelf) in shelves.iter().filter(|(_, shelf)| view.refill && !shelf.backing_off) {
-        actions.extend(std::iter::repeat_n(Action::Evict(*key), shelf.surplus()));
+    for (key, kind) in kinds.iter().filter(|(_, kind)| view.refill && !kind.backing_off) {
+        actions.extend(std::iter::repeat_n(Action::Evict(*key), kind.surplus()));
     }
     actions
 }
 
-fn next_to_start(shelves: &BTreeMap<PoolKey, Shelf>, refill: bool) -> Option<PoolKey> {
-    let open = || shelves.iter().filter(|(_, shelf)| !shelf.backing_off);
-    let waited_for = open().filter(|(_, shelf)| shelf.unserved() > 0).max_by_key(|(_, shelf)| shelf.unserved());
-    let empty = || open().filter(|(_, shelf)| refill && shelf.missing() > 0).max_by_key(|(_, shelf)| shelf.missing());
+fn next_to_start(kinds: &BTreeMap<PoolKey, KindCounts>, refill: bool) -> Option<PoolKey> {
+    let open = || kinds.iter().filter(|(_, kind)| !kind.backing_off);
+    let waited_for = open().filter(|(_, kind)| kind.unserved() > 0).max_by_key(|(_, kind)| kind.unserved());
+    let empty = || open().filter(|(_, kind)| refill && kind.missing() > 0).max_by_key(|(_, kind)| kind.missing());
     waited_for.or_else(empty).map(|(key, _)| *key)
 }
 
-/// The shelf with the most warm workers that nobody waits for.
-fn spare(shelves: &BTreeMap<PoolKey, Shelf>) -> Option<PoolKey> {
-    shelves
+/// The kind with the most warm workers that nobody waits for.
+fn spare(kinds: &BTreeMap<PoolKey, KindCounts>) -> Option<PoolKey> {
+    kinds
         .iter()
-        .filter(|(_, shelf)| shelf.ready > shelf.waiting)
-        .max_by_key(|(_, shelf)| shelf.ready - shelf.waiting)
+        .filter(|(_, kind)| kind.ready > kind.waiting)
+        .max_by_key(|(_, kind)| kind.ready - kind.waiting)
         .map(|(key, _)| *key)
 }
 
@@ -131,9 +131,9 @@ mod tests {
     const HEADED: PoolKey = PoolKey::plain(Engine::Chromium, Mode::Headed);
     const HEADLESS: PoolKey = PoolKey::plain(Engine::Chromium, Mode::Headless);
 
-    fn view(headed: Shelf, headless: Shelf) -> View {
+    fn view(headed: KindCounts, headless: KindCounts) -> View {
         View {
-            shelves: BTreeMap::from([(HEADED, headed), (HEADLESS, headless)]),
+            kinds: BTreeMap::from([(HEADED, headed), (HEADLESS, headless)]),
             max_workers: 4,
             start_concurrency: 1,
             refill: true,
@@ -142,67 +142,67 @@ mod tests {
 
     #[test]
     fn an_empty_pool_starts_one_at_a_time() {
-        let empty = Shelf { target: 2, ..Shelf::default() };
-        assert_eq!(plan(&view(empty, Shelf::default())), [Action::Start(HEADED)]);
+        let empty = KindCounts { target: 2, ..KindCounts::default() };
+        assert_eq!(plan(&view(empty, KindCounts::default())), [Action::Start(HEADED)]);
     }
 
     #[test]
     fn a_full_shelf_is_left_alone() {
-        let full = Shelf { target: 2, ready: 2, ..Shelf::default() };
-        assert_eq!(plan(&view(full, Shelf::default())), []);
+        let full = KindCounts { target: 2, ready: 2, ..KindCounts::default() };
+        assert_eq!(plan(&view(full, KindCounts::default())), []);
     }
 
     #[test]
     fn callers_come_before_empty_shelves() {
-        let empty = Shelf { target: 3, ..Shelf::default() };
-        let waited = Shelf { waiting: 1, ..Shelf::default() };
+        let empty = KindCounts { target: 3, ..KindCounts::default() };
+        let waited = KindCounts { waiting: 1, ..KindCounts::default() };
         assert_eq!(plan(&view(empty, waited)), [Action::Start(HEADLESS)]);
     }
 
     #[test]
     fn refilling_waits_when_told_to_and_callers_do_not() {
-        let empty = Shelf { target: 2, ..Shelf::default() };
-        let mut view = view(empty, Shelf::default());
+        let empty = KindCounts { target: 2, ..KindCounts::default() };
+        let mut view = view(empty, KindCounts::default());
         view.refill = false;
         assert_eq!(plan(&view), []);
-        view.shelves.insert(HEADED, Shelf { waiting: 1, ..empty });
+        view.kinds.insert(HEADED, KindCounts { waiting: 1, ..empty });
         assert_eq!(plan(&view), [Action::Start(HEADED)]);
     }
 
     #[test]
     fn a_caller_of_another_kind_gets_the_place_of_a_spare_worker() {
-        let spare = Shelf { target: 4, ready: 4, ..Shelf::default() };
-        let waited = Shelf { waiting: 1, ..Shelf::default() };
+        let spare = KindCounts { target: 4, ready: 4, ..KindCounts::default() };
+        let waited = KindCounts { waiting: 1, ..KindCounts::default() };
         assert_eq!(plan(&view(spare, waited)), [Action::Evict(HEADED)]);
         // Not again while that removal is under way.
-        let making_room = Shelf { target: 4, ready: 3, removing: 1, ..Shelf::default() };
+        let making_room = KindCounts { target: 4, ready: 3, removing: 1, ..KindCounts::default() };
         assert_eq!(plan(&view(making_room, waited)), []);
     }
 
     #[test]
     fn a_shelf_without_a_target_starts_what_is_waited_for_and_keeps_nothing() {
-        let empty = Shelf::default();
-        let two_wait = Shelf { waiting: 2, ..empty };
+        let empty = KindCounts::default();
+        let two_wait = KindCounts { waiting: 2, ..empty };
         let mut view = view(two_wait, empty);
         view.start_concurrency = 4;
         assert_eq!(plan(&view), [Action::Start(HEADED), Action::Start(HEADED)]);
         // One caller left while both were on their way, and they are ready now.
-        view.shelves.insert(HEADED, Shelf { waiting: 1, ready: 2, ..empty });
+        view.kinds.insert(HEADED, KindCounts { waiting: 1, ready: 2, ..empty });
         assert_eq!(plan(&view), [Action::Evict(HEADED)]);
         // Without an image there is no other one to be had.
-        view.shelves.insert(HEADED, Shelf { ready: 2, backing_off: true, ..empty });
+        view.kinds.insert(HEADED, KindCounts { ready: 2, backing_off: true, ..empty });
         assert_eq!(plan(&view), []);
     }
 
     #[test]
     fn nothing_starts_on_a_shelf_that_backs_off() {
-        let failing = Shelf { target: 2, waiting: 1, backing_off: true, ..Shelf::default() };
-        assert_eq!(plan(&view(failing, Shelf::default())), []);
+        let failing = KindCounts { target: 2, waiting: 1, backing_off: true, ..KindCounts::default() };
+        assert_eq!(plan(&view(failing, KindCounts::default())), []);
     }
 
-    fn shelf() -> impl Strategy<Value = Shelf> {
+    fn kind() -> impl Strategy<Value = KindCounts> {
         (0..4usize, 0..3usize, 0..4usize, 0..3usize, 0..2usize, 0..4usize, any::<bool>()).prop_map(
-            |(target, starting, ready, leased, removing, waiting, backing_off)| Shelf {
+            |(target, starting, ready, leased, removing, waiting, backing_off)| KindCounts {
                 target,
                 starting,
                 ready,
@@ -218,70 +218,70 @@ mod tests {
     fn carry_out(view: &mut View, actions: &[Action]) {
         for action in actions {
             match action {
-                Action::Start(key) => view.shelves.get_mut(key).unwrap().starting += 1,
+                Action::Start(key) => view.kinds.get_mut(key).unwrap().starting += 1,
                 Action::Evict(key) => {
-                    let shelf = view.shelves.get_mut(key).unwrap();
-                    shelf.ready -= 1;
-                    shelf.removing += 1;
+                    let kind = view.kinds.get_mut(key).unwrap();
+                    kind.ready -= 1;
+                    kind.removing += 1;
                 }
             }
         }
-        for shelf in view.shelves.values_mut() {
-            shelf.removing = 0;
-            shelf.ready += std::mem::take(&mut shelf.starting);
-            let served = shelf.waiting.min(shelf.ready);
-            shelf.waiting -= served;
-            shelf.ready -= served;
-            shelf.leased += served;
+        for kind in view.kinds.values_mut() {
+            kind.removing = 0;
+            kind.ready += std::mem::take(&mut kind.starting);
+            let served = kind.waiting.min(kind.ready);
+            kind.waiting -= served;
+            kind.ready -= served;
+            kind.leased += served;
         }
     }
 
     proptest! {
         #[test]
-        fn limits_hold_whatever_the_state(a in shelf(), b in shelf(), max in 1..12usize, concurrency in 1..4usize) {
+        fn limits_hold_whatever_the_state(a in kind(), b in kind(), max in 1..12usize, concurrency in 1..4usize) {
             let mut view = view(a, b);
             view.max_workers = max;
             view.start_concurrency = concurrency;
-            let before: usize = view.shelves.values().map(Shelf::containers).sum();
-            let starting: usize = view.shelves.values().map(|shelf| shelf.starting).sum();
+            let before: usize = view.kinds.values().map(KindCounts::containers).sum();
+            let starting: usize = view.kinds.values().map(|kind| kind.starting).sum();
             let actions = plan(&view);
             let starts = actions.iter().filter(|action| matches!(action, Action::Start(_))).count();
             prop_assert!(starts == 0 || before + starts <= max);
             prop_assert!(starts == 0 || starting + starts <= concurrency);
             for key in [HEADED, HEADLESS] {
                 let evicted = actions.iter().filter(|action| **action == Action::Evict(key)).count();
-                let shelf = view.shelves[&key];
-                prop_assert!(evicted <= shelf.ready.saturating_sub(shelf.waiting));
-                prop_assert!(!(shelf.backing_off && actions.contains(&Action::Start(key))));
+                let kind = view.kinds[&key];
+                prop_assert!(evicted <= kind.ready.saturating_sub(kind.waiting));
+                prop_assert!(!(kind.backing_off && actions.contains(&Action::Start(key))));
             }
         }
 
         #[test]
-        fn a_quiet_pool_comes_back_to_its_targets(a in shelf(), b in shelf()) {
-            let mut view = view(Shelf { backing_off: false, ..a }, Shelf { backing_off: false, ..b });
+        fn a_quiet_pool_comes_back_to_its_targets(a in kind(), b in kind()) {
+            let mut view = view(KindCounts { backing_off: false, ..a }, KindCounts { backing_off: false, ..b });
             view.max_workers = 100;
             for _ in 0..40 {
                 let actions = plan(&view);
                 carry_out(&mut view, &actions);
             }
-            for shelf in view.shelves.values() {
-                prop_assert_eq!(shelf.waiting, 0);
-                prop_assert_eq!(shelf.ready, shelf.target);
+            for kind in view.kinds.values() {
+                prop_assert_eq!(kind.waiting, 0);
+                prop_assert_eq!(kind.ready, kind.target);
             }
             prop_assert_eq!(plan(&view), []);
         }
 
         #[test]
-        fn callers_are_served_while_places_can_be_made(a in shelf(), b in shelf()) {
-            let open = |shelf: Shelf| Shelf { backing_off: false, leased: 0, ..shelf };
+        fn callers_are_served_while_places_can_be_made(a in kind(), b in kind()) {
+            let open = |kind: KindCounts| KindCounts { backing_off: false, leased: 0, ..kind };
             let mut view = view(open(a), open(b));
             view.max_workers = 8;
-            let waiting: usize = view.shelves.values().map(|shelf| shelf.waiting).sum();
+            let waiting: usize = view.kinds.values().map(|kind| kind.waiting).sum();
             for _ in 0..40 {
                 let actions = plan(&view);
                 carry_out(&mut view, &actions);
             }
-            let left: usize = view.shelves.values().map(|shelf| shelf.waiting).sum();
+            let left: usize = view.kinds.values().map(|kind| kind.waiting).sum();
             prop_assert!(waiting > 8 || left == 0, "{} of {} still wait", left, waiting);
         }
     }

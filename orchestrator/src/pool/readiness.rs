@@ -11,7 +11,7 @@ use crate::worker::Loss;
 const PING_EVERY: Duration = Duration::from_secs(2);
 
 impl Pool {
-    /// Whether every shelf is at its target, and the runtime answers.
+    /// Whether every kind is at its target, and the runtime answers.
     #[must_use]
     pub(crate) fn is_warm(&self) -> bool {
         let state = self.lock();
@@ -25,7 +25,7 @@ impl Pool {
     }
 
     /// Whether a caller can have a worker, now or as soon as the one behind the last hand-out is warm. After an outage
-    /// that is once every shelf is at its target again.
+    /// that is once every kind is at its target again.
     #[must_use]
     pub(crate) fn can_serve(&self) -> bool {
         self.lock().can_serve(Instant::now())

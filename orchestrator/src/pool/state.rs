@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Lease;
-use super::plan::Shelf;
+use super::plan::KindCounts;
 use crate::engine::{Engine, PoolKey, WorkerId};
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -42,7 +42,7 @@ pub(super) enum Remover {
 }
 
 /// A worker in the table.
-pub(super) struct Entry {
+pub(super) struct PooledWorker {
     key: PoolKey,
     stage: Stage,
     since: Instant,
@@ -58,7 +58,7 @@ pub(super) struct Waiter {
     pub(super) sender: oneshot::Sender<Result<Lease, Error>>,
 }
 
-/// How many workers a shelf is to keep warm.
+/// How many workers of a kind to keep warm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) count: usize,
@@ -82,7 +82,7 @@ struct Backoff {
 }
 
 pub(super) struct State {
-    pub(super) workers: HashMap<WorkerId, Entry>,
+    pub(super) workers: HashMap<WorkerId, PooledWorker>,
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) runtime_up: bool,
     /// Whether the pool has been warm since its workers were last lost together, as in an outage of the runtime.
@@ -120,51 +120,51 @@ impl State {
         }
     }
 
-    /// The shelves as the planner sees them; at most `callers` of those who wait count.
-    pub(super) fn shelves(&self, callers: usize, now: Instant) -> BTreeMap<PoolKey, Shelf> {
-        let mut shelves: BTreeMap<PoolKey, Shelf> = BTreeMap::new();
+    /// The kinds as the planner sees them; at most `callers` of those who wait count.
+    pub(super) fn kinds(&self, callers: usize, now: Instant) -> BTreeMap<PoolKey, KindCounts> {
+        let mut kinds: BTreeMap<PoolKey, KindCounts> = BTreeMap::new();
         for (key, target) in &self.targets {
             let without = target.optional && self.absent.contains(&key.engine);
-            shelves.entry(*key).or_default().target = if without { 0 } else { target.count };
+            kinds.entry(*key).or_default().target = if without { 0 } else { target.count };
         }
         for entry in self.workers.values() {
-            let shelf = shelves.entry(entry.key).or_default();
+            let kind = kinds.entry(entry.key).or_default();
             match entry.stage {
-                Stage::Starting => shelf.starting += 1,
-                Stage::Ready(_) => shelf.ready += 1,
-                Stage::Leased(..) => shelf.leased += 1,
-                Stage::Removing => shelf.removing += 1,
+                Stage::Starting => kind.starting += 1,
+                Stage::Ready(_) => kind.ready += 1,
+                Stage::Leased(..) => kind.leased += 1,
+                Stage::Removing => kind.removing += 1,
             }
         }
         for waiter in self.waiters.iter().take(callers) {
-            shelves.entry(waiter.key).or_default().waiting += 1;
+            kinds.entry(waiter.key).or_default().waiting += 1;
         }
-        for (key, shelf) in &mut shelves {
+        for (key, kind) in &mut kinds {
             let backoff = self.backoffs.get(key).is_some_and(|backoff| backoff.until > now);
-            shelf.backing_off = backoff || self.absent.contains(&key.engine);
+            kind.backing_off = backoff || self.absent.contains(&key.engine);
         }
-        shelves
+        kinds
     }
 
-    /// Whether every shelf has what it is to keep. One that nobody asked for may fail without keeping the others up.
+    /// Whether every kind has what it is to keep. One that nobody asked for may fail without keeping the others up.
     /// Only workers that are known to live count: those of a runtime that has just come back may be gone.
     pub(super) fn is_warm(&self, now: Instant) -> bool {
         let fails =
             |key| self.backoffs.contains_key(key) && self.targets.get(key).is_some_and(|target| target.optional);
-        self.shelves(usize::MAX, now).iter().all(|(key, shelf)| self.alive(Some(*key)) >= shelf.target || fails(key))
+        self.kinds(usize::MAX, now).iter().all(|(key, kind)| self.alive(Some(*key)) >= kind.target || fails(key))
     }
 
-    /// How many workers, of one shelf or of all, are warm or leased and known to live.
+    /// How many workers, of one kind or of all, are warm or leased and known to live.
     fn alive(&self, key: Option<PoolKey>) -> usize {
-        let of_key = |entry: &&Entry| key.is_none_or(|key| entry.key == key);
-        let lives = |entry: &&Entry| match &entry.stage {
+        let of_key = |entry: &&PooledWorker| key.is_none_or(|key| entry.key == key);
+        let lives = |entry: &&PooledWorker| match &entry.stage {
             Stage::Ready(worker) | Stage::Leased(_, worker) => worker.is_alive(),
             Stage::Starting | Stage::Removing => false,
         };
         self.workers.values().filter(of_key).filter(lives).count()
     }
 
-    /// Whether a caller can have a worker, now or as soon as the next one is warm. One shelf that is empty for a moment
+    /// Whether a caller can have a worker, now or as soon as the next one is warm. One kind that has none for a moment
     /// behind a hand-out does not make it false; the loss of all workers does, until the pool is warm again.
     pub(super) fn can_serve(&mut self, now: Instant) -> bool {
         if !self.warmed && self.is_warm(now) {
@@ -198,7 +198,7 @@ impl State {
 
     /// Whether a caller would get a worker at once.
     pub(super) fn serves_now(&self, key: PoolKey) -> bool {
-        let ready = |entry: &Entry| entry.key == key && matches!(entry.stage, Stage::Ready(_));
+        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, Stage::Ready(_));
         !self.waits_for(key) && self.workers.values().any(ready)
     }
 
@@ -266,7 +266,7 @@ impl State {
 
     fn insert(&mut self, id: WorkerId, key: PoolKey, stage: Stage) -> CancellationToken {
         let stop = CancellationToken::new();
-        self.workers.insert(id, Entry { key, stage, since: Instant::now(), stop: stop.clone() });
+        self.workers.insert(id, PooledWorker { key, stage, since: Instant::now(), stop: stop.clone() });
         stop
     }
 
@@ -309,7 +309,7 @@ impl State {
 
     /// Marks a ready worker of this kind for removal.
     pub(super) fn evict(&mut self, key: PoolKey) -> Option<WorkerId> {
-        let ready = |entry: &Entry| entry.key == key && matches!(entry.stage, Stage::Ready(_));
+        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, Stage::Ready(_));
         let id = self.workers.iter().find(|(_, entry)| ready(entry)).map(|(id, _)| id.clone())?;
         self.set_removing(&id);
         Some(id)
@@ -322,7 +322,7 @@ impl State {
 
     /// Every worker that no session owns and that is not being removed.
     pub(super) fn unowned(&self) -> Vec<WorkerId> {
-        let unowned = |entry: &Entry| matches!(entry.stage, Stage::Starting | Stage::Ready(_));
+        let unowned = |entry: &PooledWorker| matches!(entry.stage, Stage::Starting | Stage::Ready(_));
         self.workers.iter().filter(|(_, entry)| unowned(entry)).map(|(id, _)| id.clone()).collect()
     }
 
@@ -352,7 +352,8 @@ impl State {
     /// is not tried yet, and none is there or on its way.
     pub(super) fn hopeless(&self, key: PoolKey, now: Instant) -> Option<String> {
         let backoff = self.backoffs.get(&key).filter(|backoff| backoff.failures >= HOPELESS && backoff.until > now)?;
-        let coming = |entry: &Entry| entry.key == key && matches!(entry.stage, Stage::Starting | Stage::Ready(_));
+        let coming =
+            |entry: &PooledWorker| entry.key == key && matches!(entry.stage, Stage::Starting | Stage::Ready(_));
         if self.workers.values().any(coming) { None } else { backoff.failure.reason.clone() }
     }
 
@@ -385,6 +386,7 @@ mod tests {
     use crate::engine::Mode;
     use crate::runtime::AgentAddress;
     use crate::worker::{Health, Loss};
+    use warmpool_protocol::{Secret, Settings};
 
     const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
 
@@ -404,9 +406,9 @@ mod tests {
             assert!(!state.is_warm(Instant::now()));
             state.absent.insert(Engine::Firefox);
             assert_eq!(state.is_warm(Instant::now()), optional);
-            let shelf = state.shelves(usize::MAX, Instant::now())[&FIREFOX];
-            assert!(shelf.backing_off, "nothing can start");
-            assert_eq!(shelf.target, usize::from(!optional));
+            let kind = state.kinds(usize::MAX, Instant::now())[&FIREFOX];
+            assert!(kind.backing_off, "nothing can start");
+            assert_eq!(kind.target, usize::from(!optional));
         }
     }
 
@@ -428,14 +430,19 @@ mod tests {
         fail(&mut state, Some("no display"));
         assert_eq!(state.hopeless(FIREFOX, now).as_deref(), Some("no display"));
         assert_eq!(state.hopeless(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
-        let other = PoolKey { preset: Some(crate::engine::PresetId::new(1)), ..FIREFOX };
+        let other = PoolKey { preset: Some(crate::engine::PresetId::of(&Settings::default())), ..FIREFOX };
         assert_eq!(state.hopeless(other, now), None);
         state.add_starting(FIREFOX);
         assert_eq!(state.hopeless(FIREFOX, now), None, "one is on its way");
     }
 
     fn worker() -> (Arc<Worker>, crate::worker::Reports) {
-        Worker::found(WorkerId::random(), FIREFOX, AgentAddress::Tcp(([127, 0, 0, 1], 1).into()), String::new())
+        Worker::found(
+            WorkerId::random(),
+            FIREFOX,
+            AgentAddress::Tcp(([127, 0, 0, 1], 1).into()),
+            &Secret::new(String::new()),
+        )
     }
 
     #[test]
@@ -453,7 +460,7 @@ mod tests {
         state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
         state.set_removing(&first.id);
         state.workers.remove(&first.id);
-        assert!(state.can_serve(now), "a shelf may be empty for a moment");
+        assert!(state.can_serve(now), "a kind may have none for a moment");
 
         // The runtime goes and comes back; what it left is not known at first.
         let (second, reports) = worker();

@@ -1,5 +1,8 @@
 //! Just enough of RFC 6455 to know where frames begin: headers are looked at, payloads are only counted.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+
 /// Who sends the frames that are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
@@ -177,6 +180,7 @@ pub(super) fn masked_close(code: u16) -> [u8; 8] {
 mod tests {
     use proptest::prelude::*;
 
+    use super::fuzzing::feed_in_pieces;
     use super::*;
 
     /// A frame as its sender would write it.
@@ -199,21 +203,6 @@ mod tests {
         }
         bytes.extend_from_slice(payload);
         bytes
-    }
-
-    /// Feeds `stream` in pieces of the given sizes, as reads would bring it.
-    fn feed_in_pieces(frames: &mut Frames, stream: &[u8], sizes: &[usize]) -> (usize, Option<Violation>) {
-        let (mut start, mut end, mut turn) = (0, 0, 0);
-        while end < stream.len() {
-            end = (end + sizes[turn % sizes.len()]).min(stream.len());
-            turn += 1;
-            let fed = frames.feed(&stream[start..end]);
-            start += fed.forward;
-            if fed.violation.is_some() {
-                return (start, fed.violation);
-            }
-        }
-        (start, None)
     }
 
     #[test]
@@ -304,16 +293,6 @@ mod tests {
             prop_assert_eq!(violation, None);
             prop_assert_eq!(forwarded, stream.len());
             prop_assert!(frames.at_boundary());
-        }
-
-        #[test]
-        fn any_bytes_are_answered_alike_however_they_are_cut(
-            stream in prop::collection::vec(any::<u8>(), 0..200),
-            sizes in prop::collection::vec(1..20usize, 1..5),
-        ) {
-            let whole = feed_in_pieces(&mut Frames::new(Sender::Client, 500), &stream, &[stream.len().max(1)]);
-            let cut = feed_in_pieces(&mut Frames::new(Sender::Client, 500), &stream, &sizes);
-            prop_assert_eq!(whole, cut);
         }
     }
 }

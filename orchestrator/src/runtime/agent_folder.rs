@@ -11,15 +11,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
+use warmpool_protocol::SOCKET;
 
 use crate::engine::WorkerId;
 
-/// Where a worker finds its folder.
-pub(super) const INSIDE: &str = "/run/warmpool";
 /// The folder of all folders, in the data directory.
 const AGENTS: &str = "agents";
-/// The socket's name.
-const SOCKET: &str = "agent.sock";
 /// The agent makes its socket before it does anything else.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(15);
 /// Between two looks for it.

@@ -5,7 +5,7 @@ mod renderer;
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::errors::Error as Bollard;
@@ -13,24 +13,25 @@ use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, InspectNetworkOptions, ListContainersOptionsBuilder,
     RemoveContainerOptionsBuilder, StartContainerOptions,
 };
+use parking_lot::RwLock;
+
+use warmpool_protocol::PORT;
 
 pub(crate) use renderer::RendererPipes;
 
 use super::agent_folder::AgentFolders;
+use super::facts::{DockerFacts, ImageFact};
 use super::network::{self, NetworkFacts};
 use super::{
     AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_RENDERER,
     LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
 };
 use crate::config::{AgentTransport, Config};
-use crate::doctor::{DockerFacts, ImageFact};
 use crate::engine::{Engine, PoolKey, WorkerId};
 
 /// Starting and removing a container forks, mounts and wires a network: it may take longer than a look-up.
 const WORK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The agent's port where it listens on the workers' network.
-const AGENT_PORT: u16 = 6669;
 /// The port of agents that say nothing of how they are reached: those of workers that an earlier version started.
 const EARLIER_AGENT_PORT: u16 = 8400;
 
@@ -62,7 +63,7 @@ impl Docker {
     }
 
     async fn client(&self) -> Result<bollard::Docker, RuntimeError> {
-        if let Some(client) = self.inner.client.read().unwrap_or_else(PoisonError::into_inner).clone() {
+        if let Some(client) = self.inner.client.read().clone() {
             return Ok(client);
         }
         let socket = self.inner.config.docker.host.socket().to_string_lossy();
@@ -70,7 +71,7 @@ impl Docker {
         let client = bollard::Docker::connect_with_unix(&socket, timeout, bollard::API_DEFAULT_VERSION)
             .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
         let client = client.negotiate_version().await.map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
-        *self.inner.client.write().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
+        *self.inner.client.write() = Some(client.clone());
         Ok(client)
     }
 
@@ -160,7 +161,7 @@ impl Docker {
             .and_then(|endpoint| endpoint.ip_address)
             .and_then(|text| text.parse::<IpAddr>().ok());
         match address {
-            Some(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, AGENT_PORT))),
+            Some(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, PORT))),
             _ => Err(RuntimeError::Refused {
                 action: "start a container",
                 message: "it ended at once or has no address".to_owned(),
@@ -238,7 +239,7 @@ impl Docker {
             let port = |port| network.map(|address| AgentAddress::Tcp(SocketAddr::new(address, port)));
             let address = match label(LABEL_AGENT) {
                 Some(UNIX) => Some(AgentAddress::Unix(self.inner.folders.socket(&worker))),
-                Some(_) => port(AGENT_PORT),
+                Some(_) => port(PORT),
                 None => port(EARLIER_AGENT_PORT),
             };
             Some(OwnedContainer {

@@ -16,7 +16,6 @@ const MAX_STEPS: usize = 2_000;
 pub(crate) struct Recording {
     /// Time for a step that names none.
     pub(crate) timeout: Option<Duration>,
-    /// The steps.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -24,7 +23,7 @@ impl Recording {
     /// Reads an export. Members that a later Recorder may add are left alone.
     ///
     /// # Errors
-    /// `InvalidField`, `UnknownField`.
+    /// `Field`.
     pub(crate) fn parse(at: &str, value: &Value) -> Result<Self, Error> {
         if !value.is_object() {
             return Err(wrong(at, "must be a recording: an object with `title` and `steps`"));
@@ -48,7 +47,7 @@ impl Recording {
     /// Reads steps that stand alone.
     ///
     /// # Errors
-    /// `InvalidField`, `UnknownField`.
+    /// `Field`.
     pub(crate) fn steps(at: &str, value: &Value) -> Result<Vec<Step>, Error> {
         match value.as_array() {
             Some(steps) if steps.is_empty() => Err(wrong(at, "has no step")),
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_named() {
+    fn errors_name_what_is_no_recording() {
         for (value, field) in [
             (json!([]), "recording"),
             (json!({"title": "x"}), "recording.steps"),

@@ -12,7 +12,7 @@ use crate::error::Error;
 use compiled::check;
 pub(crate) use compiled::{Check, regex};
 
-/// Fields in fields in fields: enough for people.
+/// How deep fields may be nested.
 const MAX_DEPTH: usize = 10;
 /// No schema has more fields.
 const MAX_FIELDS: usize = 500;
@@ -63,7 +63,6 @@ pub(crate) enum Shape {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "from", rename_all = "lowercase")]
 pub(crate) enum Source {
-    /// Its text.
     Text,
     /// Its state, if it can be checked, else its text.
     State,
@@ -76,7 +75,6 @@ pub(crate) enum Source {
     },
     /// An attribute; an address is made whole.
     Attribute {
-        /// Its name.
         name: String,
     },
 }
@@ -86,7 +84,6 @@ pub(crate) enum Source {
 pub(crate) enum Convert {
     /// Nothing.
     Keep,
-    /// A number.
     Number {
         /// What stands before its fraction; found out when it is not said.
         decimal: Option<char>,
@@ -133,15 +130,13 @@ pub(crate) enum Builtin {
     OpenGraph,
     /// Title, language, address, and what its meta elements say.
     Meta,
-    /// Its links.
     Links,
-    /// Its tables.
     Tables,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PlanWire {
+struct PlanMembers {
     schema: Option<Map<String, Value>>,
     rows: Option<Value>,
     builtins: Option<Vec<Builtin>>,
@@ -150,7 +145,7 @@ struct PlanWire {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FieldWire {
+struct FieldMembers {
     selector: Option<Value>,
     selectors: Option<Value>,
     xpath: Option<String>,
@@ -176,12 +171,12 @@ struct FieldWire {
 /// Reads what to extract: an object with [`MEMBERS`] alone.
 ///
 /// # Errors
-/// `InvalidField`, `UnknownField`.
+/// `Field`.
 pub(crate) fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
-    let wire: PlanWire = read(at, value)?;
+    let given: PlanMembers = read(at, value)?;
     let mut count = 0;
-    let mut fields = object(&join(at, "schema"), &wire.schema.unwrap_or_default(), 0, &mut count)?;
-    for builtin in wire.builtins.unwrap_or_default() {
+    let mut fields = object(&join(at, "schema"), &given.schema.unwrap_or_default(), 0, &mut count)?;
+    for builtin in given.builtins.unwrap_or_default() {
         let name = json!(builtin).as_str().unwrap_or_default().to_owned();
         fields.push((
             name,
@@ -191,8 +186,8 @@ pub(crate) fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
     if fields.is_empty() {
         return Err(wrong(&join(at, "schema"), "must name at least one field, unless there are `builtins`"));
     }
-    let rows = wire.rows.map(|rows| Selectors::parse(&join(at, "rows"), &rows)).transpose()?;
-    let validate = wire.validate.map(|schema| check(&join(at, "validate"), &schema)).transpose()?;
+    let rows = given.rows.map(|rows| Selectors::parse(&join(at, "rows"), &rows)).transpose()?;
+    let validate = given.validate.map(|schema| check(&join(at, "validate"), &schema)).transpose()?;
     Ok(Plan { rows, fields, validate })
 }
 
@@ -212,42 +207,42 @@ fn field(at: &str, value: &Value, depth: usize, count: &mut usize) -> Result<Fie
         return Err(wrong(at, &format!("is one field too many: {MAX_FIELDS} are the most")));
     }
     if depth >= MAX_DEPTH {
-        return Err(wrong(at, &format!("lies within more than {MAX_DEPTH} fields")));
+        return Err(wrong(at, &format!("is nested in more than {MAX_DEPTH} fields")));
     }
     if let Value::String(_) = value {
         let selectors = Some(Selectors::parse(at, value)?);
         return Ok(Field { selectors, shape: text(), required: false, default: Value::Null });
     }
-    let wire: FieldWire = read(at, value)?;
-    let selectors = match (&wire.selector, &wire.selectors, &wire.xpath) {
+    let given: FieldMembers = read(at, value)?;
+    let selectors = match (&given.selector, &given.selectors, &given.xpath) {
         (None, None, None) => None,
         (Some(one), None, None) => Some(Selectors::parse(&join(at, "selector"), one)?),
         (None, Some(list), None) => Some(Selectors::parse_list(&join(at, "selectors"), list)?),
         (None, None, Some(xpath)) => Some(Selectors::parse(&join(at, "xpath"), &json!(format!("xpath/{xpath}")))?),
         _ => return Err(wrong(at, "may have one of `selector`, `selectors` and `xpath`")),
     };
-    let kind = match (wire.r#type.as_deref(), &wire.attribute) {
+    let kind = match (given.r#type.as_deref(), &given.attribute) {
         (Some(kind), _) => kind,
         (None, Some(_)) => "attribute",
         (None, None) => "text",
     };
-    only_where_it_means_something(at, kind, value)?;
-    let shape = shape(at, kind, &wire, selectors.is_some(), depth, count)?;
-    Ok(Field { selectors, shape, required: wire.required, default: wire.default })
+    check_members(at, kind, value)?;
+    let shape = shape(at, kind, &given, selectors.is_some(), depth, count)?;
+    Ok(Field { selectors, shape, required: given.required, default: given.default })
 }
 
 fn shape(
     at: &str,
     kind: &str,
-    wire: &FieldWire,
+    given: &FieldMembers,
     has_selector: bool,
     depth: usize,
     count: &mut usize,
 ) -> Result<Shape, Error> {
-    let source = |usual: Source| wire.attribute.clone().map_or(usual, |name| Source::Attribute { name });
+    let source = |usual: Source| given.attribute.clone().map_or(usual, |name| Source::Attribute { name });
     let fields = |count: &mut usize| {
         let field = join(at, "fields");
-        let members = wire.fields.as_ref().filter(|members| !members.is_empty());
+        let members = given.fields.as_ref().filter(|members| !members.is_empty());
         object(&field, members.ok_or_else(|| wrong(&field, "must name at least one field"))?, depth + 1, count)
     };
     if matches!(kind, "list" | "nested_list") && !has_selector {
@@ -256,31 +251,31 @@ fn shape(
     let of_item = |shape| Box::new(Field { selectors: None, shape, required: false, default: Value::Null });
     Ok(match kind {
         "text" => Shape::Value(source(Source::Text), Convert::Keep),
-        "html" => Shape::Value(Source::Html { inner: wire.inner }, Convert::Keep),
-        "attribute" => match &wire.attribute {
+        "html" => Shape::Value(Source::Html { inner: given.inner }, Convert::Keep),
+        "attribute" => match &given.attribute {
             Some(name) => Shape::Value(Source::Attribute { name: name.clone() }, Convert::Keep),
             None => return Err(wrong(&join(at, "attribute"), "is missing: it names the attribute to read")),
         },
         "number" => {
-            if wire.decimal.is_some_and(|mark| !matches!(mark, '.' | ',')) {
+            if given.decimal.is_some_and(|mark| !matches!(mark, '.' | ',')) {
                 return Err(wrong(&join(at, "decimal"), "must be `.` or `,`"));
             }
-            Shape::Value(source(Source::Text), Convert::Number { decimal: wire.decimal })
+            Shape::Value(source(Source::Text), Convert::Number { decimal: given.decimal })
         }
         "boolean" => {
-            let pattern = wire.pattern.as_deref().map(|pattern| regex(&join(at, "pattern"), pattern)).transpose()?;
+            let pattern = given.pattern.as_deref().map(|pattern| regex(&join(at, "pattern"), pattern)).transpose()?;
             Shape::Value(source(Source::State), Convert::Boolean { pattern: pattern.flatten() })
         }
-        "date" => Shape::Value(source(Source::Moment), Convert::Date { format: wire.format.clone() }),
-        "regex" => Shape::Value(source(Source::Text), finder(at, wire)?),
-        "list" => match &wire.item {
+        "date" => Shape::Value(source(Source::Moment), Convert::Date { format: given.format.clone() }),
+        "regex" => Shape::Value(source(Source::Text), finder(at, given)?),
+        "list" => match &given.item {
             None => Shape::List(of_item(Shape::Value(source(Source::Text), Convert::Keep))),
             Some(Value::String(kind)) => {
                 Shape::List(Box::new(field(&join(at, "item"), &json!({"type": kind}), depth + 1, count)?))
             }
             Some(item) => Shape::List(Box::new(field(&join(at, "item"), item, depth + 1, count)?)),
         },
-        "table" => Shape::Table { by_name: wire.headers.unwrap_or(true) },
+        "table" => Shape::Table { by_name: given.headers.unwrap_or(true) },
         "nested" => Shape::Nested(fields(count)?),
         "nested_list" => Shape::List(of_item(Shape::Nested(fields(count)?))),
         "json_ld" => Shape::Builtin(Builtin::JsonLd),
@@ -289,15 +284,15 @@ fn shape(
         "links" => Shape::Builtin(Builtin::Links),
         "tables" => Shape::Builtin(Builtin::Tables),
         _ => {
-            let message = "is no type: text, html, attribute, number, boolean, date, list, table, nested, nested_list, \
-                regex, json_ld, open_graph, meta, links or tables";
-            return Err(Error::field(join(at, "type"), format!("`{kind}` {message}")));
+            let types = "text, html, attribute, number, boolean, date, list, table, nested, nested_list, regex, json_ld, \
+                open_graph, meta, links or tables";
+            return Err(wrong(&join(at, "type"), &format!("must be {types}, and is `{kind}`")));
         }
     })
 }
 
 /// A member that changes nothing is a mistake that nobody would find.
-fn only_where_it_means_something(at: &str, kind: &str, value: &Value) -> Result<(), Error> {
+fn check_members(at: &str, kind: &str, value: &Value) -> Result<(), Error> {
     const OWNERS: [(&str, &[&str]); 10] = [
         ("attribute", &["text", "attribute", "number", "boolean", "date", "list", "regex"]),
         ("inner", &["html"]),
@@ -324,11 +319,11 @@ fn text() -> Shape {
     Shape::Value(Source::Text, Convert::Keep)
 }
 
-fn finder(at: &str, wire: &FieldWire) -> Result<Convert, Error> {
+fn finder(at: &str, given: &FieldMembers) -> Result<Convert, Error> {
     let field = join(at, "pattern");
-    let pattern = wire.pattern.as_deref().ok_or_else(|| wrong(&field, "is missing: it is the expression to find"))?;
+    let pattern = given.pattern.as_deref().ok_or_else(|| wrong(&field, "is missing: it is the expression to find"))?;
     let pattern = regex(&field, pattern)?;
-    let group = match &wire.group {
+    let group = match &given.group {
         None => Group::First,
         Some(Value::String(name)) => Group::Name(name.clone()),
         Some(number) => match number.as_u64().and_then(|number| usize::try_from(number).ok()) {
@@ -346,7 +341,7 @@ fn finder(at: &str, wire: &FieldWire) -> Result<Convert, Error> {
             return Err(wrong(&join(at, "group"), "is not in `pattern`"));
         }
     }
-    Ok(Convert::Regex { pattern, group, all: wire.all })
+    Ok(Convert::Regex { pattern, group, all: given.all })
 }
 
 #[cfg(test)]
@@ -358,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_member() {
         for (schema, field) in [
             (json!({}), "schema"),
             (json!({"a": 1}), "schema.a"),
@@ -398,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_within_fields_have_a_floor() {
+    fn nesting_of_fields_is_limited() {
         let mut field = json!("h1");
         for _ in 0..20 {
             field = json!({"type": "nested", "fields": {"a": field}});

@@ -26,7 +26,6 @@ pub(crate) enum Part {
         /// The name, as a whole.
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// The role.
         #[serde(skip_serializing_if = "Option::is_none")]
         role: Option<String>,
     },
@@ -120,7 +119,7 @@ impl Selectors {
     /// Reads a list of alternatives as the Recorder writes it. `field` is the list's path.
     ///
     /// # Errors
-    /// `InvalidField`.
+    /// `Field`.
     pub(crate) fn parse_list(field: &str, value: &Value) -> Result<Self, Error> {
         let list = value.as_array().filter(|list| !list.is_empty());
         let list = list.ok_or_else(|| wrong(field, "must be a list with at least one selector"))?;
@@ -131,7 +130,7 @@ impl Selectors {
     /// Reads one selector, or a list of alternatives.
     ///
     /// # Errors
-    /// `InvalidField`.
+    /// `Field`.
     pub(crate) fn parse(field: &str, value: &Value) -> Result<Self, Error> {
         match value {
             Value::Array(_) => Self::parse_list(field, value),
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_named() {
+    fn errors_name_what_is_no_selector() {
         for (value, field) in [
             (json!([]), "s"),
             (json!("#a"), "s"),
@@ -236,7 +235,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reader(text in r#"(aria/|text/|\[|\]|role=|name=|"|'|=|[a-zé ])*"#) {
+        fn no_text_breaks_the_parser(text in r#"(aria/|text/|\[|\]|role=|name=|"|'|=|[a-zé ])*"#) {
             let _ = Selectors::parse_list("s", &json!([text]));
         }
     }

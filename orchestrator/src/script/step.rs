@@ -1,15 +1,18 @@
 //! One step of a recording.
 
 mod custom;
+mod emulation;
 mod key;
 
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use url::{ParseError, Url};
 
-pub(crate) use custom::{Assertion, Custom, File, Paper, Picture};
+pub(crate) use custom::{Assertion, Custom, File, Pdf, Screenshot};
+use emulation::viewport;
+pub(crate) use emulation::{Network, Viewport};
 pub(crate) use key::{Key, is_special};
 
 use super::fields::{join, read, wrong};
@@ -17,11 +20,11 @@ use super::selector::Selectors;
 use super::template;
 use crate::error::Error;
 
+/// How deep steps may be nested.
+const MAX_DEPTH: usize = 8;
+
 /// What the Recorder allows a step, in milliseconds.
 const TIMEOUTS: std::ops::RangeInclusive<f64> = 1.0..=30_000.0;
-
-/// The sides of a viewport, in CSS pixels.
-const SIDES: std::ops::RangeInclusive<f64> = 1.0..=10_000.0;
 
 /// One step.
 #[derive(Debug, Clone)]
@@ -52,41 +55,42 @@ pub(crate) struct Navigation {
 /// What a step does.
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    Navigate { url: String },
+    Navigate {
+        url: String,
+    },
     SetViewport(Viewport),
     Click(Click),
-    Hover { selectors: Selectors },
-    Change { selectors: Selectors, value: String },
-    KeyDown { key: Key },
-    KeyUp { key: Key },
-    Scroll { selectors: Option<Selectors>, x: f64, y: f64 },
+    Hover {
+        selectors: Selectors,
+    },
+    Change {
+        selectors: Selectors,
+        value: String,
+    },
+    KeyDown {
+        key: Key,
+    },
+    KeyUp {
+        key: Key,
+    },
+    Scroll {
+        selectors: Option<Selectors>,
+        x: f64,
+        y: f64,
+    },
     EmulateNetwork(Network),
     Close,
     WaitForElement(WaitForElement),
-    WaitForExpression { expression: String },
+    WaitForExpression {
+        expression: String,
+    },
+    /// `lam:ifExists`: the first list of steps if the element is there, otherwise the second.
+    IfExists {
+        selectors: Selectors,
+        then: Vec<Step>,
+        otherwise: Vec<Step>,
+    },
     Custom(Custom),
-}
-
-/// The page's size, and what a device would say of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Viewport {
-    /// In CSS pixels.
-    pub(crate) width: f64,
-    /// In CSS pixels.
-    pub(crate) height: f64,
-    /// Device pixels for each CSS pixel.
-    #[serde(default)]
-    pub(crate) device_scale_factor: f64,
-    /// Whether the page is laid out as on a phone.
-    #[serde(default)]
-    pub(crate) is_mobile: bool,
-    /// Whether the page may expect touches.
-    #[serde(default)]
-    pub(crate) has_touch: bool,
-    /// Whether a phone lies on its side.
-    #[serde(default)]
-    pub(crate) is_landscape: bool,
 }
 
 /// A click, or two.
@@ -116,25 +120,7 @@ pub(crate) enum Device {
     Touch,
 }
 
-/// The speed of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-pub(crate) struct Network {
-    /// Bytes a second.
-    pub(crate) download: f64,
-    /// Bytes a second.
-    pub(crate) upload: f64,
-    /// Milliseconds.
-    pub(crate) latency: f64,
-}
-
-impl Network {
-    /// Whether nothing comes through at all.
-    pub(crate) fn is_offline(self) -> bool {
-        self.download == 0.0 && self.upload == 0.0
-    }
-}
-
-/// Waiting until so many elements are there.
+/// A condition on the number of elements.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitForElement {
     /// Which.
@@ -186,7 +172,7 @@ struct Common {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire {
+struct StepMembers {
     offset_x: Option<f64>,
     offset_y: Option<f64>,
     duration: Option<f64>,
@@ -213,17 +199,17 @@ pub(super) fn milliseconds(field: &str, value: f64) -> Result<Duration, Error> {
     Err(wrong(field, "must be from 1 to 30000 milliseconds"))
 }
 
-/// Reads a list of steps. `nested` says whether steps are being read that a step holds.
+/// Reads a list of steps. `depth` is how deep they are nested in other steps.
 ///
 /// # Errors
-/// `InvalidField`, `UnknownField`.
+/// `Field`.
 pub(crate) fn parse_list(at: &str, value: &Value, depth: usize) -> Result<Vec<Step>, Error> {
     let list = value.as_array().ok_or_else(|| wrong(at, "must be a list of steps"))?;
     list.iter().enumerate().map(|(index, step)| Step::parse(&format!("{at}[{index}]"), step, depth)).collect()
 }
 
 impl Step {
-    /// Reads one step at path `at`; `depth` is how many steps it lies within.
+    /// Reads one step at path `at`; `depth` is how deep it is nested in others.
     fn parse(at: &str, value: &Value, depth: usize) -> Result<Self, Error> {
         if !value.is_object() {
             return Err(wrong(at, "must be an object"));
@@ -246,9 +232,17 @@ impl Step {
             action: Action::Close,
         };
         if kind == "customStep" {
-            let custom = Custom::parse(at, value, depth)?;
-            value["name"].as_str().unwrap_or_default().clone_into(&mut step.kind);
-            step.action = Action::Custom(custom);
+            let name = value["name"].as_str().ok_or_else(|| wrong(&join(at, "name"), "must name the custom step"))?;
+            let none = json!({});
+            let parameters = value.get("parameters").filter(|value| !value.is_null()).unwrap_or(&none);
+            name.clone_into(&mut step.kind);
+            step.action = match name {
+                "lam:ifExists" if depth >= MAX_DEPTH => {
+                    return Err(wrong(&join(at, "name"), &format!("is nested in more than {MAX_DEPTH} others")));
+                }
+                "lam:ifExists" => if_exists(&join(at, "parameters"), parameters, depth)?,
+                _ => Action::Custom(Custom::parse(at, name, parameters)?),
+            };
         } else {
             step.action = action(kind, at, value)?;
         }
@@ -256,55 +250,72 @@ impl Step {
     }
 }
 
+fn if_exists(at: &str, parameters: &Value, depth: usize) -> Result<Action, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct IfExistsParameters {
+        selectors: Value,
+        steps: Value,
+        r#else: Option<Value>,
+    }
+    let given: IfExistsParameters = read(at, parameters)?;
+    let otherwise = given.r#else.map(|steps| parse_list(&join(at, "else"), &steps, depth + 1)).transpose()?;
+    Ok(Action::IfExists {
+        selectors: Selectors::parse(&join(at, "selectors"), &given.selectors)?,
+        then: parse_list(&join(at, "steps"), &given.steps, depth + 1)?,
+        otherwise: otherwise.unwrap_or_default(),
+    })
+}
+
 fn action(kind: &str, at: &str, value: &Value) -> Result<Action, Error> {
-    let wire: Wire = read(at, value)?;
+    let given: StepMembers = read(at, value)?;
     let selectors = || Selectors::parse_list(&join(at, "selectors"), &value["selectors"]);
     let missing = |name: &str| wrong(&join(at, name), &format!("is missing: a `{kind}` step needs it"));
     let number = |name: &str, value: Option<f64>| value.ok_or_else(|| missing(name));
     let text = |name: &str, value: Option<String>| value.ok_or_else(|| missing(name));
-    let click = |wire: Wire, count: usize| -> Result<Action, Error> {
-        let held = wire.duration.unwrap_or_default();
+    let click = |given: StepMembers, count: usize| -> Result<Action, Error> {
+        let held = given.duration.unwrap_or_default();
         if !(0.0..=30_000.0).contains(&held) {
             return Err(wrong(&join(at, "duration"), "must be from 0 to 30000 milliseconds"));
         }
         Ok(Action::Click(Click {
             selectors: selectors()?,
-            offset: (number("offsetX", wire.offset_x)?, number("offsetY", wire.offset_y)?),
-            button: button(&join(at, "button"), wire.button.as_deref())?,
-            device: wire.device_type.unwrap_or_default(),
+            offset: (number("offsetX", given.offset_x)?, number("offsetY", given.offset_y)?),
+            button: button(&join(at, "button"), given.button.as_deref())?,
+            device: given.device_type.unwrap_or_default(),
             duration: Duration::from_secs_f64(held / 1000.0),
             count,
         }))
     };
     Ok(match kind {
-        "navigate" => Action::Navigate { url: page(&join(at, "url"), text("url", wire.url)?)? },
+        "navigate" => Action::Navigate { url: page(&join(at, "url"), text("url", given.url)?)? },
         "setViewport" => Action::SetViewport(viewport(at, value)?),
-        "click" => click(wire, 1)?,
-        "doubleClick" => click(wire, 2)?,
+        "click" => click(given, 1)?,
+        "doubleClick" => click(given, 2)?,
         "hover" => Action::Hover { selectors: selectors()? },
-        "change" => Action::Change { selectors: selectors()?, value: text("value", wire.value)? },
-        "keyDown" => Action::KeyDown { key: Key::parse(&join(at, "key"), &text("key", wire.key)?)? },
-        "keyUp" => Action::KeyUp { key: Key::parse(&join(at, "key"), &text("key", wire.key)?)? },
+        "change" => Action::Change { selectors: selectors()?, value: text("value", given.value)? },
+        "keyDown" => Action::KeyDown { key: Key::parse(&join(at, "key"), &text("key", given.key)?)? },
+        "keyUp" => Action::KeyUp { key: Key::parse(&join(at, "key"), &text("key", given.key)?)? },
         "scroll" => Action::Scroll {
             selectors: value.get("selectors").is_some().then(selectors).transpose()?,
-            x: wire.x.unwrap_or_default(),
-            y: wire.y.unwrap_or_default(),
+            x: given.x.unwrap_or_default(),
+            y: given.y.unwrap_or_default(),
         },
         "emulateNetworkConditions" => Action::EmulateNetwork(read(at, value)?),
         "close" => Action::Close,
         "waitForElement" => Action::WaitForElement(WaitForElement {
             selectors: selectors()?,
-            operator: wire.operator.unwrap_or_default(),
-            count: wire.count.unwrap_or(1.0),
-            visible: wire.visible.unwrap_or(true),
-            properties: wire.properties.unwrap_or_default(),
-            attributes: attributes(&join(at, "attributes"), wire.attributes)?,
+            operator: given.operator.unwrap_or_default(),
+            count: given.count.unwrap_or(1.0),
+            visible: given.visible.unwrap_or(true),
+            properties: given.properties.unwrap_or_default(),
+            attributes: attributes(&join(at, "attributes"), given.attributes)?,
         }),
-        "waitForExpression" => Action::WaitForExpression { expression: text("expression", wire.expression)? },
+        "waitForExpression" => Action::WaitForExpression { expression: text("expression", given.expression)? },
         _ => {
-            let message = "is no step of the Recorder: navigate, setViewport, click, doubleClick, hover, change, keyDown, \
-                keyUp, scroll, emulateNetworkConditions, close, waitForElement, waitForExpression or customStep";
-            return Err(Error::field(join(at, "type"), format!("`{kind}` {message}")));
+            let types = "navigate, setViewport, click, doubleClick, hover, change, keyDown, keyUp, scroll, \
+                emulateNetworkConditions, close, waitForElement, waitForExpression or customStep";
+            return Err(wrong(&join(at, "type"), &format!("must be {types}, and is `{kind}`")));
         }
     })
 }
@@ -315,22 +326,6 @@ fn attributes(field: &str, value: Option<Map<String, Value>>) -> Result<Map<Stri
         Some((name, _)) => Err(wrong(&join(field, name), "must be a string")),
         None => Ok(attributes),
     }
-}
-
-fn viewport(at: &str, value: &Value) -> Result<Viewport, Error> {
-    let mut viewport: Viewport = read(at, value)?;
-    for (name, side) in [("width", viewport.width), ("height", viewport.height)] {
-        if !SIDES.contains(&side) {
-            return Err(wrong(&join(at, name), "must be from 1 to 10000 pixels"));
-        }
-    }
-    if viewport.device_scale_factor == 0.0 {
-        viewport.device_scale_factor = 1.0;
-    }
-    if !(0.1..=10.0).contains(&viewport.device_scale_factor) {
-        return Err(wrong(&join(at, "deviceScaleFactor"), "must be from 0.1 to 10"));
-    }
-    Ok(viewport)
 }
 
 fn button(field: &str, name: Option<&str>) -> Result<u64, Error> {
@@ -346,18 +341,18 @@ fn button(field: &str, name: Option<&str>) -> Result<u64, Error> {
 
 fn navigation(at: &str, value: &Value) -> Result<Navigation, Error> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct NavigationMembers {
         r#type: String,
         url: Option<String>,
         title: Option<String>,
     }
-    let wire: Wire = read(at, value)?;
-    if wire.r#type != "navigation" {
+    let given: NavigationMembers = read(at, value)?;
+    if given.r#type != "navigation" {
         return Err(wrong(&join(at, "type"), "must be `navigation`"));
     }
     // The Recorder writes an empty title where it saw none yet.
     let some = |text: Option<String>| text.filter(|text| !text.is_empty());
-    Ok(Navigation { url: some(wire.url), title: some(wire.title) })
+    Ok(Navigation { url: some(given.url), title: some(given.title) })
 }
 
 /// An address to open: only what a client could open by itself, and nothing of the container's own.
@@ -377,8 +372,6 @@ pub(super) fn page(field: &str, text: String) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn field_of(step: Value) -> String {
@@ -393,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_recorder_does_not_know_is_named() {
+    fn errors_name_the_wrong_member() {
         for (step, field) in [
             (json!(1), "steps[0]"),
             (json!({}), "steps[0].type"),
@@ -416,13 +409,19 @@ mod tests {
             (json!({"type": "waitForElement", "selectors": ["#a"], "attributes": {"a": 1}}), "steps[0].attributes.a"),
             (json!({"type": "setViewport", "width": 0, "height": 1}), "steps[0].width"),
             (json!({"type": "emulateNetworkConditions", "download": 1, "upload": 1}), "steps[0]"),
+            (json!({"type": "customStep"}), "steps[0].name"),
+            (
+                json!({"type": "customStep", "name": "lam:ifExists", "parameters":
+                    {"selectors": "#f", "steps": [{"type": "x"}]}}),
+                "steps[0].parameters.steps[0].type",
+            ),
         ] {
             assert_eq!(field_of(step.clone()), field, "{step}");
         }
     }
 
     #[test]
-    fn a_click_is_read_with_all_that_it_says() {
+    fn all_members_of_a_click_are_parsed() {
         let step = click(json!({"button": "secondary", "deviceType": "touch", "duration": 80, "target": "main",
             "frame": [0, 2], "timeout": 100, "assertedEvents": [{"type": "navigation", "url": "http://a/", "title": ""}],
             "something": "of a later Recorder"}));
@@ -432,6 +431,15 @@ mod tests {
         let Action::Click(click) = step.action else { panic!("a click") };
         assert_eq!((click.button, click.device, click.count), (2, Device::Touch, 1));
         assert_eq!((click.offset, click.duration), ((1.0, 2.5), Duration::from_millis(80)));
+    }
+
+    #[test]
+    fn nesting_of_steps_is_limited() {
+        let mut step = json!({"type": "close"});
+        for _ in 0..20 {
+            step = json!({"type": "customStep", "name": "lam:ifExists", "parameters": {"selectors": "a", "steps": [step]}});
+        }
+        assert!(parse_list("steps", &json!([step]), 0).is_err());
     }
 
     #[test]

@@ -4,10 +4,23 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::work::Values;
-
 /// What stands in an output where a secret would.
 const HIDDEN: &str = "[secret]";
+
+/// What the templates of a task are filled with. Secrets are never shown.
+#[derive(Clone, Default)]
+pub(crate) struct Values {
+    /// `{{input.name}}`.
+    pub inputs: Map<String, Value>,
+    /// `{{secret.name}}`.
+    pub secrets: Map<String, Value>,
+}
+
+impl std::fmt::Debug for Values {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Values").finish_non_exhaustive()
+    }
+}
 
 /// A place that a template fills.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -248,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_of_a_page_stay_what_they_are() {
+    fn other_braces_are_left_alone() {
         for text in ["{{ user }}", "{{", "}} {{x", "{{input.}}", "{{input.a b}}", "{ {input.a} }"] {
             assert_eq!(fill(&json!(text), &Values::default()), Ok(json!(text)));
             assert!(!is_open(text));
@@ -257,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_named() {
+    fn missing_values_are_named() {
         let task = json!({"steps": [{"url": "{{input.a}}"}, {"value": "{{secret.b}}"}]});
         let slot = missing(&task, &values(json!({"a": 1}), json!({}))).unwrap();
         assert_eq!((slot.to_string().as_str(), slot.field().as_str()), ("secret.b", "secrets.b"));
@@ -266,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_do_not_show() {
+    fn secrets_are_removed_from_results() {
         let values = values(json!({}), json!({"a": "hunter2", "b": "hunter2 & more", "c": 4711, "d": " "}));
         let redactor = Redactor::new(&values);
         let shown = redactor.value(json!({"x hunter2": ["is hunter2 & more.", 4711, 47, "hunter2+%26+more", "a b"]}));
@@ -275,7 +288,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reader(text in r"(\{\{|\}\}|input\.|secret\.|[a-z. é])*") {
+        fn no_text_breaks_the_parser(text in r"(\{\{|\}\}|input\.|secret\.|[a-z. é])*") {
             let values = values(json!({"a": "1"}), json!({}));
             match fill(&json!(text), &values) {
                 Ok(filled) => prop_assert!(is_open(&text) || filled == json!(text)),

@@ -1,14 +1,15 @@
 //! What a task is to do.
 
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::fault::{FailureCode, Fault};
+use super::failure::{FailureCode, StepError};
 use super::fields::{self, wrong};
 use super::recording::Recording;
 use super::schema::{self, Plan};
 use super::selector::Selectors;
-use super::{step, template};
+use super::step;
+use super::template::{self, Values};
 use crate::error::Error;
 
 /// How many pages are read where `next` does not say it.
@@ -70,11 +71,11 @@ impl Work {
     /// Reads a run: an object with nothing but [`Work::RUN_MEMBERS`].
     ///
     /// # Errors
-    /// `InvalidField` and `UnknownField`, by the member's path.
+    /// `Field`, by the member's path.
     pub(crate) fn parse_run(body: &Value) -> Result<Run, Error> {
         only(body, Self::RUN_MEMBERS)?;
         let recording = recording(body)?.ok_or_else(|| {
-            Error::field("steps", "send an exported recording as `recording`, or its steps as `steps`")
+            wrong("steps", "is missing: send an exported recording as `recording`, or its steps as `steps`")
         })?;
         Ok(Run { source: body.clone(), recording })
     }
@@ -82,7 +83,7 @@ impl Work {
     /// Reads an extract: an object with nothing but [`Work::EXTRACT_MEMBERS`].
     ///
     /// # Errors
-    /// `InvalidField` and `UnknownField`, by the member's path.
+    /// `Field`, by the member's path.
     pub(crate) fn parse_extract(body: &Value) -> Result<Extract, Error> {
         only(body, Self::EXTRACT_MEMBERS)?;
         let url = match body.get("url") {
@@ -110,23 +111,23 @@ impl Work {
     /// Checks that every `{{input.name}}` and `{{secret.name}}` has a value.
     ///
     /// # Errors
-    /// `InvalidField`, which names the first that has none.
+    /// `Field`, which names the first that has none.
     pub(crate) fn check_values(&self, values: &Values) -> Result<(), Error> {
         match template::missing(self.source(), values) {
             None => Ok(()),
-            Some(slot) => Err(Error::field(slot.field(), missing(&slot))),
+            Some(slot) => Err(wrong(&slot.field(), &format!("is missing: `{{{{{slot}}}}}` needs a value"))),
         }
     }
 
     /// The same work with every template filled.
-    pub(crate) fn filled(&self, values: &Values) -> Result<Self, Fault> {
+    pub(crate) fn filled(&self, values: &Values) -> Result<Self, StepError> {
         let filled = template::fill(self.source(), values)
-            .map_err(|slot| Fault::new(FailureCode::MissingInput, missing(&slot)))?;
+            .map_err(|slot| StepError::new(FailureCode::MissingInput, missing(&slot)))?;
         let filled = match self {
             Self::Run(_) => Self::parse_run(&filled).map(Self::Run),
             Self::Extract(_) => Self::parse_extract(&filled).map(Self::Extract),
         };
-        filled.map_err(|error| Fault::new(FailureCode::InvalidInput, format!("with its inputs filled in, {error}")))
+        filled.map_err(|error| StepError::new(FailureCode::InvalidInput, format!("with its inputs filled in, {error}")))
     }
 
     const fn source(&self) -> &Value {
@@ -148,9 +149,7 @@ fn only(body: &Value, known: &[&str]) -> Result<(), Error> {
     };
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
-        Some(name) => {
-            Err(Error::UnknownField { field: name.clone(), message: format!("there are {}", known.join(", ")) })
-        }
+        Some(name) => Err(Error::none_of(name, known.iter().copied())),
     }
 }
 
@@ -168,40 +167,25 @@ fn recording(body: &Value) -> Result<Option<Recording>, Error> {
 fn next(value: &Value) -> Result<Next, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Wire {
+    struct NextMembers {
         selector: Value,
         pages: Option<u64>,
     }
-    let wire: Wire = match value {
+    let given: NextMembers = match value {
         Value::Object(_) => fields::read("next", value)?,
-        selector => Wire { selector: selector.clone(), pages: None },
+        selector => NextMembers { selector: selector.clone(), pages: None },
     };
-    let pages = wire.pages.unwrap_or(DEFAULT_PAGES);
+    let pages = given.pages.unwrap_or(DEFAULT_PAGES);
     if !(1..=MOST_PAGES).contains(&pages) {
         return Err(wrong("next.pages", &format!("must be from 1 to {MOST_PAGES}")));
     }
-    let selectors = Selectors::parse("next.selector", &wire.selector)?;
+    let selectors = Selectors::parse("next.selector", &given.selector)?;
     Ok(Next { selectors, pages: usize::try_from(pages).unwrap_or(usize::MAX) })
 }
 
 impl Serialize for Work {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.source().serialize(serializer)
-    }
-}
-
-/// What the templates of a task are filled with. Secrets are never shown.
-#[derive(Clone, Default)]
-pub(crate) struct Values {
-    /// `{{input.name}}`.
-    pub inputs: Map<String, Value>,
-    /// `{{secret.name}}`.
-    pub secrets: Map<String, Value>,
-}
-
-impl std::fmt::Debug for Values {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Values").finish_non_exhaustive()
     }
 }
 
@@ -222,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_member() {
         let steps = json!([{"type": "close"}]);
         for (body, field) in [
             (json!({}), "steps"),
@@ -260,7 +244,7 @@ mod tests {
         assert_eq!(error.named_field(), Some("secrets.k"));
         assert!(work.check_values(&values(json!("http://a.test"), json!("a"))).is_ok());
         assert_eq!(work.filled(&Values::default()).map(drop).unwrap_err().code, FailureCode::MissingInput);
-        let fault = work.filled(&values(json!("file:///etc/passwd"), json!("a"))).map(drop).unwrap_err();
-        assert_eq!(fault.code, FailureCode::InvalidInput);
+        let error = work.filled(&values(json!("file:///etc/passwd"), json!("a"))).map(drop).unwrap_err();
+        assert_eq!(error.code, FailureCode::InvalidInput);
     }
 }

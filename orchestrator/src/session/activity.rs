@@ -1,9 +1,10 @@
 //! Who uses a session, and since when nobody does.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -45,7 +46,7 @@ impl Activity {
 
     pub(super) fn attach(this: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
         // Under the same lock as the detaching below, so that the two cannot cross.
-        let mut detached_at = this.detached_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut detached_at = this.detached_at.lock();
         if this.sockets.load(Ordering::Relaxed) >= limit {
             return Err(Error::SocketLimit { limit });
         }
@@ -66,7 +67,7 @@ impl Activity {
     /// Counts idleness and the reconnect window from now: until now nobody could reach the session.
     pub(super) fn resume(&self) {
         self.touch();
-        let mut detached_at = self.detached_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut detached_at = self.detached_at.lock();
         *detached_at = detached_at.map(|_| Instant::now());
     }
 
@@ -94,7 +95,7 @@ impl Activity {
 
     /// When the last socket closed, if there is none now and there was one.
     pub(super) fn detached_at(&self) -> Option<Instant> {
-        *self.detached_at.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.detached_at.lock()
     }
 }
 
@@ -122,7 +123,7 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        let mut detached_at = self.activity.detached_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut detached_at = self.activity.detached_at.lock();
         if self.activity.sockets.fetch_sub(1, Ordering::Relaxed) == 1 {
             // An attempt that came to nothing changes nothing.
             *detached_at = if self.open { Some(Instant::now()) } else { self.before };

@@ -62,12 +62,12 @@ impl Sessions {
         }
         let begun = Instant::now();
         let key = options.pool_key();
-        let look = options.launch.look();
+        let settings = &options.launch.settings;
         let lease = tokio::select! {
             biased;
             // A worker that is handed to a key at the moment of its end goes back unused.
             () = self.inner.keys.revoked(&owner) => return Err(Error::InvalidKey),
-            lease = self.inner.pool.lease(key, &look, &owner) => lease?,
+            lease = self.inner.pool.lease(key, settings, &owner) => lease?,
         };
         let sessions = self.clone();
         let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await });
@@ -112,8 +112,8 @@ impl Sessions {
                     tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
                     drop(lease);
                     let options = &record.options;
-                    let look = options.launch.look();
-                    lease = match self.inner.pool.lease(options.pool_key(), &look, &record.owner).await {
+                    let settings = &options.launch.settings;
+                    lease = match self.inner.pool.lease(options.pool_key(), settings, &record.owner).await {
                         Ok(lease) => lease,
                         Err(error) => return Err(self.withdraw(&record, error)),
                     };

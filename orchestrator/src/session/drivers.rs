@@ -1,7 +1,9 @@
 //! Sessions by the driver's own id: clients of a grid know no other.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Driver, DriverOpening, Record, Session, Sessions};
 use crate::engine::SessionId;
@@ -30,7 +32,7 @@ impl DriverIndex {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, SessionId>> {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ids.lock()
     }
 }
 

@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use warmpool_protocol::{Launch, Size};
 
 use super::{Ending, Share, Status};
 use crate::clock::{Deadline, millis};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::look::Viewport;
-use crate::worker::Launch;
+use crate::sort::SortOrder;
 
 /// What made a session: one of the two create endpoints, or a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     pub one_connection: bool,
     /// The size of its window when it is as large as can be, where the client has named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub screen: Option<Viewport>,
+    pub screen: Option<Size>,
     /// Whether what is to be seen of it is kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recording: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The shelf of browsers with their own look that a worker for it may stand on.
+    /// The kind of browsers without settings that a worker for it may have.
     #[must_use]
     pub(crate) const fn pool_key(&self) -> PoolKey {
         PoolKey::plain(self.engine, self.mode)
@@ -240,16 +240,6 @@ pub(crate) enum SortKey {
     Status,
 }
 
-/// Which end of a list comes first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum SortOrder {
-    /// Smallest first.
-    Ascend,
-    /// Largest first.
-    #[default]
-    Descend,
-}
-
 /// A question to the list of sessions, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionQuery {
@@ -294,10 +284,7 @@ impl SessionQuery {
             SortKey::Status => a.status.as_str().cmp(b.status.as_str()),
         };
         let order = by_key.then(a.timestamp.cmp(&b.timestamp)).then_with(|| a.session_id.cmp(&b.session_id));
-        match self.sort_order {
-            SortOrder::Ascend => order,
-            SortOrder::Descend => order.reverse(),
-        }
+        self.sort_order.apply(order)
     }
 }
 

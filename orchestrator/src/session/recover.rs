@@ -8,16 +8,16 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream;
 use tokio::time::timeout;
+use warmpool_protocol::State;
 
 use super::journal::written;
 use super::record::Ended;
-use super::table::Entry;
+use super::table::SessionEntry;
 use super::{Ending, Record, Session, Sessions};
 use crate::clock::Now;
 use crate::error::Error;
 use crate::runtime::RuntimeError;
 use crate::store::{Direction, Durability, KeyRange, Table};
-use crate::worker::Phase;
 
 /// How many records are read from the store at a time.
 const PAGE: usize = 1000;
@@ -42,7 +42,7 @@ impl Sessions {
             for row in &rows {
                 match serde_json::from_slice::<Record>(&row.value) {
                     Ok(record) => {
-                        table.insert(record.session_id.clone(), Entry::Past(Arc::new(record)));
+                        table.insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record)));
                     }
                     Err(error) => tracing::error!(%error, "a session record cannot be read; it is left out"),
                 }
@@ -59,8 +59,8 @@ impl Sessions {
     pub(crate) async fn reclaim(&self) -> Result<(), RuntimeError> {
         let open: Vec<Arc<Record>> = {
             let table = self.lock();
-            let open = |entry: &Entry| match entry {
-                Entry::Past(record) if record.ended.is_none() => Some(Arc::clone(record)),
+            let open = |entry: &SessionEntry| match entry {
+                SessionEntry::Past(record) if record.ended.is_none() => Some(Arc::clone(record)),
                 _ => None,
             };
             table.values().filter_map(open).collect()
@@ -104,7 +104,7 @@ impl Sessions {
             async move { sessions.note(&session).await }
         };
         let ((), (), _) = tokio::join!(
-            self.inner.pool.shelve(unclaimed),
+            self.inner.pool.keep_unclaimed(unclaimed),
             stream::iter(moved).for_each_concurrent(WRITES_AT_ONCE, note),
             timeout(FIRST_WORD, join_all(heard)),
         );
@@ -113,7 +113,7 @@ impl Sessions {
 
     fn end_past(&self, record: &Record, ending: &Ending, now: u64) {
         let ended = Record { ended: Some(Ended::new(ending, now)), deadline: None, ..record.clone() };
-        self.lock().insert(ended.session_id.clone(), Entry::Past(Arc::new(ended.clone())));
+        self.lock().insert(ended.session_id.clone(), SessionEntry::Past(Arc::new(ended.clone())));
         let store = self.inner.store.clone();
         self.inner.drain.spawn(async move {
             let outcome = async { Ok::<_, Error>(store.insist(written(&ended)?, Durability::Process, |_| {}).await?) };
@@ -131,7 +131,7 @@ async fn wake(session: Arc<Session>) {
         ready = session.worker.ready() => ready,
         _ = session.ended() => return,
     };
-    let asleep = ready.is_ok() && session.worker.snapshot.borrow().state == Phase::Warm;
+    let asleep = ready.is_ok() && session.worker.snapshot.borrow().state == State::Warm;
     if asleep && let Err(error) = session.worker.agent.launch(&session.options.launch).await {
         tracing::warn!(session = %session.id, %error, "a session's worker could not be woken");
         session.end(Ending::Interrupted);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::table::Entry;
+use super::table::SessionEntry;
 use super::{Record, Sessions};
 use crate::clock::unix_ms;
 use crate::drain::Phase;
@@ -32,8 +32,8 @@ impl Sessions {
         let age = u64::try_from(limits.keep_records_for.as_millis()).unwrap_or(u64::MAX);
         let mut past: Vec<Arc<Record>> = {
             let table = self.lock();
-            let ended = |entry: &Entry| match entry {
-                Entry::Past(record) if record.ended.is_some() => Some(Arc::clone(record)),
+            let ended = |entry: &SessionEntry| match entry {
+                SessionEntry::Past(record) if record.ended.is_some() => Some(Arc::clone(record)),
                 _ => None,
             };
             table.values().filter_map(ended).collect()

@@ -1,9 +1,10 @@
 //! The one table of sessions: live ones, and the records of those that ended.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -38,20 +39,20 @@ pub(super) struct Inner {
     pub(super) pool: Pool,
     pub(super) store: Store,
     pub(super) drain: Drain,
-    pub(super) table: Mutex<HashMap<SessionId, Entry>>,
+    pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
     pub(super) drivers: DriverIndex,
 }
 
 /// A row of the table.
 #[derive(Clone)]
-pub(super) enum Entry {
+pub(super) enum SessionEntry {
     /// It lives.
     Live(Arc<Session>),
     /// It ended, or its worker has not been found again yet.
     Past(Arc<Record>),
 }
 
-impl Entry {
+impl SessionEntry {
     fn owner(&self) -> &KeyId {
         match self {
             Self::Live(session) => &session.owner,
@@ -125,7 +126,7 @@ impl Sessions {
     /// Puts a session into the table and starts watching over it.
     pub(super) fn admit(&self, session: Session, lease: Lease) -> Arc<Session> {
         let session = Arc::new(session);
-        self.lock().insert(session.id.clone(), Entry::Live(Arc::clone(&session)));
+        self.lock().insert(session.id.clone(), SessionEntry::Live(Arc::clone(&session)));
         self.inner.drivers.add(&session);
         tracing::info!(
             session = %session.id,
@@ -154,7 +155,7 @@ impl Sessions {
         #[expect(clippy::cast_precision_loss, reason = "a metric")]
         metrics::histogram!("warmpool_session_seconds", "engine" => record.options.engine.as_str())
             .record(now.saturating_sub(record.created_ms) as f64 / 1000.0);
-        self.lock().insert(record.session_id.clone(), Entry::Past(Arc::new(record.clone())));
+        self.lock().insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record.clone())));
         self.record_end(Arc::clone(session), record).await;
         session.recorded.cancel();
     }
@@ -166,8 +167,8 @@ impl Sessions {
     /// `UnknownSession`, `SessionEnded`.
     pub(crate) fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
         let session = match self.lock().get(&SessionId::from(id)) {
-            Some(Entry::Live(session)) => Arc::clone(session),
-            Some(Entry::Past(record)) => return Err(record.past_error()),
+            Some(SessionEntry::Live(session)) => Arc::clone(session),
+            Some(SessionEntry::Past(record)) => return Err(record.past_error()),
             None => return Err(Error::UnknownSession { id: id.to_owned() }),
         };
         if !self.inner.keys.is_active(&session.owner) {
@@ -185,16 +186,38 @@ impl Sessions {
         let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
         let listing = entry.listing(unix_ms());
         match entry {
-            Entry::Live(session) => Ok((listing, Some(session))),
-            Entry::Past(_) => Ok((listing, None)),
+            SessionEntry::Live(session) => Ok((listing, Some(session))),
+            SessionEntry::Past(_) => Ok((listing, None)),
         }
+    }
+
+    /// A session that has ended, for its live view to say how.
+    pub(crate) fn past(&self, id: &str) -> Option<Listing> {
+        let entry = self.lock().get(&SessionId::from(id)).cloned()?;
+        Some(entry.listing(unix_ms())).filter(|listing| listing.reason.is_some())
+    }
+
+    /// Finds a session, live or not, by the token of its own live view. The links of others do not open it.
+    ///
+    /// # Errors
+    /// `UnknownSession`, `InvalidToken`.
+    pub(crate) fn find_by_view_token(&self, id: &str, token: &str) -> Result<Listing, Error> {
+        use subtle::ConstantTimeEq as _;
+        let entry = self.lock().get(&SessionId::from(id)).cloned();
+        let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
+        let expected = self.inner.instance.session_token(id, "view");
+        let opens = bool::from(expected.as_bytes().ct_eq(token.as_bytes()));
+        if !opens || !self.inner.keys.is_active(entry.owner()) {
+            return Err(Error::InvalidToken);
+        }
+        Ok(entry.listing(unix_ms()))
     }
 
     /// One page of the sessions of `owner`, and how many match in all.
     #[must_use]
     pub(crate) fn list(&self, query: &SessionQuery, owner: &KeyId) -> (Vec<Listing>, u64) {
         let now = unix_ms();
-        let rows: Vec<Entry> = self.lock().values().filter(|entry| entry.owner() == owner).cloned().collect();
+        let rows: Vec<SessionEntry> = self.lock().values().filter(|entry| entry.owner() == owner).cloned().collect();
         let mut found: Vec<Listing> =
             rows.iter().map(|entry| entry.listing(now)).filter(|listing| query.matches(listing)).collect();
         let total = found.len() as u64;
@@ -219,9 +242,9 @@ impl Sessions {
     /// The live sessions.
     #[must_use]
     pub(crate) fn all_live(&self) -> Vec<Arc<Session>> {
-        let live = |entry: &Entry| match entry {
-            Entry::Live(session) => Some(Arc::clone(session)),
-            Entry::Past(_) => None,
+        let live = |entry: &SessionEntry| match entry {
+            SessionEntry::Live(session) => Some(Arc::clone(session)),
+            SessionEntry::Past(_) => None,
         };
         self.lock().values().filter_map(live).collect()
     }
@@ -229,7 +252,7 @@ impl Sessions {
     /// How many sessions live.
     #[must_use]
     pub(crate) fn live_count(&self) -> usize {
-        self.lock().values().filter(|entry| matches!(entry, Entry::Live(_))).count()
+        self.lock().values().filter(|entry| matches!(entry, SessionEntry::Live(_))).count()
     }
 
     /// Ends every live session whose key was revoked.
@@ -259,7 +282,7 @@ impl Sessions {
         self.inner.config.session.reconnect_window
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
-        self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
+        self.inner.table.lock()
     }
 }

@@ -8,11 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::Op;
 use super::dump::{Dumped, Restored, Writer};
-use super::folder::{self, Folder};
-use super::health::unix_ms;
+use super::folder::Folder;
+use super::layout::create_private_dir;
 use super::lock::DirLock;
-use super::thread::Request;
-use super::{Direction, KeyRange, Row, Store, StoreError, Table, build, unfinished};
+use super::request::Request;
+use super::{Direction, KeyRange, Row, Store, StoreError, Table, archive, build, unfinished};
+use crate::clock::unix_ms;
 
 /// Where backups are, below the data directory.
 const DIRECTORY: &str = "backups";
@@ -35,15 +36,10 @@ async fn off_thread<T: Send + 'static>(
 
 pub(super) async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
     // A store in memory has no folders beside it.
-    let with_files = store.directory().map(|data| (data.to_owned(), folders.to_vec()));
-    let names =
-        with_files.iter().flat_map(|(_, folders)| folders.iter().map(|folder| folder.name.to_owned())).collect();
-    let path = path.to_owned();
-    let mut writer = off_thread({
-        let path = path.clone();
-        move || Writer::create(&path, names)
-    })
-    .await?;
+    let with_files = store.directory().filter(|_| !folders.is_empty()).map(|data| (data.to_owned(), folders.to_vec()));
+    let (path, in_archive) = (path.to_owned(), with_files.is_some());
+    let mut writer =
+        off_thread(move || if in_archive { archive::create(&path) } else { Writer::create(&path) }).await?;
     store.call(|reply| Request::StartCapture { reply }).await?;
     for table in Table::ALL {
         let mut range = KeyRange::all();
@@ -66,10 +62,10 @@ pub(super) async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -
         for Op { table, key, value } in &changes {
             writer.change(*table, key, value.as_deref())?;
         }
-        if let Some((data, folders)) = with_files {
-            folder::dump(&mut writer, &data, &folders, (&path, min_free))?;
+        match with_files {
+            Some((data, folders)) => archive::finish(writer, &data, &folders, min_free),
+            None => writer.finish(),
         }
-        writer.finish()
     })
     .await
 }
@@ -77,7 +73,7 @@ pub(super) async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -
 /// A new name in the directory of backups, which is created if need be.
 pub(super) fn next_path(dir: &Path) -> Result<PathBuf, StoreError> {
     let backups = dir.join(DIRECTORY);
-    build::create_private_dir(&backups)?;
+    create_private_dir(&backups)?;
     // Two within a millisecond must not share a name.
     let newest = list(dir).first().map_or(0, |(ms, _)| *ms);
     let name = format!("{PREFIX}{}{SUFFIX}", unix_ms().max(newest + 1));
@@ -202,7 +198,7 @@ pub(crate) async fn run_backups(store: Store, stop: CancellationToken) {
 /// [`StoreError::Locked`] while a daemon runs, [`StoreError::Backup`] if the file is not whole, and then
 /// nothing has changed; [`StoreError::Io`].
 pub fn restore(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
-    build::create_private_dir(dir)?;
+    create_private_dir(dir)?;
     let _lock = DirLock::take(dir)?;
     build::replace(dir, file, folders)
 }

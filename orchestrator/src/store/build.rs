@@ -1,23 +1,20 @@
 //! Building databases: empty, or from a dump. One gets its real name only when it is complete.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use super::archive;
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
-use super::dump::{self, Restored, Target};
+use super::dump::{Restored, Target};
 use super::folder::{Folder, Place, Staging};
-use super::health::unix_ms;
-use super::recover::DATABASE;
+use super::layout::{DATABASE, UNFINISHED, create_private_dir, sync_parent};
 use super::schema::{self, SCHEMA_VERSION};
 use super::sled::SledBackend;
 use super::trouble::Trouble;
 use super::{StoreError, record};
-
-/// A database that is being built.
-pub(super) const UNFINISHED: &str = "db.new";
+use crate::clock::unix_ms;
 
 /// Replaces a sound database, and those of the folders that a dump holds, by the dump.
 pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
@@ -84,7 +81,7 @@ fn fill(path: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> 
     let mut backend = SledBackend::open(path).map_err(writing)?;
     schema::begin(&mut backend, SCHEMA_VERSION).map_err(writing)?;
     let mut filling = Filling { backend, staging };
-    let restored = file.map(|file| dump::read(file, &mut filling)).transpose()?;
+    let restored = file.map(|file| archive::read(file, &mut filling)).transpose()?;
     let Filling { mut backend, .. } = filling;
     backend.flush().map_err(writing)?;
     backend.barrier().and_then(|mut barrier| barrier.wait()).map_err(writing)?;
@@ -99,15 +96,4 @@ pub(super) fn writing(error: BackendError) -> StoreError {
             BackendError::Damaged(reason) => io::Error::other(reason),
         },
     }
-}
-
-/// Creates a directory that only this user may enter, with its parents.
-pub(super) fn create_private_dir(path: &Path) -> Result<(), StoreError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io("create", path))
-}
-
-/// Makes a rename or a new name survive loss of power.
-pub(super) fn sync_parent(path: &Path) -> Result<(), StoreError> {
-    let parent = path.parent().unwrap_or(Path::new("."));
-    File::open(parent).and_then(|dir| dir.sync_all()).map_err(StoreError::io("sync", parent))
 }

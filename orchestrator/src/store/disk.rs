@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::StoreError;
 use super::health::Work;
-use super::thread::Context;
+use super::request::Context;
 
 /// Between two measurements of the disk.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);

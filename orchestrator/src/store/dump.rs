@@ -1,16 +1,19 @@
-//! Dump files: everything in the store as JSON lines, and the files that belong to it.
+//! Dumps: every row of the store as JSON lines.
 //!
 //! A dump is a header line, one line a change, and a trailer with counts and a SHA-256 of all bytes before it.
 //! A change with a value sets a key, one without deletes it; they apply in order. A dump of a store in use
 //! holds the rows as they were passed by, then every change made meanwhile, which together give the state at
 //! the end.
 //!
-//! A dump with files, which is format 2, names their folders in its header. After the changes each file has a
-//! line with its place and size, which so many bytes of content and a line's end follow.
+//! Earlier releases wrote files into a dump, too (format 2): their folders stand in its header, and after the changes each
+//! file has a line with its place and size, which its content and a line's end follow. Such dumps are read, and no longer
+//! written: see `archive`.
+
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -21,20 +24,18 @@ use sha2::{Digest, Sha256};
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::folder::Place;
-use super::health::unix_ms;
 use super::unfinished::Unfinished;
-use super::{Direction, KeyRange, SCHEMA_VERSION, StoreError, Table, build, record};
+use super::{Direction, KeyRange, SCHEMA_VERSION, StoreError, Table, record};
+use crate::clock::unix_ms;
 
 /// The format of a dump of rows alone, which every release reads.
 const ROWS: u32 = 1;
-/// The format of a dump with files.
+/// The format of a dump with files, of earlier releases.
 const ROWS_AND_FILES: u32 = 2;
 /// Rows read at a time.
 const PAGE: usize = 256;
 /// No line of ours is longer: a value, a key and their base64.
 const MAX_LINE_BYTES: u64 = 256 * 1024;
-/// Bytes of a file copied at a time.
-const COPY: usize = 64 * 1024;
 
 /// A dump that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,9 +66,9 @@ pub struct Restored {
     pub files: u64,
 }
 
-/// Where the content of a dump goes when it is read back.
+/// Where the content of a backup goes when it is read back.
 pub(super) trait Target {
-    /// The names of the folders whose files the dump holds; comes first.
+    /// Folders whose files follow.
     fn folders(&mut self, _names: &[String]) -> Result<(), StoreError> {
         Ok(())
     }
@@ -84,7 +85,7 @@ pub(super) trait Target {
 }
 
 /// Takes nothing: for a pass that only checks.
-struct Nowhere;
+pub(super) struct Nowhere;
 
 impl Target for Nowhere {}
 
@@ -127,35 +128,33 @@ const fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-/// Writes a dump, which gets its name at the end.
+/// Writes a dump, whose file gets its name at the end.
 pub(super) struct Writer {
-    path: PathBuf,
-    unfinished: Unfinished,
-    out: BufWriter<File>,
+    out: Unfinished,
     hash: Sha256,
     bytes: u64,
     created_ms: u64,
     lines: BTreeMap<String, u64>,
-    files: u64,
+}
+
+/// What a dump that was written holds.
+pub(super) struct Rows {
+    pub(super) created_ms: u64,
+    pub(super) lines: u64,
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
 }
 
 impl Writer {
-    /// Begins a dump that will hold the files of these folders.
-    pub(super) fn create(path: &Path, folders: Vec<String>) -> Result<Self, StoreError> {
-        let (unfinished, file) = Unfinished::create(path)?;
+    pub(super) fn create(path: &Path) -> Result<Self, StoreError> {
+        Self::begin(Unfinished::create(path)?)
+    }
+
+    /// Begins a dump within a file.
+    pub(super) fn begin(out: Unfinished) -> Result<Self, StoreError> {
         let created_ms = unix_ms();
-        let mut writer = Self {
-            path: path.to_owned(),
-            unfinished,
-            out: BufWriter::new(file),
-            hash: Sha256::new(),
-            bytes: 0,
-            created_ms,
-            lines: BTreeMap::new(),
-            files: 0,
-        };
-        let format = if folders.is_empty() { ROWS } else { ROWS_AND_FILES };
-        writer.line(&Header { warmpool_dump: format, schema: SCHEMA_VERSION, created_ms, folders })?;
+        let mut writer = Self { out, hash: Sha256::new(), bytes: 0, created_ms, lines: BTreeMap::new() };
+        writer.line(&Header { warmpool_dump: ROWS, schema: SCHEMA_VERSION, created_ms, folders: Vec::new() })?;
         Ok(writer)
     }
 
@@ -163,13 +162,9 @@ impl Writer {
         let mut bytes = serde_json::to_vec(line)
             .map_err(|source| StoreError::Io { doing: "write a line of the dump".to_owned(), source: source.into() })?;
         bytes.push(b'\n');
-        self.write(&bytes)
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        self.hash.update(bytes);
+        self.hash.update(&bytes);
         self.bytes += bytes.len() as u64;
-        self.out.write_all(bytes).map_err(StoreError::io("write", self.unfinished.name()))
+        self.out.write_all(&bytes).map_err(StoreError::io("write", self.out.name()))
     }
 
     pub(super) fn change(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
@@ -181,47 +176,20 @@ impl Writer {
         })
     }
 
-    /// Adds the first `bytes` of a file.
-    pub(super) fn file(&mut self, place: &Place, mut content: impl Read, bytes: u64) -> Result<(), StoreError> {
-        self.line(&FileLine { file: place.to_string(), bytes })?;
-        let mut buffer = vec![0; COPY];
-        let mut left = bytes;
-        while left > 0 {
-            let most = usize::try_from(left).map_or(COPY, |left| left.min(COPY));
-            let read = match content.read(&mut buffer[..most]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-                read => read,
-            };
-            let read = read.map_err(|source| StoreError::Io { doing: format!("read {place}"), source })?;
-            self.write(&buffer[..read])?;
-            left -= read as u64;
-        }
-        self.write(b"\n")?;
-        self.files += 1;
-        Ok(())
+    /// Ends the dump, but not the file.
+    pub(super) fn end(mut self) -> Result<(Unfinished, Rows), StoreError> {
+        let sha256 = hex::encode(self.hash.clone().finalize());
+        self.line(&Trailer { lines: self.lines.clone(), files: 0, sha256 })?;
+        let (created_ms, lines) = (self.created_ms, self.lines.values().sum());
+        let sha256 = hex::encode(self.hash.finalize());
+        Ok((self.out, Rows { created_ms, lines, bytes: self.bytes, sha256 }))
     }
 
-    pub(super) fn finish(mut self) -> Result<Dumped, StoreError> {
-        let sha256 = hex(&self.hash.clone().finalize());
-        self.line(&Trailer { lines: self.lines.clone(), files: self.files, sha256 })?;
-        let unfinished = self.unfinished.name();
-        self.out.flush().map_err(StoreError::io("write", unfinished))?;
-        self.out.get_ref().sync_all().map_err(StoreError::io("sync", unfinished))?;
-        self.unfinished.finish(self.out.get_ref(), &self.path)?;
-        build::sync_parent(&self.path)?;
-        Ok(Dumped {
-            path: self.path,
-            created_ms: self.created_ms,
-            lines: self.lines.values().sum(),
-            files: self.files,
-            bytes: self.bytes,
-        })
+    pub(super) fn finish(self) -> Result<Dumped, StoreError> {
+        let (out, Rows { created_ms, lines, .. }) = self.end()?;
+        let (path, bytes) = out.finish()?;
+        Ok(Dumped { path, created_ms, lines, files: 0, bytes })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Dumps a database that is open but not in use.
@@ -230,7 +198,7 @@ pub(super) fn dump_backend(backend: &dyn Backend, path: &Path) -> Result<Dumped,
         doing: "read the database".to_owned(),
         source: std::io::Error::other(error),
     };
-    let mut writer = Writer::create(path, Vec::new())?;
+    let mut writer = Writer::create(path)?;
     for table in Table::ALL {
         let mut range = KeyRange::all();
         loop {
@@ -247,16 +215,10 @@ pub(super) fn dump_backend(backend: &dyn Backend, path: &Path) -> Result<Dumped,
     writer.finish()
 }
 
-/// Checks counts and hash of a dump, then hands its content on in order.
-pub(super) fn read(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
-    // Two passes, so that nothing of a bad file is ever used and nothing large is held in memory.
-    pass(path, &mut Nowhere)?;
-    pass(path, target)
-}
-
-fn pass(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
+/// Hands the content of a dump on, and checks it meanwhile: what it handed on counts only when it succeeds.
+pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn Target) -> Result<Restored, StoreError> {
     let bad = |reason: String| StoreError::Backup { path: path.to_owned(), reason };
-    let mut input = Input::open(path)?;
+    let mut input = Input { path, from, hash: Sha256::new() };
     let first = input.line()?;
     let header: Header = serde_json::from_slice(&first).map_err(|_| bad("it does not begin as a dump does".into()))?;
     if !matches!(header.warmpool_dump, ROWS | ROWS_AND_FILES) {
@@ -265,7 +227,9 @@ fn pass(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
     if header.schema > SCHEMA_VERSION {
         return Err(StoreError::NewerSchema { found: header.schema, supported: SCHEMA_VERSION });
     }
-    target.folders(&header.folders)?;
+    if !header.folders.is_empty() {
+        target.folders(&header.folders)?;
+    }
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut files = 0;
     let mut ops = Vec::new();
@@ -277,7 +241,7 @@ fn pass(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
             return Err(bad("it is cut short".into()));
         }
         if let Ok(trailer) = serde_json::from_slice::<Trailer>(&bytes) {
-            if trailer.sha256 != hex(&hash.finalize()) {
+            if trailer.sha256 != hex::encode(hash.finalize()) {
                 return Err(bad("its hash does not match".into()));
             }
             if trailer.lines != counts || trailer.files != files {
@@ -312,22 +276,17 @@ fn pass(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
 }
 
 /// A dump that is being read, with the hash of what was read of it.
-struct Input<'p> {
+struct Input<'p, R> {
     path: &'p Path,
-    file: BufReader<File>,
+    from: R,
     hash: Sha256,
 }
 
-impl<'p> Input<'p> {
-    fn open(path: &'p Path) -> Result<Self, StoreError> {
-        let file = BufReader::new(File::open(path).map_err(StoreError::io("open", path))?);
-        Ok(Self { path, file, hash: Sha256::new() })
-    }
-
+impl<R: BufRead> Input<'_, R> {
     /// The next line with its end; nothing after the last.
     fn line(&mut self) -> Result<Vec<u8>, StoreError> {
         let mut line = Vec::new();
-        let mut limited = (&mut self.file).take(MAX_LINE_BYTES);
+        let mut limited = (&mut self.from).take(MAX_LINE_BYTES);
         limited.read_until(b'\n', &mut line).map_err(StoreError::io("read", self.path))?;
         self.hash.update(&line);
         Ok(line)
@@ -335,21 +294,21 @@ impl<'p> Input<'p> {
 }
 
 /// The content of one file of a dump.
-struct Content<'i, 'p> {
-    input: &'i mut Input<'p>,
+struct Content<'i, 'p, R> {
+    input: &'i mut Input<'p, R>,
     left: u64,
 }
 
-impl Read for Content<'_, '_> {
+impl<R: BufRead> Read for Content<'_, '_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = (&mut self.input.file).take(self.left).read(buffer)?;
+        let read = (&mut self.input.from).take(self.left).read(buffer)?;
         self.input.hash.update(&buffer[..read]);
         self.left -= read as u64;
         Ok(read)
     }
 }
 
-impl Content<'_, '_> {
+impl<R: BufRead> Content<'_, '_, R> {
     /// Reads what is left; whether all of it was there.
     fn pass_over(mut self) -> Result<bool, StoreError> {
         let path = self.input.path;

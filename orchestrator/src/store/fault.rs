@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::backend::{Backend, BackendError, Barrier, RawRow};
 use super::batch::Op;
 use super::health::Vitals;
 use super::memory::MemoryBackend;
-use super::thread::Context;
+use super::request::Context;
 use super::{Direction, KeyRange, Store, StoreOptions, Table};
 
 /// Where a fault happens.
@@ -48,13 +50,12 @@ pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 impl Gate {
     /// Lets everyone pass from now on.
     pub(crate) fn open(&self) {
-        *self.0.0.lock().unwrap() = true;
+        *self.0.0.lock() = true;
         self.0.1.notify_all();
     }
 
     fn pass(&self) {
-        let opened = self.0.0.lock().unwrap();
-        drop(self.0.1.wait_while(opened, |opened| !*opened).unwrap());
+        self.0.1.wait_while(&mut self.0.0.lock(), |opened| !*opened);
     }
 }
 
@@ -88,17 +89,17 @@ impl Faults {
     /// The next call at the point meets the fault.
     pub(crate) fn next(&self, point: Point, fault: Fault) {
         let nth = self.calls(point);
-        self.0.due.lock().unwrap().insert((point, nth), fault);
+        self.0.due.lock().insert((point, nth), fault);
     }
 
     /// Every call at the point meets the fault.
     pub(crate) fn always(&self, point: Point, fault: Fault) {
-        self.0.always.lock().unwrap().insert(point, fault);
+        self.0.always.lock().insert(point, fault);
     }
 
     /// How often the point has been reached.
     pub(crate) fn calls(&self, point: Point) -> u64 {
-        *self.0.calls.lock().unwrap().get(&point).unwrap_or(&0)
+        *self.0.calls.lock().get(&point).unwrap_or(&0)
     }
 
     /// Pretends that so many bytes are free on the disk.
@@ -108,11 +109,11 @@ impl Faults {
 
     /// From now on, whoever asks how much is free waits until the gate is opened.
     pub(crate) fn hang_free_space(&self, gate: Gate) {
-        *self.0.free_gate.lock().unwrap() = Some(gate);
+        *self.0.free_gate.lock() = Some(gate);
     }
 
     fn free_space(&self) -> u64 {
-        let gate = self.0.free_gate.lock().unwrap().clone();
+        let gate = self.0.free_gate.lock().clone();
         if let Some(gate) = gate {
             gate.pass();
         }
@@ -121,13 +122,13 @@ impl Faults {
 
     fn reach(&self, point: Point) -> Result<(), BackendError> {
         let nth = {
-            let mut calls = self.0.calls.lock().unwrap();
+            let mut calls = self.0.calls.lock();
             let count = calls.entry(point).or_default();
             *count += 1;
             *count - 1
         };
-        let due = self.0.due.lock().unwrap().remove(&(point, nth));
-        let fault = due.or_else(|| self.0.always.lock().unwrap().get(&point).cloned());
+        let due = self.0.due.lock().remove(&(point, nth));
+        let fault = due.or_else(|| self.0.always.lock().get(&point).cloned());
         match fault {
             None => {}
             Some(Fault::Error(kind)) => return Err(BackendError::Io(kind.into())),

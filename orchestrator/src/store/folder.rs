@@ -1,7 +1,7 @@
-//! Folders beside the database whose files belong to its rows: into a dump, and back.
+//! Folders beside the database whose files belong to its rows: into a backup, and back.
 //!
 //! Rows are dumped first, files after them. A file is written before the row that names it and removed before that row
-//! is, so a dump has every file that its rows name, unless it was forgotten in between, which a row can tell.
+//! is, so a backup has every file that its rows name, unless it was forgotten in between, which a row can tell.
 
 use std::fmt;
 use std::fs::{self, DirEntry, File, OpenOptions};
@@ -9,13 +9,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::build::{create_private_dir, sync_parent};
-use super::dump::Writer;
-use super::health::unix_ms;
-use super::{StoreError, free_bytes};
-
-/// Where files of a dump lie until all of them are there.
-pub(super) const STAGING: &str = "files.new";
+use super::StoreError;
+use super::layout::{STAGING, create_private_dir, sync_parent};
+use crate::clock::unix_ms;
 
 /// A folder of the data directory with files at `<folder>/<owner>/<name>`.
 #[derive(Clone, Copy, Debug)]
@@ -63,39 +59,30 @@ fn entries(path: &Path) -> Result<Vec<DirEntry>, StoreError> {
     }
 }
 
-/// Adds the files of these folders of `data` to the dump `to`, as long as its disk keeps `min_free` bytes.
-pub(super) fn dump(
-    writer: &mut Writer,
+/// Passes on each file of a folder of `data` with its size: one that is still written to counts up to here.
+pub(super) fn each_file(
     data: &Path,
-    folders: &[Folder],
-    (to, min_free): (&Path, u64),
+    folder: &Folder,
+    each: &mut dyn FnMut(&Place, File, u64) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let disk = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    for folder in folders {
-        for owner in entries(&data.join(folder.name))? {
-            for entry in entries(&owner.path())? {
-                let (owner, name) = (owner.file_name(), entry.file_name());
-                let (Some(owner), Some(name)) = (owner.to_str(), name.to_str()) else { continue };
-                let Some(place) = Place::new(folder.name, owner, name).filter(|_| (folder.has)(name)) else { continue };
-                let path = entry.path();
-                let opened = match entry.file_type() {
-                    Ok(kind) if kind.is_file() => File::open(&path),
-                    Ok(_) => continue,
-                    Err(error) => Err(error),
-                };
-                let file = match opened {
-                    // Forgotten meanwhile.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    opened => opened.map_err(StoreError::io("open", &path))?,
-                };
-                // One that is still written to is taken up to here.
-                let bytes = file.metadata().map_err(StoreError::io("inspect", &path))?.len();
-                let needed = min_free.saturating_add(bytes);
-                if let Some(free_bytes) = free_bytes(disk).filter(|free| *free < needed) {
-                    return Err(StoreError::DiskNearlyFull { free_bytes, min_free_bytes: needed });
-                }
-                writer.file(&place, file, bytes)?;
-            }
+    for owner in entries(&data.join(folder.name))? {
+        for entry in entries(&owner.path())? {
+            let (owner, name) = (owner.file_name(), entry.file_name());
+            let (Some(owner), Some(name)) = (owner.to_str(), name.to_str()) else { continue };
+            let Some(place) = Place::new(folder.name, owner, name).filter(|_| (folder.has)(name)) else { continue };
+            let path = entry.path();
+            let opened = match entry.file_type() {
+                Ok(kind) if kind.is_file() => File::open(&path),
+                Ok(_) => continue,
+                Err(error) => Err(error),
+            };
+            let file = match opened {
+                // Forgotten meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(StoreError::io("open", &path))?,
+            };
+            let bytes = file.metadata().map_err(StoreError::io("inspect", &path))?.len();
+            each(&place, file, bytes)?;
         }
     }
     Ok(())

@@ -13,62 +13,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::backend::{Backend, BackendError};
-use super::build::{self, build, create_private_dir, sync_parent, writing};
+use super::build::{build, writing};
 use super::dump::{self, Restored};
-use super::health::unix_ms;
+use super::layout::{DATABASE, STAGING, UNFINISHED, create_private_dir, sync_parent};
 use super::lock::DirLock;
 use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::trouble::{Notes, Trouble};
-use super::{Direction, KeyRange, StoreError, StoreOptions, Table, backup, folder, record, thread};
+use super::trouble::{Cause, Notes, Trouble};
+use super::{Direction, KeyRange, StoreError, StoreOptions, Table, backup, record, thread};
+use crate::clock::unix_ms;
 
-/// The database, below the data directory.
-pub(super) const DATABASE: &str = "db";
 /// So many starts may die while opening before the database itself is taken to be the reason.
 const MAX_UNFINISHED_OPENS: u32 = 3;
 /// So many damaged databases are kept for a human to look at.
 const KEEP_CORRUPT: usize = 5;
 /// Rows checked between two signs of progress.
 const PAGE: usize = 256;
-
-/// Why a database was given up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Cause {
-    /// It could not be opened, or a record in it was wrong.
-    Damaged {
-        /// What was found.
-        reason: String,
-    },
-    /// Opening it made no progress.
-    TimedOut,
-    /// The process died each time it opened it.
-    NeverOpened,
-    /// Its directory is gone, though there are signs that it was there.
-    Missing,
-    /// It failed while the daemon ran. What could be read of it was carried over.
-    FailedWhileRunning {
-        /// What was found then.
-        reason: String,
-    },
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::Damaged { reason } => write!(f, "it is damaged ({reason})"),
-            Cause::TimedOut => f.write_str("opening it made no progress"),
-            Cause::NeverOpened => f.write_str("the daemon died each time it opened it"),
-            Cause::Missing => f.write_str("it is missing"),
-            Cause::FailedWhileRunning { reason } => {
-                write!(f, "it failed while the daemon ran ({reason})")
-            }
-        }
-    }
-}
 
 /// A database was given up and replaced. Its `Display` is the sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -170,7 +133,7 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirL
 /// Removes what an earlier process was making when it was killed: it may be as large as the data, and is of no use.
 fn remove_unfinished(dir: &Path) {
     backup::remove_unfinished(dir);
-    for path in [dir.join(build::UNFINISHED), dir.join(folder::STAGING)] {
+    for path in [dir.join(UNFINISHED), dir.join(STAGING)] {
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(path = %path.display(), %error, "cannot remove what was never finished");

@@ -10,8 +10,10 @@ mod opening;
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::*;
 
@@ -24,7 +26,7 @@ impl Random {
         let seed = std::env::var(variable)
             .ok()
             .and_then(|text| text.parse().ok())
-            .unwrap_or_else(|| health::unix_ms() ^ u64::from(std::process::id()) << 40);
+            .unwrap_or_else(|| crate::clock::unix_ms() ^ u64::from(std::process::id()) << 40);
         println!("{variable}={seed}");
         Self(seed)
     }
@@ -50,11 +52,11 @@ struct Fatal(Arc<Mutex<Vec<String>>>);
 impl Fatal {
     fn hook(&self) -> FatalHook {
         let told = Arc::clone(&self.0);
-        FatalHook::new(move |reason| told.lock().unwrap().push(reason.to_owned()))
+        FatalHook::new(move |reason| told.lock().push(reason.to_owned()))
     }
 
     fn told(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 }
 

@@ -1,14 +1,49 @@
 //! What one start of the store leaves for the next: the file `db.trouble`.
 
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::{fmt, fs, io};
 
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
-use super::recover::Cause;
 
 const FILE: &str = "db.trouble";
+
+/// Why a database was given up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// It could not be opened, or a record in it was wrong.
+    Damaged {
+        /// What was found.
+        reason: String,
+    },
+    /// Opening it made no progress.
+    TimedOut,
+    /// The process died each time it opened it.
+    NeverOpened,
+    /// Its directory is gone, though there are signs that it was there.
+    Missing,
+    /// It failed while the daemon ran. What could be read of it was carried over.
+    FailedWhileRunning {
+        /// What was found then.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Damaged { reason } => write!(f, "it is damaged ({reason})"),
+            Cause::TimedOut => f.write_str("opening it made no progress"),
+            Cause::NeverOpened => f.write_str("the daemon died each time it opened it"),
+            Cause::Missing => f.write_str("it is missing"),
+            Cause::FailedWhileRunning { reason } => {
+                write!(f, "it failed while the daemon ran ({reason})")
+            }
+        }
+    }
+}
 
 /// A handle to the file, which may not exist.
 #[derive(Clone, Debug)]

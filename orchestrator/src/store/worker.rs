@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::backend::{Backend, BackendError, Barrier};
 use super::batch::{Batch, Op};
 use super::lock::DirLock;
-use super::thread::{Context, Reply, Request};
+use super::request::{Context, Reply, Request};
 use super::{Durability, Row, StoreError, Table, record};
 
 /// The most commits that share one flush.

@@ -1,27 +1,26 @@
-//! Accepting an order: checked, written to the disk, and only then answered.
+//! Accepting an order: it is checked, written to the disk, and only then answered.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::active::ActiveTask;
 use super::id::TaskId;
-use super::keep::{Keep, hex, idempotency_key, put_record};
-use super::live::Live;
+use super::idempotency::IdempotencyKey;
 use super::order::Order;
-use super::record::{ItemCounts, Output, Record, Status};
-use super::seal;
-use super::table::{Accepted, GATES, Tasks};
+use super::record::{ItemCounts, Output, Record};
+use super::status::Status;
+use super::storage::{NewTask, body_parts};
+use super::tasks::{Task, Tasks};
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::script::work::Values;
-use crate::session::now_ms;
-use crate::store::{Batch, Commit, Durability, StoreError, Table};
+use crate::store::{Commit, StoreError};
 
-/// What comes with an order and is not kept as it is.
+/// What comes with an order and is not stored as it is.
 #[derive(Debug, Default)]
-pub(crate) struct Extras {
-    /// What `{{secret.name}}` stands for.
+pub(crate) struct SubmitOptions {
+    /// The values of `{{secret.name}}`.
     pub secrets: Map<String, Value>,
     /// The client's idempotency key.
     pub idempotency: Option<String>,
@@ -31,13 +30,6 @@ pub(crate) struct Extras {
     pub retry_of: Option<TaskId>,
 }
 
-/// What an idempotency key led to.
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Earlier {
-    task: TaskId,
-    fingerprint: String,
-}
-
 impl Tasks {
     /// Accepts an order: once this returns the task is on the disk, and runs when its turn comes.
     ///
@@ -45,122 +37,92 @@ impl Tasks {
     /// `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`, `DiskNearlyFull`,
     /// `StoreBusy`, and those of [`Order::parse_work`]: there is no task. `OutcomeUnknown`: the task is accepted, or does
     /// not exist, as soon as the disk says which.
-    pub(crate) async fn accept(&self, owner: KeyId, order: Order, extras: Extras) -> Result<Accepted, Error> {
+    pub(crate) async fn accept(&self, owner: KeyId, order: Order, options: SubmitOptions) -> Result<Task, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Draining);
         }
         self.inner.keys.require(&owner)?;
-        check_values(&order, &extras.secrets)?;
-        // By itself: a client that leaves must not leave a task behind that is written and never runs.
+        check_values(&order, &options.secrets)?;
+        // In a task of its own: a client that leaves must not leave a task behind that is written and never runs.
         let tasks = self.clone();
-        let taken = self.inner.drain.spawn(async move { tasks.take(owner, order, extras).await });
-        taken.await.map_err(Error::internal)?
+        let accepted = self.inner.drain.spawn(async move { tasks.accept_once(owner, order, options).await });
+        accepted.await.map_err(Error::internal)?
     }
 
-    async fn take(&self, owner: KeyId, order: Order, extras: Extras) -> Result<Accepted, Error> {
-        let Some(sent) = &extras.idempotency else {
-            return self.admit(owner, order, extras, None).await.map(Accepted::Live);
+    /// Accepts an order, or finds the task that the same idempotency key led to before.
+    async fn accept_once(&self, owner: KeyId, order: Order, options: SubmitOptions) -> Result<Task, Error> {
+        let Some(sent) = &options.idempotency else {
+            return self.admit(owner, &order, &options, None).await.map(Task::Active);
         };
-        let key = idempotency_key(&self.inner.instance, &owner, sent);
-        let request = hex(&self.inner.instance.fingerprint(&["request", owner.as_str(), &extras.request]));
-        let gate = key.last().map_or(0, |byte| usize::from(*byte) % GATES);
-        let _alone = self.inner.gates[gate].lock().await;
-        if let Some(value) = self.inner.keep.store.get(Table::TaskKeys, &key).await? {
-            let earlier: Earlier = serde_json::from_slice(&value).map_err(Error::internal)?;
-            if earlier.fingerprint != request {
-                return Err(Error::KeyReused);
-            }
-            return self.find(earlier.task, &owner).await;
+        let (key, _lock) = self.inner.idempotency.lock(&owner, sent, &options.request).await;
+        match self.inner.storage.earlier(&key).await? {
+            Some(earlier) if earlier.fingerprint != key.fingerprint => Err(Error::KeyReused),
+            Some(earlier) => self.find(earlier.task, &owner).await,
+            None => self.admit(owner, &order, &options, Some(key)).await.map(Task::Active),
         }
-        self.admit(owner, order, extras, Some((key, request))).await.map(Accepted::Live)
     }
 
     async fn admit(
         &self,
         owner: KeyId,
-        order: Order,
-        extras: Extras,
-        idempotency: Option<(Vec<u8>, String)>,
-    ) -> Result<Arc<Live>, Error> {
-        let length = self.inner.config.tasks.queue_length;
-        let live = {
-            // Under the lock of the history, so that ids enter it in their order.
-            let mut history = self.history();
-            let mut table = self.live_table();
-            if table.values().filter(|live| live.record().status == Status::Queued).count() >= length {
-                return Err(Error::TaskQueueFull { length });
-            }
-            let mut record = new_record(self.inner.ids.next(now_ms()), owner, &order);
-            record.retry_of = extras.retry_of;
-            record.idempotency = idempotency.as_ref().map(|(key, _)| hex(key));
-            let live = Arc::new(Live::unwritten(record));
-            history.add(&live.owner, &live.record().entry());
-            table.insert(live.id, Arc::clone(&live));
-            live
-        };
-        let mut commit = match self.write_new(&live, &order, &extras, idempotency).await {
+        order: &Order,
+        options: &SubmitOptions,
+        idempotency: Option<IdempotencyKey>,
+    ) -> Result<Arc<ActiveTask>, Error> {
+        let body = serde_json::to_vec(order).map_err(Error::internal)?;
+        let body_parts = u16::try_from(body_parts(body.len())).map_err(Error::internal)?;
+        let task = self.inner.table.insert(self.inner.config.tasks.queue_length, |id| Record {
+            retry_of: options.retry_of,
+            idempotency: idempotency.as_ref().map(|key| hex::encode(&key.row)),
+            body_parts,
+            ..new_record(id, owner, order)
+        })?;
+        let new = NewTask { record: task.record(), body, secrets: &options.secrets, idempotency };
+        let mut commit = match self.inner.storage.insert(new).await {
             Ok(commit) => commit,
-            Err(error) => return Err(self.refuse(&live, error)),
+            Err(error) => return Err(self.refuse(&task, error)),
         };
         if let Some(outcome) = commit.wait().await {
-            return self.settle(live, outcome);
+            return self.settle(task, outcome);
         }
-        tracing::warn!(task = %live.id, "the store has not answered yet whether it has taken a task");
-        let unknown = live.unknown();
-        let tasks = self.clone();
-        self.inner.drain.spawn(async move {
-            let outcome = commit.known().await;
-            if let Err(error) = tasks.settle(live, outcome) {
-                tracing::warn!(%error, "the store has not taken a task");
-            }
-        });
+        tracing::warn!(task = %task.id, "the store has not answered yet whether it has taken a task");
+        let unknown = task.outcome_unknown();
+        self.settle_later(task, commit);
         Err(unknown)
     }
 
-    /// The store has said what became of a task that was on its way into it.
-    fn settle(&self, live: Arc<Live>, outcome: Result<(), StoreError>) -> Result<Arc<Live>, Error> {
+    fn settle_later(&self, task: Arc<ActiveTask>, commit: Commit) {
+        let tasks = self.clone();
+        self.inner.drain.spawn(async move {
+            let outcome = commit.known().await;
+            if let Err(error) = tasks.settle(task, outcome) {
+                tracing::warn!(%error, "the store has not taken a task");
+            }
+        });
+    }
+
+    /// Begins or withdraws a task, now that the store has answered.
+    fn settle(&self, task: Arc<ActiveTask>, outcome: Result<(), StoreError>) -> Result<Arc<ActiveTask>, Error> {
         match outcome {
             Ok(()) => {
-                tracing::info!(task = %live.id, kind = %live.record().kind, "task accepted");
-                live.set_kept();
-                // It may have been revoked since it was asked, when this task was in no table yet.
-                self.ask_key(&live);
-                self.launch(Arc::clone(&live));
-                Ok(live)
+                tracing::info!(task = %task.id, kind = %task.record().kind, "task accepted");
+                task.set_stored();
+                // The key may have been revoked since it was checked, when this task was in no table yet.
+                task.stop_if_revoked(&self.inner.keys);
+                self.launch(Arc::clone(&task));
+                Ok(task)
             }
             // The process is about to end, and the next one finds out.
-            Err(StoreError::Failed) => Err(live.unknown()),
-            Err(error) => Err(self.refuse(&live, error.into())),
+            Err(StoreError::Failed) => Err(task.outcome_unknown()),
+            Err(error) => Err(self.refuse(&task, error.into())),
         }
     }
 
-    /// Takes back a task that the store does not have; gives the error for the client.
-    fn refuse(&self, live: &Live, error: Error) -> Error {
-        self.history().withdraw(&live.owner, &live.record().entry());
-        self.live_table().remove(&live.id);
-        live.set_ended();
+    /// Withdraws a task that the store does not have. Gives the error for the client.
+    fn refuse(&self, task: &ActiveTask, error: Error) -> Error {
+        self.inner.table.withdraw(task);
+        task.set_ended();
         error
-    }
-
-    async fn write_new(
-        &self,
-        live: &Live,
-        order: &Order,
-        extras: &Extras,
-        idempotency: Option<(Vec<u8>, String)>,
-    ) -> Result<Commit, Error> {
-        let mut batch = Batch::new();
-        let parts = Keep::put_order(&mut batch, live.id, order)?;
-        let record = live.change(|record| record.body_parts = parts);
-        put_record(&mut batch, &record)?;
-        if !extras.secrets.is_empty() {
-            let sealed = seal::seal(&self.inner.instance, live.id, &extras.secrets)?;
-            batch.put(Table::TaskSecrets, live.id.store_key(), sealed);
-        }
-        if let Some((key, fingerprint)) = idempotency {
-            batch.put_json(Table::TaskKeys, key, &Earlier { task: live.id, fingerprint })?;
-        }
-        Ok(self.inner.keep.store.begin(batch, Durability::Power).await?)
     }
 }
 
@@ -189,26 +151,17 @@ fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
     }
 }
 
-/// What templates stand for, in one item of a fleet or in the whole task.
-pub(super) fn values(order: &Order, item: Option<&Map<String, Value>>, secrets: &Map<String, Value>) -> Values {
-    let mut inputs = order.inputs.clone();
-    inputs.extend(item.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
-    Values { inputs, secrets: secrets.clone() }
-}
-
 /// Checks the work, and that everything it needs is there.
 fn check_values(order: &Order, secrets: &Map<String, Value>) -> Result<(), Error> {
     let work = order.parse_work()?;
-    let Some(fleet) = &order.fleet else { return work.check_values(&values(order, None, secrets)) };
+    let Some(fleet) = &order.fleet else { return work.check_values(&order.values(None, secrets)) };
     for (index, item) in fleet.items.iter().enumerate() {
-        work.check_values(&values(order, Some(item), secrets)).map_err(|error| match error {
-            Error::InvalidField { field, message } => {
-                let Some(rest) = field.strip_prefix("inputs") else { return Error::InvalidField { field, message } };
-                let message = message.replace(&format!("`{field}`"), &format!("`inputs[{index}]{rest}`"));
-                Error::InvalidField { field: format!("inputs[{index}]{rest}"), message }
-            }
-            other => other,
-        })?;
+        let named = |path: &str| match path.strip_prefix("inputs") {
+            Some(rest) => format!("inputs[{index}]{rest}"),
+            None => path.to_owned(),
+        };
+        let checked = work.check_values(&order.values(Some(item), secrets));
+        checked.map_err(|error| error.map_field(|error| error.renamed(named)))?;
     }
     Ok(())
 }

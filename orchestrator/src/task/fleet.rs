@@ -1,41 +1,45 @@
 //! Fleets: one piece of work for many inputs. Each item is carried out in a browser context or a container of its own and
-//! written down as it ends, so that a fleet that was broken off goes on where it was.
+//! recorded as it ends, so that a fleet that was interrupted goes on where it was.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::accept::values;
-use super::keep::{ITEM_PAGE, put_item, put_record};
-use super::lane::Lane;
-use super::live::{Event, Live, Stop};
+use super::active::{ActiveTask, Event, StopReason};
+use super::attempt::{Attempt, AttemptResults, WorkItem};
+use super::lifecycle::{TaskEnd, stop_error};
 use super::order::{FleetRules, Order};
-use super::perform::{Attempt, Done, Piece, interrupted, stopped};
-use super::record::{Fault, Item, ItemCounts, Output, Record, Status};
-use super::table::{End, Tasks};
+use super::record::{ArtifactRecord, Item, ItemCounts, Output, Record, TaskError};
+use super::runner::Runner;
+use super::status::Status;
+use super::storage::{put_item, put_record};
+use super::tasks::Tasks;
 use super::view;
+use crate::clock::unix_ms;
 use crate::drain::Phase;
 use crate::error::Error;
-use crate::script::work::Work;
-use crate::session::now_ms;
+use crate::script::Work;
 use crate::store::{Batch, Durability};
+
+/// The most files that a fleet's record names: it must fit into one value of the store.
+const MAX_ARTIFACTS: usize = 100;
 
 /// A fleet while it runs.
 struct Fleet<'a> {
     tasks: &'a Tasks,
-    live: &'a Live,
+    task: &'a ActiveTask,
     order: &'a Order,
     rules: &'a FleetRules,
     work: &'a Work,
     secrets: &'a Map<String, Value>,
-    plan: Mutex<Plan>,
+    state: Mutex<FleetState>,
 }
 
-/// What is still to be done.
-struct Plan {
+/// The items that are still to be carried out, and how the others went.
+struct FleetState {
     queue: VecDeque<Item>,
     counts: ItemCounts,
     /// When each host may be opened again.
@@ -45,28 +49,28 @@ struct Plan {
 }
 
 impl Tasks {
-    pub(super) async fn run_fleet(&self, live: &Live) -> Result<(), Error> {
-        let record = live.record();
-        let order = self.patiently(live, || self.order(&record)).await?;
+    pub(super) async fn run_fleet(&self, task: &ActiveTask) -> Result<(), Error> {
+        let record = task.record();
+        let order = self.inner.storage.read(task, || self.inner.storage.order(&record)).await?;
         let rules = order.fleet.as_ref().ok_or_else(|| Error::internal("a fleet without its rules"))?;
-        let secrets = self.patiently(live, || self.inner.keep.secrets(&self.inner.instance, live.id)).await?;
+        let secrets = self.inner.storage.read(task, || self.inner.storage.secrets(task.id)).await?;
         let work = order.parse_work()?;
-        let plan = Mutex::new(self.plan(live, &order, rules).await?);
-        let fleet = Fleet { tasks: self, live, order: &order, rules, work: &work, secrets: &secrets, plan };
-        let lanes = rules.concurrency.min(self.inner.config.tasks.workers).min(rules.items.len()).max(1);
-        let outcomes = futures_util::future::join_all((0..lanes).map(|_| fleet.lane())).await;
+        let state = Mutex::new(self.restore(task, &order, rules).await?);
+        let fleet = Fleet { tasks: self, task, order: &order, rules, work: &work, secrets: &secrets, state };
+        let runners = rules.concurrency.min(self.inner.config.tasks.workers).min(rules.items.len()).max(1);
+        let outcomes = futures_util::future::join_all((0..runners).map(|_| fleet.run())).await;
         outcomes.into_iter().collect::<Result<Vec<()>, Error>>()?;
         fleet.end().await
     }
 
-    /// The items that are not done. Those that an earlier process had begun are tried again, if that is safe.
-    async fn plan(&self, live: &Live, order: &Order, rules: &FleetRules) -> Result<Plan, Error> {
+    /// The items that have not ended. Those that an earlier process had begun are tried again, if that is safe.
+    async fn restore(&self, task: &ActiveTask, order: &Order, rules: &FleetRules) -> Result<FleetState, Error> {
         let mut items: Vec<Option<Item>> =
             rules.items.iter().zip(0..).map(|(inputs, index)| Some(new_item(index, inputs.clone()))).collect();
         let mut counts = ItemCounts::of(u32::try_from(items.len()).unwrap_or(u32::MAX));
         let mut after = None;
         loop {
-            let page = self.patiently(live, || self.inner.keep.items(live.id, after, ITEM_PAGE)).await?;
+            let page = self.inner.storage.read(task, || self.inner.storage.items(task.id, after)).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.index);
             for mut item in page {
@@ -79,10 +83,10 @@ impl Tasks {
                     }
                     Status::Running => {
                         item.status = Status::Failure;
-                        item.error = Some(interrupted());
+                        item.error = Some(stop_error(StopReason::Interrupted));
                         let mut batch = Batch::new();
-                        put_item(&mut batch, live.id, &item)?;
-                        self.insist(live, batch, Durability::Process).await?;
+                        put_item(&mut batch, task.id, &item)?;
+                        self.inner.storage.write(task, batch, Durability::Process).await?;
                         counts.moved(Status::Queued, Status::Failure);
                         *place = None;
                     }
@@ -93,7 +97,7 @@ impl Tasks {
                 }
             }
         }
-        Ok(Plan { queue: items.into_iter().flatten().collect(), counts, hosts: HashMap::new(), closed: false })
+        Ok(FleetState { queue: items.into_iter().flatten().collect(), counts, hosts: HashMap::new(), closed: false })
     }
 }
 
@@ -112,103 +116,103 @@ fn new_item(index: u32, inputs: Map<String, Value>) -> Item {
 }
 
 impl Fleet<'_> {
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, FleetState> {
+        self.state.lock()
     }
 
     /// Takes one item after another until there are none.
-    async fn lane(&self) -> Result<(), Error> {
-        let mut lane = Lane::new(self.tasks, self.live, self.order);
+    async fn run(&self) -> Result<(), Error> {
+        let mut runner = Runner::new(self.tasks, self.task, self.order);
         loop {
-            if self.live.stopped().is_some() || self.tasks.inner.drain.phase() >= Phase::Draining {
+            if self.task.stopped().is_some() || self.tasks.inner.drain.phase() >= Phase::Draining {
                 return Ok(());
             }
             let (item, from) = {
-                let mut plan = self.plan();
-                if plan.closed {
+                let mut state = self.state();
+                if state.closed {
                     return Ok(());
                 }
-                let Some(item) = plan.queue.pop_front() else { return Ok(()) };
-                let from = self.reserve_host(&mut plan, &item);
+                let Some(item) = state.queue.pop_front() else { return Ok(()) };
+                let from = self.reserve_host(&mut state, &item);
                 (item, from)
             };
-            if let Some(item) = self.carry_out(&mut lane, item, from).await? {
-                self.plan().queue.push_front(item);
+            if let Some(item) = self.carry_out(&mut runner, item, from).await? {
+                self.state().queue.push_front(item);
                 return Ok(());
             }
         }
     }
 
-    /// When the item may open its host; later ones come after it.
-    fn reserve_host(&self, plan: &mut Plan, item: &Item) -> Option<Instant> {
+    /// When the item may open its host. Later items come after it.
+    fn reserve_host(&self, state: &mut FleetState, item: &Item) -> Option<Instant> {
         let delay = Duration::from_millis(self.rules.host_delay_ms);
         if delay.is_zero() {
             return None;
         }
         let host = self.order.first_host(&item.inputs)?;
         let now = Instant::now();
-        let free = plan.hosts.entry(host).or_insert(now);
+        let free = state.hosts.entry(host).or_insert(now);
         let from = (*free).max(now);
         *free = from + delay;
         Some(from)
     }
 
-    /// Tries an item until it has an end; gives it back if the fleet is broken off before.
+    /// Tries an item until it has an end; gives it back if the fleet is interrupted before.
     async fn carry_out(
         &self,
-        lane: &mut Lane<'_>,
+        runner: &mut Runner<'_>,
         mut item: Item,
         from: Option<Instant>,
     ) -> Result<Option<Item>, Error> {
         if let Some(from) = from
-            && !lane.rest(from).await
+            && !runner.pause_until(from).await
         {
             return Ok(Some(item));
         }
         loop {
-            if !lane.turn().await {
+            if !runner.turn().await {
                 return Ok(Some(item));
             }
-            let begun = now_ms();
+            let begun = unix_ms();
             item.attempts += 1;
             if let Err(error) = self.write(&mut item, Status::Running).await {
                 if !error.is_passing() {
                     return Err(error);
                 }
                 item.attempts -= 1;
-                lane.let_go();
-                if !self.tasks.room(self.live, error).await {
+                runner.release();
+                if !self.tasks.inner.storage.wait_for_room(self.task, error).await {
                     return Ok(Some(item));
                 }
                 continue;
             }
-            let values = values(self.order, Some(&item.inputs), self.secrets);
-            let piece = Piece { order: self.order, work: self.work, values, item: Some(item.index) };
-            let attempt = lane.attempt(&piece).await?;
-            item.execution_time = now_ms().saturating_sub(begun);
+            let values = self.order.values(Some(&item.inputs), self.secrets);
+            let work = WorkItem { order: self.order, work: self.work, values, index: Some(item.index) };
+            let attempt = runner.attempt(&work).await?;
+            item.execution_time = unix_ms().saturating_sub(begun);
             match attempt {
-                Attempt::Done(done) => {
-                    let Some(pause) = self.settle(&mut item, done).await? else { return Ok(None) };
-                    if !lane.rest(Instant::now() + pause).await {
+                Attempt::Finished(results) => {
+                    let Some(pause) = self.record_results(&mut item, results).await? else { return Ok(None) };
+                    if !runner.pause_until(Instant::now() + pause).await {
                         return Ok(Some(item));
                     }
                 }
-                Attempt::NotBegun | Attempt::Held(_) => {
+                Attempt::NotBegun | Attempt::StoreUnavailable(_) => {
                     item.attempts -= 1;
                     self.write(&mut item, Status::Queued).await?;
                     return Ok(Some(item));
                 }
-                Attempt::Stopped(Stop::Interrupted) if self.order.safe_to_repeat => {
+                Attempt::Stopped(StopReason::Interrupted) if self.order.safe_to_repeat => {
                     self.write(&mut item, Status::Queued).await?;
                     return Ok(Some(item));
                 }
-                Attempt::Stopped(Stop::Interrupted) => {
-                    item.error = Some(interrupted());
+                Attempt::Stopped(StopReason::Interrupted) => {
+                    item.error = Some(stop_error(StopReason::Interrupted));
                     self.write(&mut item, Status::Failure).await?;
                     return Ok(None);
                 }
                 Attempt::Stopped(stop) => {
-                    item.error = Some(stopped(stop));
+                    item.error = Some(stop_error(stop));
                     self.write(&mut item, Status::Cancelled).await?;
                     return Ok(None);
                 }
@@ -216,13 +220,13 @@ impl Fleet<'_> {
         }
     }
 
-    /// Writes down what came of an attempt; answers how long to wait before the next, if there is to be one.
-    async fn settle(&self, item: &mut Item, done: Done) -> Result<Option<Duration>, Error> {
-        item.session_id = done.session;
-        item.output = done.output;
-        item.artifacts = done.artifacts;
-        item.error = done.error;
-        let code = item.error.as_ref().map(|fault| fault.code.clone());
+    /// Records the results of an attempt. Gives how long to wait before the next attempt, if there is to be one.
+    async fn record_results(&self, item: &mut Item, results: AttemptResults) -> Result<Option<Duration>, Error> {
+        item.session_id = results.session;
+        item.output = results.output;
+        item.artifacts = results.artifacts;
+        item.error = results.error;
+        let code = item.error.as_ref().map(|error| error.code.clone());
         let Some(code) = code else {
             self.write(item, Status::Success).await?;
             return Ok(None);
@@ -232,14 +236,14 @@ impl Fleet<'_> {
             return Ok(Some(pause));
         }
         self.write(item, Status::Failure).await?;
-        let mut plan = self.plan();
+        let mut state = self.state();
         let limit = self.rules.stop_after_failures;
-        plan.closed |= limit > 0 && plan.counts.failure >= limit;
+        state.closed |= limit > 0 && state.counts.failure >= limit;
         Ok(None)
     }
 
-    /// Writes an item's next status and the fleet's counts; then they are so, and those who listen are told. That an item
-    /// is begun is written now or not at all; all else waits until the store takes it.
+    /// Writes an item's next status and the fleet's counts, and then publishes them. The beginning of an item is written
+    /// now or not at all; all else waits until the store takes it.
     ///
     /// # Errors
     /// Nothing is written, and nothing has changed.
@@ -247,8 +251,8 @@ impl Fleet<'_> {
         let from = item.status;
         let next = Item { status, ..item.clone() };
         let counts = self.count(from, status);
-        let mut record = self.live.record();
-        let began = now_ms();
+        let mut record = self.task.record();
+        let began = unix_ms();
         let begin = |record: &mut Record| {
             record.status = Status::Running;
             record.started_ms.get_or_insert(began);
@@ -257,97 +261,97 @@ impl Fleet<'_> {
         record.items = Some(counts);
         let written = async {
             let mut batch = Batch::new();
-            put_item(&mut batch, self.live.id, &next)?;
+            put_item(&mut batch, self.task.id, &next)?;
             put_record(&mut batch, &record)?;
             if status != Status::Running {
-                return self.tasks.insist(self.live, batch, Durability::Process).await;
+                return self.tasks.inner.storage.write(self.task, batch, Durability::Process).await;
             }
             // An item that is not safe to repeat must not be begun twice, also after loss of power.
             let durability = if self.order.safe_to_repeat { Durability::Process } else { Durability::Power };
-            self.tasks.inner.keep.commit(batch, durability).await
+            self.tasks.inner.storage.commit(batch, durability).await
         };
         if let Err(error) = written.await {
             self.count(status, from);
             return Err(error);
         }
         *item = next;
-        let counts = self.plan().counts.clone();
+        let counts = self.state().counts.clone();
         let mut first = false;
-        let record = self.live.change(|record| {
+        let record = self.task.change(|record| {
             first = record.status != Status::Running;
             begin(record);
             record.items = Some(counts);
         });
         if first {
-            self.tasks.history().change(&self.live.owner, &record.entry());
-            self.live.tell(Event::Status(record));
+            self.tasks.inner.table.update(&record);
+            self.task.notify(Event::Status(record));
         }
         if status.is_end() {
             metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str()).increment(1);
         }
-        self.live.tell(Event::Item(item.clone()));
+        self.task.notify(Event::Item(item.clone()));
         Ok(())
     }
 
-    /// Counts that an item goes from one status to another; answers the counts then.
+    /// Counts that an item goes from one status to another. Gives the new counts.
     fn count(&self, from: Status, to: Status) -> ItemCounts {
-        let mut plan = self.plan();
-        plan.counts.moved(from, to);
-        plan.counts.clone()
+        let mut state = self.state();
+        state.counts.moved(from, to);
+        state.counts.clone()
     }
 
     /// Ends the fleet, or leaves it for the next process.
     async fn end(&self) -> Result<(), Error> {
         let (left, closed) = {
-            let mut plan = self.plan();
-            (std::mem::take(&mut plan.queue), plan.closed)
+            let mut state = self.state();
+            (std::mem::take(&mut state.queue), state.closed)
         };
-        let stop = self.live.stopped();
+        let stop = self.task.stopped();
         let going_down = self.tasks.inner.drain.phase() >= Phase::Draining;
-        if !left.is_empty() && !closed && matches!(stop, None | Some(Stop::Interrupted)) && going_down {
-            self.tasks.suspend(self.live);
+        if !left.is_empty() && !closed && matches!(stop, None | Some(StopReason::Interrupted)) && going_down {
+            self.tasks.suspend(self.task);
             return Ok(());
         }
         let why = match stop {
-            Some(stop) => stopped(stop),
-            None => Fault::new("stopped", "not begun: as many items failed as stop_after_failures allows"),
+            Some(stop) => stop_error(stop),
+            None => TaskError::new("stopped", "not begun: as many items failed as stop_after_failures allows"),
         };
         for mut item in left {
             item.error = Some(why.clone());
             self.write(&mut item, Status::Cancelled).await?;
         }
-        let counts = self.plan().counts.clone();
+        let counts = self.state().counts.clone();
         let (status, error) = match stop {
-            Some(stop) if counts.cancelled > 0 => (Status::Cancelled, Some(stopped(stop))),
+            Some(stop) if counts.cancelled > 0 => (Status::Cancelled, Some(stop_error(stop))),
             _ if counts.failure + counts.cancelled > 0 => {
                 let message = format!("{} of {} items failed", counts.failure, counts.total);
-                (Status::Failure, Some(Fault::new(if closed { "stopped" } else { "items_failed" }, message)))
+                (Status::Failure, Some(TaskError::new(if closed { "stopped" } else { "items_failed" }, message)))
             }
             _ => (Status::Success, None),
         };
         let (rows, artifacts) = self.gather().await?;
-        let end = match (self.tasks.keep_output(self.live, rows).await, self.live.stopped()) {
-            (Ok(output), _) => End { status, error, output, artifacts },
-            // It was stopped while it waited for room. Every item has its end, so there is only this left to do.
-            (Err(Error::DiskNearlyFull), None | Some(Stop::Interrupted)) => {
-                self.tasks.suspend(self.live);
+        let end = match (self.tasks.save_output(self.task, rows).await, self.task.stopped()) {
+            (Ok(output), _) => TaskEnd { status, error, output, artifacts },
+            // It was stopped while it waited for room. Every item has its end, so only this is left to do.
+            (Err(Error::DiskNearlyFull), None | Some(StopReason::Interrupted)) => {
+                self.tasks.suspend(self.task);
                 return Ok(());
             }
-            (Err(Error::DiskNearlyFull), Some(stop)) => End::empty(Status::Cancelled, stopped(stop)),
+            (Err(Error::DiskNearlyFull), Some(stop)) => TaskEnd::cancelled(stop),
             (Err(error), _) => return Err(error),
         };
-        self.tasks.finish(self.live, end).await;
+        self.tasks.finish(self.task, end).await;
         Ok(())
     }
 
     /// The items as result objects, as far as they fit; and their files.
-    async fn gather(&self) -> Result<(Vec<Value>, Vec<super::record::ArtifactNote>), Error> {
+    async fn gather(&self) -> Result<(Vec<Value>, Vec<ArtifactRecord>), Error> {
         let most = self.tasks.inner.config.tasks.max_output.bytes();
         let (mut rows, mut bytes, mut artifacts) = (Vec::new(), 0, Vec::new());
         let mut after = None;
         loop {
-            let read = || self.tasks.inner.keep.items(self.live.id, after, ITEM_PAGE);
-            let page = self.tasks.patiently(self.live, read).await?;
+            let read = || self.tasks.inner.storage.items(self.task.id, after);
+            let page = self.tasks.inner.storage.read(self.task, read).await?;
             let Some(last) = page.last() else { return Ok((rows, artifacts)) };
             after = Some(last.index);
             for item in page {
@@ -358,15 +362,12 @@ impl Fleet<'_> {
                 } else if bytes < u64::MAX / 2 {
                     // Once, instead of what does not fit.
                     bytes = u64::MAX / 2;
-                    rows.push(json!({"truncated": true, "items": format!("/lam/tasks/{}/items", self.live.id)}));
+                    rows.push(json!({"truncated": true, "items": format!("/lam/tasks/{}/items", self.task.id)}));
                 }
-                // A record names so many files; the others are named by their items.
-                let room = MAX_NOTED.saturating_sub(artifacts.len());
+                // The record names only so many files. The items name the others.
+                let room = MAX_ARTIFACTS.saturating_sub(artifacts.len());
                 artifacts.extend(item.artifacts.into_iter().take(room));
             }
         }
     }
 }
-
-/// The most files that a fleet's record names: it must fit into one value of the store.
-const MAX_NOTED: usize = 100;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::Ulid;
@@ -96,27 +95,25 @@ impl<'de> Deserialize<'de> for TaskId {
 /// Makes ids, each larger than every one before it, also when the clock goes back.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
-    last: Mutex<Option<Ulid>>,
+    last: Option<Ulid>,
 }
 
 impl Ids {
     /// The next id, at the moment `now_ms`.
-    pub(super) fn next(&self, now_ms: u64) -> TaskId {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn next(&mut self, now_ms: u64) -> TaskId {
         let fresh = Ulid::from_parts(now_ms, u128::from_be_bytes(random_bytes()));
-        let next = match *last {
+        let next = match self.last {
             // Within one millisecond: the next number. It runs over only after 2^80 of them.
             Some(before) if before.timestamp_ms() >= now_ms => Ulid(before.0.wrapping_add(1)),
             _ => fresh,
         };
-        *last = Some(next);
+        self.last = Some(next);
         TaskId(next)
     }
 
     /// Makes later ids larger than `seen`.
-    pub(super) fn past(&self, seen: TaskId) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = (*last).max(Some(seen.0));
+    pub(super) fn past(&mut self, seen: TaskId) {
+        self.last = self.last.max(Some(seen.0));
     }
 }
 
@@ -126,7 +123,7 @@ mod tests {
 
     #[test]
     fn ids_ascend_whatever_the_clock_does() {
-        let ids = Ids::default();
+        let mut ids = Ids::default();
         let made: Vec<TaskId> = [5, 5, 5, 9, 3, 9, 10].into_iter().map(|now| ids.next(now)).collect();
         assert!(made.is_sorted_by(|a, b| a < b), "{made:?}");
         assert_eq!(made[0].timestamp(), 5);

@@ -1,19 +1,18 @@
-//! What a client orders: the work, the browser for it, and the rules around it. Kept with the task until it is forgotten.
+//! What a client orders: the work, the browser for it, and the rules around it. It is stored with the task.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use warmpool_protocol::Launch;
 
-use super::record::Kind;
+use super::status::Kind;
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::player::Limits;
-use crate::script::fault::FailureCode;
-use crate::script::work::Work;
+use crate::script::{FailureCode, Values, Work};
 use crate::session::{Kind as SessionKind, Options};
-use crate::worker::Launch;
 
 /// A session outlives its task's time by this much, for the last screenshot.
 const SESSION_MARGIN: Duration = Duration::from_secs(60);
@@ -27,7 +26,6 @@ pub(crate) struct Order {
     pub work_kind: Kind,
     /// The work as it was sent.
     pub work: Value,
-    /// The engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
@@ -49,7 +47,7 @@ pub(crate) struct Order {
     pub fleet: Option<FleetRules>,
 }
 
-/// How a fleet goes about its items.
+/// The rules by which a fleet carries out its items.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FleetRules {
     /// What the templates of each item are filled with.
@@ -63,7 +61,7 @@ pub(crate) struct FleetRules {
     /// Which failures are worth another try; none means those that may pass by themselves.
     #[serde(default)]
     pub retry_on: Vec<String>,
-    /// After so many failed items no further ones are begun; 0 sets no limit.
+    /// The number of failed items after which no further ones begin; 0 sets no limit.
     #[serde(default)]
     pub stop_after_failures: u32,
     /// Between two items that open the same host, in milliseconds.
@@ -108,6 +106,13 @@ impl Order {
             Kind::Extract => Work::parse_extract(&self.work).map(Work::Extract),
             Kind::Run | Kind::Fleet => Work::parse_run(&self.work).map(Work::Run),
         }
+    }
+
+    /// The values of templates, in one item of a fleet or in the whole task.
+    pub(super) fn values(&self, item: Option<&Map<String, Value>>, secrets: &Map<String, Value>) -> Values {
+        let mut inputs = self.inputs.clone();
+        inputs.extend(item.into_iter().flatten().map(|(name, value)| (name.clone(), value.clone())));
+        Values { inputs, secrets: secrets.clone() }
     }
 
     /// The life that a session needs for one run, extract or item.
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again_and_ever_later() {
+    fn transient_failures_are_retried_with_growing_pauses() {
         let rules = rules(2, &[]);
         assert_eq!(rules.backoff(1, "timeout"), Some(Duration::from_millis(100)));
         assert_eq!(rules.backoff(2, "browser_died"), Some(Duration::from_millis(200)));

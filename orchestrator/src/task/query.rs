@@ -1,7 +1,7 @@
 //! A question to the history, checked.
 
-use super::record::Kind;
-use crate::session::SortOrder;
+use super::status::Kind;
+use crate::sort::SortOrder;
 
 /// What the history may be sorted by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,81 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::history::{EndUser, Entry};
 use super::id::TaskId;
+use super::index_row::{EndUser, IndexRow};
+use super::status::{Kind, Status};
 use crate::engine::{Engine, Mode, SessionId};
 use crate::keys::KeyId;
 use crate::player::{Artifact, Failure};
-
-macro_rules! names {
-    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub(crate) enum $name { $($(#[$about])* #[serde(rename = $text)] $variant),+ }
-
-        impl $name {
-            /// All of them, by name.
-            pub(crate) const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
-
-            /// The name in JSON and in queries.
-            #[must_use]
-            pub(crate) const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = ();
-
-            fn from_str(text: &str) -> Result<Self, ()> {
-                Self::ALL.into_iter().find(|one| one.as_str() == text).ok_or(())
-            }
-        }
-    };
-}
-
-// In the order of their names, which is the order of lists that are sorted by them.
-names! {
-    /// What a task does.
-    Kind {
-        /// Reads pages.
-        Extract = "extract",
-        /// Does one of the others for many inputs.
-        Fleet = "fleet",
-        /// Plays a recording.
-        Run = "run",
-    }
-}
-
-names! {
-    /// How a task, or one item of a fleet, is.
-    Status {
-        /// Ended by request.
-        Cancelled = "cancelled",
-        /// Ended without its result.
-        Failure = "failure",
-        /// Accepted; waits for its turn.
-        Queued = "queued",
-        /// Being carried out.
-        Running = "running",
-        /// Ended with its result.
-        Success = "success",
-    }
-}
-
-impl Status {
-    /// Whether nothing more will happen to it.
-    #[must_use]
-    pub(crate) const fn is_end(self) -> bool {
-        matches!(self, Self::Cancelled | Self::Failure | Self::Success)
-    }
-}
 
 /// Output as JSON up to this size, in bytes, stands in its record; more goes into a file.
 pub(super) const INLINE_OUTPUT: usize = 16 << 10;
@@ -107,13 +38,13 @@ impl Default for Output {
 
 /// Why a task did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Fault {
+pub(crate) struct TaskError {
     /// For programs: a [`FailureCode`](crate::script::FailureCode), or one of `interrupted`, `no_worker`, `items_failed`,
     /// `stopped`, `internal`; or `disk_nearly_full`, `store_busy` of a task that waits.
     pub code: String,
     /// For people.
     pub message: String,
-    /// The step at fault, counted from 0.
+    /// The failed step, counted from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
     /// The artifact that shows the page at that moment.
@@ -121,13 +52,13 @@ pub(crate) struct Fault {
     pub screenshot: Option<String>,
 }
 
-impl Fault {
-    /// A fault that is no step's.
+impl TaskError {
+    /// An error that is no step's.
     pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), step: None, screenshot: None }
     }
 
-    /// The fault that a failure and the artifacts of its task tell.
+    /// The error of a failure; `artifacts` are those of its task.
     pub(super) fn of(failure: Failure, artifacts: &[Artifact]) -> Self {
         let mut message = failure.message;
         if message.len() > MAX_MESSAGE {
@@ -142,10 +73,9 @@ impl Fault {
 
 /// A file that a task made, as its record names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ArtifactNote {
+pub(crate) struct ArtifactRecord {
     /// Its name; an item's begin with the item's number.
     pub name: String,
-    /// Its media type.
     pub media_type: String,
     /// Its size, in bytes.
     pub bytes: u64,
@@ -230,13 +160,13 @@ pub(crate) struct Record {
     pub session_id: Option<SessionId>,
     /// Why it did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Fault>,
+    pub error: Option<TaskError>,
     /// Its results.
     #[serde(default)]
     pub output: Output,
     /// Its files.
     #[serde(default)]
-    pub artifacts: Vec<ArtifactNote>,
+    pub artifacts: Vec<ArtifactRecord>,
     /// The items of a fleet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<ItemCounts>,
@@ -248,7 +178,7 @@ pub(crate) struct Record {
     pub idempotency: Option<String>,
     /// Why it stands still at the moment. Never on the disk: it is the disk that it waits for.
     #[serde(skip)]
-    pub waiting: Option<Box<Fault>>,
+    pub waiting: Option<Box<TaskError>>,
     /// In how many parts the store keeps what it is to do.
     #[serde(default)]
     pub body_parts: u16,
@@ -264,13 +194,13 @@ impl Record {
         }
     }
 
-    /// What the index knows of it.
-    pub(super) fn entry(&self) -> Entry {
-        Entry {
+    /// Its row in the index.
+    pub(super) fn index_row(&self) -> IndexRow {
+        IndexRow {
             id: self.task_id,
             kind: self.kind,
             status: self.status,
-            length: u32::try_from(self.execution_time()).unwrap_or(u32::MAX),
+            duration: u32::try_from(self.execution_time()).unwrap_or(u32::MAX),
             user: self.service_passcode.as_deref().map(EndUser::of),
         }
     }
@@ -297,11 +227,11 @@ pub(crate) struct Item {
     pub session_id: Option<SessionId>,
     /// Why it did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<Fault>,
+    pub error: Option<TaskError>,
     /// Its results.
     #[serde(default)]
     pub output: Output,
     /// Its files.
     #[serde(default)]
-    pub artifacts: Vec<ArtifactNote>,
+    pub artifacts: Vec<ArtifactRecord>,
 }

@@ -1,21 +1,17 @@
-//! Tasks of an earlier process: read, and ended or gone on with. And the end of this one.
+//! The tasks of an earlier process, which this one resumes or ends; and those of this process when it drains.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::history::Entry;
+use super::active::{ActiveTask, StopReason};
 use super::id::TaskId;
-use super::live::{Live, Stop};
-use super::perform::interrupted;
-use super::record::{Kind, Status};
-use super::table::{End, Tasks};
+use super::lifecycle::TaskEnd;
+use super::status::{Kind, Status};
+use super::tasks::Tasks;
 use crate::drain::Phase;
 use crate::error::Error;
-use crate::keys::KeyId;
-use crate::session::{Ending, Kind as SessionKind};
 
 /// Between two looks whether a running task has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -29,33 +25,14 @@ impl Tasks {
     /// # Errors
     /// When the store cannot be read.
     pub(crate) async fn load(&self) -> Result<(), Error> {
-        let mut ledgers: HashMap<KeyId, Vec<Entry>> = HashMap::new();
-        let mut open: Vec<TaskId> = Vec::new();
-        let mut last = None;
-        self.inner
-            .keep
-            .index(|owner, entry| {
-                if !entry.status.is_end() {
-                    open.push(entry.id);
-                }
-                last = Some(entry.id);
-                ledgers.entry(owner).or_default().push(entry);
-            })
-            .await?;
-        last.into_iter().for_each(|last| self.inner.ids.past(last));
+        let rows = self.inner.storage.index().await?;
+        let open: Vec<TaskId> = rows.iter().filter(|(_, row)| !row.status.is_end()).map(|(_, row)| row.id).collect();
         // Building an index of a million rows takes a moment that other tasks of the runtime should not wait for.
         let tasks = self.clone();
-        let build = move || {
-            let mut history = tasks.history();
-            for (owner, entries) in ledgers {
-                history.load(&owner, &entries);
-            }
-        };
+        let build = move || tasks.inner.table.load(&rows);
         tokio::task::spawn_blocking(build).await.map_err(Error::internal)?;
         for task in open {
-            if let Some(record) = self.inner.keep.record(task).await? {
-                self.live_table().insert(task, Arc::new(Live::new(record)));
-            }
+            self.inner.storage.record(task).await?.into_iter().for_each(|record| self.inner.table.restore(record));
         }
         Ok(())
     }
@@ -63,61 +40,58 @@ impl Tasks {
     /// Goes on with the tasks of an earlier process: queued ones run, fleets go on where they were, and those that were
     /// running end as interrupted unless they are safe to repeat. Those whose key was revoked meanwhile end unrun.
     pub(crate) async fn resume(&self) {
-        for session in self.inner.sessions.all_live() {
-            if session.options.kind == SessionKind::Task && session.created_ms < self.inner.started_ms {
-                session.end(Ending::TaskFailed);
-            }
-        }
-        let mut left: Vec<Arc<Live>> =
-            self.live_table().values().filter(|live| live.id.timestamp() < self.inner.started_ms).cloned().collect();
-        left.sort_unstable_by_key(|live| live.id);
+        self.inner.workers.end_sessions_before(self.inner.started_ms);
+        let mut left = self.inner.table.all_active();
+        left.retain(|task| task.id.timestamp() < self.inner.started_ms);
         if !left.is_empty() {
             tracing::info!(tasks = left.len(), "going on with the tasks of an earlier process");
         }
-        for live in left {
-            self.ask_key(&live);
-            if live.record().status == Status::Queued || live.record().kind == Kind::Fleet {
-                self.launch(live);
+        for task in left {
+            task.stop_if_revoked(&self.inner.keys);
+            if task.status() == Status::Queued || task.record().kind == Kind::Fleet {
+                self.launch(task);
                 continue;
             }
-            // By themselves: one that waits for the store holds up no other.
+            // Each in its own: one that waits for the store delays no other.
             let tasks = self.clone();
-            self.inner.drain.spawn(async move { tasks.take_up(live).await });
+            self.inner.drain.spawn(async move { tasks.resume_running(task).await });
         }
     }
 
     /// Goes on with a run or extract that was running.
-    async fn take_up(&self, live: Arc<Live>) {
-        if !live.record().safe_to_repeat {
-            self.finish(&live, End::empty(Status::Failure, interrupted())).await;
+    async fn resume_running(&self, task: Arc<ActiveTask>) {
+        if !task.record().safe_to_repeat {
+            self.finish(&task, TaskEnd::interrupted()).await;
             return;
         }
-        match self.mark_queued(&live).await {
-            Ok(()) => self.launch(live),
+        match self.mark_queued(&task).await {
+            Ok(()) => self.launch(task),
             Err(error) => {
-                tracing::error!(task = %live.id, %error, "a task was not taken up again");
-                self.suspend(&live);
+                tracing::error!(task = %task.id, %error, "a task could not be resumed");
+                self.suspend(&task);
             }
         }
     }
 
     /// Lets running tasks end until `deadline`, then interrupts them. Queued ones stay for the next process.
     pub(crate) async fn drain(&self, deadline: Duration) {
-        let running = || -> Vec<Arc<Live>> {
-            self.live_table().values().filter(|live| live.record().status == Status::Running).cloned().collect()
+        let running = || -> Vec<Arc<ActiveTask>> {
+            let mut tasks = self.inner.table.all_active();
+            tasks.retain(|task| task.status() == Status::Running);
+            tasks
         };
         let all_ended = async {
-            while let Some(live) = running().first() {
+            while let Some(task) = running().first() {
                 tokio::select! {
-                    () = live.ended() => {}
+                    () = task.ended() => {}
                     () = sleep(LOOK) => {}
                 }
             }
         };
         if timeout(deadline, all_ended).await.is_err() {
             let left = running();
-            left.iter().for_each(|live| live.stop(Stop::Interrupted));
-            let all = futures_util::future::join_all(left.iter().map(|live| live.ended()));
+            left.iter().for_each(|task| task.stop(StopReason::Interrupted));
+            let all = futures_util::future::join_all(left.iter().map(|task| task.ended()));
             if timeout(INTERRUPTION, all).await.is_err() {
                 tracing::error!("not every task could be interrupted; the next start will find them");
             }

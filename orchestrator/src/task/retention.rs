@@ -1,15 +1,13 @@
-//! Forgetting the oldest tasks, their items and their files.
+//! Forgetting the oldest tasks, with their items and files.
 
 use std::time::Duration;
 
 use super::id::TaskId;
-use super::keep::Keep;
-use super::table::Tasks;
+use super::tasks::Tasks;
+use crate::clock::unix_ms;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::session::now_ms;
-use crate::store::{Batch, Durability};
 
 /// Between two looks for tasks that are older, or more, than they may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -19,11 +17,12 @@ const PAGE: usize = 256;
 impl Tasks {
     /// Forgets the oldest tasks beyond `tasks.keep` and `tasks.keep_for`, until the daemon stops.
     pub(crate) async fn sweep(&self) {
-        if let Err(error) = self.remove_strays().await {
+        if let Err(error) = self.inner.storage.remove_stray_files(|task| self.inner.table.active(task).is_some()).await
+        {
             tracing::error!(%error, "files of forgotten tasks could not be removed");
         }
         loop {
-            if let Err(error) = self.forget_old(now_ms()).await {
+            if let Err(error) = self.forget_old(unix_ms()).await {
                 tracing::error!(%error, "old tasks could not be removed");
             }
             tokio::select! {
@@ -33,13 +32,13 @@ impl Tasks {
         }
     }
 
-    /// A task that has not ended holds the ones behind it: the history has no holes.
+    /// A task that has not ended keeps all that came after it: the history has no holes.
     async fn forget_old(&self, now: u64) -> Result<(), Error> {
         let limits = &self.inner.config.tasks;
         let age = u64::try_from(limits.keep_for.as_millis()).unwrap_or(u64::MAX);
         loop {
-            let surplus = self.history().len().saturating_sub(limits.keep);
-            let oldest = self.inner.keep.oldest(PAGE).await?;
+            let surplus = self.inner.table.counts().2.saturating_sub(limits.keep);
+            let oldest = self.inner.storage.oldest(PAGE).await?;
             let full = oldest.len() == PAGE;
             let old: Vec<(KeyId, TaskId)> = oldest
                 .into_iter()
@@ -54,53 +53,12 @@ impl Tasks {
                 return Ok(());
             }
             let more = full && old.len() == PAGE;
-            self.forget(old).await?;
+            let ids: Vec<TaskId> = old.iter().map(|(_, id)| *id).collect();
+            self.inner.storage.forget(&ids).await?;
+            self.inner.table.forget(old);
             if !more {
                 return Ok(());
             }
         }
-    }
-
-    async fn forget(&self, old: Vec<(KeyId, TaskId)>) -> Result<(), Error> {
-        let ids: Vec<TaskId> = old.iter().map(|(_, id)| *id).collect();
-        let mut batch = Batch::new();
-        for record in self.inner.keep.records(&ids).await? {
-            if !record.artifacts.is_empty()
-                || matches!(record.output, super::record::Output::File { .. })
-                || record.items.is_some()
-            {
-                // Files first: a record without its files tells so, files without a record would lie there for ever.
-                self.inner.files.remove(record.task_id).await?;
-            }
-            if record.items.is_some() {
-                self.inner.keep.forget(&record).await?;
-                continue;
-            }
-            if !Keep::fits(&batch, usize::from(record.body_parts) + 4) {
-                self.inner.keep.commit(std::mem::take(&mut batch), Durability::Process).await?;
-            }
-            Keep::delete(&mut batch, &record);
-        }
-        self.inner.keep.commit(batch, Durability::Process).await?;
-        // One call a key: the last of its tasks, and all before it.
-        let mut last: std::collections::HashMap<KeyId, TaskId> = std::collections::HashMap::new();
-        for (owner, id) in old {
-            last.insert(owner, id);
-        }
-        let mut history = self.history();
-        for (owner, id) in last {
-            history.forget_through(&owner, id);
-        }
-        Ok(())
-    }
-
-    /// Removes folders whose tasks are gone, as a crash between two steps of forgetting leaves them.
-    async fn remove_strays(&self) -> Result<(), Error> {
-        for task in self.inner.files.tasks().await? {
-            if !self.live_table().contains_key(&task) && self.inner.keep.record(task).await?.is_none() {
-                self.inner.files.remove(task).await?;
-            }
-        }
-        Ok(())
     }
 }

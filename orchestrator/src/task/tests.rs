@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, json};
 
-use super::record::Fault;
-use super::table::End;
+use super::lifecycle::TaskEnd;
+use super::record::TaskError;
 use super::*;
 use crate::config::{Config, Flags, Host};
 use crate::drain::Drain;
@@ -58,15 +58,16 @@ impl Bench {
     }
 
     /// Hands in a run under this idempotency key.
-    async fn accept(&self, key: &str) -> Result<Accepted, Error> {
-        let extras = Extras { secrets: Map::new(), idempotency: Some(key.to_owned()), ..Extras::default() };
-        self.tasks.accept(self.owner.clone(), order(), extras).await
+    async fn accept(&self, key: &str) -> Result<Task, Error> {
+        let options =
+            SubmitOptions { secrets: Map::new(), idempotency: Some(key.to_owned()), ..SubmitOptions::default() };
+        self.tasks.accept(self.owner.clone(), order(), options).await
     }
 
-    async fn accepted(&self, key: &str) -> Arc<Live> {
+    async fn accepted(&self, key: &str) -> Arc<ActiveTask> {
         match self.accept(key).await.unwrap() {
-            Accepted::Live(live) => live,
-            Accepted::Past(record) => panic!("it has ended: {record:?}"),
+            Task::Active(live) => live,
+            Task::Ended(record) => panic!("it has ended: {record:?}"),
         }
     }
 
@@ -79,7 +80,7 @@ impl Bench {
     }
 
     async fn on_disk(&self, id: TaskId) -> Record {
-        self.tasks.inner.keep.record(id).await.unwrap().unwrap()
+        self.tasks.inner.storage.record(id).await.unwrap().unwrap()
     }
 }
 
@@ -102,7 +103,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
     panic!("not in time: {what}");
 }
 
-fn unknown(outcome: Result<Accepted, Error>) -> String {
+fn unknown(outcome: Result<Task, Error>) -> String {
     match outcome {
         Err(Error::OutcomeUnknown { task }) => task,
         outcome => panic!("{outcome:?}"),
@@ -110,7 +111,7 @@ fn unknown(outcome: Result<Accepted, Error>) -> String {
 }
 
 #[tokio::test]
-async fn what_the_store_has_not_said_is_not_known_until_it_is() {
+async fn an_unconfirmed_task_has_an_unknown_outcome() {
     let bench = Bench::new().await;
     let gate = Gate::default();
     // It is written, and not yet safe from loss of power.
@@ -123,7 +124,7 @@ async fn what_the_store_has_not_said_is_not_known_until_it_is() {
     gate.open();
     let live = loop {
         match bench.accept("a").await {
-            Ok(Accepted::Live(live)) => break live,
+            Ok(Task::Active(live)) => break live,
             outcome => drop(unknown(outcome)),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -134,28 +135,28 @@ async fn what_the_store_has_not_said_is_not_known_until_it_is() {
 }
 
 #[tokio::test]
-async fn what_the_store_never_began_with_does_not_exist() {
+async fn a_write_that_never_began_leaves_no_task() {
     let bench = Bench::new().await;
     let gate = Gate::default();
     bench.faults.next(Point::Read, StoreFault::Hang(gate.clone()));
     let reading = tokio::spawn({
-        let store = bench.tasks.inner.keep.store.clone();
+        let store = bench.tasks.inner.storage.store().clone();
         async move { drop(store.get(crate::store::Table::Meta, b"x").await) }
     });
     until("the store is at something else", || bench.faults.calls(Point::Read) == 1).await;
-    let without_key = bench.tasks.accept(bench.owner.clone(), order(), Extras::default()).await;
+    let without_key = bench.tasks.accept(bench.owner.clone(), order(), SubmitOptions::default()).await;
     assert!(matches!(without_key, Err(Error::StoreBusy)), "{without_key:?}");
     assert!(matches!(bench.accept("a").await, Err(Error::StoreBusy)));
     gate.open();
     reading.await.unwrap();
     assert!(bench.listed().await.is_empty());
     assert_eq!(bench.tasks.counts(), (0, 0, 0));
-    assert!(bench.tasks.inner.keep.oldest(9).await.unwrap().is_empty(), "nor does it come later");
+    assert!(bench.tasks.inner.storage.oldest(9).await.unwrap().is_empty(), "nor does it come later");
     bench.accepted("a").await;
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_leaves_no_task_that_never_runs() {
+async fn a_task_runs_although_its_client_left() {
     let bench = Arc::new(Bench::new().await);
     let gate = Gate::default();
     bench.faults.next(Point::Apply, StoreFault::Hang(gate.clone()));
@@ -173,10 +174,10 @@ async fn a_client_that_leaves_leaves_no_task_that_never_runs() {
 }
 
 #[tokio::test]
-async fn nothing_runs_that_is_not_on_the_disk() {
+async fn nothing_runs_before_it_is_on_the_disk() {
     let bench = Bench::new().await;
-    let all = u32::try_from(bench.tasks.inner.slots.available_permits()).unwrap();
-    let turn = Arc::clone(&bench.tasks.inner.slots).acquire_many_owned(all).await.unwrap();
+    let all = u32::try_from(bench.tasks.inner.workers.permits().available_permits()).unwrap();
+    let turn = Arc::clone(bench.tasks.inner.workers.permits()).acquire_many_owned(all).await.unwrap();
     let live = bench.accepted("a").await;
     bench.faults.set_free_bytes(0);
     let marked = bench.tasks.mark_running(&live).await;
@@ -187,7 +188,7 @@ async fn nothing_runs_that_is_not_on_the_disk() {
     let record = live.record();
     assert_eq!(record.waiting.unwrap().code, "disk_nearly_full");
     assert_eq!((record.status, bench.on_disk(live.id).await.status), (Status::Queued, Status::Queued));
-    assert_eq!(bench.tasks.inner.slots.available_permits(), all as usize, "it holds up no other meanwhile");
+    assert_eq!(bench.tasks.inner.workers.permits().available_permits(), all as usize, "it holds up no other meanwhile");
     bench.faults.set_free_bytes(PLENTY);
     until("it runs", || live.record().status == Status::Running).await;
     assert_eq!(live.record().waiting, None);
@@ -195,15 +196,15 @@ async fn nothing_runs_that_is_not_on_the_disk() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_when_it_is_on_the_disk() {
+async fn an_end_is_published_once_it_is_on_the_disk() {
     let bench = Arc::new(Bench::new().await);
     let live = bench.accepted("a").await;
     until("it runs", || live.record().status == Status::Running).await;
     bench.faults.set_free_bytes(0);
-    let mut events = live.listen();
+    let mut events = live.subscribe();
     let finishing = tokio::spawn({
         let (bench, live) = (Arc::clone(&bench), Arc::clone(&live));
-        let end = End::empty(Status::Failure, Fault::new("x", "y"));
+        let end = TaskEnd::without_results(Status::Failure, TaskError::new("x", "y"));
         async move { bench.tasks.finish(&live, end).await }
     });
     until("it waits", || live.record().waiting.is_some()).await;
@@ -212,7 +213,7 @@ async fn an_end_is_told_when_it_is_on_the_disk() {
     bench.faults.set_free_bytes(PLENTY);
     finishing.await.unwrap();
     assert_eq!(bench.on_disk(live.id).await.status, Status::Failure);
-    let Accepted::Past(record) = bench.tasks.find(live.id, &bench.owner).await.unwrap() else { panic!("it lives") };
+    let Task::Ended(record) = bench.tasks.find(live.id, &bench.owner).await.unwrap() else { panic!("it lives") };
     assert_eq!((record.status, record.waiting.clone()), (Status::Failure, None));
     let told = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.name()).last();
     assert_eq!(told, Some("end"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::record::{ArtifactNote, Fault, Item, Output, Record};
+use super::record::{ArtifactRecord, Item, Output, Record};
 
 /// A task, with these result objects where they are not in the record.
 #[must_use]
@@ -29,8 +29,8 @@ pub(crate) fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
             }
         };
         more("sessionId", record.session_id.as_ref().map(|session| json!(session)));
-        more("error", record.error.as_ref().map(fault));
-        more("waiting", record.waiting.as_deref().map(fault));
+        more("error", record.error.as_ref().map(|error| json!(error)));
+        more("waiting", record.waiting.as_deref().map(|error| json!(error)));
         more("startedAt", record.started_ms.map(Value::from));
         more("endedAt", record.ended_ms.map(Value::from));
         more("items", record.items.as_ref().map(|items| json!(items)));
@@ -55,10 +55,10 @@ pub(crate) fn item(item: &Item, output: Option<Vec<Value>>) -> Value {
             view.insert("sessionId".to_owned(), json!(session));
         }
         if let Some(error) = &item.error {
-            view.insert("error".to_owned(), fault(error));
+            view.insert("error".to_owned(), json!(error));
         }
         if !item.artifacts.is_empty() {
-            let names: Vec<&str> = item.artifacts.iter().map(|note| note.name.as_str()).collect();
+            let names: Vec<&str> = item.artifacts.iter().map(|artifact| artifact.name.as_str()).collect();
             view.insert("artifacts".to_owned(), json!(names));
         }
     }
@@ -67,21 +67,17 @@ pub(crate) fn item(item: &Item, output: Option<Vec<Value>>) -> Value {
 
 /// The artifacts of a task, or of one of its items.
 #[must_use]
-pub(crate) fn artifacts(record: &Record, notes: &[ArtifactNote]) -> Value {
-    let one = |note: &ArtifactNote| {
+pub(crate) fn artifacts(record: &Record, list: &[ArtifactRecord]) -> Value {
+    let one = |artifact: &ArtifactRecord| {
         json!({
-            "name": note.name,
-            "mediaType": note.media_type,
-            "bytes": note.bytes,
-            "sha256": note.hash,
-            "url": format!("/lam/tasks/{}/artifacts/{}", record.task_id, crate::engine::escape(&note.name)),
+            "name": artifact.name,
+            "mediaType": artifact.media_type,
+            "bytes": artifact.bytes,
+            "sha256": artifact.hash,
+            "url": format!("/lam/tasks/{}/artifacts/{}", record.task_id, crate::engine::path_segment(&artifact.name)),
         })
     };
-    notes.iter().map(one).collect()
-}
-
-fn fault(fault: &Fault) -> Value {
-    json!(fault)
+    list.iter().map(one).collect()
 }
 
 fn put_output(view: &mut Map<String, Value>, kept: &Output, output: Option<Vec<Value>>, base: &str) {

@@ -1,6 +1,8 @@
 //! Matroska, and its subset WebM, as far as one track of pictures needs it (RFC 9559). What is written can be played
 //! at any time; `finish` adds what players need to jump about in it.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod resume;
 
 use std::fs::File;

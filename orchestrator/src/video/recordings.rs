@@ -5,9 +5,10 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use super::matroska::Matroska;
@@ -250,8 +251,8 @@ impl Recordings {
         self.root.join(name)
     }
 
-    fn active(&self) -> std::sync::MutexGuard<'_, HashSet<SessionId>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.active.lock()
     }
 }
 

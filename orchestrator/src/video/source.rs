@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use http::Request;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use super::broken::Broken;
+use super::error::RecordingError;
 use super::matroska::Codec;
-use super::{Format, Picture};
-use crate::live::{Frame, Front};
+use crate::live::{Frame, FrontTab};
 use crate::session::Session;
-use crate::worker::AgentError;
 
 /// IVF: the file's header and each picture's.
 const FILE_HEADER: usize = 32;
@@ -24,36 +21,46 @@ const MAX_PICTURE: usize = 16 << 20;
 /// Between two looks which tab is in front, where there is no new picture.
 const LOOK: Duration = Duration::from_millis(300);
 
+/// One picture on its way to the file.
+pub(super) struct Picture {
+    pub(super) time_ms: u64,
+    /// Whether it can be shown without those before it.
+    pub(super) key: bool,
+    pub(super) data: Bytes,
+}
+
+/// What kind of pictures follow.
+pub(super) struct Format {
+    pub(super) codec: Codec,
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
 pub(super) enum Source {
     /// The worker's encoder.
     Display { body: Incoming, buffer: BytesMut },
     /// The tab in front.
-    Frames { front: Front, pause: Duration, first: Option<Frame>, began: Instant },
+    Frames { front: FrontTab, pause: Duration, first: Option<Frame>, began: Instant },
 }
 
 impl Source {
     /// Asks the session's worker for a video of its display.
-    pub(super) async fn display(session: &Session, rate: u32) -> Result<Self, Broken> {
-        let path = format!("/recording?rate={rate}");
-        let response = session.worker.agent.send(&path, Request::new(crate::worker::full(""))).await?;
-        let status = response.status();
-        if !status.is_success() {
-            return Err(AgentError::Refused { status, message: "no recording".to_owned() }.into());
-        }
-        Ok(Self::Display { body: response.into_body(), buffer: BytesMut::new() })
+    pub(super) async fn display(session: &Session, rate: u32) -> Result<Self, RecordingError> {
+        let body = session.worker.agent.recording(rate).await?;
+        Ok(Self::Display { body, buffer: BytesMut::new() })
     }
 
     /// Looks at the tab in front, as a viewer would.
-    pub(super) fn frames(front: Front, rate: u32) -> Self {
+    pub(super) fn frames(front: FrontTab, rate: u32) -> Self {
         let pause = Duration::from_secs(1) / rate.max(1);
         Self::Frames { front, pause, first: None, began: Instant::now() }
     }
 
     /// Waits until it is known what the pictures are.
-    pub(super) async fn format(&mut self) -> Result<Format, Broken> {
+    pub(super) async fn format(&mut self) -> Result<Format, RecordingError> {
         match self {
             Self::Display { body, buffer } => {
-                let header = take(body, buffer, FILE_HEADER).await.ok_or(Broken::Nothing)?;
+                let header = take(body, buffer, FILE_HEADER).await.ok_or(RecordingError::Nothing)?;
                 let side = |at: usize| u32::from(u16::from_le_bytes([header[at], header[at + 1]]));
                 Ok(Format { codec: Codec::Vp8, width: side(12), height: side(14) })
             }

@@ -55,7 +55,7 @@ impl Archive {
     /// Takes a piece of the body; gives what it has of the zip.
     ///
     /// # Errors
-    /// `InvalidBody` for what is no such object, `InvalidField` when `file` is no base64.
+    /// `InvalidBody` for what is no such object, `Field` when `file` is no base64.
     pub(super) fn feed(&mut self, piece: &[u8]) -> Result<Vec<u8>, Error> {
         let mut rest = piece;
         while let Some((&byte, tail)) = rest.split_first() {
@@ -116,7 +116,7 @@ impl Archive {
             (Place::Colon, b':') => Place::Value,
             (Place::Value, b'"') if self.name == b"file" => {
                 if std::mem::replace(&mut self.found, true) {
-                    return Err(Error::field("file", "`file` is given twice: send one value"));
+                    return Err(Error::invalid("file", "is given twice: send one value"));
                 }
                 Place::File
             }
@@ -191,7 +191,7 @@ impl Archive {
         if whole == 0 {
             return Ok(Vec::new());
         }
-        let fault = |cause: &str| Error::field("file", format!("`file` is not base64: {cause}"));
+        let fault = |cause: &str| Error::invalid("file", format!("is not base64: {cause}"));
         if std::mem::replace(&mut self.padded, self.coded[..whole].contains(&b'=')) {
             return Err(fault("something follows its padding"));
         }
@@ -206,7 +206,7 @@ fn wrong(what: &str) -> Error {
 }
 
 fn missing() -> Error {
-    Error::field("file", "send the file as a base64 zip in `file`")
+    Error::invalid("file", "must be the file, as a zip in base64")
 }
 
 #[cfg(test)]

@@ -17,10 +17,10 @@ mod warnings;
 mod webkit;
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::DriverMode;
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::worker::DriverMode;
 
 pub(crate) use request::candidates;
 use warnings::Warnings;
@@ -76,8 +76,8 @@ pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String]) -> Result
                 accepted.push(Value::Object(candidate));
             }
             // One of several alternatives may be for another browser.
-            Err(Fault::OtherBrowser(error)) => mismatch = Some(error),
-            Err(Fault::Refused(error)) => return Err(error),
+            Err(Rejection::OtherBrowser(error)) => mismatch = Some(error),
+            Err(Rejection::Refused(error)) => return Err(error),
         }
     }
     match mismatch {
@@ -89,15 +89,15 @@ pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String]) -> Result
     }
 }
 
-enum Fault {
+enum Rejection {
     /// This alternative does not match.
     OtherBrowser(Error),
     /// No alternative may say this.
     Refused(Error),
 }
 
-fn refused(capability: impl Into<String>, message: &str) -> Fault {
-    Fault::Refused(Error::Capability { capability: capability.into(), message: message.to_owned() })
+fn refused(capability: impl Into<String>, message: &str) -> Rejection {
+    Rejection::Refused(Error::Capability { capability: capability.into(), message: message.to_owned() })
 }
 
 /// Whether the standard has a capability of this name, or it is an extension's.
@@ -132,9 +132,9 @@ fn check(
     engine: Engine,
     warm_args: &[String],
     warnings: &mut Warnings,
-) -> Result<DriverMode, Fault> {
+) -> Result<DriverMode, Rejection> {
     let mismatch = |capability: &str, message: String| {
-        Fault::OtherBrowser(Error::Capability { capability: capability.to_owned(), message })
+        Rejection::OtherBrowser(Error::Capability { capability: capability.to_owned(), message })
     };
     if let Some(name) = caps.get("browserName").and_then(Value::as_str) {
         if !engine.is_browser_name(name) {
@@ -154,7 +154,7 @@ fn check(
             format!("there is no browser on `{}` here: leave it out, or ask for linux", standard::shown(name));
         return Err(mismatch("platformName", message));
     }
-    match_options(caps, engine).map_err(Fault::OtherBrowser)?;
+    match_options(caps, engine).map_err(Rejection::OtherBrowser)?;
     if let Some(unknown) = caps.keys().find(|name| !is_known(name)) {
         return Err(refused(standard::shown(unknown), "is no capability of the W3C standard: leave it out"));
     }

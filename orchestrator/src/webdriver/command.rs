@@ -4,6 +4,7 @@
 //! sees. So it is checked instead: however often somebody on the way decodes it, it stays below its driver session.
 
 use http::Method;
+use percent_encoding::percent_decode;
 
 use crate::error::Error;
 
@@ -74,16 +75,8 @@ fn stays_below(path: &str) -> bool {
 }
 
 /// Percent-decodes once; what is no code stays as it is.
-fn decoded(mut rest: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(rest.len());
-    while let Some((&byte, tail)) = rest.split_first() {
-        let digits = (byte == b'%').then(|| tail.first_chunk::<2>()).flatten();
-        let coded = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let coded = coded.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        bytes.push(coded.unwrap_or(byte));
-        rest = if coded.is_some() { &tail[2..] } else { tail };
-    }
-    bytes
+fn decoded(bytes: &[u8]) -> Vec<u8> {
+    percent_decode(bytes).collect()
 }
 
 #[cfg(test)]

@@ -1,36 +1,24 @@
 //! Managed downloads, as Selenium's clients fetch them from a grid: names, one file as a zip in base64, all removed.
 
 use std::io::{self, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::{Stream, stream};
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
+use http::StatusCode;
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use serde::Deserialize;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use warmpool_protocol::{File, FileSource};
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use super::{check_id, verdict};
 use crate::error::{Cause, Error};
 use crate::session::{Busy, Session};
-use crate::worker::{file_path, full};
-
-/// No list of files is longer, in bytes.
-const LIST_LIMIT: usize = 4 << 20;
-
-/// A file as the agent lists it.
-#[derive(Debug, Deserialize)]
-struct File {
-    name: String,
-    size: u64,
-    modified_ms: u64,
-    source: String,
-    complete: bool,
-}
+use crate::worker::AgentError;
 
 /// What the browser has downloaded, and all of it: the names, and more for clients that read it.
 ///
@@ -60,7 +48,10 @@ pub(crate) async fn remove_downloads(session: &Arc<Session>, id: &str) -> Result
     let _busy = session.busy();
     for file in list(session).await? {
         // One that has gone meanwhile is as good as removed.
-        ask(session, Method::DELETE, &file_path(&file.name)).await?;
+        match session.worker.agent.remove_file(&file.name).await {
+            Ok(()) | Err(AgentError::Refused { .. }) => {}
+            Err(error) => return Err(verdict(session, error).await),
+        }
     }
     Ok(())
 }
@@ -81,33 +72,26 @@ pub(crate) async fn download(
     if !list(session).await?.iter().any(|file| file.name == name) {
         return Err(unknown());
     }
-    let response = ask(session, Method::GET, &file_path(name)).await?;
-    if response.status() == StatusCode::NOT_FOUND {
-        return Err(unknown());
-    }
-    if !response.status().is_success() {
-        return Err(Error::worker("the worker could not serve the file", response.status().to_string()));
-    }
+    let file = match session.worker.agent.read_file(name).await {
+        Ok(file) => file,
+        Err(AgentError::Refused { status: StatusCode::NOT_FOUND, .. }) => return Err(unknown()),
+        Err(AgentError::Refused { message, .. }) => {
+            return Err(Error::worker("the worker could not serve the file", message));
+        }
+        Err(error) => return Err(verdict(session, error).await),
+    };
     let packer = Packer::new(name).map_err(Error::internal)?;
     let head = format!("{{\"value\":{{\"filename\":{},\"contents\":\"", json!(name));
-    let reply = Reply { file: response.into_body(), packer: Some(packer), head: Some(head), _busy: busy };
+    let reply = Reply { file, packer: Some(packer), head: Some(head), _busy: busy };
     Ok(stream::try_unfold(reply, Reply::next))
 }
 
 async fn list(session: &Arc<Session>) -> Result<Vec<File>, Error> {
-    let response = ask(session, Method::GET, "/files").await?;
-    let body = Limited::new(response.into_body(), LIST_LIMIT).collect().await;
-    let body = body.map_err(|error| Error::worker("the list of files broke off", error))?.to_bytes();
-    let files: Vec<File> = serde_json::from_slice(&body)
-        .map_err(|error| Error::worker("the worker's list of files cannot be read", error))?;
-    Ok(files.into_iter().filter(|file| file.complete && file.source == "download").collect())
-}
-
-async fn ask(session: &Arc<Session>, method: Method, path: &str) -> Result<Response<Incoming>, Error> {
-    let mut request = Request::new(full(Bytes::new()));
-    *request.method_mut() = method;
-    match session.worker.agent.send(path, request).await {
-        Ok(response) => Ok(response),
+    match session.worker.agent.files().await {
+        Ok(mut files) => {
+            files.retain(|file| file.complete && file.source == FileSource::Download);
+            Ok(files)
+        }
         Err(error) => Err(verdict(session, error).await),
     }
 }
@@ -154,7 +138,7 @@ struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -185,7 +169,7 @@ impl Packer {
 
     /// What can be told so far: base64 goes in threes.
     fn text(&self) -> String {
-        let mut bytes = self.written.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = self.written.0.lock();
         let whole = bytes.len() / 3 * 3;
         let text = STANDARD.encode(&bytes[..whole]);
         bytes.drain(..whole);
@@ -194,7 +178,7 @@ impl Packer {
 
     fn finish(self) -> io::Result<String> {
         self.zip.finish()?;
-        let bytes = self.written.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.written.0.lock();
         Ok(STANDARD.encode(&*bytes))
     }
 }

@@ -4,56 +4,34 @@
 use std::sync::Arc;
 
 use futures_util::stream;
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method, Request};
-use http_body_util::{BodyExt, Limited, StreamBody};
+use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::archive::Archive;
 use super::{check_id, verdict};
 use crate::error::{Cause, Error};
 use crate::session::Session;
-use crate::worker::Body;
-
-/// No answer of the agent is longer, in bytes.
-const REPLY_LIMIT: usize = 1 << 20;
+use crate::worker::{AgentError, Body};
 
 /// Uploads a file; gives the path that it has inside the worker.
 ///
 /// # Errors
-/// `InvalidBody`, `InvalidField`, and those of [`forward`](super::forward).
-pub(crate) async fn upload(session: &Arc<Session>, id: &str, body: Body) -> Result<Value, Error> {
+/// `InvalidBody`, `Field`, and those of [`forward`](super::forward).
+pub(crate) async fn upload(session: &Arc<Session>, id: &str, body: Body) -> Result<String, Error> {
     check_id(session, id)?;
     let _busy = session.busy();
     let (sender, fault) = oneshot::channel();
-    let mut request = Request::new(unpacked(body, sender));
-    *request.method_mut() = Method::POST;
-    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-    let sending = session.worker.agent.send("/files/archive", request);
+    let sending = session.worker.agent.store_zip(unpacked(body, sender));
     tokio::select! {
         biased;
         // What the body has to say comes before what the agent makes of half of it.
         Ok(error) = fault => Err(error),
         sent = sending => match sent {
-            Ok(response) => answer(response).await,
+            Ok(stored) => Ok(stored.path),
+            Err(AgentError::Refused { message, .. }) => Err(Error::invalid("file", format!("was refused: {message}"))),
             Err(error) => Err(verdict(session, error).await),
         },
-    }
-}
-
-async fn answer(response: http::Response<hyper::body::Incoming>) -> Result<Value, Error> {
-    let status = response.status();
-    let body = Limited::new(response.into_body(), REPLY_LIMIT).collect().await;
-    let body = body.map_err(|error| Error::worker("the upload broke off", error))?.to_bytes();
-    let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match answer["path"].as_str() {
-        Some(path) if status.is_success() => Ok(json!(path)),
-        _ => {
-            let message = answer["error"]["message"].as_str().unwrap_or("the file was refused");
-            Err(Error::field("file", message))
-        }
     }
 }
 

@@ -8,12 +8,12 @@ use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use warmpool_protocol::{HEADLESS_FIREFOX_DISPLAY, Size};
 
 use super::{Answer, Command, forward};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
-use crate::look::Viewport;
 use crate::session::{Ending, Session};
 use crate::worker::{Body, DISPLAY, full};
 
@@ -23,19 +23,11 @@ const HANDLES_LIMIT: usize = 1 << 20;
 /// The command that gives a window its place and size.
 const RECT: &str = "window/rect";
 
-/// The display of a Firefox that counts as headless: as large as the one that it would pretend itself.
-const FIREFOX_DISPLAY: Viewport = Viewport { width: 1366, height: 768 };
-
 /// Gives the current window the size of the screen that the client asked for.
 ///
 /// # Errors
 /// Those of [`forward`].
-pub(crate) async fn fill_screen(
-    session: &Arc<Session>,
-    config: &Config,
-    id: &str,
-    size: Viewport,
-) -> Result<(), Error> {
+pub(crate) async fn fill_screen(session: &Arc<Session>, config: &Config, id: &str, size: Size) -> Result<(), Error> {
     let reply = forward(session, config, id, Command::own(RECT), resize(size)).await?;
     // The connection is used again once its reply has been read.
     let status = reply.status();
@@ -59,10 +51,10 @@ pub(super) fn stand_in(session: &Session, method: &Method, command: &Command) ->
 }
 
 /// The size of the display that the browser's windows are on; `None` where it pretends one and manages it.
-fn screen(session: &Session) -> Option<Viewport> {
+fn screen(session: &Session) -> Option<Size> {
     match (session.options.engine, session.options.mode) {
         (Engine::Chromium, Mode::Headless) => None,
-        (Engine::Firefox, Mode::Headless) => Some(FIREFOX_DISPLAY),
+        (Engine::Firefox, Mode::Headless) => Some(HEADLESS_FIREFOX_DISPLAY),
         (Engine::Chromium | Engine::Firefox | Engine::Webkit, _) => Some(DISPLAY),
     }
 }
@@ -88,7 +80,7 @@ pub(super) async fn closed(session: &Session, response: Response<Incoming>) -> R
     Ok(Response::from_parts(parts, Full::new(body).map_err(|never| match never {}).boxed_unsync()))
 }
 
-fn resize(size: Viewport) -> Request<Body> {
+fn resize(size: Size) -> Request<Body> {
     let rect = json!({"x": 0, "y": 0, "width": size.width, "height": size.height});
     let mut request = Request::new(full(rect.to_string()));
     *request.method_mut() = Method::POST;

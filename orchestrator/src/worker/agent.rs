@@ -4,17 +4,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Empty, Full, Limited};
+use http_body_util::{BodyExt as _, Collected, Empty, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::timeout;
+use warmpool_protocol::{
+    Claim, DriverMode, ErrorBody, Event, File, Launch, Launched, NewDriverSession, Page, PageAction, Secret, Snapshot,
+    StoredFile, Window,
+};
 
 use super::connection::{AgentStream, Connector};
 use super::lines::Lines;
-use super::protocol::{Act, Claim, DriverMode, Event, Launch, Page, Snapshot};
 use crate::error::Cause;
 use crate::runtime::AgentAddress;
 
@@ -25,8 +31,8 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Cause>;
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// What requests name as their host: each connection leads to one agent, whatever it is called.
 const AUTHORITY: &str = "agent";
-/// No answer to a small call is longer, in bytes.
-const REPLY_LIMIT: usize = 4 << 20;
+/// No JSON answer is longer, in bytes: Chromium's description of DevTools has some two million.
+const REPLY_LIMIT: usize = 16 << 20;
 /// No event is longer, in bytes.
 const EVENT_LIMIT: usize = 256 << 10;
 /// No list of pages is longer, in bytes.
@@ -35,34 +41,22 @@ const PAGES_LIMIT: usize = 1 << 20;
 /// Why a call to the agent failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentError {
-    /// No connection could be made.
     #[error("cannot connect to the agent: {0}")]
     Connect(Cause),
-    /// The connection broke.
     #[error("the connection to the agent broke: {0}")]
     Broken(Cause),
-    /// It took too long.
     #[error("the agent did not answer within {} seconds", .0.as_secs())]
     Timeout(Duration),
-    /// The agent said no.
     #[error("the agent answered {status}: {message}")]
-    Refused {
-        /// Its status.
-        status: StatusCode,
-        /// Its words.
-        message: String,
-    },
-    /// The agent's answer makes no sense.
+    Refused { status: StatusCode, message: String },
     #[error("the agent's answer cannot be read: {0}")]
-    Nonsense(Cause),
+    Unreadable(Cause),
 }
 
 /// The driver's own answer to a new session.
 #[derive(Debug)]
 pub(crate) struct DriverReply {
-    /// Its status.
     pub status: StatusCode,
-    /// Its JSON.
     pub body: Bytes,
 }
 
@@ -71,25 +65,11 @@ pub(crate) struct DriverReply {
 pub(crate) enum Upgrade {
     /// Both sides speak websocket from here; `early` came with the reply.
     Switched {
-        /// The 101's headers.
         headers: HeaderMap,
-        /// The connection.
         stream: AgentStream,
-        /// Bytes that followed the 101 at once.
         early: Bytes,
     },
-    /// The browser said no.
     Declined(StatusCode),
-}
-
-#[derive(Deserialize)]
-struct Refusal {
-    error: RefusalText,
-}
-
-#[derive(Deserialize)]
-struct RefusalText {
-    message: String,
 }
 
 /// The way to one agent.
@@ -108,60 +88,32 @@ impl std::fmt::Debug for Agent {
 impl Agent {
     /// An agent that answers to `secret` (hex) on `address`.
     #[must_use]
-    pub(crate) fn new(address: AgentAddress, secret: String) -> Self {
+    pub(crate) fn new(address: AgentAddress, secret: &Secret) -> Self {
         // A client of its own: when the worker goes, so do its pooled connections, and a container that gets the same
         // address later never sees them.
         let client = Client::builder(TokioExecutor::new()).build(Connector(address.clone()));
-        let mut secret =
-            HeaderValue::try_from(format!("Bearer {secret}")).unwrap_or(HeaderValue::from_static("Bearer"));
+        let mut secret = HeaderValue::try_from(secret.authorization()).unwrap_or(HeaderValue::from_static("Bearer"));
         secret.set_sensitive(true);
         Self { address, secret, client }
     }
 
-    /// Gives the agent its secret and its orders.
-    ///
-    /// # Errors
-    /// [`AgentError`]; `Connect` while the container is still coming up.
+    /// Gives the agent its secret and its orders. Fails with `Connect` while the container is still coming up.
     pub(crate) async fn claim(&self, claim: &Claim) -> Result<(), AgentError> {
-        #[derive(Serialize)]
-        struct Wire<'a> {
-            secret: &'a str,
-            #[serde(flatten)]
-            claim: &'a Claim,
-        }
-        let secret = self.secret.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).unwrap_or_default();
-        self.call(Method::POST, "/claim", Some(&Wire { secret, claim }), CALL_TIMEOUT).await.map(drop)
+        self.call(Method::POST, "/claim", Some(claim)).await.map(drop)
     }
 
-    /// Asks how the agent is.
-    ///
-    /// # Errors
-    /// [`AgentError`].
     pub(crate) async fn health(&self) -> Result<Snapshot, AgentError> {
-        let (_, body) = self.call(Method::GET, "/health", None::<&()>, CALL_TIMEOUT).await?;
-        serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))
+        self.call(Method::GET, "/health", None::<&()>).await.and_then(|body| read(&body))
     }
 
-    /// Wakes the browser, makes the settings true and starts opening the page. Gives the warnings for the client.
-    ///
-    /// # Errors
-    /// [`AgentError`].
+    /// Wakes the browser, applies the settings and starts opening the page. Gives the warnings for the client.
     pub(crate) async fn launch(&self, launch: &Launch) -> Result<Vec<String>, AgentError> {
-        #[derive(Deserialize)]
-        struct Wire {
-            #[serde(default)]
-            warnings: Vec<String>,
-        }
-        let (_, body) = self.call(Method::POST, "/launch", Some(launch), CALL_TIMEOUT).await?;
-        let wire: Wire = serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))?;
-        Ok(wire.warnings)
+        let body = self.call(Method::POST, "/launch", Some(launch)).await?;
+        read(&body).map(|Launched { warnings }| warnings)
     }
 
     /// Opens a window in a browser context of its own, in the place of the one there was. Gives the window's WebDriver
     /// handle, or `None` where the engine has no contexts.
-    ///
-    /// # Errors
-    /// [`AgentError`].
     pub(crate) async fn open_context(&self) -> Result<Option<String>, AgentError> {
         match self.window("/context").await {
             Err(AgentError::Refused { status: StatusCode::NOT_FOUND, .. }) => Ok(None),
@@ -170,64 +122,82 @@ impl Agent {
     }
 
     /// Opens another window in that context; gives its handle.
-    ///
-    /// # Errors
-    /// [`AgentError`].
     pub(crate) async fn open_window(&self) -> Result<String, AgentError> {
         self.window("/context/window").await
     }
 
     /// Closes that context with its windows and files.
-    ///
-    /// # Errors
-    /// [`AgentError`].
     pub(crate) async fn close_context(&self) -> Result<(), AgentError> {
-        self.call(Method::DELETE, "/context", None::<&()>, CALL_TIMEOUT).await.map(drop)
+        self.call(Method::DELETE, "/context", None::<&()>).await.map(drop)
     }
 
     async fn window(&self, path: &str) -> Result<String, AgentError> {
-        #[derive(Deserialize)]
-        struct Wire {
-            window: String,
-        }
-        let (_, body) = self.call(Method::POST, path, None::<&()>, CALL_TIMEOUT).await?;
-        let wire: Wire = serde_json::from_slice(&body).map_err(|error| AgentError::Nonsense(error.into()))?;
-        Ok(wire.window)
+        let body = self.call(Method::POST, path, None::<&()>).await?;
+        read(&body).map(|Window { window }| window)
     }
 
     /// Starts the one driver session. The driver's refusals are replies, not errors.
-    ///
-    /// # Errors
-    /// [`AgentError`] when the agent could not bring an answer.
     pub(crate) async fn driver_session(
         &self,
         mode: DriverMode,
-        capabilities: &serde_json::Value,
-        timeout: Duration,
+        capabilities: Value,
+        limit: Duration,
     ) -> Result<DriverReply, AgentError> {
-        let order = serde_json::json!({"mode": mode, "capabilities": capabilities});
-        let request = self.json(Method::POST, "/driver/session", Some(&order))?;
-        let (status, body) =
-            tokio::time::timeout(timeout, self.exchange(request)).await.map_err(|_| AgentError::Timeout(timeout))??;
-        Ok(DriverReply { status, body })
+        let request = json_request(Method::POST, Some(&NewDriverSession { mode, capabilities }))?;
+        let answered = async {
+            let response = self.send("/driver/session", request).await?;
+            let status = response.status();
+            Ok(DriverReply { status, body: collect(response).await? })
+        };
+        timeout(limit, answered).await.map_err(|_| AgentError::Timeout(limit))?
     }
 
-    /// Sends a prepared request; `path` is the agent's. The body streams both ways.
-    ///
-    /// # Errors
-    /// [`AgentError`] when no answer came.
-    pub(crate) async fn send(&self, path: &str, mut request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
-        *request.uri_mut() = self.uri(path)?;
-        request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
-        self.client.request(request).await.map_err(|error| {
-            if error.is_connect() { AgentError::Connect(error.into()) } else { AgentError::Broken(error.into()) }
-        })
+    pub(crate) async fn files(&self) -> Result<Vec<File>, AgentError> {
+        self.ask("/files").await
+    }
+
+    /// The content of a file, as a stream. Fails with `Refused` and 404 when there is no such file.
+    pub(crate) async fn read_file(&self, name: &str) -> Result<Incoming, AgentError> {
+        self.succeed(Method::GET, &file_path(name), full("")).await.map(Response::into_body)
+    }
+
+    /// Puts a file where pages can upload it from.
+    pub(crate) async fn store_file(&self, name: &str, content: Body) -> Result<StoredFile, AgentError> {
+        let response = self.succeed(Method::PUT, &file_path(name), content).await?;
+        read(&collect(response).await?)
+    }
+
+    /// The same with a zip of one file.
+    pub(crate) async fn store_zip(&self, zip: Body) -> Result<StoredFile, AgentError> {
+        let response = self.succeed(Method::POST, "/files/archive", zip).await?;
+        read(&collect(response).await?)
+    }
+
+    pub(crate) async fn remove_file(&self, name: &str) -> Result<(), AgentError> {
+        self.succeed(Method::DELETE, &file_path(name), full("")).await.map(drop)
+    }
+
+    /// The targets of a debugging port: what its `/json/list` answers.
+    pub(crate) async fn targets<T: DeserializeOwned>(&self) -> Result<Vec<T>, AgentError> {
+        self.ask("/json/list").await
+    }
+
+    /// The browser's own description of DevTools.
+    pub(crate) async fn devtools_protocol(&self) -> Result<Value, AgentError> {
+        self.ask("/json/protocol").await
+    }
+
+    /// A video of the display from now on, as IVF with VP8.
+    pub(crate) async fn recording(&self, rate: u32) -> Result<Incoming, AgentError> {
+        self.succeed(Method::GET, &format!("/recording?rate={rate}"), full("")).await.map(Response::into_body)
+    }
+
+    /// Passes a driver's command on; `path` is the agent's. The body streams both ways, and refusals are answers.
+    pub(crate) async fn forward(&self, path: &str, request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
+        self.send(path, request).await
     }
 
     /// Asks for a websocket at `path` with the client's own handshake headers.
-    ///
-    /// # Errors
-    /// [`AgentError`] when no answer came.
     pub(crate) async fn upgrade(&self, path: &str, headers: HeaderMap) -> Result<Upgrade, AgentError> {
         let work = async {
             let stream =
@@ -238,7 +208,7 @@ impl Agent {
             let connection = tokio::spawn(connection.with_upgrades());
             let mut request = Request::new(Empty::<Bytes>::new());
             *request.uri_mut() =
-                path.parse().map_err(|error: http::uri::InvalidUri| AgentError::Nonsense(error.into()))?;
+                path.parse().map_err(|error: http::uri::InvalidUri| AgentError::Unreadable(error.into()))?;
             *request.headers_mut() = headers;
             request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
             request.headers_mut().insert(HOST, HeaderValue::from_static(AUTHORITY));
@@ -251,96 +221,61 @@ impl Agent {
             let upgraded = hyper::upgrade::on(response).await.map_err(|error| AgentError::Broken(error.into()))?;
             let parts = upgraded
                 .downcast::<TokioIo<AgentStream>>()
-                .map_err(|_| AgentError::Nonsense("the connection is not a plain socket".into()))?;
+                .map_err(|_| AgentError::Unreadable("the connection is not a plain socket".into()))?;
             Ok(Upgrade::Switched { headers, stream: parts.io.into_inner(), early: parts.read_buf })
         };
-        tokio::time::timeout(CALL_TIMEOUT, work).await.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))?
+        timeout(CALL_TIMEOUT, work).await.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))?
     }
 
     /// Opens the event stream. While one is open the agent knows that its daemon lives.
-    ///
-    /// # Errors
-    /// [`AgentError`].
     pub(super) async fn events(&self) -> Result<Lines<Event>, AgentError> {
         self.stream("/events", EVENT_LIMIT).await
     }
 
     /// Opens the list of the browser's pages, the one in front first: a line at once and one at each change. The worker
     /// looks after them for as long as this is open.
-    ///
-    /// # Errors
-    /// [`AgentError`].
     pub(crate) async fn pages(&self) -> Result<Lines<Vec<Page>>, AgentError> {
         self.stream("/pages", PAGES_LIMIT).await
     }
 
-    /// Does something to a page.
-    ///
-    /// # Errors
-    /// [`AgentError`]; `Refused` with 404 when there is no such page any more.
-    pub(crate) async fn act(&self, page: &str, act: &Act<'_>) -> Result<(), AgentError> {
-        let path = format!("/pages/{}", crate::engine::escape(page));
-        self.call(Method::POST, &path, Some(act), CALL_TIMEOUT).await.map(drop)
+    /// Does something to a page. Fails with `Refused` and 404 when there is no such page any more.
+    pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<(), AgentError> {
+        let path = format!("/pages/{}", crate::engine::path_segment(page));
+        self.call(Method::POST, &path, Some(action)).await.map(drop)
     }
 
     async fn stream<T>(&self, path: &str, limit: usize) -> Result<Lines<T>, AgentError> {
-        let request = self.json(Method::GET, path, None::<&()>)?;
-        let work = self.client.request(request);
-        let response = tokio::time::timeout(CALL_TIMEOUT, work)
-            .await
-            .map_err(|_| AgentError::Timeout(CALL_TIMEOUT))?
-            .map_err(|error| AgentError::Connect(error.into()))?;
-        if response.status() != StatusCode::OK {
-            let status = response.status();
-            return Err(AgentError::Refused { status, message: format!("no stream of {path}") });
-        }
+        let opened = timeout(CALL_TIMEOUT, self.succeed(Method::GET, path, full(""))).await;
+        let response = opened.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))??;
         Ok(Lines::new(response.into_body(), limit))
     }
 
-    async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        body: Option<&impl Serialize>,
-        timeout: Duration,
-    ) -> Result<(StatusCode, Bytes), AgentError> {
-        let request = self.json(method, path, body)?;
-        let (status, body) =
-            tokio::time::timeout(timeout, self.exchange(request)).await.map_err(|_| AgentError::Timeout(timeout))??;
-        if status.is_success() {
-            return Ok((status, body));
-        }
-        let message = serde_json::from_slice::<Refusal>(&body)
-            .map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), |refusal| refusal.error.message);
-        Err(AgentError::Refused { status, message })
+    /// A small call, which waits for nobody but the agent.
+    async fn call(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Bytes, AgentError> {
+        let request = json_request(method, body)?;
+        let answered = async { collect(success(self.send(path, request).await?).await?).await };
+        timeout(CALL_TIMEOUT, answered).await.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))?
     }
 
-    async fn exchange(&self, request: Request<Body>) -> Result<(StatusCode, Bytes), AgentError> {
-        let response = self.client.request(request).await.map_err(|error| {
-            if error.is_connect() { AgentError::Connect(error.into()) } else { AgentError::Broken(error.into()) }
-        })?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), REPLY_LIMIT).collect().await.map_err(AgentError::Broken)?;
-        Ok((status, body.to_bytes()))
+    /// Asks for JSON, which the browser may take its time for.
+    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
+        let response = self.succeed(Method::GET, path, full("")).await?;
+        read(&collect(response).await?)
     }
 
-    fn json(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Request<Body>, AgentError> {
-        let bytes = match body {
-            Some(body) => serde_json::to_vec(body).map_err(|error| AgentError::Nonsense(error.into()))?,
-            None => Vec::new(),
-        };
-        let mut request = Request::new(full(bytes));
+    async fn succeed(&self, method: Method, path: &str, body: Body) -> Result<Response<Incoming>, AgentError> {
+        let mut request = Request::new(body);
         *request.method_mut() = method;
-        *request.uri_mut() = self.uri(path)?;
-        request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
-        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(request)
+        success(self.send(path, request).await?).await
     }
 
-    fn uri(&self, path: &str) -> Result<Uri, AgentError> {
-        format!("http://{AUTHORITY}{path}")
-            .parse()
-            .map_err(|error: http::uri::InvalidUri| AgentError::Nonsense(error.into()))
+    async fn send(&self, path: &str, mut request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
+        let uri = format!("http://{AUTHORITY}{path}").parse();
+        *request.uri_mut() = uri.map_err(|error: http::uri::InvalidUri| AgentError::Unreadable(error.into()))?;
+        request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
+        self.client.request(request).await.map_err(|error| {
+            if error.is_connect() { AgentError::Connect(error.into()) } else { AgentError::Broken(error.into()) }
+        })
     }
 }
 
@@ -349,13 +284,42 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
+fn json_request(method: Method, body: Option<&impl Serialize>) -> Result<Request<Body>, AgentError> {
+    let bytes = body.map_or(Ok(Vec::new()), serde_json::to_vec);
+    let mut request = Request::new(full(bytes.map_err(|error| AgentError::Unreadable(error.into()))?));
+    *request.method_mut() = method;
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(request)
+}
+
+/// Makes an error of a refusal.
+async fn success(response: Response<Incoming>) -> Result<Response<Incoming>, AgentError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = collect(response).await?;
+    let message = serde_json::from_slice::<ErrorBody>(&body)
+        .map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), |refusal| refusal.error.message);
+    Err(AgentError::Refused { status, message })
+}
+
+async fn collect(response: Response<Incoming>) -> Result<Bytes, AgentError> {
+    let body = Limited::new(response.into_body(), REPLY_LIMIT).collect().await;
+    body.map(Collected::to_bytes).map_err(AgentError::Broken)
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, AgentError> {
+    serde_json::from_slice(body).map_err(|error| AgentError::Unreadable(error.into()))
+}
+
 /// The agent's path of a file: its name as one segment.
-pub(crate) fn file_path(name: &str) -> String {
+fn file_path(name: &str) -> String {
     // Two names of dots alone mean a folder to some readers of paths.
     if matches!(name, "." | "..") {
         return format!("/files/{}", name.replace('.', "%2E"));
     }
-    format!("/files/{}", crate::engine::escape(name))
+    format!("/files/{}", crate::engine::path_segment(name))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_util::either::Either;
 
 use crate::runtime::AgentAddress;
-use crate::tcp::Patience;
+use crate::tcp::TcpTimeouts;
 
 /// The workers are on this host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ impl AgentStream {
                     let stream = TcpStream::connect(address).await?;
                     stream.set_nodelay(true)?;
                     // A worker that vanishes says no farewell.
-                    Patience::WORKER.apply(&stream)?;
+                    TcpTimeouts::WORKER.apply(&stream)?;
                     Ok(Self(Either::Right(stream)))
                 }
             }

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use warmpool_protocol::{Event, State};
 
 use super::lines::Lines;
-use super::protocol::{Event, Phase};
 use super::{Health, Loss, Reports, Worker};
 use crate::runtime::{ContainerState, Docker};
 
 /// The agent beats every 5 s; three missed beats mean that it hangs.
 const SILENCE: Duration = Duration::from_secs(15);
 /// How long an agent may refuse connections while its container runs.
-const DEAF: Duration = Duration::from_secs(10);
-/// How long an agent may take to say again how its worker ended, to a reader that has missed it.
-const SAID_AGAIN: Duration = Duration::from_secs(1);
+const CONNECT_GRACE: Duration = Duration::from_secs(10);
+/// How long an agent may take to repeat how its worker ended to a reader that has missed it.
+const REPEAT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Between two tries.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -32,11 +32,11 @@ pub(crate) async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Docker
 }
 
 async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
-    let mut deaf_since: Option<Instant> = None;
+    let mut unreachable_since: Option<Instant> = None;
     loop {
         match worker.agent.events().await {
             Ok(events) => {
-                deaf_since = None;
+                unreachable_since = None;
                 if let Some(loss) = listen(events, reports).await {
                     return loss;
                 }
@@ -49,7 +49,7 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
             Ok(ContainerState::Exited { code, .. }) => return Loss::ContainerExited { code },
             Ok(ContainerState::Missing) => return Loss::ContainerGone,
             Ok(ContainerState::Running) => {
-                if deaf_since.get_or_insert_with(Instant::now).elapsed() > DEAF {
+                if unreachable_since.get_or_insert_with(Instant::now).elapsed() > CONNECT_GRACE {
                     return Loss::Unresponsive;
                 }
             }
@@ -71,32 +71,34 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
 /// Reads events until the stream is cut (`None`) or the worker is lost.
 async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
     let mut first = true;
-    // On a new stream the event that says why the worker ended was missed. The agent tells it again, as it does the
-    // driver's end; this stands for it where the agent does not.
-    let mut untold: Option<Loss> = None;
+    // A new stream has missed the event that says why the worker ended. The agent repeats it, as it does the driver's
+    // end; this stands for it where the agent does not.
+    let mut unexplained: Option<Loss> = None;
     loop {
-        let patience = if untold.is_some() { SAID_AGAIN } else { SILENCE };
-        let event = match timeout(patience, events.next()).await {
+        let limit = if unexplained.is_some() { REPEAT_TIMEOUT } else { SILENCE };
+        let event = match timeout(limit, events.next()).await {
             Ok(Some(event)) => event,
-            Ok(None) => return untold,
-            Err(_) => return untold.or(Some(Loss::Unresponsive)),
+            Ok(None) => return unexplained,
+            Err(_) => return unexplained.or(Some(Loss::Unresponsive)),
         };
         match event {
             Event::State(snapshot) => {
                 let state = snapshot.state;
                 reports.snapshot.send_replace(snapshot);
                 match state {
-                    Phase::Starting => {}
-                    Phase::Warm | Phase::Active => {
+                    State::Starting => {}
+                    State::Warm | State::Active => {
                         reports.health.send_replace(Health::Alive);
                     }
-                    Phase::Ended if first => untold = Some(Loss::BrowserExited { code: None, signal: None }),
-                    Phase::Failed if first => untold = Some(Loss::BootFailed { reason: "no reason given".to_owned() }),
-                    Phase::Ended | Phase::Failed => {}
+                    State::Ended if first => unexplained = Some(Loss::BrowserExited { code: None, signal: None }),
+                    State::Failed if first => {
+                        unexplained = Some(Loss::BootFailed { reason: "no reason given".to_owned() })
+                    }
+                    State::Ended | State::Failed => {}
                 }
             }
-            Event::Beat | Event::Other if untold.is_some() => return untold,
-            Event::Beat | Event::Other => {}
+            Event::Beat | Event::Unknown if unexplained.is_some() => return unexplained,
+            Event::Beat | Event::Unknown => {}
             Event::Exited { oom: true, clean: false, .. } => return Some(Loss::OutOfMemory),
             Event::Exited { clean: true, .. } => return Some(Loss::BrowserClosed),
             Event::Exited { code, signal, .. } => return Some(Loss::BrowserExited { code, signal }),
@@ -116,6 +118,7 @@ mod tests {
     use super::*;
     use crate::engine::{Engine, Mode, PoolKey, WorkerId};
     use crate::runtime::AgentAddress;
+    use warmpool_protocol::Secret;
 
     /// What a daemon makes of an agent that writes these lines to a new reader and then hangs up, or stays silent.
     async fn reads(lines: &str, hangs_up: bool) -> (Option<Loss>, Health) {
@@ -125,7 +128,7 @@ mod tests {
             WorkerId::random(),
             key,
             AgentAddress::Tcp(listener.local_addr().unwrap()),
-            "secret".to_owned(),
+            &Secret::new("secret".to_owned()),
         );
         assert_eq!(worker.health(), Health::Unknown, "nothing is known of it yet");
         let agent = async {

@@ -2,9 +2,10 @@
 //! once and kept as SHA-256.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
@@ -141,7 +142,7 @@ impl IntegrationKeys {
     /// # Errors
     /// `InvalidField` for its name; when the store refuses.
     pub async fn create(&self, owner: &KeyId, name: &str, kind: IntegrationKind) -> Result<NewIntegrationKey, Error> {
-        check_name(name).map_err(|error| Error::field("name", error.to_string()))?;
+        check_name(name).map_err(|error| Error::invalid("name", format!("is refused: {error}")))?;
         let _changing = self.inner.changing.lock().await;
         let (secret, hash, shown) = new_secret(kind);
         let key = IntegrationKey {
@@ -267,11 +268,11 @@ impl IntegrationKeys {
     }
 
     fn read<T>(&self, look: impl FnOnce(&HashMap<IntegrationKeyId, IntegrationKey>) -> T) -> T {
-        look(&self.inner.keys.read().unwrap_or_else(PoisonError::into_inner))
+        look(&self.inner.keys.read())
     }
 
     fn write<T>(&self, change: impl FnOnce(&mut HashMap<IntegrationKeyId, IntegrationKey>) -> T) -> T {
-        change(&mut self.inner.keys.write().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.inner.keys.write())
     }
 }
 

@@ -103,7 +103,7 @@ impl Patients {
     /// The reference of a patient of one integration key.
     pub(super) fn reference(&self, key: &IntegrationKeyId, patient_id: &str) -> PatientRef {
         let hash = self.inner.instance.fingerprint(&["patient", key.as_str(), patient_id]);
-        PatientRef(crate::instance::hex(&hash))
+        PatientRef(hex::encode(hash))
     }
 
     /// A patient that is known.

@@ -18,7 +18,6 @@ use super::{LiveWorld, Worlds};
 use crate::drain::Drain;
 use crate::engine::WorkerId;
 use crate::error::Error;
-use crate::instance::hex;
 use crate::runtime::{Docker, RendererPipes, RuntimeError};
 
 /// The longest pause between two tries to remove a container.
@@ -162,8 +161,8 @@ impl Worlds {
         let record = live.record();
         let pictures = self.pictures(live, content).await?;
         // The patient's reference is a keyed hash already; another hash keeps it out of the container.
-        let variation = hex(&self.inner.instance.fingerprint(&["variation", &content.variation]));
-        let seed = hex(&self.inner.instance.fingerprint(&["seed", record.patient.as_str(), &variation]));
+        let variation = hex::encode(self.inner.instance.fingerprint(&["variation", &content.variation]));
+        let seed = hex::encode(self.inner.instance.fingerprint(&["seed", record.patient.as_str(), &variation]));
         let of = |kind: ItemKind| content.items.iter().zip(&pictures).filter(move |(item, _)| item.kind == kind);
         let coded = |picture: &Option<Bytes>| picture.as_ref().map(|bytes| STANDARD.encode(bytes));
         let job = Job {

@@ -151,17 +151,18 @@ impl WorldRequest {
         let patient_id = name("patient_id", request.patient_id)?;
         let patient_name = name("patient_name", request.patient_name)?;
         let known = Environment::ALL.map(Environment::as_str).join(", ");
-        let environment =
-            request.environment_type.as_deref().and_then(Environment::named).ok_or_else(|| {
-                Error::field("environment_type", format!("`environment_type` must be one of {known}"))
-            })?;
+        let environment = request
+            .environment_type
+            .as_deref()
+            .and_then(Environment::named)
+            .ok_or_else(|| Error::invalid("environment_type", format!("must be one of {known}")))?;
         let variation = match request.variation {
             None => String::new(),
             Some(Variation::Number(number)) => number.to_string(),
             Some(Variation::Text(text)) if text.chars().count() <= MAX_VARIATION => text,
             Some(Variation::Text(_)) => {
-                let message = format!("`variation` must be a number or a text of at most {MAX_VARIATION} characters");
-                return Err(Error::field("variation", message));
+                let message = format!("must be a number or a text of at most {MAX_VARIATION} characters");
+                return Err(Error::invalid("variation", message));
             }
         };
         let mut items = Vec::new();
@@ -174,10 +175,10 @@ impl WorldRequest {
             let field = kind.field();
             if list.len() > most {
                 let message = format!(
-                    "`{field}` has {} entries, and {most} are allowed: send fewer, or raise `world.max_{field}`",
+                    "has {} entries, and {most} are allowed: send fewer, or raise `world.max_{field}`",
                     list.len()
                 );
-                return Err(Error::field(field, message));
+                return Err(Error::invalid(field, message));
             }
             for (number, attached) in list.into_iter().enumerate() {
                 items.push(item(kind, format!("{field}[{number}]"), attached)?);
@@ -211,14 +212,13 @@ pub(crate) struct Counts {
 }
 
 fn name(field: &'static str, value: Option<String>) -> Result<String, Error> {
-    let value = value.ok_or_else(|| Error::field(field, format!("`{field}` is required")))?;
+    let value = value.ok_or_else(|| Error::invalid(field, "is required"))?;
     let chars = value.chars().count();
     let plain = value.trim() == value && !value.chars().any(char::is_control);
     if !(1..=MAX_NAME).contains(&chars) || !plain {
-        let message = format!(
-            "`{field}` must have 1 to {MAX_NAME} characters, no control characters, and no space at either end"
-        );
-        return Err(Error::field(field, message));
+        let message =
+            format!("must have 1 to {MAX_NAME} characters, no control characters, and no space at either end");
+        return Err(Error::invalid(field, message));
     }
     Ok(value)
 }
@@ -230,18 +230,18 @@ fn item(kind: ItemKind, field: String, attached: Attached) -> Result<Item, Error
     if label.chars().count() > MAX_LABEL || label.chars().any(char::is_control) || (needs_label && label.is_empty()) {
         let least = usize::from(needs_label);
         let field = of("label");
-        let message = format!("`{field}` must have {least} to {MAX_LABEL} characters and no control characters");
-        return Err(Error::field(&field, message));
+        let message = format!("must have {least} to {MAX_LABEL} characters and no control characters");
+        return Err(Error::invalid(&field, message));
     }
     let source = match (attached.url, attached.data) {
         (Some(_), Some(_)) => {
-            return Err(Error::field(&field, format!("`{field}` has both `url` and `data`: send one of them")));
+            return Err(Error::invalid(field, "has both `url` and `data`: send one of them"));
         }
         (Some(url), None) => Source::Url(address(&of("url"), &url)?),
         (None, Some(data)) => Source::Data(decode(&of("data"), &data)?),
         (None, None) if kind == ItemKind::Belonging => Source::None,
         (None, None) => {
-            return Err(Error::field(&field, format!("`{field}` needs a picture: send `url` or `data`")));
+            return Err(Error::invalid(field, "needs a picture: send `url` or `data`"));
         }
     };
     Ok(Item { kind, label, source, field })
@@ -256,8 +256,8 @@ fn address(field: &str, text: &str) -> Result<Url, Error> {
             && url.password().is_none()
     });
     parsed.ok_or_else(|| {
-        let message = format!("`{field}` must be an http or https URL of at most {MAX_URL} bytes, without a password");
-        Error::field(field, message)
+        let message = format!("must be an http or https URL of at most {MAX_URL} bytes, without a password");
+        Error::invalid(field, message)
     })
 }
 
@@ -269,8 +269,8 @@ fn decode(field: &str, text: &str) -> Result<Bytes, Error> {
     };
     let bytes = coded.and_then(|coded| STANDARD.decode(coded.trim()).ok()).filter(|bytes| !bytes.is_empty());
     bytes.map(Bytes::from).ok_or_else(|| {
-        let message = format!("`{field}` must be a PNG, JPEG or WebP picture in base64, or a data: URL of one");
-        Error::field(field, message)
+        let message = "must be a PNG, JPEG or WebP picture in base64, or a data: URL of one";
+        Error::invalid(field, message)
     })
 }
 

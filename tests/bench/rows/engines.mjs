@@ -6,7 +6,7 @@ import { docker, gateway, mainProcess } from '../docker.mjs';
 import { serveSite } from '../site.mjs';
 import { now, rotated, summary, timed } from '../stats.mjs';
 import { goal } from '../table.mjs';
-import { twins } from '../twin.mjs';
+import { withTwoProbes } from '../probes.mjs';
 import { alternate } from './relay.mjs';
 
 /** Rounds that only warm everybody's caches. */
@@ -84,12 +84,12 @@ async function commands(daemon, { engine, driver }, count, table) {
   const session = await daemon.create({ browser_type: engine }, 'webdriver/');
   await daemon.full();
   const pid = await mainProcess((await daemon.container(session)).id);
-  await twins(pid, async (through, direct) => {
+  await withTwoProbes(pid, async (through, direct) => {
     const { id } = await through.ask('newSession', { url: session.connect_url, capabilities: {} });
-    const ask = (twin) => (size) =>
-      twin.ask('commands', { url: twin === direct ? driver : session.connect_url, id, count: size });
-    for (const twin of [through, direct]) await ask(twin)(20);
-    const [ours, theirs] = await alternate([through, direct], count / BLOCK, (twin) => ask(twin)(BLOCK));
+    const ask = (probe) => (size) =>
+      probe.ask('commands', { url: probe === direct ? driver : session.connect_url, id, count: size });
+    for (const probe of [through, direct]) await ask(probe)(20);
+    const [ours, theirs] = await alternate([through, direct], count / BLOCK, (probe) => ask(probe)(BLOCK));
     table.add({
       ...{ measure: `${engine}: WebDriver execute/sync`, unit: 'ms', ...summary(ours) },
       ...{ against: { name: 'beside the driver', ...summary(theirs) }, goal: goal.atMost(1.3) },

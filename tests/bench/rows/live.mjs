@@ -69,7 +69,7 @@ async function watched({ browser, daemon, headless, page }, work) {
   }
 }
 
-/** From the press of a button in the viewer's browser to another colour on his screen. */
+/** From the press of a button in the viewer's browser to another colour on their screen. */
 async function inputs({ quick, table, ...where }) {
   const samples = await watched({ ...where, page: '/turn' }, async (viewer) => {
     const box = await viewer.locator('#screen canvas').boundingBox();
@@ -162,7 +162,7 @@ async function bystander({ daemon, quick, table }) {
   });
 }
 
-/** What is left of a viewer's cost once he has gone: a session that was watched beside one that never was. */
+/** What is left of a viewer's cost once they have gone: a session that was watched beside one that never was. */
 async function afterwards({ daemon, headless, quick, table }) {
   const seconds = quick ? 2 : 20;
   const settings = { viewport: VIEWPORT };

@@ -3,33 +3,33 @@
 import { mainProcess } from '../docker.mjs';
 import { summary } from '../stats.mjs';
 import { goal } from '../table.mjs';
-import { Twin, twins } from '../twin.mjs';
+import { Probe, withTwoProbes } from '../probes.mjs';
 
-/** Round trips before the other twin has its turn. */
+/** Round trips before the other probe has its turn. */
 const BLOCK = 20;
 const MEGABYTES = 16;
 
 export async function relay({ daemon, quick, table, progress, peer }) {
   await daemon.full();
   const session = await daemon.create({ headless: true });
-  // The worker that takes its place starts up first: it would weigh on whoever has his turn then.
+  // The worker that takes its place starts up first: it would weigh on the measurement that runs then.
   await daemon.full();
   const pid = await mainProcess((await daemon.container(session)).id);
   const [trips, results] = quick ? [100, 3] : [1000, 20];
-  await twins(pid, async (through, direct) => {
+  await withTwoProbes(pid, async (through, direct) => {
     await through.ask('browser', { websocket: session.websocket_url });
     await direct.ask('browser', { debugging: 'http://127.0.0.1:9222' });
     const pair = [through, direct];
     // The first of everything is slower on both sides.
-    for (const twin of pair) await twin.ask('roundTrips', { count: 50 });
-    const [ours, theirs] = await alternate(pair, trips / BLOCK, (twin) => twin.ask('roundTrips', { count: BLOCK }));
+    for (const probe of pair) await probe.ask('roundTrips', { count: 50 });
+    const [ours, theirs] = await alternate(pair, trips / BLOCK, (probe) => probe.ask('roundTrips', { count: BLOCK }));
     table.add({
       ...{ measure: 'round trip of Runtime.evaluate', unit: 'ms', ...summary(ours) },
       ...{ against: { name: 'beside the browser', ...summary(theirs) }, goal: goal.atMost(1.3) },
     });
     progress('round trips done');
-    for (const twin of pair) await twin.ask('bulk', { megabytes: MEGABYTES });
-    const [fast, bare] = await alternate(pair, results, async (twin) => [await twin.ask('bulk', { megabytes: MEGABYTES })]);
+    for (const probe of pair) await probe.ask('bulk', { megabytes: MEGABYTES });
+    const [fast, bare] = await alternate(pair, results, async (probe) => [await probe.ask('bulk', { megabytes: MEGABYTES })]);
     table.add({
       ...{ measure: `result of ${MEGABYTES} MB`, unit: 'MB/s', p50: summary(fast).p50, n: fast.length },
       ...{ against: { name: 'beside the browser', ...summary(bare) }, goal: goal.atLeast(0.8) },
@@ -41,18 +41,18 @@ export async function relay({ daemon, quick, table, progress, peer }) {
 
 /** The same through a peer, for comparison with the lines above. */
 async function other(peer, trips, results, table) {
-  const twin = Twin.start();
+  const probe = Probe.start();
   try {
-    await twin.ask('browser', { websocket: peer.url });
-    await twin.ask('roundTrips', { count: 50 });
-    const times = await twin.ask('roundTrips', { count: trips });
+    await probe.ask('browser', { websocket: peer.url });
+    await probe.ask('roundTrips', { count: 50 });
+    const times = await probe.ask('roundTrips', { count: trips });
     table.add({ measure: `${peer.name}: round trip of Runtime.evaluate`, unit: 'ms', ...summary(times) });
     const speeds = [];
-    for (let round = 0; round <= results; round += 1) speeds.push(await twin.ask('bulk', { megabytes: MEGABYTES }));
+    for (let round = 0; round <= results; round += 1) speeds.push(await probe.ask('bulk', { megabytes: MEGABYTES }));
     const { p50, n } = summary(speeds.slice(1));
     table.add({ measure: `${peer.name}: result of ${MEGABYTES} MB`, unit: 'MB/s', p50, n });
   } finally {
-    twin.stop();
+    probe.stop();
   }
 }
 

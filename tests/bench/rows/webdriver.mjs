@@ -3,7 +3,7 @@
 import { mainProcess } from '../docker.mjs';
 import { rotated, summary } from '../stats.mjs';
 import { goal } from '../table.mjs';
-import { Twin, twins } from '../twin.mjs';
+import { Probe, withTwoProbes } from '../probes.mjs';
 import { alternate } from './relay.mjs';
 
 /** Where the driver listens in its container, and the browser. */
@@ -20,8 +20,8 @@ export async function webdriver({ daemon, rounds, quick, table, progress }) {
 /** As a client meets it, right behind create; and, when all is quiet, beside another fresh worker whose driver is asked directly. */
 async function newSessions({ daemon, rounds, table, progress }) {
   const [fresh, quiet, direct] = [[], [], []];
-  const client = Twin.start();
-  const ask = async (twin, url, capabilities) => (await twin.ask('newSession', { url, capabilities })).ms;
+  const client = Probe.start();
+  const ask = async (probe, url, capabilities) => (await probe.ask('newSession', { url, capabilities })).ms;
   try {
     for (let round = -1; round < rounds; round += 1) {
       await daemon.full();
@@ -31,7 +31,7 @@ async function newSessions({ daemon, rounds, table, progress }) {
       await daemon.full();
       const pair = [await daemon.create(HEADLESS, 'webdriver/'), await daemon.create(HEADLESS, 'webdriver/')];
       await daemon.full();
-      const inside = Twin.start(await mainProcess((await daemon.container(pair[1])).id));
+      const inside = Probe.start(await mainProcess((await daemon.container(pair[1])).id));
       const turns = [
         async () => quiet.push(await ask(client, pair[0].connect_url, {})),
         async () => direct.push(await ask(inside, DRIVER, { 'goog:chromeOptions': { debuggerAddress: BROWSER } })),
@@ -57,12 +57,12 @@ async function commands({ daemon, count, table }) {
   const session = await daemon.create(HEADLESS, 'webdriver/');
   await daemon.full();
   const pid = await mainProcess((await daemon.container(session)).id);
-  await twins(pid, async (through, direct) => {
+  await withTwoProbes(pid, async (through, direct) => {
     const { id } = await through.ask('newSession', { url: session.connect_url, capabilities: {} });
-    const ask = (twin) => (size) =>
-      twin.ask('commands', { url: twin === direct ? DRIVER : session.connect_url, id, count: size });
-    for (const twin of [through, direct]) await ask(twin)(20);
-    const [ours, theirs] = await alternate([through, direct], count / BLOCK, (twin) => ask(twin)(BLOCK));
+    const ask = (probe) => (size) =>
+      probe.ask('commands', { url: probe === direct ? DRIVER : session.connect_url, id, count: size });
+    for (const probe of [through, direct]) await ask(probe)(20);
+    const [ours, theirs] = await alternate([through, direct], count / BLOCK, (probe) => ask(probe)(BLOCK));
     table.add({
       ...{ measure: 'WebDriver: execute/sync', unit: 'ms', ...summary(ours) },
       ...{ against: { name: 'beside the driver', ...summary(theirs) }, goal: goal.atMost(1.3) },

@@ -40,7 +40,7 @@ async function load() {
 }
 </script>"#;
 
-/// Tells the site what it sees of its browser: in the page, in an iframe, in a worker, and in its request headers.
+/// Reports to the site what it sees of its browser: in the page, in an iframe, in a worker, and in its request headers.
 pub(super) const PROBE: &str = r#"<!doctype html><title>Probe</title><p id=report></p><script type=module>
 const seen = () => ({
   userAgent: navigator.userAgent,
@@ -130,7 +130,7 @@ pub(super) const DIALOGS: &str = r#"<!doctype html><title>Dialogs</title>
 <button id=confirm onclick="document.querySelector('#answer').textContent = confirm('sure?')">Confirm</button>
 <p id=answer></p>"#;
 
-/// One colour, and the other one after a click. What is typed into it is told by its title once Enter is pressed.
+/// One colour, and the other one after a click. Its title shows what was typed into it, once Enter is pressed.
 pub(super) const TURN: &str = r#"<!doctype html><title>Turned 0</title>
 <style>html{height:100%;background:#f00}html.turned{background:#00f}input{font:30px serif;margin:20px}</style>
 <input id=typed autofocus><script>
@@ -144,8 +144,8 @@ document.onclick = () => {
 typed.onkeydown = (event) => { if (event.key === 'Enter') document.title = `Typed ${typed.value}`; };
 </script>"#;
 
-/// Tells the site what a person does to it: keys into a field, and below it everything that a pointer can do.
-pub(super) const HANDS: &str = r#"<!doctype html><title>Hands</title>
+/// Reports to the site what a person does to it: keys into a field, and below it everything that a pointer can do.
+pub(super) const INPUT: &str = r#"<!doctype html><title>Input</title>
 <style>
 html, body { height: 100%; margin: 0; overflow: hidden; }
 #field { position: fixed; left: 20px; top: 20px; width: 90%; height: 50px; font: 26px serif; }
@@ -216,13 +216,13 @@ document.querySelector('#look').textContent = [navigator.language, navigator.use
 document.querySelector('#found').textContent = found.join(' ') || 'nothing';
 </script>"#;
 
-/// Knocks at every port that the address names (`?ports=`), at every host that it names (`?hosts=`), in each way that a
-/// page has, and tells the site which of them answered. The first host and port are the site's own: they have to.
-pub(super) const KNOCK: &str = r#"<!doctype html><title>Knock</title><body><script type=module>
+/// Tries every port (`?ports=`) of every host (`?hosts=`) in each way that a page has, and reports to the site which of
+/// them answered. The first host and port are the site's own, which have to answer.
+pub(super) const PORTS: &str = r#"<!doctype html><title>Ports</title><body><script type=module>
 const asked = new URLSearchParams(location.search);
 const [hosts, ports] = ['hosts', 'ports'].map((name) => asked.get(name).split(','));
-const PATIENCE = 1500;
-const within = (work, patience) => Promise.race([work, new Promise((done) => setTimeout(done, patience, false))]);
+const TIME_LIMIT = 1500;
+const within = (work, limit) => Promise.race([work, new Promise((done) => setTimeout(done, limit, false))]);
 const session = '{"capabilities":{}}';
 
 const WAYS = {
@@ -272,7 +272,7 @@ async function byWebRtc(host, ports) {
     const candidate = `candidate:${index} 1 tcp ${1518280447 - index} ${host} ${port} typ host tcptype passive`;
     await peer.addIceCandidate({ candidate, sdpMid: '0' }).catch(() => {});
   }
-  await new Promise((done) => setTimeout(done, PATIENCE));
+  await new Promise((done) => setTimeout(done, TIME_LIMIT));
   peer.close();
 }
 
@@ -280,21 +280,21 @@ const answer = document.createElement('iframe');
 answer.name = 'answer';
 document.body.append(answer);
 const answered = [];
-async function knock(host, port, patience = PATIENCE) {
+async function attempt(host, port, limit = TIME_LIMIT) {
   const url = `http://${host}:${port}`;
   if (url !== location.origin) blindly(url);
-  await Promise.all(Object.entries(WAYS).map(async ([way, knocks]) => {
+  await Promise.all(Object.entries(WAYS).map(async ([way, connect]) => {
     try {
-      if (await within(knocks(url), patience)) answered.push(`${way} ${host}:${port}`);
+      if (await within(connect(url), limit)) answered.push(`${way} ${host}:${port}`);
     } catch {
-      // What cannot even be tried does not answer.
+      // An attempt that throws got no answer.
     }
   }));
 }
-// The site's own answer first, and however long it takes: it shows that the page knocks as it should.
-await knock(hosts[0], ports[0], 30_000);
+// The site's own answer first, however long it takes: it shows that the attempts work.
+await attempt(hosts[0], ports[0], 30_000);
 await Promise.all(hosts.flatMap((host) => [
-  ...ports.map((port) => `${host}:${port}` === location.host || knock(host, port)),
+  ...ports.map((port) => `${host}:${port}` === location.host || attempt(host, port)),
   byWebRtc(host, ports).catch(() => {}),
 ]));
 await fetch(location.pathname, {
@@ -302,5 +302,5 @@ await fetch(location.pathname, {
   headers: { 'content-type': 'application/json' },
   body: JSON.stringify(answered.sort()),
 });
-document.title = 'Knocked';
+document.title = 'Done';
 </script>"#;

@@ -8,15 +8,14 @@ use std::time::Duration;
 use http::StatusCode;
 use tokio::sync::Notify;
 use tokio::time::sleep;
+use warmpool_protocol::{Claim, Event, Identity, Launch, Launched, Settings, State};
 
-use crate::board::{Board, Identity, State};
-use crate::claim::Claim;
+use crate::board::Board;
 use crate::engine::{BootError, Engine};
 use crate::error::ApiError;
 use crate::files::Files;
 use crate::freeze;
 use crate::process::Processes;
-use crate::settings::{Launch, Launched, Settings};
 use crate::upstream::Upstream;
 use crate::worker::Worker;
 
@@ -128,8 +127,8 @@ impl Claimed {
     /// Boots the engine and makes the settings true with which this worker waits.
     async fn boot_preset(&self) -> Result<Identity, BootError> {
         let identity = self.engine.boot().await?;
-        let preset = self.shared.claim.preset.clone().settings();
-        let preset = preset.map_err(|error| BootError::Undriveable(error.to_string()))?;
+        let preset = self.shared.claim.preset.clone();
+        preset.check().map_err(|error| BootError::Undriveable(error.to_string()))?;
         if !preset.is_empty() {
             let warnings = self.engine.apply(preset.clone()).await;
             let warnings = warnings.map_err(|error| BootError::Undriveable(error.to_string()))?;
@@ -146,8 +145,9 @@ impl Claimed {
     }
 
     /// `POST /launch`: hands the worker to a client.
-    pub(crate) async fn launch(self: &Arc<Self>, mut launch: Launch) -> Result<Launched, ApiError> {
-        let settings = launch.settings()?;
+    pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<Launched, ApiError> {
+        let Launch { url, settings } = launch;
+        settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let was_frozen = {
             let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
             if !self.shared.board.activate() {
@@ -173,7 +173,7 @@ impl Claimed {
         }
         tokio::spawn(Arc::clone(self).watch_for_hangs());
         // The first tab shows the blank page already.
-        if let Some(url) = launch.url.take().filter(|url| url != BLANK_PAGE) {
+        if let Some(url) = url.filter(|url| url != BLANK_PAGE) {
             let engine = self.engine.clone();
             tokio::spawn(async move {
                 if let Err(error) = engine.navigate(&url).await {
@@ -203,7 +203,7 @@ impl Claimed {
             sleep(limit / 4).await;
             let mut ping = std::pin::pin!(self.engine.ping());
             if tokio::time::timeout(limit, &mut ping).await.is_err() {
-                self.shared.board.note(&crate::board::Event::Unresponsive);
+                self.shared.board.note(&Event::Unresponsive);
                 ping.await;
             }
         }

@@ -8,9 +8,9 @@ use futures_util::Stream;
 use http_body_util::BodyExt;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Interval, MissedTickBehavior, interval};
+use warmpool_protocol::{Event, Identity, Snapshot, State};
 
 use crate::body::{Body, BodyError};
 use crate::process::Exit;
@@ -20,87 +20,14 @@ const BACKLOG: usize = 64;
 /// Time between two signs of life.
 const BEAT: Duration = Duration::from_secs(5);
 
-/// Where a worker stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum State {
-    /// Claimed; browser and driver are being started.
-    Starting,
-    /// A page can be driven; no client yet.
-    Warm,
-    /// Handed to a client.
-    Active,
-    /// The browser has ended.
-    Ended,
-    /// The browser could not be made ready.
-    Failed,
-}
-
-/// What is known of browser and driver once they run.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Identity {
-    /// Product and version of the browser.
-    pub(crate) browser: Option<String>,
-    /// Name and version of its driver.
-    pub(crate) driver: Option<String>,
-    /// User agent of the warm browser.
-    pub(crate) user_agent: Option<String>,
-    /// Whether the browser runs without a display.
-    pub(crate) headless: bool,
-    /// Switches of the warm browser that a client could have chosen.
-    pub(crate) args: Vec<String>,
-}
-
-/// Body of `GET /health` and of each `state` event.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Health {
-    /// Where the worker stands.
-    pub(crate) state: State,
-    /// Browser and driver.
-    #[serde(flatten)]
-    pub(crate) identity: Identity,
-}
-
-/// A line of `GET /events`.
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Event {
-    /// The first line, and one at each change.
-    State(Health),
-    /// Nothing new, but the agent is alive.
-    Beat,
-    /// The browser process has ended.
-    Exited {
-        /// Whether it ended by itself with code 0.
-        clean: bool,
-        /// Its exit code.
-        code: Option<i32>,
-        /// The signal that ended it.
-        signal: Option<i32>,
-        /// Whether the kernel killed for want of memory meanwhile.
-        oom: bool,
-    },
-    /// The browser has answered nothing for the claimed time.
-    Unresponsive,
-    /// The driver has ended.
-    DriverExited,
-    /// The browser could not be made ready.
-    Failed {
-        /// Why, in plain words.
-        reason: String,
-    },
-}
-
-impl Event {
-    fn line(&self) -> Bytes {
-        let mut line = serde_json::to_vec(self).unwrap_or_default();
-        line.push(b'\n');
-        line.into()
-    }
+fn line(event: &Event) -> Bytes {
+    let mut line = serde_json::to_vec(event).unwrap_or_default();
+    line.push(b'\n');
+    line.into()
 }
 
 struct Inner {
-    health: Health,
+    snapshot: Snapshot,
     /// What cannot be undone, in its order: the end of the browser, and that of its driver. It is told again to each new
     /// reader, who may have missed it.
     ends: Vec<Event>,
@@ -117,23 +44,20 @@ impl Board {
     /// A worker that has just been claimed, or is about to be.
     pub(crate) fn new() -> Self {
         Self {
-            inner: Mutex::new(Inner {
-                health: Health { state: State::Starting, identity: Identity::default() },
-                ends: Vec::new(),
-            }),
+            inner: Mutex::new(Inner { snapshot: Snapshot::default(), ends: Vec::new() }),
             events: broadcast::channel(BACKLOG).0,
             readers: watch::Sender::new(0),
         }
     }
 
     /// A copy of what is known now.
-    pub(crate) fn health(&self) -> Health {
-        self.lock().health.clone()
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.lock().snapshot.clone()
     }
 
     /// Where the worker stands now.
     pub(crate) fn state(&self) -> State {
-        self.lock().health.state
+        self.lock().snapshot.state
     }
 
     /// Number of open `GET /events` streams, to be watched.
@@ -144,20 +68,20 @@ impl Board {
     /// The browser is ready.
     pub(crate) fn warm(&self, identity: Identity) {
         let mut inner = self.lock();
-        if inner.health.state == State::Starting {
-            inner.health = Health { state: State::Warm, identity };
-            self.tell(&Event::State(inner.health.clone()));
+        if inner.snapshot.state == State::Starting {
+            inner.snapshot = Snapshot { state: State::Warm, identity };
+            self.tell(&Event::State(inner.snapshot.clone()));
         }
     }
 
     /// From warm to active; `false` when the worker was in any other state.
     pub(crate) fn activate(&self) -> bool {
         let mut inner = self.lock();
-        if inner.health.state != State::Warm {
+        if inner.snapshot.state != State::Warm {
             return false;
         }
-        inner.health.state = State::Active;
-        self.tell(&Event::State(inner.health.clone()));
+        inner.snapshot.state = State::Active;
+        self.tell(&Event::State(inner.snapshot.clone()));
         true
     }
 
@@ -186,19 +110,19 @@ impl Board {
 
     fn end(&self, state: State, event: Event) {
         let mut inner = self.lock();
-        if matches!(inner.health.state, State::Ended | State::Failed) {
+        if matches!(inner.snapshot.state, State::Ended | State::Failed) {
             return;
         }
-        inner.health.state = state;
+        inner.snapshot.state = state;
         self.tell(&event);
-        self.tell(&Event::State(inner.health.clone()));
+        self.tell(&Event::State(inner.snapshot.clone()));
         inner.ends.push(event);
     }
 
     /// To be called under the lock, so that lines keep the order of what they tell.
     fn tell(&self, event: &Event) {
         // No reader is no error: the daemon may be restarting.
-        let _ = self.events.send(event.line());
+        let _ = self.events.send(line(event));
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -215,7 +139,7 @@ impl Drop for Reader {
     }
 }
 
-struct Feed {
+struct EventFeed {
     _reader: Reader,
     first: Vec<Bytes>,
     events: broadcast::Receiver<Bytes>,
@@ -227,24 +151,24 @@ pub(crate) fn stream(board: &std::sync::Arc<Board>) -> Body {
     let inner = board.lock();
     let events = board.events.subscribe();
     // Taken from the back: the state comes first, then what has ended.
-    let mut first: Vec<Bytes> = inner.ends.iter().rev().map(Event::line).collect();
-    first.push(Event::State(inner.health.clone()).line());
+    let mut first: Vec<Bytes> = inner.ends.iter().rev().map(line).collect();
+    first.push(line(&Event::State(inner.snapshot.clone())));
     drop(inner);
     board.readers.send_modify(|count| *count += 1);
     let mut beat = interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.reset();
-    let feed = Feed { _reader: Reader(std::sync::Arc::clone(board)), first, events, beat };
+    let feed = EventFeed { _reader: Reader(std::sync::Arc::clone(board)), first, events, beat };
     StreamBody::new(lines(feed)).boxed_unsync()
 }
 
-fn lines(feed: Feed) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>> {
+fn lines(feed: EventFeed) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>> {
     futures_util::stream::unfold(feed, |mut feed| async move {
         let line = match feed.first.pop() {
             Some(line) => line,
             None => tokio::select! {
                 line = feed.events.recv() => line.ok()?,
-                _ = feed.beat.tick() => Event::Beat.line(),
+                _ = feed.beat.tick() => line(&Event::Beat),
             },
         };
         Some((Ok(Frame::data(line)), feed))

@@ -17,16 +17,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::json;
+use warmpool_protocol::{Identity, Page, PageAction, Settings};
 
-use crate::board::Identity;
 use crate::cdp::CdpError;
 use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
-use crate::oom;
-use crate::pages::{Act, Page};
 use crate::ports::LocalPort;
-use crate::settings::Settings;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
 
@@ -122,15 +119,7 @@ impl Chromium {
     async fn install(&self, browser: Browser) -> Result<(), ApiError> {
         let browser = Arc::new(browser);
         *self.browser.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&browser));
-        let board = Arc::clone(&self.worker.board);
-        let kills = oom::kills();
-        let watched = Arc::clone(&browser);
-        tokio::spawn(async move {
-            let exit = watched.process.exited().await;
-            if !watched.is_retired() {
-                board.exited(exit, oom::kills() > kills);
-            }
-        });
+        self.worker.watch_browser(&browser.process);
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if !settings.is_empty() {
             browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)?;
@@ -197,7 +186,7 @@ impl Chromium {
     }
 
     /// See [`crate::engine::Engine::act`].
-    pub(crate) async fn act(&self, _page: &str, _act: &Act) -> Result<bool, ApiError> {
+    pub(crate) async fn act(&self, _page: &str, _action: &PageAction) -> Result<bool, ApiError> {
         self.pages().await.map(|_| false)
     }
 

@@ -7,18 +7,14 @@ use std::io;
 use std::sync::Arc;
 
 use http::Response;
-use serde::Deserialize;
 use serde_json::Value;
+use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
-use crate::board::Identity;
 use crate::body::Body;
 use crate::chromium::Chromium;
-use crate::display::DisplayError;
 use crate::error::ApiError;
 use crate::firefox::Firefox;
-use crate::pages::{Act, Page};
 use crate::ports::LocalPort;
-use crate::settings::Settings;
 use crate::tunnel::Overseer;
 use crate::webkit::Webkit;
 use crate::worker::Worker;
@@ -26,9 +22,6 @@ use crate::worker::Worker;
 /// Why a browser could not be made ready.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BootError {
-    /// There is no display.
-    #[error(transparent)]
-    Display(#[from] DisplayError),
     /// A program could not be started.
     #[error("{program} cannot be started: {source}")]
     Start {
@@ -72,26 +65,6 @@ pub(crate) struct Endpoint {
     pub(crate) path: String,
     /// Who reads along, if anybody has to.
     pub(crate) overseer: Option<Box<dyn Overseer>>,
-}
-
-/// Which browser a WebDriver session is to have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Mode {
-    /// The one that runs already.
-    Warm,
-    /// One the driver starts with the client's options, in the place of the warm one.
-    Cold,
-}
-
-/// Body of `POST /driver/session`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NewSession {
-    /// Which browser.
-    pub(crate) mode: Mode,
-    /// A W3C capabilities object.
-    pub(crate) capabilities: Value,
 }
 
 /// Refuses capabilities of any other form than `{"alwaysMatch": {…}, "firstMatch": [{…}, …]}`: what nobody looks
@@ -179,8 +152,8 @@ impl Engine {
     }
 
     /// Does something to a page; `false` when there is no such page.
-    pub(crate) async fn act(&self, page: &str, act: &Act) -> Result<bool, ApiError> {
-        each!(self, engine => engine.act(page, act).await)
+    pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ApiError> {
+        each!(self, engine => engine.act(page, action).await)
     }
 
     /// The websocket of that path below `/devtools/`, or the one a client attaches to without a path: DevTools of
@@ -247,7 +220,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the capabilities have not the form in which the engines look through them, or nothing answers.
-    pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
+    pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         check_form(&wanted.capabilities)?;
         each!(self, engine => engine.new_session(wanted).await)
     }

@@ -1,7 +1,7 @@
 //! What the agent answers when it cannot do what it is asked.
 
 use http::{Response, StatusCode};
-use serde_json::json;
+use warmpool_protocol::{ErrorBody, ErrorDetail};
 
 use crate::body::{Body, full};
 
@@ -53,8 +53,9 @@ impl ApiError {
 
     /// The answer on the wire.
     pub(crate) fn response(&self) -> Response<Body> {
-        let body = json!({"error": {"code": self.code, "message": self.message}});
-        let mut response = Response::new(full(body.to_string()));
+        let error = ErrorDetail { code: self.code.to_owned(), message: self.message.clone() };
+        let body = serde_json::to_vec(&ErrorBody { error }).unwrap_or_default();
+        let mut response = Response::new(full(body));
         *response.status_mut() = self.status;
         response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
         response

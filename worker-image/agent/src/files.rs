@@ -13,10 +13,10 @@ use http::Response;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
-use serde::Serialize;
 use tokio::fs;
 use tokio::io::AsyncWriteExt;
 use tokio_util::io::ReaderStream;
+use warmpool_protocol::{File, FileSource, StoredFile};
 
 use crate::body::Body;
 use crate::error::ApiError;
@@ -24,45 +24,9 @@ use crate::error::ApiError;
 /// Longest file name, in bytes: what Linux file systems take.
 const MAX_NAME: usize = 255;
 /// Bytes that are still read when the file cannot be kept, so that the sender is there to see the refusal.
-const POLITE: u64 = 16 << 20;
+const DISCARD_LIMIT: u64 = 16 << 20;
 /// Endings of downloads that are not finished: Chromium's, Firefox's and WebKit's.
 const UNFINISHED: [&str; 3] = [".crdownload", ".part", ".wkdownload"];
-
-/// Which way a file came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Source {
-    /// The browser saved it.
-    Download,
-    /// The client sent it.
-    Upload,
-}
-
-/// An entry of `GET /files`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Entry {
-    /// Its name, one path component.
-    pub(crate) name: String,
-    /// Bytes so far.
-    pub(crate) size: u64,
-    /// Last change, in milliseconds since 1970.
-    pub(crate) modified_ms: u64,
-    /// Which way it came.
-    pub(crate) source: Source,
-    /// Whether all of it is there.
-    pub(crate) complete: bool,
-}
-
-/// Answer to an upload.
-#[derive(Debug, Serialize)]
-pub(crate) struct Stored {
-    /// Where a page's file chooser finds it, inside the container.
-    pub(crate) path: PathBuf,
-    /// Its name.
-    pub(crate) name: String,
-    /// Its size in bytes.
-    pub(crate) size: u64,
-}
 
 /// A download the browser announced.
 #[derive(Debug, Clone)]
@@ -143,14 +107,14 @@ impl Files {
     }
 
     /// Every file, by name.
-    pub(crate) async fn list(&self) -> Result<Vec<Entry>, ApiError> {
+    pub(crate) async fn list(&self) -> Result<Vec<File>, ApiError> {
         let mut entries = Vec::new();
-        for (source, directory) in [(Source::Download, self.downloads()), (Source::Upload, self.uploads())] {
+        for (source, directory) in [(FileSource::Download, self.downloads()), (FileSource::Upload, self.uploads())] {
             let mut directory = fs::read_dir(directory).await?;
             while let Some(file) = directory.next_entry().await? {
                 let Ok(name) = file.file_name().into_string() else { continue };
                 let mut found = entry(name, source, &file.path()).await;
-                if let Some(entry) = found.as_mut().filter(|_| source == Source::Download) {
+                if let Some(entry) = found.as_mut().filter(|_| source == FileSource::Download) {
                     entry.complete &= !self.is_awaited(&file.path());
                 }
                 entries.extend(found);
@@ -158,7 +122,7 @@ impl Files {
         }
         for Announced { name, path } in self.elsewhere() {
             if let Some(path) = path {
-                entries.extend(entry(name, Source::Download, &path).await);
+                entries.extend(entry(name, FileSource::Download, &path).await);
             }
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -218,14 +182,14 @@ impl Files {
     }
 
     /// Stores a request's body for upload, at most `limit` bytes of it.
-    pub(crate) async fn store(&self, name: &str, body: Incoming, limit: u64) -> Result<Stored, ApiError> {
+    pub(crate) async fn store(&self, name: &str, body: Incoming, limit: u64) -> Result<StoredFile, ApiError> {
         check_name(name)?;
         let (part, size) = self.receive(frames(body), limit).await?;
         self.keep(part, name, size).await
     }
 
     /// Stores the one file of a zip archive, as Selenium sends it.
-    pub(crate) async fn unpack(&self, body: Incoming, limit: u64) -> Result<Stored, ApiError> {
+    pub(crate) async fn unpack(&self, body: Incoming, limit: u64) -> Result<StoredFile, ApiError> {
         // Deflate does not make files larger by more than a few bytes a block.
         let (archive, _) = self.receive(frames(body), limit.saturating_add(1 << 20)).await?;
         let target = self.part();
@@ -238,10 +202,10 @@ impl Files {
         self.keep(target, &name, size).await
     }
 
-    async fn keep(&self, part: Part, name: &str, size: u64) -> Result<Stored, ApiError> {
+    async fn keep(&self, part: Part, name: &str, size: u64) -> Result<StoredFile, ApiError> {
         let path = self.uploads().join(name);
         fs::rename(&part.0, &path).await?;
-        Ok(Stored { path, name: name.to_owned(), size })
+        Ok(StoredFile { path: path.display().to_string(), name: name.to_owned(), size })
     }
 
     async fn receive(
@@ -253,7 +217,7 @@ impl Files {
         let mut file = fs::File::create(&part.0).await?;
         let (mut size, mut unwanted) = (0, 0);
         let mut failure = None;
-        while unwanted <= POLITE
+        while unwanted <= DISCARD_LIMIT
             && let Some(chunk) = chunks.next().await
         {
             let chunk = chunk?;
@@ -305,10 +269,10 @@ async fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).await.is_ok_and(|metadata| metadata.is_file())
 }
 
-async fn entry(name: String, source: Source, path: &Path) -> Option<Entry> {
+async fn entry(name: String, source: FileSource, path: &Path) -> Option<File> {
     let metadata = fs::symlink_metadata(path).await.ok().filter(std::fs::Metadata::is_file)?;
     let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Some(Entry {
+    Some(File {
         size: metadata.len(),
         modified_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
         source,
@@ -368,7 +332,7 @@ mod tests {
         let (part, size) = files.receive(chunks(&["12", "34"]), 4).await.unwrap();
         assert_eq!(files.keep(part, "a.txt", size).await.unwrap().size, 4);
         let list = files.list().await.unwrap();
-        assert_eq!((list[0].name.as_str(), list[0].size, list[0].source), ("a.txt", 4, Source::Upload));
+        assert_eq!((list[0].name.as_str(), list[0].size, list[0].source), ("a.txt", 4, FileSource::Upload));
     }
 
     #[tokio::test]

@@ -14,15 +14,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
+use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings};
 
-use crate::board::Identity;
 use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
-use crate::oom;
-use crate::pages::{Act, MAX_PAGES, MAX_TEXT, Page};
 use crate::ports::LocalPort;
-use crate::settings::Settings;
 use crate::worker::Worker;
 
 use browser::{Browser, Start};
@@ -96,15 +93,7 @@ impl Firefox {
     /// Returns what holds only in part.
     async fn install(&self, browser: Arc<Browser>) -> Result<Vec<String>, ApiError> {
         *self.browser.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&browser));
-        let board = Arc::clone(&self.worker.board);
-        let kills = oom::kills();
-        let watched = Arc::clone(&browser);
-        tokio::spawn(async move {
-            let exit = watched.process.exited().await;
-            if !watched.is_retired() {
-                board.exited(exit, oom::kills() > kills);
-            }
-        });
+        self.worker.watch_browser(&browser.process);
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if settings.is_empty() { Ok(Vec::new()) } else { apply(&browser, &settings).await }
     }
@@ -141,8 +130,8 @@ impl Firefox {
     }
 
     /// See [`crate::engine::Engine::act`].
-    pub(crate) async fn act(&self, page: &str, act: &Act) -> Result<bool, ApiError> {
-        let (verb, url) = act.parts();
+    pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ApiError> {
+        let (verb, url) = action.parts();
         let done = self.browser()?.control.call("act", json!({"page": page, "act": verb, "url": url})).await;
         done.map(|done| done == Value::Bool(true)).map_err(gone)
     }

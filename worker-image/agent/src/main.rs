@@ -6,7 +6,6 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `agent` | the life of a worker: claim, boot, launch, orphaned |
-//! | `claim`, `settings` | what the daemon asks for, checked |
 //! | `board` | state and event stream |
 //! | `server`, `body`, `percent`, `error` | that address: routes, bodies, names, refusals |
 //! | `ports` | the other programs' ports, hidden from pages |
@@ -16,7 +15,7 @@
 //! | `cdp` | the agent's own DevTools connection |
 //! | `pages` | which pages there are, and what a viewer does to them |
 //! | `recording` | the display as a stream of video |
-//! | `process`, `output`, `freeze`, `oom`, `display`, `shim` | the container's processes |
+//! | `process`, `program`, `freeze`, `oom`, `display`, `shim` | the container's processes |
 
 mod agent;
 mod archive;
@@ -24,7 +23,6 @@ mod board;
 mod body;
 mod cdp;
 mod chromium;
-mod claim;
 mod display;
 mod engine;
 mod error;
@@ -33,14 +31,13 @@ mod firefox;
 mod frames;
 mod freeze;
 mod oom;
-mod output;
 mod pages;
 mod percent;
 mod ports;
 mod process;
+mod program;
 mod recording;
 mod server;
-mod settings;
 mod shim;
 mod tunnel;
 mod upstream;

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
@@ -35,12 +36,14 @@ impl Exit {
 pub(crate) struct Process {
     pid: i32,
     exit: watch::Receiver<Option<Exit>>,
+    /// Set before the agent ends the process itself, so that nobody takes that for a crash.
+    retired: Arc<AtomicBool>,
 }
 
 impl Process {
     /// A process whose end somebody else reports through `exit`.
     pub(crate) fn reported(pid: i32, exit: watch::Receiver<Option<Exit>>) -> Self {
-        Self { pid, exit }
+        Self { pid, exit, retired: Arc::default() }
     }
 
     /// Waits for the end.
@@ -69,6 +72,18 @@ impl Process {
         self.signal(Signal::SIGKILL);
         self.exited().await;
     }
+
+    /// Kills the process because another one takes its place.
+    pub(crate) async fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.kill().await;
+    }
+
+    /// Waits for the end; `None` when the agent retired the process.
+    pub(crate) async fn ended_by_itself(&self) -> Option<Exit> {
+        let exit = self.exited().await;
+        (!self.retired.load(Ordering::Acquire)).then_some(exit)
+    }
 }
 
 /// All processes somebody waits for.
@@ -86,7 +101,7 @@ impl Processes {
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
         let (sender, exit) = watch::channel(None);
         awaited.insert(pid, sender);
-        Ok((Process { pid, exit }, child))
+        Ok((Process::reported(pid, exit), child))
     }
 
     /// Takes the status of every child that has ended. Call it at each SIGCHLD.
@@ -119,13 +134,22 @@ impl Processes {
 }
 
 #[cfg(test)]
+impl Processes {
+    /// One table for all tests: whoever reaps takes the statuses of every child of this process.
+    pub(crate) fn of_tests() -> Self {
+        static ALL: std::sync::LazyLock<Processes> = std::sync::LazyLock::new(Processes::default);
+        ALL.clone()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use tokio::signal::unix::{SignalKind, signal};
 
     #[tokio::test]
     async fn reports_code_and_signal_of_each_child() {
-        let processes = Processes::default();
+        let processes = Processes::of_tests();
         let mut children = signal(SignalKind::child()).unwrap();
         let (seven, _) = processes.spawn(Command::new("sh").args(["-c", "exit 7"])).unwrap();
         let (killed, _) = processes.spawn(Command::new("sleep").arg("600")).unwrap();

@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::either::Either;
+use warmpool_protocol::{PORT, SHARED_FOLDER, SOCKET, Window};
 
 use crate::agent::Agent;
 use crate::board;
@@ -29,12 +30,6 @@ use crate::percent;
 use crate::recording;
 use crate::tunnel;
 
-/// The folder that the daemon shares with this worker, where it can.
-const SHARED_FOLDER: &str = "/run/warmpool";
-/// The socket in that folder.
-const SOCKET: &str = "agent.sock";
-/// The port, where there is no such folder. It is one of those that browsers refuse to open, whoever asks.
-const PORT: u16 = 6669;
 /// Longest id of a driver's session; they are 32 to 36 characters long.
 const MAX_SESSION_ID: usize = 64;
 /// Largest claim, in bytes.
@@ -127,11 +122,11 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
     let files = &worker.shared.files;
     let limit = worker.shared.claim.file_limit;
     match (request.method().as_str(), first, rest) {
-        ("GET", "health", "") => json(&worker.shared.board.health()),
+        ("GET", "health", "") => json(&worker.shared.board.snapshot()),
         ("GET", "events", "") => Ok(events(board::stream(&worker.shared.board))),
         ("POST", "launch", "") => json(&worker.launch(read_json(request.into_body()).await?).await?),
-        ("POST", "context", "") => json(&json!({"window": worker.open_context().await?})),
-        ("POST", "context", "window") => json(&json!({"window": engine.open_window().await?})),
+        ("POST", "context", "") => json(&Window { window: worker.open_context().await? }),
+        ("POST", "context", "window") => json(&Window { window: engine.open_window().await? }),
         ("DELETE", "context", "") => {
             worker.close_context().await?;
             Ok(nothing())

@@ -18,16 +18,13 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response};
 use http_body_util::Full;
 use serde_json::json;
+use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
-use crate::board::Identity;
 use crate::body::Body;
 use crate::display::Display;
-use crate::engine::{BootError, Endpoint, NewSession};
+use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
-use crate::oom;
-use crate::pages::{Act, Page};
 use crate::ports::LocalPort;
-use crate::settings::Settings;
 use crate::worker::Worker;
 
 use driver::Driver;
@@ -69,7 +66,7 @@ impl Webkit {
         let inspector = inspect().await.map_err(|e| undriveable(&e))?;
         let websockets = websockets::serve(inspector).map_err(|e| undriveable(&e))?;
         let driver = Driver::start(&self.worker, &display).await?;
-        self.watch(&shell);
+        self.worker.watch_browser(&shell.program.process);
         let identity = Identity {
             browser: Some(format!("WebKitGTK/{}", warm.version)),
             driver: Some(format!("WebKitWebDriver/{}", warm.version)),
@@ -81,21 +78,10 @@ impl Webkit {
         Ok(identity)
     }
 
-    /// Tells the board when the browser ends.
-    fn watch(&self, shell: &Shell) {
-        let board = Arc::clone(&self.worker.board);
-        let process = shell.process.clone();
-        let kills = oom::kills();
-        tokio::spawn(async move {
-            let exit = process.exited().await;
-            board.exited(exit, oom::kills() > kills);
-        });
-    }
-
     fn running(&self) -> Result<&Running, ApiError> {
         self.running
             .get()
-            .filter(|running| running.shell.process.running())
+            .filter(|running| running.shell.program.process.running())
             .ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 
@@ -131,8 +117,8 @@ impl Webkit {
     }
 
     /// See [`crate::engine::Engine::act`].
-    pub(crate) async fn act(&self, page: &str, act: &Act) -> Result<bool, ApiError> {
-        self.running()?.shell.act(page, act).await.map_err(failed)
+    pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ApiError> {
+        self.running()?.shell.act(page, action).await.map_err(failed)
     }
 
     /// See [`crate::engine::Engine::devtools`].
@@ -168,7 +154,7 @@ impl Webkit {
 
     /// See [`crate::engine::Engine::new_session`]. Every session has the warm browser: what a client may ask of this
     /// driver takes effect there.
-    pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
+    pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         let _one_at_a_time = self.sessions.lock().await;
         let body = json!({"capabilities": wanted.capabilities}).to_string();
         let mut request = Request::new(Full::new(Bytes::from(body)));

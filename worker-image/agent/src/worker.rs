@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use warmpool_protocol::{Claim, Event};
+
 use crate::board::Board;
-use crate::claim::Claim;
 use crate::files::Files;
-use crate::process::Processes;
+use crate::oom;
+use crate::process::{Process, Processes};
 use crate::upstream::Upstream;
 
 /// A claimed worker.
@@ -23,4 +25,26 @@ pub(crate) struct Worker {
     pub(crate) home: PathBuf,
     /// The client for browser and driver.
     pub(crate) upstream: Upstream,
+}
+
+impl Worker {
+    /// Tells the daemon when the browser ends by itself.
+    pub(crate) fn watch_browser(&self, process: &Process) {
+        let (board, process, kills) = (Arc::clone(&self.board), process.clone(), oom::kills());
+        tokio::spawn(async move {
+            if let Some(exit) = process.ended_by_itself().await {
+                board.exited(exit, oom::kills() > kills);
+            }
+        });
+    }
+
+    /// Tells the daemon when the driver ends.
+    pub(crate) fn watch_driver(&self, process: &Process) {
+        let (board, process) = (Arc::clone(&self.board), process.clone());
+        tokio::spawn(async move {
+            let exit = process.exited().await;
+            tracing::warn!(code = exit.code, signal = exit.signal, "the driver has ended");
+            board.note(&Event::DriverExited);
+        });
+    }
 }

@@ -53,7 +53,7 @@ fn versions_and_platforms_match_as_on_a_grid() {
     for platform in ["LINUX", "Linux", "ANY", ""] {
         assert!(ask(json!({"platformName": platform})).is_ok(), "{platform}");
     }
-    assert!(matches!(ask(json!({"platformName": 1})), Err(Error::InvalidField { .. })));
+    assert!(matches!(ask(json!({"platformName": 1})), Err(Error::Field(_))));
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn options_of_the_service_become_fields_and_are_taken_out() {
     }))
     .unwrap();
     assert!(session.downloads);
-    let fields = Value::Object(session.wish.fields().clone());
+    let fields = Value::Object(session.create_body.fields().clone());
     let wanted = json!({
         "app_name": "shop", "idle_timeout": 90, "session_timeout": 900, "headless": true, "browser_type": "chromium",
         "url": "about:blank", "recording": true,
     });
-    assert_eq!(session.screen, Some(Viewport { width: 1920, height: 1080 }));
+    assert_eq!(session.screen, Some(Size { width: 1920, height: 1080 }));
     assert_eq!(fields, wanted);
-    assert_eq!(session.wish.warnings.len(), 1);
+    assert_eq!(session.create_body.warnings.len(), 1);
     let left = json!({"browserName": "chrome", "goog:chromeOptions": {"args": ["--mute-audio"]}});
     assert_eq!(session.body["capabilities"]["alwaysMatch"], left);
 }
@@ -125,7 +125,7 @@ fn options_without_a_prefix_and_old_bodies_are_understood() {
         "enableVNC": false, "screenResolution": "800x600", "sessionTimeout": "2m",
     }});
     let session = read(&body, |_| None).unwrap();
-    assert_eq!(session.wish.fields()["idle_timeout"], 120);
+    assert_eq!(session.create_body.fields()["idle_timeout"], 120);
     assert_eq!(session.body["capabilities"]["alwaysMatch"], json!({"browserName": "chrome"}));
 }
 
@@ -157,6 +157,6 @@ fn what_cannot_be_had_is_refused_by_name() {
             Err(Error::Capability { capability, .. }) => assert_eq!(capability, name),
             other => panic!("{desired}: {other:?}"),
         }
-        assert!(matches!(ask(desired), Err(Error::InvalidField { .. })));
+        assert!(matches!(ask(desired), Err(Error::Field(_))));
     }
 }

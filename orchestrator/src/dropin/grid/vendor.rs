@@ -2,11 +2,11 @@
 //! are left to `webdriver`, which knows those of the drivers.
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::Size;
 
 use super::refused;
-use crate::dropin::{Wish, duration};
+use crate::dropin::{CreateBody, duration};
 use crate::error::Error;
-use crate::look::Viewport;
 use crate::webdriver::is_known;
 
 /// The sides of a screen, in pixels.
@@ -44,25 +44,25 @@ pub(super) struct Asked {
     /// To fetch downloads.
     pub(super) downloads: bool,
     /// A window of this size.
-    pub(super) screen: Option<Viewport>,
+    pub(super) screen: Option<Size>,
 }
 
-/// Takes the capabilities that concern the service out of `caps` and into the wish.
-pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<Asked, Error> {
+/// Takes the capabilities that concern the service out of `caps` and into the create call's body.
+pub(super) fn read(create_body: &mut CreateBody, caps: &mut Map<String, Value>) -> Result<Asked, Error> {
     let mut asked = Asked::default();
     for (name, value) in std::mem::take(caps) {
         if matches!(name.as_str(), "selenoid:options" | "moon:options") {
             let Value::Object(options) = value else { return Err(refused(name, "must be an object")) };
             for (option, value) in options {
                 let place = format!("{name}.{option}");
-                read_option(wish, &mut asked, &option, place, value)?;
+                read_option(create_body, &mut asked, &option, place, value)?;
             }
         } else if let Some(option) = name.strip_prefix("se:") {
-            read_grid(wish, &mut asked, option, &name, value)?;
+            read_grid(create_body, &mut asked, option, &name, value)?;
         } else if is_known(&name) {
             caps.insert(name, value);
         } else if BARE.contains(&name.as_str()) {
-            read_option(wish, &mut asked, &name.clone(), name, value)?;
+            read_option(create_body, &mut asked, &name.clone(), name, value)?;
         } else {
             return Err(refused(name, "is no capability of the W3C standard: leave it out"));
         }
@@ -71,20 +71,32 @@ pub(super) fn read(wish: &mut Wish, caps: &mut Map<String, Value>) -> Result<Ask
 }
 
 /// One of the grid's own capabilities. Any other that begins with `se:` is a note for its console.
-fn read_grid(wish: &mut Wish, asked: &mut Asked, option: &str, name: &str, value: Value) -> Result<(), Error> {
+fn read_grid(
+    create_body: &mut CreateBody,
+    asked: &mut Asked,
+    option: &str,
+    name: &str,
+    value: Value,
+) -> Result<(), Error> {
     match option {
         "downloadsEnabled" => asked.downloads = flag(name, &value)?,
         "screenResolution" => asked.screen = Some(screen(name.to_owned(), &value)?),
-        "timeZone" => wish.warnings.push(no_time_zone(name)),
-        "name" => wish.set("app_name", name, text(name, value)?),
-        "recordVideo" => wish.set("recording", name, json!(value == true)),
+        "timeZone" => create_body.warnings.push(no_time_zone(name)),
+        "name" => create_body.set("app_name", name, text(name, value)?),
+        "recordVideo" => create_body.set("recording", name, json!(value == true)),
         _ => {}
     }
     Ok(())
 }
 
 /// One of Selenoid's or Moon's options; `place` is where the client wrote it.
-fn read_option(wish: &mut Wish, asked: &mut Asked, option: &str, place: String, value: Value) -> Result<(), Error> {
+fn read_option(
+    create_body: &mut CreateBody,
+    asked: &mut Asked,
+    option: &str,
+    place: String,
+    value: Value,
+) -> Result<(), Error> {
     if value.is_null() {
         return Ok(());
     }
@@ -95,18 +107,18 @@ fn read_option(wish: &mut Wish, asked: &mut Asked, option: &str, place: String, 
         }
         "enableVideo" => {
             let wanted = flag(&place, &value)?;
-            wish.set("recording", place, json!(wanted));
+            create_body.set("recording", place, json!(wanted));
         }
         "enableLog" => {
             if flag(&place, &value)? {
-                wish.warnings.push(no_log(&place));
+                create_body.warnings.push(no_log(&place));
             }
         }
         "videoName" | "videoScreenSize" | "videoFrameRate" | "videoCodec" | "logName" | "logLevel" | "s3KeyPattern"
         | "pattern" | "labels" | "skin" => {}
         "name" => {
             let value = text(&place, value)?;
-            wish.set("app_name", place, value);
+            create_body.set("app_name", place, value);
         }
         "screenResolution" => asked.screen = Some(screen(place, &value)?),
         "sessionTimeout" => {
@@ -114,11 +126,11 @@ fn read_option(wish: &mut Wish, asked: &mut Asked, option: &str, place: String, 
             let Some(parsed) = parsed else {
                 return Err(refused(place, "must be a duration such as \"90s\" or \"1m30s\""));
             };
-            wish.set("idle_timeout", place, json!(duration::seconds(parsed)));
+            create_body.set("idle_timeout", place, json!(duration::seconds(parsed)));
         }
         "timeZone" => {
             text(&place, value)?;
-            wish.warnings.push(no_time_zone(&place));
+            create_body.warnings.push(no_time_zone(&place));
         }
         "env"
         | "hostsEntries"
@@ -151,12 +163,12 @@ fn read_option(wish: &mut Wish, asked: &mut Asked, option: &str, place: String, 
 
 /// `1920x1080x24`; the colour depth counts for nothing. The window gets this size: the worker's display keeps its own,
 /// and a fixed viewport would not follow when the client resizes its window.
-fn screen(place: String, value: &Value) -> Result<Viewport, Error> {
+fn screen(place: String, value: &Value) -> Result<Size, Error> {
     let size = value.as_str().and_then(|text| {
         let mut parts = text.split('x').map(|part| part.trim().parse::<u32>().ok());
         let (width, height) = (parts.next()??, parts.next()??);
         let fits = SCREEN.contains(&width) && SCREEN.contains(&height);
-        (fits && parts.next() != Some(None) && parts.next().is_none()).then_some(Viewport { width, height })
+        (fits && parts.next() != Some(None) && parts.next().is_none()).then_some(Size { width, height })
     });
     size.ok_or_else(|| {
         let message =

@@ -5,19 +5,19 @@ use fantoccini::wd::WindowHandle;
 
 use super::{Browser, Raw, Timeouts};
 use crate::engine::Engine;
-use crate::script::fault::{FailureCode, Fault};
+use crate::script::{FailureCode, StepError};
 use crate::worker::AgentError;
 
-/// What outlasts one piece of work.
+/// The driver's session, which goes from one piece of work to the next.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct DriverState {
     client: Option<Client>,
     /// The first window of the context that is open.
     window: Option<WindowHandle>,
     /// The windows outside of all contexts.
     others: Vec<WindowHandle>,
     /// Whether earlier work may have left something in the driver's session.
-    is_soiled: bool,
+    is_dirty: bool,
 }
 
 /// A driver that stands in the first window of a piece of work.
@@ -32,25 +32,25 @@ pub(crate) struct Driven {
 
 impl Browser {
     /// Opens a fresh context for the next piece of work, if the engine has such.
-    pub(crate) async fn open_context(&self) -> Result<(), Fault> {
+    pub(crate) async fn open_context(&self) -> Result<(), StepError> {
         let window = self.session.worker.agent.open_context().await.map_err(|error| refused(&error))?;
-        self.kept.lock().await.window = window.map(handle).transpose()?;
+        self.state.lock().await.window = window.map(handle).transpose()?;
         Ok(())
     }
 
     /// Whether a context is open.
     pub(crate) async fn has_context(&self) -> bool {
-        self.kept.lock().await.window.is_some()
+        self.state.lock().await.window.is_some()
     }
 
     /// Closes the context, with all that it kept.
-    pub(crate) async fn close_context(&self) -> Result<(), Fault> {
-        self.kept.lock().await.window = None;
+    pub(crate) async fn close_context(&self) -> Result<(), StepError> {
+        self.state.lock().await.window = None;
         self.session.worker.agent.close_context().await.map_err(|error| refused(&error))
     }
 
     /// Opens another window among those of this work.
-    pub(crate) async fn another_window(&self, client: &Client) -> Result<WindowHandle, Fault> {
+    pub(crate) async fn another_window(&self, client: &Client) -> Result<WindowHandle, StepError> {
         // The driver itself would open one outside of the context.
         if self.has_context().await {
             let window = self.session.worker.agent.open_window().await.map_err(|error| refused(&error))?;
@@ -61,43 +61,43 @@ impl Browser {
 
     /// The work leaves something in the driver's session, as pressed keys and a slow network, which are no context's.
     pub(crate) async fn soil(&self) {
-        self.kept.lock().await.is_soiled = true;
+        self.state.lock().await.is_dirty = true;
     }
 
     /// Makes the driver stand in the first window of this work, with a session of its own or with the one it had for the
     /// work before.
-    pub(crate) async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<Driven, Fault> {
-        let mut kept = self.kept.lock().await;
-        let known = kept.client.clone();
+    pub(crate) async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<Driven, StepError> {
+        let mut state = self.state.lock().await;
+        let known = state.client.clone();
         let client = match &known {
             Some(client) => client.clone(),
-            None => kept.client.insert(self.new_client(timeouts, max_output).await?).clone(),
+            None => state.client.insert(self.new_client(timeouts, max_output).await?).clone(),
         };
-        let Some(window) = kept.window.clone() else { return Ok(Driven { client, main: None, others: Vec::new() }) };
+        let Some(window) = state.window.clone() else { return Ok(Driven { client, main: None, others: Vec::new() }) };
         if known.is_none() {
             let mut others = client.windows().await?;
             others.retain(|other| *other != window);
-            kept.others = others;
+            state.others = others;
         }
         client.switch_to_window(window.clone()).await?;
         if known.is_some() {
             client.issue_cmd(Raw::timeouts(timeouts.value())).await?;
         }
-        if std::mem::take(&mut kept.is_soiled) {
+        if std::mem::take(&mut state.is_dirty) {
             client.issue_cmd(Raw::delete("actions")).await?;
             if self.engine() == Engine::Chromium {
                 client.issue_cmd(Raw::delete("chromium/network_conditions")).await?;
             }
         }
-        Ok(Driven { client, main: Some(window), others: kept.others.clone() })
+        Ok(Driven { client, main: Some(window), others: state.others.clone() })
     }
 }
 
-fn handle(window: String) -> Result<WindowHandle, Fault> {
-    WindowHandle::try_from(window).map_err(|error| Fault::internal(&error))
+fn handle(window: String) -> Result<WindowHandle, StepError> {
+    WindowHandle::try_from(window).map_err(|error| StepError::internal(&error))
 }
 
-fn refused(error: &AgentError) -> Fault {
+fn refused(error: &AgentError) -> StepError {
     tracing::info!(%error, "a browser context could not be opened or closed");
-    Fault::new(FailureCode::DriverError, "the browser could not open or close a context")
+    StepError::new(FailureCode::DriverError, "the browser could not open or close a context")
 }

@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Members;
 use super::convert::convert;
-use crate::script::fault::{FailureCode, Fault};
 use crate::script::schema::{Builtin, Field, Shape};
+use crate::script::{FailureCode, StepError};
+
+type Members = Map<String, Value>;
 
 /// No page's JSON-LD gives more objects.
 const MOST_OBJECTS: usize = 10_000;
@@ -14,24 +15,24 @@ const MOST_OBJECTS: usize = 10_000;
 ///
 /// # Errors
 /// `MissingField`.
-pub(super) fn object(fields: &[(String, Field)], read: &[Value]) -> Result<Members, Fault> {
+pub(super) fn object(fields: &[(String, Field)], read: &[Value]) -> Result<Members, StepError> {
     fields
         .iter()
         .zip(read)
-        .map(|((name, field), read)| Ok((name.clone(), value(field, read).map_err(|fault| within(name, fault))?)))
+        .map(|((name, field), read)| Ok((name.clone(), value(field, read).map_err(|error| within(name, error))?)))
         .collect()
 }
 
-fn within(name: &str, mut fault: Fault) -> Fault {
+fn within(name: &str, mut error: StepError) -> StepError {
     // The path grows from the innermost field outwards, in front of the message.
-    fault.message = match fault.message.strip_prefix('`') {
+    error.message = match error.message.strip_prefix('`') {
         Some(rest) => format!("`{name}.{rest}"),
-        None => format!("`{name}` {}", fault.message),
+        None => format!("`{name}` {}", error.message),
     };
-    fault
+    error
 }
 
-fn value(field: &Field, read: &Value) -> Result<Value, Fault> {
+fn value(field: &Field, read: &Value) -> Result<Value, StepError> {
     let found = match &field.shape {
         _ if read.is_null() && !is_truth(field) => None,
         Shape::Value(_, how) => convert(how, read),
@@ -60,7 +61,7 @@ fn is_truth(field: &Field) -> bool {
     matches!(field.shape, Shape::Value(_, crate::script::schema::Convert::Boolean { .. })) && field.default.is_null()
 }
 
-fn missing(read: &Value) -> Fault {
+fn missing(read: &Value) -> StepError {
     let why = match read {
         Value::Null => "is required, and its selector matches nothing".to_owned(),
         Value::String(text) => {
@@ -68,7 +69,7 @@ fn missing(read: &Value) -> Fault {
         }
         _ => "is required, and is empty".to_owned(),
     };
-    Fault::passing(FailureCode::MissingField, why)
+    StepError::passing(FailureCode::MissingField, why)
 }
 
 fn table(read: &Value, by_name: bool) -> Value {
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
     use crate::script::schema;
 
-    fn assemble(plan: Value, read: Value) -> Result<Value, Fault> {
+    fn assemble(plan: Value, read: Value) -> Result<Value, StepError> {
         let plan = schema::parse("", &json!({"schema": plan})).unwrap();
         object(&plan.fields, read.as_array().unwrap()).map(Value::Object)
     }
@@ -180,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_required_and_missing_is_named_by_its_path() {
+    fn missing_required_fields_are_named_by_their_paths() {
         let plan = json!({"a": {"type": "nested_list", "selector": "li", "fields":
             {"b": {"type": "number", "selector": "b", "required": true}}}});
-        let fault = assemble(plan.clone(), json!([[["1"], [null]]])).unwrap_err();
-        assert_eq!((fault.code, fault.is_passing), (FailureCode::MissingField, true));
-        assert_eq!(fault.message, "`a.b` is required, and its selector matches nothing");
+        let error = assemble(plan.clone(), json!([[["1"], [null]]])).unwrap_err();
+        assert_eq!((error.code, error.is_passing), (FailureCode::MissingField, true));
+        assert_eq!(error.message, "`a.b` is required, and its selector matches nothing");
         assert_eq!(
             assemble(plan, json!([[["x"]]])).unwrap_err().message,
             "`a.b` is required, and cannot be made of `x`"

@@ -9,37 +9,41 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
 use super::super::browser::{Browser, Raw};
-use super::super::page::{Need, Page};
+use super::super::navigation::matches_pattern;
+use super::super::page::{Page, Readiness};
+use super::super::playback::{Playback, StepTimeout};
 use super::super::retry::Retry;
-use super::super::stage::{Clock, Stage};
-use super::navigate::fits;
 use crate::engine::Engine;
-use crate::script::fault::{FailureCode, Fault};
-use crate::script::step::{Paper, Picture};
+use crate::script::step::{Pdf, Screenshot};
+use crate::script::{FailureCode, StepError};
 
 /// How long the picture of a failure may take.
-const FAILURE_PICTURE: Duration = Duration::from_secs(5);
+const FAILURE_SCREENSHOT: Duration = Duration::from_secs(5);
 
 /// No picture of a whole page is higher, in CSS pixels: engines cut or refuse more.
 const HIGHEST: f64 = 16_000.0;
 
 /// Takes a picture into the artifacts.
-pub(super) async fn screenshot(stage: &mut Stage<'_>, picture: &Picture, clock: Clock) -> Result<(), Fault> {
-    let page = stage.page()?;
-    let bytes = match &picture.selectors {
+pub(super) async fn screenshot(
+    playback: &mut Playback<'_>,
+    options: &Screenshot,
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
+    let page = playback.page()?;
+    let bytes = match &options.selectors {
         Some(selectors) => {
-            let found = page.find(selectors, Need::Visible, None, clock.deadline).await?;
+            let found = page.find(selectors, Readiness::Visible, None, timeout.deadline).await?;
             found.element.screenshot().await?
         }
-        None if picture.full_page => whole_page(page).await?,
+        None if options.full_page => whole_page(page).await?,
         None => page.client.screenshot().await?,
     };
-    stage.keep(picture.name.as_deref().unwrap_or("screenshot"), ".png", "image/png", bytes)?;
+    playback.add_artifact(options.name.as_deref().unwrap_or("screenshot"), ".png", "image/png", bytes)?;
     Ok(())
 }
 
 /// Each driver that can take a whole page has its own word for it; WebKit's window is made as high as its page.
-async fn whole_page(page: &Page) -> Result<Vec<u8>, Fault> {
+async fn whole_page(page: &Page) -> Result<Vec<u8>, StepError> {
     #[derive(Deserialize)]
     struct Size {
         width: f64,
@@ -71,58 +75,58 @@ async fn whole_page(page: &Page) -> Result<Vec<u8>, Fault> {
     decode(&answer)
 }
 
-fn decode(answer: &Value) -> Result<Vec<u8>, Fault> {
+fn decode(answer: &Value) -> Result<Vec<u8>, StepError> {
     let text = answer.as_str().unwrap_or_default();
-    STANDARD.decode(text).map_err(|error| Fault::internal(&error))
+    STANDARD.decode(text).map_err(|error| StepError::internal(&error))
 }
 
 /// Prints the page into the artifacts.
-pub(super) async fn pdf(stage: &mut Stage<'_>, paper: &Paper) -> Result<(), Fault> {
-    let margin = paper.margin.unwrap_or(1.0);
-    let wish = json!({
-        "orientation": if paper.landscape { "landscape" } else { "portrait" },
-        "scale": paper.scale.unwrap_or(1.0),
-        "background": paper.background,
-        "page": {"width": paper.width.unwrap_or(21.0), "height": paper.height.unwrap_or(29.7)},
+pub(super) async fn pdf(playback: &mut Playback<'_>, options: &Pdf) -> Result<(), StepError> {
+    let margin = options.margin.unwrap_or(1.0);
+    let body = json!({
+        "orientation": if options.landscape { "landscape" } else { "portrait" },
+        "scale": options.scale.unwrap_or(1.0),
+        "background": options.background,
+        "page": {"width": options.width.unwrap_or(21.0), "height": options.height.unwrap_or(29.7)},
         "margin": {"top": margin, "bottom": margin, "left": margin, "right": margin},
     });
-    let page = stage.page()?;
-    let printed = page.client.issue_cmd(Raw::post("print", wish)).await.map_err(Fault::from).map_err(|fault| {
-        if fault.code == FailureCode::NotSupported {
-            Fault::new(
-                fault.code,
+    let page = playback.page()?;
+    let printed = page.client.issue_cmd(Raw::post("print", body)).await.map_err(StepError::from).map_err(|error| {
+        if error.code == FailureCode::NotSupported {
+            StepError::new(
+                error.code,
                 format!("the driver of {} cannot print: run this on chromium or firefox", page.engine),
             )
         } else {
-            fault
+            error
         }
     })?;
     let bytes = decode(&printed)?;
-    stage.keep(paper.name.as_deref().unwrap_or("page"), ".pdf", "application/pdf", bytes)?;
+    playback.add_artifact(options.name.as_deref().unwrap_or("page"), ".pdf", "application/pdf", bytes)?;
     Ok(())
 }
 
 /// The page at the moment of a failure, if the browser can still show it. Gives the artifact's place.
-pub(crate) async fn failure_picture(stage: &mut Stage<'_>) -> Option<usize> {
-    let page = stage.opened()?;
-    let taken = timeout(FAILURE_PICTURE, page.client.screenshot()).await;
+pub(crate) async fn failure_screenshot(playback: &mut Playback<'_>) -> Option<usize> {
+    let page = playback.opened()?;
+    let taken = timeout(FAILURE_SCREENSHOT, page.client.screenshot()).await;
     let bytes = taken.ok()?.ok()?;
-    let name = stage.step.map_or_else(|| "failure".to_owned(), |step| format!("failure-step-{step}"));
-    stage.keep(&name, ".png", "image/png", bytes).ok()
+    let name = playback.step.map_or_else(|| "failure".to_owned(), |step| format!("failure-step-{step}"));
+    playback.add_artifact(&name, ".png", "image/png", bytes).ok()
 }
 
 /// Waits until a file is there that the browser has downloaded, all of it.
-pub(super) async fn for_download(browser: &Browser, name: Option<&str>, deadline: Instant) -> Result<(), Fault> {
+pub(super) async fn for_download(browser: &Browser, name: Option<&str>, deadline: Instant) -> Result<(), StepError> {
     let mut retry = Retry::until(deadline);
     loop {
         let attempt = async {
             let entries = browser.downloads().await?;
-            let mut wanted = entries.iter().filter(|entry| fits(name.unwrap_or("*"), &entry.name));
+            let mut wanted = entries.iter().filter(|entry| matches_pattern(name.unwrap_or("*"), &entry.name));
             if wanted.any(|entry| entry.complete) {
                 return Ok(());
             }
             let what = name.map_or_else(|| "nothing".to_owned(), |name| format!("no `{name}`"));
-            Err(Fault::passing(FailureCode::Timeout, format!("{what} was downloaded in time")))
+            Err(StepError::passing(FailureCode::Timeout, format!("{what} was downloaded in time")))
         };
         if let Some(result) = retry.attempt(attempt).await {
             return result;
@@ -131,15 +135,15 @@ pub(super) async fn for_download(browser: &Browser, name: Option<&str>, deadline
 }
 
 /// Brings what the browser downloaded into the artifacts; what is still coming is waited for.
-pub(crate) async fn downloads(stage: &mut Stage<'_>) -> Result<(), Fault> {
-    let mut retry = Retry::until(Instant::now() + stage.limits.navigation_timeout);
-    let browser = stage.browser;
+pub(crate) async fn downloads(playback: &mut Playback<'_>) -> Result<(), StepError> {
+    let mut retry = Retry::until(Instant::now() + playback.limits.navigation_timeout);
+    let browser = playback.browser;
     let entries = loop {
         let attempt = async {
             let entries = browser.downloads().await?;
             match entries.iter().find(|entry| !entry.complete) {
                 None => Ok(entries),
-                Some(entry) => Err(Fault::passing(
+                Some(entry) => Err(StepError::passing(
                     FailureCode::Timeout,
                     format!("the download `{}` did not end in time", entry.name),
                 )),
@@ -150,15 +154,15 @@ pub(crate) async fn downloads(stage: &mut Stage<'_>) -> Result<(), Fault> {
         }
     };
     for entry in entries {
-        let room = stage.artifact_room()?;
+        let room = playback.artifact_room()?;
         if entry.size > room {
-            return Err(Fault::new(
+            return Err(StepError::new(
                 FailureCode::TooLarge,
                 format!("the download `{}` is too large for an artifact", entry.name),
             ));
         }
         let bytes = browser.fetch_file(&entry.name, room.max(1)).await?;
-        stage.keep(&entry.name, "", "application/octet-stream", bytes)?;
+        playback.add_artifact(&entry.name, "", "application/octet-stream", bytes)?;
     }
     Ok(())
 }

@@ -4,36 +4,41 @@ use fantoccini::elements::Element;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::page::{Need, Page, explain};
+use super::super::page::{Page, Readiness, explain};
+use super::super::playback::{Playback, StepTimeout};
 use super::super::retry::Retry;
-use super::super::stage::{Clock, Stage};
 use crate::engine::Engine;
-use crate::script::fault::{FailureCode, Fault};
 use crate::script::selector::Selectors;
 use crate::script::step::{File, is_special};
+use crate::script::{FailureCode, StepError};
 
 /// A longer value is put in place at once, as nobody types so much, in bytes.
 const TYPED: usize = 500;
 
 /// Gives a field its value: typed where people would type it.
-pub(super) async fn change(page: &mut Page, selectors: &Selectors, value: &str, clock: Clock) -> Result<(), Fault> {
-    let mut retry = Retry::until(clock.deadline);
+pub(super) async fn change(
+    page: &mut Page,
+    selectors: &Selectors,
+    value: &str,
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
+    let mut retry = Retry::until(timeout.deadline);
     loop {
-        if let Some(result) = retry.attempt(change_now(page, selectors, value, clock)).await {
+        if let Some(result) = retry.attempt(change_now(page, selectors, value, timeout)).await {
             return result;
         }
     }
 }
 
-async fn change_now(page: &Page, selectors: &Selectors, value: &str, clock: Clock) -> Result<(), Fault> {
+async fn change_now(page: &Page, selectors: &Selectors, value: &str, timeout: StepTimeout) -> Result<(), StepError> {
     #[derive(Deserialize)]
     struct Filled {
         typed: bool,
     }
-    let found = page.find(selectors, Need::Enabled, None, clock.deadline).await?;
+    let found = page.find(selectors, Readiness::Enabled, None, timeout.deadline).await?;
     let by_script = value.len() > TYPED || !value.chars().all(|character| can_be_typed(page.engine, character));
     let arguments = vec![found.handle, json!(value), json!(by_script)];
-    let filled: Filled = page.call("fill", arguments).await.map_err(|fault| explain(fault, selectors))?;
+    let filled: Filled = page.call("fill", arguments).await.map_err(|error| explain(error, selectors))?;
     if !filled.typed {
         found.element.send_keys(value).await?;
     }
@@ -49,25 +54,25 @@ fn can_be_typed(engine: Engine, character: char) -> bool {
 
 /// Gives files to a file input: first to the session, then to the page.
 pub(super) async fn upload(
-    stage: &mut Stage<'_>,
+    playback: &mut Playback<'_>,
     selectors: &Selectors,
     files: &[File],
-    clock: Clock,
-) -> Result<(), Fault> {
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
     #[derive(Deserialize)]
     struct Input {
         multiple: bool,
     }
-    let page = stage.page()?;
-    let found = page.find(selectors, Need::Present, None, clock.deadline).await?;
+    let page = playback.page()?;
+    let found = page.find(selectors, Readiness::Present, None, timeout.deadline).await?;
     let input: Input =
-        page.call("file_input", vec![found.handle.clone()]).await.map_err(|fault| explain(fault, selectors))?;
+        page.call("file_input", vec![found.handle.clone()]).await.map_err(|error| explain(error, selectors))?;
     if files.len() > 1 && !input.multiple {
-        return Err(Fault::new(FailureCode::NotReady, format!("{selectors} takes one file only")));
+        return Err(StepError::new(FailureCode::NotReady, format!("{selectors} takes one file only")));
     }
     let mut paths = Vec::with_capacity(files.len());
     for file in files {
-        paths.push(stage.browser.put_file(&file.name, file.bytes.clone()).await?);
+        paths.push(playback.browser.put_file(&file.name, file.bytes.clone()).await?);
     }
     let element: Element = found.element;
     element.send_keys(&paths.join("\n")).await?;
@@ -79,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_driver_would_take_for_a_key_is_not_typed() {
+    fn special_keys_of_drivers_are_not_typed() {
         let typed = |engine, text: &str| text.chars().all(|character| can_be_typed(engine, character));
         assert!(typed(Engine::Chromium, "tea, thé & 茶") && typed(Engine::Webkit, "tea & more"));
         assert!(!typed(Engine::Webkit, "thé"));

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use fantoccini::actions::{ActionSequence, InputSource as _, MouseActions, PenActions, PointerAction, TouchActions};
 
-use super::super::page::{Found, Need, Page};
-use super::super::stage::Clock;
-use crate::script::fault::{FailureCode, Fault};
+use super::super::page::{Found, Page, Readiness};
+use super::super::playback::StepTimeout;
 use crate::script::selector::Selectors;
 use crate::script::step::{Click, Device};
+use crate::script::{FailureCode, StepError};
 
 /// Clicks once or twice.
-pub(super) async fn click(page: &mut Page, click: &Click, clock: Clock) -> Result<(), Fault> {
-    let found = page.find(&click.selectors, Need::Enabled, Some(click.offset), clock.deadline).await?;
+pub(super) async fn click(page: &mut Page, click: &Click, timeout: StepTimeout) -> Result<(), StepError> {
+    let found = page.find(&click.selectors, Readiness::Enabled, Some(click.offset), timeout.deadline).await?;
     let pushes = || pushes(click, move_to(page, &found));
-    let done = page.client.perform_actions(sequence(click.device, pushes())).await.map_err(Fault::from);
+    let done = page.client.perform_actions(sequence(click.device, pushes())).await.map_err(StepError::from);
     match done {
         // A driver without pens and fingers has a mouse, which is what the Recorder's own player uses for all three.
-        Err(fault) if click.device != Device::Mouse && fault.code != FailureCode::BrowserDied => {
+        Err(error) if click.device != Device::Mouse && error.code != FailureCode::BrowserDied => {
             page.client.perform_actions(sequence(Device::Mouse, pushes())).await?;
         }
         done => done?,
@@ -26,8 +26,8 @@ pub(super) async fn click(page: &mut Page, click: &Click, clock: Clock) -> Resul
 }
 
 /// Moves the pointer onto an element.
-pub(super) async fn hover(page: &mut Page, selectors: &Selectors, clock: Clock) -> Result<(), Fault> {
-    let found = page.find(selectors, Need::Visible, None, clock.deadline).await?;
+pub(super) async fn hover(page: &mut Page, selectors: &Selectors, timeout: StepTimeout) -> Result<(), StepError> {
+    let found = page.find(selectors, Readiness::Visible, None, timeout.deadline).await?;
     page.client.perform_actions(sequence(Device::Mouse, vec![move_to(page, &found)])).await?;
     Ok(())
 }

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use super::super::browser::Raw;
 use super::super::page::Page;
+use super::super::playback::{Playback, StepTimeout};
 use super::super::retry::Retry;
-use super::super::stage::{Clock, Stage};
 use crate::engine::Engine;
-use crate::script::fault::{FailureCode, Fault};
 use crate::script::step::{Network, Viewport};
+use crate::script::{FailureCode, StepError};
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Sizes {
@@ -20,32 +20,36 @@ struct Sizes {
 /// Makes the page as large as the step says, by the size of the window around it.
 ///
 /// What no window can be, a phone above all, Chromium can pretend; the other drivers have no word for it.
-pub(super) async fn resize(stage: &mut Stage<'_>, viewport: Viewport, clock: Clock) -> Result<(), Fault> {
-    let page = stage.page()?;
+pub(super) async fn resize(
+    playback: &mut Playback<'_>,
+    viewport: Viewport,
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
+    let page = playback.page()?;
     let wanted = (viewport.width.round(), viewport.height.round());
     let is_device = viewport.is_mobile || viewport.has_touch || (viewport.device_scale_factor - 1.0).abs() > 0.001;
     if page.engine == Engine::Chromium && is_device {
         return pretend(page, viewport, wanted).await;
     }
-    match fit(page, wanted, clock).await {
+    match fit(page, wanted, timeout).await {
         Ok(()) => {}
-        Err(fault) if fault.code == FailureCode::BrowserDied => return Err(fault),
+        Err(error) if error.code == FailureCode::BrowserDied => return Err(error),
         Err(_) if page.engine == Engine::Chromium => return pretend(page, viewport, wanted).await,
-        Err(fault) if is_device => {
-            stage.warn(&format!("only Chromium can be a phone: {}", fault.message));
+        Err(error) if is_device => {
+            playback.warn(&format!("only Chromium can be a phone: {}", error.message));
             return Ok(());
         }
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     }
     if is_device {
-        stage.warn("only Chromium can be a phone: the page has the size, and not the rest");
+        playback.warn("only Chromium can be a phone: the page has the size, and not the rest");
     }
     Ok(())
 }
 
-async fn fit(page: &Page, wanted: (f64, f64), clock: Clock) -> Result<(), Fault> {
+async fn fit(page: &Page, wanted: (f64, f64), timeout: StepTimeout) -> Result<(), StepError> {
     // Half of the time, so that there is some left for another way.
-    let mut retry = Retry::until(clock.deadline - clock.time / 2);
+    let mut retry = Retry::until(timeout.deadline - timeout.duration / 2);
     loop {
         if let Some(result) = retry.attempt(fit_now(page, wanted)).await {
             return result;
@@ -53,7 +57,7 @@ async fn fit(page: &Page, wanted: (f64, f64), clock: Clock) -> Result<(), Fault>
     }
 }
 
-async fn fit_now(page: &Page, wanted: (f64, f64)) -> Result<(), Fault> {
+async fn fit_now(page: &Page, wanted: (f64, f64)) -> Result<(), StepError> {
     let is = |sizes: Sizes| (sizes.inner.0 - wanted.0).abs() < 0.5 && (sizes.inner.1 - wanted.1).abs() < 0.5;
     let before: Sizes = page.call("sizes", Vec::new()).await?;
     if is(before) {
@@ -71,10 +75,10 @@ async fn fit_now(page: &Page, wanted: (f64, f64)) -> Result<(), Fault> {
         "the window's page is {} by {} pixels large and cannot be made {} by {}",
         after.inner.0, after.inner.1, wanted.0, wanted.1
     );
-    Err(Fault::passing(FailureCode::NotSupported, message))
+    Err(StepError::passing(FailureCode::NotSupported, message))
 }
 
-async fn pretend(page: &Page, viewport: Viewport, (width, height): (f64, f64)) -> Result<(), Fault> {
+async fn pretend(page: &Page, viewport: Viewport, (width, height): (f64, f64)) -> Result<(), StepError> {
     let orientation = if viewport.is_landscape {
         json!({"angle": 90, "type": "landscapePrimary"})
     } else {
@@ -97,8 +101,8 @@ async fn pretend(page: &Page, viewport: Viewport, (width, height): (f64, f64)) -
 
 /// Slows the network down where the driver can. Elsewhere a slow network stays fast, which changes nothing but time; no
 /// network at all would change what pages do.
-pub(super) async fn slow_down(stage: &mut Stage<'_>, network: Network) -> Result<(), Fault> {
-    let page = stage.page()?;
+pub(super) async fn slow_down(playback: &mut Playback<'_>, network: Network) -> Result<(), StepError> {
+    let page = playback.page()?;
     if page.engine == Engine::Chromium {
         let conditions: Value = json!({"network_conditions": {
             "offline": network.is_offline(),
@@ -111,8 +115,8 @@ pub(super) async fn slow_down(stage: &mut Stage<'_>, network: Network) -> Result
     }
     if network.is_offline() {
         let message = format!("the driver of {} cannot take the network away: run this on chromium", page.engine);
-        return Err(Fault::new(FailureCode::NotSupported, message));
+        return Err(StepError::new(FailureCode::NotSupported, message));
     }
-    stage.warn("only Chromium's driver can slow the network down: it stayed as it was");
+    playback.warn("only Chromium's driver can slow the network down: it stayed as it was");
     Ok(())
 }

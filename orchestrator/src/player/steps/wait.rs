@@ -4,32 +4,33 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::super::page::{Found, Need, Page, explain};
+use super::super::page::{Found, Page, Readiness, explain};
+use super::super::playback::StepTimeout;
 use super::super::retry::Retry;
-use super::super::stage::Clock;
-use crate::script::fault::{FailureCode, Fault};
 use crate::script::selector::Selectors;
 use crate::script::step::{Assertion, WaitForElement};
+use crate::script::{FailureCode, StepError};
 
 /// Waits until an element is there.
-pub(crate) async fn for_element(page: &Page, selectors: &Selectors, clock: Clock) -> Result<Found, Fault> {
-    page.find(selectors, Need::Present, None, clock.deadline).await
+pub(crate) async fn for_element(page: &Page, selectors: &Selectors, timeout: StepTimeout) -> Result<Found, StepError> {
+    page.find(selectors, Readiness::Present, None, timeout.deadline).await
 }
 
 /// Whether an element is there now.
-pub(super) async fn is_there(page: &Page, selectors: &Selectors) -> Result<(), Fault> {
+pub(super) async fn is_there(page: &Page, selectors: &Selectors) -> Result<(), StepError> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct Existence {
         found: usize,
     }
-    let wire: Wire = page.call("exists", vec![json!(selectors)]).await.map_err(|fault| explain(fault, selectors))?;
-    if wire.found > 0 { Ok(()) } else { Err(explain(Fault::passing(FailureCode::NoMatch, ""), selectors)) }
+    let answer: Existence =
+        page.call("exists", vec![json!(selectors)]).await.map_err(|error| explain(error, selectors))?;
+    if answer.found > 0 { Ok(()) } else { Err(explain(StepError::passing(FailureCode::NoMatch, ""), selectors)) }
 }
 
-/// Waits until so many elements are there as the step says.
-pub(super) async fn for_elements(page: &Page, wait: &WaitForElement, clock: Clock) -> Result<(), Fault> {
+/// Waits until as many elements are there as the step says.
+pub(super) async fn for_elements(page: &Page, wait: &WaitForElement, timeout: StepTimeout) -> Result<(), StepError> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct Comparison {
         holds: bool,
         found: usize,
     }
@@ -40,18 +41,18 @@ pub(super) async fn for_elements(page: &Page, wait: &WaitForElement, clock: Cloc
         "properties": wait.properties,
         "attributes": wait.attributes,
     });
-    let mut retry = Retry::until(clock.deadline);
+    let mut retry = Retry::until(timeout.deadline);
     loop {
         let attempt = async {
             let answer = page.call("compares", vec![json!(wait.selectors), condition.clone()]).await;
-            let wire: Wire = answer.map_err(|fault| explain(fault, &wait.selectors))?;
-            if wire.holds {
+            let answer: Comparison = answer.map_err(|error| explain(error, &wait.selectors))?;
+            if answer.holds {
                 return Ok(());
             }
             let not = if wait.visible { "" } else { "not " };
             let what = format!(
                 "{} elements match {}, and the step waits until it is {not}{} {}{}",
-                wire.found,
+                answer.found,
                 wait.selectors,
                 wait.operator.as_str(),
                 wait.count,
@@ -61,8 +62,8 @@ pub(super) async fn for_elements(page: &Page, wait: &WaitForElement, clock: Cloc
                     " with what it says of them"
                 },
             );
-            let code = if wire.found == 0 && wait.visible { FailureCode::NoMatch } else { FailureCode::Timeout };
-            Err(Fault::passing(code, what))
+            let code = if answer.found == 0 && wait.visible { FailureCode::NoMatch } else { FailureCode::Timeout };
+            Err(StepError::passing(code, what))
         };
         if let Some(result) = retry.attempt(attempt).await {
             return result;
@@ -72,9 +73,9 @@ pub(super) async fn for_elements(page: &Page, wait: &WaitForElement, clock: Cloc
 
 /// Waits until an expression, or what it promises, is true. One that throws is tried again: what it looks for may be
 /// on its way.
-pub(super) async fn for_expression(page: &Page, expression: &str, clock: Clock) -> Result<(), Fault> {
+pub(super) async fn for_expression(page: &Page, expression: &str, timeout: StepTimeout) -> Result<(), StepError> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct Evaluation {
         holds: bool,
         error: Option<String>,
     }
@@ -83,24 +84,25 @@ pub(super) async fn for_expression(page: &Page, expression: &str, clock: Clock) 
          Promise.resolve().then(() => (\n{expression}\n)).then((value) => done({{ holds: Boolean(value) }}), \
          (error) => done({{ holds: false, error: String(error).slice(0, 300) }}));"
     );
-    let mut retry = Retry::until(clock.deadline);
+    let mut retry = Retry::until(timeout.deadline);
     loop {
         let attempt = async {
             let answer = page.client.execute_async(&script, Vec::new()).await;
-            let answer = answer.map_err(|error| match Fault::from(error) {
-                fault if fault.code == FailureCode::ScriptError => fault.about("the expression cannot be run"),
-                fault => fault,
+            let answer = answer.map_err(|error| match StepError::from(error) {
+                error if error.code == FailureCode::ScriptError => error.about("the expression cannot be run"),
+                error => error,
             })?;
             // Firefox answers with nothing where the page left in the middle.
-            let left = |_| Fault::passing(FailureCode::ScriptError, "the page left while the expression was looked at");
-            let wire = Wire::deserialize(answer).map_err(left)?;
-            match (wire.holds, wire.error) {
+            let left =
+                |_| StepError::passing(FailureCode::ScriptError, "the page left while the expression was looked at");
+            let answer = Evaluation::deserialize(answer).map_err(left)?;
+            match (answer.holds, answer.error) {
                 (true, _) => Ok(()),
                 (false, Some(error)) => {
-                    Err(Fault::passing(FailureCode::ScriptError, format!("the expression threw {error}")))
+                    Err(StepError::passing(FailureCode::ScriptError, format!("the expression threw {error}")))
                 }
                 (false, None) => {
-                    Err(Fault::passing(FailureCode::Timeout, "the expression did not become true in time"))
+                    Err(StepError::passing(FailureCode::Timeout, "the expression did not become true in time"))
                 }
             }
         };
@@ -115,29 +117,31 @@ pub(super) async fn for_text(
     page: &Page,
     selectors: Option<&Selectors>,
     assertion: &Assertion,
-    clock: Clock,
-) -> Result<(), Fault> {
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct Texts {
         texts: Vec<String>,
     }
-    let mut retry = Retry::until(clock.deadline);
+    let mut retry = Retry::until(timeout.deadline);
     loop {
         let attempt = async {
             let answer = page.call("texts", vec![json!(selectors)]).await;
-            let wire: Wire = match selectors {
-                Some(selectors) => answer.map_err(|fault| explain(fault, selectors))?,
+            let answer: Texts = match selectors {
+                Some(selectors) => answer.map_err(|error| explain(error, selectors))?,
                 None => answer?,
             };
-            if wire.texts.iter().any(|text| holds(assertion, text)) {
+            if answer.texts.iter().any(|text| holds(assertion, text)) {
                 return Ok(());
             }
-            let found = match (wire.texts.first(), selectors) {
-                (None, Some(selectors)) => return Err(explain(Fault::passing(FailureCode::NoMatch, ""), selectors)),
+            let found = match (answer.texts.first(), selectors) {
+                (None, Some(selectors)) => {
+                    return Err(explain(StepError::passing(FailureCode::NoMatch, ""), selectors));
+                }
                 (first, _) => first.map(|text| text.chars().take(200).collect::<String>()).unwrap_or_default(),
             };
             let place = selectors.map_or_else(|| "the page".to_owned(), ToString::to_string);
-            Err(Fault::passing(
+            Err(StepError::passing(
                 FailureCode::AssertionFailed,
                 format!("the text of {place} {}; it begins `{found}`", complaint(assertion)),
             ))
@@ -171,10 +175,10 @@ pub(super) async fn scroll(
     page: &Page,
     selectors: Option<&Selectors>,
     (x, y): (f64, f64),
-    clock: Clock,
-) -> Result<(), Fault> {
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
     let handle = match selectors {
-        Some(selectors) => page.find(selectors, Need::Visible, None, clock.deadline).await?.handle,
+        Some(selectors) => page.find(selectors, Readiness::Visible, None, timeout.deadline).await?.handle,
         None => Value::Null,
     };
     page.call::<IgnoredAny>("scroll", vec![handle, json!(x), json!(y)]).await?;

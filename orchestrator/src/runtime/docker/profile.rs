@@ -7,10 +7,10 @@ use bollard::models::{
     RestartPolicyNameEnum,
 };
 
+use warmpool_protocol::SHARED_FOLDER;
+
 use super::{Docker, TCP, UNIX};
-use crate::runtime::{
-    LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER, WorkerSpec, agent_folder,
-};
+use crate::runtime::{LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER, WorkerSpec};
 
 /// The system calls a worker may make: Docker's default list and what Chromium's own sandbox needs on top.
 const SECCOMP: &str = include_str!("../../../../worker-image/seccomp.json");
@@ -44,7 +44,7 @@ impl Docker {
                 vec![Mount {
                     typ: Some(MountType::BIND),
                     source: Some(self.inner.folders.of(&spec.worker).display().to_string()),
-                    target: Some(agent_folder::INSIDE.to_owned()),
+                    target: Some(SHARED_FOLDER.to_owned()),
                     ..Default::default()
                 }]
             }),

@@ -12,11 +12,7 @@ use super::super::fields::{join, read, wrong};
 use super::super::schema::{self, Plan};
 use super::super::selector::Selectors;
 use super::super::template;
-use super::{Step, parse_list};
 use crate::error::Error;
-
-/// Steps within steps within steps: enough for people.
-const MAX_DEPTH: usize = 8;
 
 /// The longest pause, in milliseconds.
 const MAX_SLEEP: f64 = 600_000.0;
@@ -32,24 +28,15 @@ pub(crate) enum Custom {
         member: Option<String>,
     },
     /// Takes a picture.
-    Screenshot(Picture),
+    Screenshot(Screenshot),
     /// Prints the page.
-    Pdf(Paper),
+    Pdf(Pdf),
     /// Fails unless a text is there.
     AssertText {
         /// Where; anywhere in the page when there is none.
         selectors: Option<Selectors>,
         /// What.
         assertion: Assertion,
-    },
-    /// Plays other steps if an element is there.
-    IfExists {
-        /// Which.
-        selectors: Selectors,
-        /// When it is there.
-        then: Vec<Step>,
-        /// When it is not.
-        otherwise: Vec<Step>,
     },
     /// Gives files to a file input.
     Upload {
@@ -69,7 +56,7 @@ pub(crate) enum Custom {
 
 /// A picture to take.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Picture {
+pub(crate) struct Screenshot {
     /// The artifact's name, without its ending.
     pub(crate) name: Option<String>,
     /// Whether to take all of the page, not only what is in view.
@@ -81,7 +68,7 @@ pub(crate) struct Picture {
 /// How to print.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Paper {
+pub(crate) struct Pdf {
     /// The artifact's name, without its ending.
     pub(crate) name: Option<String>,
     /// Whether the sheets lie on their side.
@@ -114,7 +101,6 @@ pub(crate) enum Assertion {
 /// A file for a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
-    /// Its name.
     pub(crate) name: String,
     /// Its content.
     pub(crate) bytes: Vec<u8>,
@@ -122,7 +108,7 @@ pub(crate) struct File {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PictureWire {
+struct ScreenshotParameters {
     name: Option<String>,
     #[serde(default)]
     full_page: bool,
@@ -131,7 +117,7 @@ struct PictureWire {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AssertWire {
+struct AssertTextParameters {
     selectors: Option<Value>,
     text: Option<String>,
     equals: Option<String>,
@@ -140,22 +126,14 @@ struct AssertWire {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct IfExistsWire {
-    selectors: Value,
-    steps: Value,
-    r#else: Option<Value>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct UploadWire {
+struct UploadParameters {
     selectors: Value,
     files: Vec<Value>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileWire {
+struct FileParameters {
     name: String,
     text: Option<String>,
     base64: Option<String>,
@@ -163,24 +141,21 @@ struct FileWire {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SleepWire {
+struct SleepParameters {
     ms: f64,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DownloadWire {
+struct WaitForDownloadParameters {
     name: Option<String>,
 }
 
 impl Custom {
-    /// Reads the custom step at path `at`, which lies within `depth` others.
-    pub(super) fn parse(at: &str, value: &Value, depth: usize) -> Result<Self, Error> {
+    /// Reads the custom step `name` with its parameters; `at` is the path of the step.
+    pub(super) fn parse(at: &str, name: &str, parameters: &Value) -> Result<Self, Error> {
         let field = join(at, "name");
-        let name = value["name"].as_str().ok_or_else(|| wrong(&field, "must name the custom step"))?;
         let at = join(at, "parameters");
-        let none = Value::Object(serde_json::Map::new());
-        let parameters = value.get("parameters").filter(|value| !value.is_null()).unwrap_or(&none);
         let selectors = |value: &Value| Selectors::parse(&join(&at, "selectors"), value);
         Ok(match name {
             "lam:extract" => {
@@ -194,78 +169,66 @@ impl Custom {
                 Self::Extract { plan: Box::new(schema::parse(&at, &plan)?), member }
             }
             "lam:screenshot" => {
-                let wire: PictureWire = read(&at, parameters)?;
-                let selectors = wire.selectors.as_ref().map(selectors).transpose()?;
-                let name = wire.name.map(|name| artifact(&join(&at, "name"), name)).transpose()?;
-                Self::Screenshot(Picture { name, full_page: wire.full_page, selectors })
+                let given: ScreenshotParameters = read(&at, parameters)?;
+                let selectors = given.selectors.as_ref().map(selectors).transpose()?;
+                let name = given.name.map(|name| artifact(&join(&at, "name"), name)).transpose()?;
+                Self::Screenshot(Screenshot { name, full_page: given.full_page, selectors })
             }
-            "lam:pdf" => Self::Pdf(paper(&at, parameters)?),
+            "lam:pdf" => Self::Pdf(pdf(&at, parameters)?),
             "lam:assertText" => {
-                let wire: AssertWire = read(&at, parameters)?;
-                let selectors = wire.selectors.as_ref().map(selectors).transpose()?;
-                Self::AssertText { selectors, assertion: assertion(&at, wire)? }
-            }
-            "lam:ifExists" => {
-                if depth >= MAX_DEPTH {
-                    return Err(wrong(&field, &format!("lies within more than {MAX_DEPTH} others")));
-                }
-                let wire: IfExistsWire = read(&at, parameters)?;
-                let otherwise = wire.r#else.map(|steps| parse_list(&join(&at, "else"), &steps, depth + 1));
-                Self::IfExists {
-                    selectors: selectors(&wire.selectors)?,
-                    then: parse_list(&join(&at, "steps"), &wire.steps, depth + 1)?,
-                    otherwise: otherwise.transpose()?.unwrap_or_default(),
-                }
+                let given: AssertTextParameters = read(&at, parameters)?;
+                let selectors = given.selectors.as_ref().map(selectors).transpose()?;
+                Self::AssertText { selectors, assertion: assertion(&at, given)? }
             }
             "lam:upload" => {
-                let wire: UploadWire = read(&at, parameters)?;
-                let files = wire.files.iter().enumerate();
+                let given: UploadParameters = read(&at, parameters)?;
+                let files = given.files.iter().enumerate();
                 let files: Vec<File> =
                     files.map(|(index, one)| file(&format!("{at}.files[{index}]"), one)).collect::<Result<_, _>>()?;
                 if files.is_empty() {
                     return Err(wrong(&join(&at, "files"), "has no file"));
                 }
-                Self::Upload { selectors: selectors(&wire.selectors)?, files }
+                Self::Upload { selectors: selectors(&given.selectors)?, files }
             }
             "lam:waitForDownload" => {
-                let wire: DownloadWire = read(&at, parameters)?;
-                Self::WaitForDownload { name: wire.name.map(|name| artifact(&join(&at, "name"), name)).transpose()? }
+                let given: WaitForDownloadParameters = read(&at, parameters)?;
+                Self::WaitForDownload { name: given.name.map(|name| artifact(&join(&at, "name"), name)).transpose()? }
             }
             "lam:sleep" => {
-                let wire: SleepWire = read(&at, parameters)?;
-                if !(0.0..=MAX_SLEEP).contains(&wire.ms) {
+                let given: SleepParameters = read(&at, parameters)?;
+                if !(0.0..=MAX_SLEEP).contains(&given.ms) {
                     return Err(wrong(&join(&at, "ms"), "must be from 0 to 600000 milliseconds"));
                 }
-                Self::Sleep(Duration::from_secs_f64(wire.ms / 1000.0))
+                Self::Sleep(Duration::from_secs_f64(given.ms / 1000.0))
             }
             _ => {
-                let message = "is no custom step: lam:extract, lam:screenshot, lam:pdf, lam:assertText, lam:ifExists, \
-                    lam:upload, lam:waitForDownload or lam:sleep";
-                return Err(Error::field(field, format!("`{name}` {message}")));
+                let names = "lam:extract, lam:screenshot, lam:pdf, lam:assertText, lam:ifExists, lam:upload, \
+                    lam:waitForDownload or lam:sleep";
+                return Err(wrong(&field, &format!("must be {names}, and is `{name}`")));
             }
         })
     }
 }
 
-fn paper(at: &str, parameters: &Value) -> Result<Paper, Error> {
-    let mut paper: Paper = read(at, parameters)?;
-    paper.name = paper.name.map(|name| artifact(&join(at, "name"), name)).transpose()?;
+fn pdf(at: &str, parameters: &Value) -> Result<Pdf, Error> {
+    let mut pdf: Pdf = read(at, parameters)?;
+    pdf.name = pdf.name.map(|name| artifact(&join(at, "name"), name)).transpose()?;
     for (name, value, range) in [
-        ("scale", paper.scale, 0.1..=2.0),
-        ("width", paper.width, 2.54..=500.0),
-        ("height", paper.height, 2.54..=500.0),
-        ("margin", paper.margin, 0.0..=50.0),
+        ("scale", pdf.scale, 0.1..=2.0),
+        ("width", pdf.width, 2.54..=500.0),
+        ("height", pdf.height, 2.54..=500.0),
+        ("margin", pdf.margin, 0.0..=50.0),
     ] {
         if value.is_some_and(|value| !range.contains(&value)) {
             let message = format!("must be from {} to {}", range.start(), range.end());
             return Err(wrong(&join(at, name), &message));
         }
     }
-    Ok(paper)
+    Ok(pdf)
 }
 
-fn assertion(at: &str, wire: AssertWire) -> Result<Assertion, Error> {
-    match (wire.text, wire.equals, wire.matches) {
+fn assertion(at: &str, given: AssertTextParameters) -> Result<Assertion, Error> {
+    match (given.text, given.equals, given.matches) {
         (Some(text), None, None) => Ok(Assertion::Contains(text)),
         (None, Some(text), None) => Ok(Assertion::Equals(text)),
         (None, None, Some(pattern)) => Ok(Assertion::Matches(schema::regex(&join(at, "matches"), &pattern)?)),
@@ -274,9 +237,9 @@ fn assertion(at: &str, wire: AssertWire) -> Result<Assertion, Error> {
 }
 
 fn file(at: &str, value: &Value) -> Result<File, Error> {
-    let wire: FileWire = read(at, value)?;
-    let name = artifact(&join(at, "name"), wire.name)?;
-    let bytes = match (wire.text, wire.base64) {
+    let given: FileParameters = read(at, value)?;
+    let name = artifact(&join(at, "name"), given.name)?;
+    let bytes = match (given.text, given.base64) {
         (Some(text), None) => text.into_bytes(),
         (None, Some(text)) if template::is_open(&text) => Vec::new(),
         (None, Some(text)) => {
@@ -304,11 +267,11 @@ mod tests {
     use super::*;
 
     fn parse(name: &str, parameters: Value) -> Result<Custom, Error> {
-        Custom::parse("s", &json!({"type": "customStep", "name": name, "parameters": parameters}), 0)
+        Custom::parse("s", name, &parameters)
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_member() {
         for (name, parameters, field) in [
             ("other:thing", json!({}), "s.name"),
             ("lam:dance", json!({}), "s.name"),
@@ -330,21 +293,11 @@ mod tests {
                 json!({"selectors": "#f", "files": [{"name": "a", "base64": "?"}]}),
                 "s.parameters.files[0].base64",
             ),
-            ("lam:ifExists", json!({"selectors": "#f", "steps": [{"type": "x"}]}), "s.parameters.steps[0].type"),
             ("lam:extract", json!({"schema": {}, "as": 1}), "s.parameters.as"),
         ] {
             let error = parse(name, parameters.clone()).map(drop).unwrap_err();
             assert_eq!(error.named_field(), Some(field), "{name} {parameters}");
         }
-    }
-
-    #[test]
-    fn steps_within_steps_have_a_floor() {
-        let mut step = json!({"type": "close"});
-        for _ in 0..20 {
-            step = json!({"type": "customStep", "name": "lam:ifExists", "parameters": {"selectors": "a", "steps": [step]}});
-        }
-        assert!(parse_list("steps", &json!([step]), 0).is_err());
     }
 
     #[test]

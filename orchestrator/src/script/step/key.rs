@@ -4,7 +4,6 @@ use super::super::fields::wrong;
 use super::super::template;
 use crate::error::Error;
 
-/// A key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
     /// What a driver is told to press (W3C WebDriver, section 17.4.2).
@@ -147,7 +146,7 @@ impl Key {
     /// Reads a key by its code (`KeyA`), its value (`a`, `Enter`), or its character.
     ///
     /// # Errors
-    /// `InvalidField`.
+    /// `Field`.
     pub(crate) fn parse(field: &str, name: &str) -> Result<Self, Error> {
         if template::is_open(name) {
             return Ok(Self::Open);

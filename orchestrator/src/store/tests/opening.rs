@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::super::backend::Backend;
 use super::super::batch::Op;
-use super::super::recover::{Cause, DATABASE};
+use super::super::layout::DATABASE;
 use super::super::sled::SledBackend;
+use super::super::trouble::Cause;
 use super::*;
 
 /// A data directory with two rows, of which a backup has one.

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::super::query::SortKey;
 use super::*;
-use crate::session::SortOrder;
+use crate::sort::SortOrder;
 use crate::task::id::Ids;
+use crate::task::query::SortKey;
+use crate::task::status::{Kind, Status};
 
 /// The list that is searched by looking at everything.
 #[derive(Default)]
@@ -15,7 +16,7 @@ struct Plain {
 
 #[derive(Clone)]
 struct Task {
-    entry: Entry,
+    row: IndexRow,
     passcode: Option<&'static str>,
 }
 
@@ -24,29 +25,29 @@ impl Plain {
         let mut found: Vec<&Task> = self.tasks.iter().filter(|task| matches(query, task)).collect();
         found.sort_by(|a, b| {
             let by_key = match query.sort_by {
-                SortKey::Timestamp => a.entry.id.timestamp().cmp(&b.entry.id.timestamp()),
-                SortKey::ExecutionTime => a.entry.length.cmp(&b.entry.length),
-                SortKey::TaskId => a.entry.id.to_string().cmp(&b.entry.id.to_string()),
-                SortKey::Status => a.entry.status.as_str().cmp(b.entry.status.as_str()),
-                SortKey::ExecutionType => a.entry.kind.as_str().cmp(b.entry.kind.as_str()),
+                SortKey::Timestamp => a.row.id.timestamp().cmp(&b.row.id.timestamp()),
+                SortKey::ExecutionTime => a.row.duration.cmp(&b.row.duration),
+                SortKey::TaskId => a.row.id.to_string().cmp(&b.row.id.to_string()),
+                SortKey::Status => a.row.status.as_str().cmp(b.row.status.as_str()),
+                SortKey::ExecutionType => a.row.kind.as_str().cmp(b.row.kind.as_str()),
             };
-            by_key.then(a.entry.id.timestamp().cmp(&b.entry.id.timestamp())).then(a.entry.id.cmp(&b.entry.id))
+            by_key.then(a.row.id.timestamp().cmp(&b.row.id.timestamp())).then(a.row.id.cmp(&b.row.id))
         });
         if query.sort_order == SortOrder::Descend {
             found.reverse();
         }
         let skip = ((query.page - 1) * query.limit) as usize;
-        let page = found.iter().skip(skip).take(query.limit as usize).map(|task| task.entry.id).collect();
+        let page = found.iter().skip(skip).take(query.limit as usize).map(|task| task.row.id).collect();
         (page, found.len() as u64)
     }
 }
 
 fn matches(query: &TaskQuery, task: &Task) -> bool {
-    let at = task.entry.id.timestamp();
+    let at = task.row.id.timestamp();
     query.start_time.is_none_or(|start| at > start)
         && query.end_time.is_none_or(|end| at < end)
-        && query.task_id.as_ref().is_none_or(|id| task.entry.id.to_string() == *id)
-        && (query.kinds.is_empty() || query.kinds.contains(&task.entry.kind))
+        && query.task_id.as_ref().is_none_or(|id| task.row.id.to_string() == *id)
+        && (query.kinds.is_empty() || query.kinds.contains(&task.row.kind))
         && query.service_passcode.as_deref().is_none_or(|passcode| task.passcode == Some(passcode))
 }
 
@@ -75,44 +76,45 @@ impl Pair {
     fn add(&mut self, later: u64, kind: usize, passcode: usize) {
         self.now += later;
         let passcode = PASSCODES[passcode % PASSCODES.len()];
-        let entry = Entry {
+        let row = IndexRow {
             id: self.ids.next(self.now),
             kind: Kind::ALL[kind % Kind::ALL.len()],
             status: Status::Queued,
-            length: 0,
+            duration: 0,
             user: passcode.map(EndUser::of),
         };
-        self.index.add(&self.owner, &entry);
-        self.plain.tasks.push(Task { entry, passcode });
+        self.index.add(&self.owner, &row);
+        self.plain.tasks.push(Task { row, passcode });
     }
 
-    fn change(&mut self, which: usize, status: usize, length: u32) {
+    fn change(&mut self, which: usize, status: usize, duration: u32) {
         let at = which % self.plain.tasks.len().max(1);
         let Some(task) = self.plain.tasks.get_mut(at) else { return };
-        task.entry.status = Status::ALL[status % Status::ALL.len()];
-        task.entry.length = length;
-        self.index.change(&self.owner, &task.entry);
+        task.row.status = Status::ALL[status % Status::ALL.len()];
+        task.row.duration = duration;
+        self.index.change(&self.owner, &task.row);
     }
 
     fn withdraw(&mut self, which: usize) {
         if !self.plain.tasks.is_empty() {
             let task = self.plain.tasks.remove(which % self.plain.tasks.len());
-            self.index.withdraw(&self.owner, &task.entry);
+            self.index.withdraw(&self.owner, &task.row);
         }
     }
 
     fn forget(&mut self, count: usize) {
         let count = count.min(self.plain.tasks.len());
         if let Some(last) = count.checked_sub(1).and_then(|last| self.plain.tasks.get(last)) {
-            self.index.forget_through(&self.owner, last.entry.id);
+            self.index.forget_through(&self.owner, last.row.id);
             self.plain.tasks.drain(..count);
         }
     }
 
     fn reload(&mut self) {
         self.index = History::default();
-        let entries: Vec<Entry> = self.plain.tasks.iter().map(|task| task.entry).collect();
-        self.index.load(&self.owner, &entries);
+        for task in &self.plain.tasks {
+            self.index.add(&self.owner, &task.row);
+        }
     }
 
     fn check(&self, query: &TaskQuery) {
@@ -188,7 +190,7 @@ fn filter(pair: &Pair, ask: &Ask) -> TaskQuery {
     TaskQuery {
         start_time: ask.start.map(|share| pair.time(share)),
         end_time: ask.end.map(|share| pair.time(share)),
-        task_id: one.map(|task| task.entry.id.to_string()),
+        task_id: one.map(|task| task.row.id.to_string()),
         kinds: ask.kinds.iter().map(|kind| Kind::ALL[*kind]).collect(),
         service_passcode: PASSCODES.get(ask.passcode).copied().flatten().map(str::to_owned),
         page: ask.page,
@@ -209,7 +211,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_answers_as_a_plain_list_does(steps in proptest::collection::vec(step(), 1..40)) {
+    fn the_index_answers_as_a_plain_list_does(steps in proptest::collection::vec(step(), 1..40)) {
         let mut pair = Pair::new();
         for step in steps {
             match step {
@@ -227,7 +229,7 @@ proptest! {
 }
 
 #[test]
-fn blocks_groups_and_cut_nodes_are_counted_alike() {
+fn whole_blocks_and_groups_answer_as_rows_do() {
     let mut pair = Pair::new();
     many(&mut pair, 40_000, 5_000);
     for (start, end, kinds, passcode, page) in

@@ -7,6 +7,8 @@ use super::{CLUSTER, CUES, Cluster, EBML, INFO, Matroska, SEGMENT, SIMPLE_BLOCK,
 
 /// The most bytes of a number that is read as one.
 const NUMBER: usize = 8;
+/// The bytes of a cluster's name and size, as [`Matroska::picture`] writes them.
+const HEAD: u64 = 12;
 
 impl Matroska {
     /// Takes up a file that [`Matroska::begin`] began, to be read and written. Gives it as it was after its last whole
@@ -32,6 +34,10 @@ impl Matroska {
             match name {
                 // Its content is walked through too: its length may not be known.
                 CLUSTER => {
+                    // The size that `finish` writes takes eight bytes.
+                    if walk.at - start != HEAD {
+                        break;
+                    }
                     opened = Some((start - segment, walk.at - 8));
                     continue;
                 }
@@ -56,7 +62,7 @@ impl Matroska {
                     if let Some((position, _)) = opened.take() {
                         cues.push((cluster.time_ms, position));
                     }
-                    last_ms = cluster.time_ms + since;
+                    last_ms = cluster.time_ms.saturating_add(since);
                 }
                 _ => {}
             }
@@ -182,6 +188,33 @@ mod tests {
         let (video, last) = resume(&whole).unwrap();
         video.finish(last).unwrap();
         assert_eq!(std::fs::read(&cut).unwrap(), std::fs::read(&whole).unwrap());
+    }
+
+    #[test]
+    fn a_cluster_of_another_writer_is_not_taken_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.webm");
+        drop(pictures(&path));
+        let whole = std::fs::read(&path).unwrap();
+        let short = [&whole[..], &[0x1F, 0x43, 0xB6, 0x75, 0x8A, 0xE7, 0x81, 5]].concat();
+        std::fs::write(&path, short).unwrap();
+        let (video, last) = resume(&path).unwrap();
+        assert_eq!((video.size(), last), (whole.len() as u64, 31_900));
+        video.finish(last).unwrap();
+    }
+
+    #[test]
+    fn a_time_beyond_all_times_does_not_overflow() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.webm");
+        drop(Matroska::begin(File::create(&path).unwrap(), Codec::Vp8, 1280, 800).unwrap());
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.extend([0x1F, 0x43, 0xB6, 0x75, 1, 255, 255, 255, 255, 255, 255, 255]);
+        bytes.extend([0xE7, 0x88, 255, 255, 255, 255, 255, 255, 255, 255, 0xA3, 0x85, 0x81, 0, 1, 0x80, 9]);
+        std::fs::write(&path, bytes).unwrap();
+        let (video, last) = resume(&path).unwrap();
+        assert_eq!(last, u64::MAX);
+        video.finish(last).unwrap();
     }
 
     #[test]

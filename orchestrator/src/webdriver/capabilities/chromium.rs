@@ -1,36 +1,11 @@
 //! `goog:chromeOptions`, and what else a Chromium worker has to look at.
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::DriverMode;
+use warmpool_protocol::switches::{self, Class};
 
 use super::warnings::Warnings;
-use super::{Fault, OWN_BROWSER, refused};
-use crate::worker::DriverMode;
-
-/// Switches that people carry from project to project. The worker has done the right thing already.
-const HABITS: [&str; 4] = ["no-sandbox", "disable-setuid-sandbox", "disable-dev-shm-usage", "headless"];
-
-/// Switches that would open the browser to others, or take its sandbox away.
-const FORBIDDEN: [&str; 16] = [
-    "allow-sandbox-debugging",
-    "browser-subprocess-path",
-    "crash-dumps-dir",
-    "disable-gpu-sandbox",
-    "disable-namespace-sandbox",
-    "disable-seccomp-filter-sandbox",
-    "disk-cache-dir",
-    "gpu-launcher",
-    "load-extension",
-    "no-zygote",
-    "no-zygote-sandbox",
-    "profile-directory",
-    "renderer-cmd-prefix",
-    "single-process",
-    "user-data-dir",
-    "utility-cmd-prefix",
-];
-
-/// Prefixes of such switches.
-const FORBIDDEN_PREFIXES: [&str; 1] = ["remote-"];
+use super::{OWN_BROWSER, Rejection, refused};
 
 /// Members of `goog:chromeOptions` that the driver serves on any browser.
 const DRIVER_OPTIONS: [&str; 5] = ["perfLoggingPrefs", "windowTypes", "enableExtensionTargets", "detach", "w3c"];
@@ -46,7 +21,7 @@ pub(super) fn check(
     caps: &mut Map<String, Value>,
     warm_args: &[String],
     warnings: &mut Warnings,
-) -> Result<DriverMode, Fault> {
+) -> Result<DriverMode, Rejection> {
     let mut mode = DriverMode::Warm;
     if let Some(proxy) = caps.get("proxy") {
         match proxy.get("proxyType").and_then(Value::as_str) {
@@ -74,7 +49,7 @@ fn check_options(
     options: &mut Map<String, Value>,
     warm_args: &[String],
     warnings: &mut Warnings,
-) -> Result<DriverMode, Fault> {
+) -> Result<DriverMode, Rejection> {
     let mut mode = DriverMode::Warm;
     for name in options.keys().cloned().collect::<Vec<_>>() {
         let value = &options[&name];
@@ -139,25 +114,19 @@ fn check_options(
 }
 
 /// Whether a switch asks for nothing that the warm browser is not.
-fn is_fulfilled(arg: &str, warm_args: &[String]) -> Result<bool, Fault> {
-    let bare = arg.trim_start_matches('-');
-    let name = bare.split_once('=').map_or(bare, |(name, _)| name).to_ascii_lowercase();
-    if name.is_empty() {
+fn is_fulfilled(arg: &str, warm_args: &[String]) -> Result<bool, Rejection> {
+    if switches::parts(arg).0.is_empty() {
         return Err(refused(arg, "is no command-line switch"));
     }
-    if HABITS.contains(&name.as_str()) {
-        return Ok(true);
-    }
-    if FORBIDDEN.contains(&name.as_str()) || FORBIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+    let class = switches::class(arg);
+    if class == Class::Refused {
         return Err(refused(arg, "would reach around the worker's isolation: leave it out"));
     }
-    Ok(warm_args.iter().any(|warm| warm.trim_start_matches('-') == bare))
+    let is_warm = || warm_args.iter().any(|warm| warm.trim_start_matches('-') == arg.trim_start_matches('-'));
+    Ok(class.is_fulfilled() || is_warm())
 }
 
 fn has_switch(args: &[String], switch: &str) -> bool {
     let switch = switch.trim_start_matches('-');
-    args.iter().any(|arg| {
-        let bare = arg.trim_start_matches('-');
-        bare.split_once('=').map_or(bare, |(name, _)| name) == switch
-    })
+    args.iter().any(|arg| switches::parts(arg).0 == switch)
 }

@@ -1,10 +1,10 @@
 //! `moz:firefoxOptions`, and what else a Firefox worker has to look at.
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::DriverMode;
 
 use super::warnings::Warnings;
-use super::{Fault, OWN_BROWSER, refused};
-use crate::worker::DriverMode;
+use super::{OWN_BROWSER, Rejection, refused};
 
 /// The vendor capability.
 const OPTIONS: &str = "moz:firefoxOptions";
@@ -68,7 +68,7 @@ pub(super) fn check(
     caps: &mut Map<String, Value>,
     warm_args: &[String],
     warnings: &mut Warnings,
-) -> Result<DriverMode, Fault> {
+) -> Result<DriverMode, Rejection> {
     // An address of Chromium's protocol, which Firefox has no more.
     if caps.get("moz:debuggerAddress").is_some_and(Value::is_boolean) {
         caps.remove("moz:debuggerAddress");
@@ -97,7 +97,7 @@ fn check_options(
     options: &mut Map<String, Value>,
     warm_args: &[String],
     warnings: &mut Warnings,
-) -> Result<DriverMode, Fault> {
+) -> Result<DriverMode, Rejection> {
     let mut mode = DriverMode::Warm;
     for name in options.keys().cloned().collect::<Vec<_>>() {
         let path = format!("{OPTIONS}.{name}");
@@ -152,7 +152,7 @@ fn check_options(
 }
 
 /// The arguments that are not true already, if there are any.
-fn check_args(path: &str, args: &[Value], warm_args: &[String]) -> Result<Option<Vec<String>>, Fault> {
+fn check_args(path: &str, args: &[Value], warm_args: &[String]) -> Result<Option<Vec<String>>, Rejection> {
     let mut left = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -188,7 +188,7 @@ fn check_args(path: &str, args: &[Value], warm_args: &[String]) -> Result<Option
 }
 
 /// The preferences that are more than a habit.
-fn check_prefs(path: &str, prefs: Map<String, Value>) -> Result<Map<String, Value>, Fault> {
+fn check_prefs(path: &str, prefs: Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
     let mut left = Map::new();
     for (name, value) in prefs {
         let at = || format!("{path}.{name}");
@@ -216,7 +216,7 @@ fn check_prefs(path: &str, prefs: Map<String, Value>) -> Result<Map<String, Valu
 }
 
 /// The variables that are more than a habit.
-fn check_env(path: &str, variables: Map<String, Value>) -> Result<Map<String, Value>, Fault> {
+fn check_env(path: &str, variables: Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
     let mut left = Map::new();
     for (name, value) in variables {
         if HABITUAL_VARIABLES.contains(&name.as_str()) {

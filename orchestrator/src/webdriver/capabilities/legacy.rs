@@ -32,7 +32,7 @@ const ANY: [&str; 3] = ["", "*", "any"];
 /// What the client wishes, as the standard would say it. Names that nobody knows stay.
 ///
 /// # Errors
-/// `InvalidField` for a value that the standard does not allow.
+/// `Field` for a value that the standard does not allow.
 pub(super) fn modern(desired: &Map<String, Value>) -> Result<Map<String, Value>, Error> {
     let wishes = desired.iter().filter(|(name, value)| !value.is_null() && !IDLE.contains(&name.as_str()));
     let mut caps: Map<String, Value> = wishes.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn values_are_the_standards() {
         for desired in [json!({"browserName": 1}), json!({"platform": {}}), json!({"timeouts": {"x": 1}})] {
-            assert!(matches!(ask(desired.clone()), Err(Error::InvalidField { .. })), "{desired}");
+            assert!(matches!(ask(desired.clone()), Err(Error::Field(_))), "{desired}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// is left out.
 ///
 /// # Errors
-/// `InvalidBody`, and `InvalidField` for a capability that the standard does not allow.
+/// `InvalidBody`, and `Field` for a capability that the standard does not allow.
 pub(crate) fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
     let wrong = |message: &str| Error::InvalidBody { message: message.to_owned() };
     let Some(capabilities) = body.get("capabilities") else {
@@ -116,7 +116,7 @@ mod tests {
             json!({"alwaysMatch": {"platform": "ANY"}, "firstMatch": [{}]}),
             json!({"firstMatch": [{}, {"firefoxOptions": {}}]}),
         ] {
-            assert!(matches!(ask(capabilities.clone()), Err(Error::InvalidField { .. })), "{capabilities}");
+            assert!(matches!(ask(capabilities.clone()), Err(Error::Field(_))), "{capabilities}");
         }
     }
 }

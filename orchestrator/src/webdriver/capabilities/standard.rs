@@ -59,20 +59,20 @@ pub(super) fn shown(name: &str) -> String {
 /// values are its owner's to check.
 ///
 /// # Errors
-/// `InvalidField`, which names the capability.
+/// `Field`, which names the capability.
 pub(super) fn validate(capabilities: &Map<String, Value>) -> Result<(), Error> {
     let mut wishes = capabilities.iter().filter(|(_, value)| !value.is_null());
     wishes.try_for_each(|(name, value)| match has(name) {
         true => validate_value(name, value),
         false if is_extension(name) => Ok(()),
-        false => Err(wrong(&shown(name), "is no capability of the W3C standard: leave it out")),
+        false => Err(Error::invalid(shown(name), "is no capability of the W3C standard: leave it out")),
     })
 }
 
 /// Refuses a value that the standard does not allow. A name that it does not have passes.
 ///
 /// # Errors
-/// `InvalidField`, which names the capability.
+/// `Field`, which names the capability.
 pub(super) fn validate_value(name: &str, value: &Value) -> Result<(), Error> {
     match name {
         "acceptInsecureCerts" | "strictFileInteractability" | "webSocketUrl" => {
@@ -100,12 +100,8 @@ pub(super) fn normalize(capabilities: &mut Map<String, Value>) {
     }
 }
 
-fn wrong(name: &str, message: &str) -> Error {
-    Error::field(name, format!("`{name}` {message}"))
-}
-
 fn must(holds: bool, name: &str, message: &str) -> Result<(), Error> {
-    if holds { Ok(()) } else { Err(wrong(name, message)) }
+    if holds { Ok(()) } else { Err(Error::invalid(name, message)) }
 }
 
 fn one_of(name: &str, value: &Value, allowed: &[&str]) -> Result<(), Error> {
@@ -129,7 +125,7 @@ fn whole(value: &Value) -> Option<u64> {
 }
 
 fn timeouts(value: &Value) -> Result<(), Error> {
-    let Value::Object(timeouts) = value else { return Err(wrong("timeouts", "must be an object")) };
+    let Value::Object(timeouts) = value else { return Err(Error::invalid("timeouts", "must be an object")) };
     for (kind, value) in timeouts {
         let name = format!("timeouts.{}", shown(kind));
         match kind.as_str() {
@@ -138,7 +134,7 @@ fn timeouts(value: &Value) -> Result<(), Error> {
             "script" | "pageLoad" | "implicit" => {
                 must(whole(value).is_some(), &name, "must be a whole number of milliseconds, from 0 to 2^53 - 1")?;
             }
-            _ => return Err(wrong(&name, "is unknown: there are script, pageLoad and implicit")),
+            _ => return Err(Error::invalid(&name, "is unknown: there are script, pageLoad and implicit")),
         }
     }
     Ok(())
@@ -156,7 +152,7 @@ fn prompt_behavior(value: &Value) -> Result<(), Error> {
 }
 
 fn proxy(value: &Value) -> Result<(), Error> {
-    let Value::Object(proxy) = value else { return Err(wrong("proxy", "must be an object")) };
+    let Value::Object(proxy) = value else { return Err(Error::invalid("proxy", "must be an object")) };
     for (member, value) in proxy {
         let name = format!("proxy.{}", shown(member));
         match member.as_str() {
@@ -178,7 +174,7 @@ fn proxy(value: &Value) -> Result<(), Error> {
             }
             "socksUsername" | "socksPassword" => must(value.is_string(), &name, "must be a string")?,
             "autodetect" => must(value.is_boolean(), &name, "must be true or false")?,
-            _ => return Err(wrong(&name, "is no member of a proxy: leave it out")),
+            _ => return Err(Error::invalid(&name, "is no member of a proxy: leave it out")),
         }
     }
     Ok(())
@@ -199,8 +195,8 @@ mod tests {
         let caps = Map::from_iter([(name.to_owned(), value)]);
         match validate(&caps) {
             Ok(()) => true,
-            Err(Error::InvalidField { field, message }) => {
-                assert!(field.starts_with(name) && message.contains(name), "{caps:?}: {field}: {message}");
+            Err(Error::Field(error)) => {
+                assert!(error.to_string().starts_with(&format!("`{name}")), "{caps:?}: {error}");
                 false
             }
             Err(other) => panic!("{caps:?}: {other:?}"),

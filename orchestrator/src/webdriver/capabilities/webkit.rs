@@ -4,10 +4,10 @@
 //! a session starts.
 
 use serde_json::{Map, Value};
+use warmpool_protocol::DriverMode;
 
 use super::warnings::Warnings;
-use super::{Fault, OWN_BROWSER, refused};
-use crate::worker::DriverMode;
+use super::{OWN_BROWSER, Rejection, refused};
 
 /// The options of this engine.
 const OPTIONS: &str = "webkitgtk:browserOptions";
@@ -17,7 +17,7 @@ const HABITS: [&str; 3] = ["automation", "headless", "no-sandbox"];
 const NO_PROXY: [&str; 2] = ["direct", "system"];
 
 /// Checks one alternative for WebKit, takes out what is true already, and says which browser it needs.
-pub(super) fn check(caps: &mut Map<String, Value>, warnings: &mut Warnings) -> Result<DriverMode, Fault> {
+pub(super) fn check(caps: &mut Map<String, Value>, warnings: &mut Warnings) -> Result<DriverMode, Rejection> {
     match caps.remove("webSocketUrl") {
         None | Some(Value::Null | Value::Bool(false)) => {}
         Some(_) => {
@@ -46,7 +46,7 @@ pub(super) fn check(caps: &mut Map<String, Value>, warnings: &mut Warnings) -> R
     }
 }
 
-fn check_options(options: &Map<String, Value>, warnings: &mut Warnings) -> Result<(), Fault> {
+fn check_options(options: &Map<String, Value>, warnings: &mut Warnings) -> Result<(), Rejection> {
     for (name, value) in options {
         let path = || format!("{OPTIONS}.{name}");
         match (name.as_str(), value) {
@@ -92,7 +92,7 @@ mod tests {
                 assert_eq!(mode, DriverMode::Warm);
                 Ok(Value::Object(caps))
             }
-            Err(Fault::Refused(Error::Capability { capability, .. })) => Err(capability),
+            Err(Rejection::Refused(Error::Capability { capability, .. })) => Err(capability),
             Err(_) => panic!("another fault"),
         }
     }

@@ -1,22 +1,19 @@
 //! One running Chromium.
 
-use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::process::ChildStderr;
 use tokio::time::{sleep, timeout};
+use warmpool_protocol::Size;
 
 use crate::cdp::{Cdp, CdpError};
-use crate::claim::Size;
 use crate::engine::BootError;
-use crate::output::{Tail, follow};
 use crate::ports::{self, LocalPort};
 use crate::process::Process;
+use crate::program::{Program, Sign};
 use crate::worker::Worker;
 
 use super::keeper::Keeper;
@@ -32,9 +29,9 @@ const READY: &str = "DevTools listening on ws://";
 /// What its first tab shows.
 const BLANK: &str = "about:blank";
 /// How long it may take, and how long its first page may.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two looks for the first page, which no event announces to a new connection.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running browser with the agent's own DevTools connection to it.
 pub(super) struct Browser {
@@ -50,8 +47,6 @@ pub(super) struct Browser {
     pub(super) keeper: Arc<Keeper>,
     /// The tab it started with.
     first: OnceLock<String>,
-    /// Set before the agent ends the browser itself, so that nobody takes that for a crash.
-    retired: AtomicBool,
 }
 
 impl Browser {
@@ -66,7 +61,7 @@ impl Browser {
         let handler = Arc::clone(&keeper);
         let cdp = Cdp::connect(port, &path, move |cdp, event| handler.handle(cdp, event)).await?;
         keeper.watch_downloads(&cdp).await?;
-        Ok(Self { process, port, path, cdp, keeper, first: OnceLock::new(), retired: AtomicBool::new(false) })
+        Ok(Self { process, port, path, cdp, keeper, first: OnceLock::new() })
     }
 
     /// Starts a browser with these switches and a new profile.
@@ -84,31 +79,22 @@ impl Browser {
             .arg(format!("--remote-debugging-port={}", DEBUGGING_PORT.number()))
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg(BLANK)
-            .envs(environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
-        let pipe = child.stderr.take().ok_or_else(|| start(io::ErrorKind::BrokenPipe.into()))?;
-        let (line, tail) = follow(ChildStderr::from_std(pipe).map_err(start)?, READY);
-        let line = match timeout(PATIENCE, line).await {
-            Ok(Ok(line)) => line,
-            Ok(Err(_)) => return Err(ended(&tail)),
-            Err(_) => {
-                process.kill().await;
-                return Err(BootError::Slow { program: NAME, output: tail.text() });
-            }
-        };
+            .envs(environment.iter().map(|(name, value)| (name, value)));
+        let program = Program::start(&worker.processes, NAME, &mut command, Some(Sign::Stderr(READY)))?;
+        let line = program.until(START_TIMEOUT, program.ready()).await.map_err(|error| match error {
+            BootError::Ended { output, .. } if output.contains("No usable sandbox") => BootError::NoSandbox,
+            error => error,
+        })?;
         let path = line.split_once(READY).and_then(|(_, rest)| Some(rest.split_once('/')?.1));
         let path = path.ok_or_else(|| BootError::Undriveable("it told no DevTools path".into()))?;
-        Self::connect(worker, process, DEBUGGING_PORT, format!("/{path}"))
+        Self::connect(worker, program.process, DEBUGGING_PORT, format!("/{path}"))
             .await
             .map_err(|e| BootError::Undriveable(e.to_string()))
     }
 
     /// Waits until the first page exists, answers and has painted.
     pub(super) async fn warm_up(&self) -> Result<(), BootError> {
-        match timeout(PATIENCE, self.drive_first_page()).await {
+        match timeout(START_TIMEOUT, self.drive_first_page()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(e)) => Err(BootError::Undriveable(e.to_string())),
             Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
@@ -120,7 +106,7 @@ impl Browser {
             if let Some(page) = self.first_page().await? {
                 break page;
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         };
         let _ = self.first.set(page.clone());
         let session = self.attach(&page).await?;
@@ -143,7 +129,7 @@ impl Browser {
         self.cdp.call(None, "Target.closeTarget", json!({"targetId": tab})).await?;
         // The reply comes before the tab is gone, and nobody else is to see it.
         while self.pages().await?.iter().any(|page| page == tab) {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
@@ -189,24 +175,4 @@ impl Browser {
         let params = json!({"windowId": window["windowId"], "width": size.width, "height": size.height});
         self.cdp.call(None, "Browser.setContentsSize", params).await.map(drop)
     }
-
-    /// Ends the browser; nobody is told.
-    pub(super) async fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
-        self.process.kill().await;
-    }
-
-    /// Whether the agent ended the browser itself.
-    pub(super) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
-    }
-}
-
-/// What the end of a starting browser means, from its last words.
-fn ended(tail: &Tail) -> BootError {
-    let output = tail.text();
-    if output.contains("No usable sandbox") {
-        return BootError::NoSandbox;
-    }
-    BootError::Ended { program: NAME, output }
 }

@@ -1,21 +1,17 @@
 //! Chromedriver.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
-use tokio::process::ChildStdout;
-use tokio::time::timeout;
 
-use crate::board::Event;
 use crate::engine::BootError;
 use crate::error::ApiError;
-use crate::output::follow;
 use crate::ports::{self, LocalPort};
-use crate::process::Process;
+use crate::program::{Program, Sign};
 use crate::upstream::Upstream;
 use crate::worker::Worker;
 
@@ -24,7 +20,7 @@ const PORT: LocalPort = LocalPort::new(9515);
 /// What it prints once it listens.
 const READY: &str = "started successfully";
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Its name in messages.
 const PROGRAM: &str = "chromedriver";
 
@@ -39,24 +35,14 @@ pub(super) struct Driver {
 impl Driver {
     /// Starts the driver and waits until it takes sessions. Its end is told on the board.
     pub(super) async fn start(worker: &Worker, environment: &[(&str, String)]) -> Result<Self, BootError> {
-        let start = |source| BootError::Start { program: PROGRAM, source };
         let mut command = Command::new(PROGRAM);
         ports::hide_and_connect(&mut command)
             .arg(format!("--port={}", PORT.number()))
-            .envs(environment.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
-        let pipe = child.stdout.take().ok_or_else(|| start(std::io::ErrorKind::BrokenPipe.into()))?;
-        let (ready, tail) = follow(ChildStdout::from_std(pipe).map_err(start)?, READY);
-        match timeout(PATIENCE, ready).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) => return Err(BootError::Ended { program: PROGRAM, output: tail.text() }),
-            Err(_) => return Err(BootError::Slow { program: PROGRAM, output: tail.text() }),
-        }
+            .envs(environment.iter().map(|(name, value)| (name, value)));
+        let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(Sign::Stdout(READY)))?;
+        program.until(START_TIMEOUT, program.ready()).await?;
         let version = status(&worker.upstream, PORT).await?;
-        watch(worker, process);
+        worker.watch_driver(&program.process);
         Ok(Self { port: PORT, version })
     }
 }
@@ -89,13 +75,4 @@ pub(super) async fn exchange(
     let (parts, body) = response.into_parts();
     let body = body.collect().await.map_err(|e| ApiError::upstream(e.to_string()))?.to_bytes();
     Ok((parts.status, body))
-}
-
-fn watch(worker: &Worker, process: Process) {
-    let board = std::sync::Arc::clone(&worker.board);
-    tokio::spawn(async move {
-        let exit = process.exited().await;
-        tracing::warn!(code = exit.code, signal = exit.signal, "the driver has ended");
-        board.note(&Event::DriverExited);
-    });
 }

@@ -19,14 +19,14 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::cdp::{Cdp, CdpError, Event};
-use crate::settings::Settings;
 use crate::worker::Worker;
+use warmpool_protocol::Settings;
 
 use super::overrides::{self, Command, Kind};
 
 /// How long all existing targets may take to accept settings. A page that hangs must not hold up
 /// the others.
-const PATIENCE: Duration = Duration::from_secs(3);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a client's locale command has until ours are set again where the client set none.
 const YIELD: Duration = Duration::from_millis(250);
 
@@ -106,7 +106,7 @@ impl Keeper {
         cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
         let mut busy = self.busy.subscribe();
         let mut warnings = Vec::new();
-        if timeout(PATIENCE, busy.wait_for(|count| *count == 0)).await.is_err() {
+        if timeout(SETTLE_TIMEOUT, busy.wait_for(|count| *count == 0)).await.is_err() {
             warnings.push("a page that does not answer has not taken the settings yet".to_owned());
         }
         Ok(warnings)
@@ -115,7 +115,7 @@ impl Keeper {
     /// Waits until no target is being told its settings.
     pub(super) async fn settled(&self) {
         let mut busy = self.busy.subscribe();
-        let _ = timeout(PATIENCE, busy.wait_for(|count| *count == 0)).await;
+        let _ = timeout(SETTLE_TIMEOUT, busy.wait_for(|count| *count == 0)).await;
     }
 
     /// Has the downloads of a context reported that the agent itself has made.
@@ -195,7 +195,7 @@ impl Keeper {
             told.into_iter()
                 .map(|(session, (method, params))| async move { cdp.call(Some(&session), method, params).await }),
         );
-        let _ = timeout(PATIENCE, all).await;
+        let _ = timeout(SETTLE_TIMEOUT, all).await;
     }
 
     /// Handles an event. Never waits: replies come over the same socket.

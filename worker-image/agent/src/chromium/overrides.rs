@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::settings::Settings;
+use warmpool_protocol::Settings;
 
 use super::user_agent;
 
@@ -113,7 +113,7 @@ fn accept_language(locales: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Size;
+    use warmpool_protocol::Size;
 
     fn all() -> Settings {
         Settings {

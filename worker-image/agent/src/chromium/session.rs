@@ -8,9 +8,9 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use warmpool_protocol::{DriverMode, NewDriverSession};
 
 use crate::body::{Body, full};
-use crate::engine::{Mode, NewSession};
 use crate::error::ApiError;
 use crate::ports::LocalPort;
 use crate::process::Process;
@@ -24,14 +24,14 @@ const NEWS: Duration = Duration::from_secs(5);
 
 impl Chromium {
     /// See [`crate::engine::Engine::new_session`].
-    pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
+    pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         let mut reports = self.reports.lock().await;
         match wanted.mode {
-            Mode::Warm => {
+            DriverMode::Warm => {
                 let address = self.debugging()?.authority();
                 self.ask_driver(capabilities::warm(wanted.capabilities, &address)?).await
             }
-            Mode::Cold => {
+            DriverMode::Cold => {
                 let reports =
                     reports.as_mut().ok_or_else(|| ApiError::conflict("not_warm", "the worker is still starting"))?;
                 self.cold_session(wanted.capabilities, reports).await
@@ -53,7 +53,7 @@ impl Chromium {
         };
         let capabilities = capabilities::cold(wanted, &how)?;
         if let Ok(browser) = self.browser() {
-            browser.retire().await;
+            browser.process.retire().await;
         }
         reports.clear();
         let answer = self.ask_driver(capabilities).await;

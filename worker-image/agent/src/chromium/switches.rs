@@ -1,7 +1,8 @@
 //! Chromium's command line.
 
-use crate::claim::Claim;
 use crate::ports::LocalPort;
+use warmpool_protocol::Claim;
+use warmpool_protocol::switches::class;
 
 /// Loopback port of the DevTools protocol.
 pub(super) const DEBUGGING_PORT: LocalPort = LocalPort::new(9222);
@@ -62,42 +63,12 @@ pub(super) fn base(claim: &Claim) -> Vec<String> {
     switches
 }
 
-/// Switches that no client sets: the sandbox, the programs that the browser starts, and who may reach it are not its
-/// business. The daemon refuses them by name; here they are left out, should they come another way.
-const OURS: [&str; 18] = [
-    "--allow-sandbox-debugging",
-    "--browser-subprocess-path",
-    "--crash-dumps-dir",
-    "--disable-gpu-sandbox",
-    "--disable-namespace-sandbox",
-    "--disable-seccomp-filter-sandbox",
-    "--disable-setuid-sandbox",
-    "--disk-cache-dir",
-    "--gpu-launcher",
-    "--load-extension",
-    "--no-sandbox",
-    "--no-zygote",
-    "--no-zygote-sandbox",
-    "--profile-directory",
-    "--renderer-cmd-prefix",
-    "--single-process",
-    "--user-data-dir",
-    "--utility-cmd-prefix",
-];
-
-/// Beginnings of such switches.
-const OUR_PREFIXES: [&str; 1] = ["--remote-"];
-
-fn is_ours(switch: &str) -> bool {
-    let name = name(switch).to_ascii_lowercase();
-    OURS.contains(&name.as_str()) || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
-
 /// Our switches with the client's over them: for the same switch the client's value counts, and
 /// lists are joined. Switches without the leading dashes, as drivers accept them, get them; those
 /// that are not the client's to set are left out.
 pub(super) fn merge(ours: &[String], clients: &[String]) -> Vec<String> {
-    let clients: Vec<String> = clients.iter().map(|switch| dashed(switch)).filter(|switch| !is_ours(switch)).collect();
+    let clients: Vec<String> =
+        clients.iter().map(|switch| dashed(switch)).filter(|switch| class(switch).is_the_clients()).collect();
     let mut merged: Vec<String> =
         ours.iter().filter(|switch| !clients.iter().any(|c| name(c) == name(switch))).cloned().collect();
     for switch in clients {

@@ -1,24 +1,22 @@
 //! One running Firefox.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::process::ChildStderr;
 use tokio::time::timeout;
+use warmpool_protocol::{HEADLESS_FIREFOX_DISPLAY, Size};
 
-use crate::claim::Size;
 use crate::engine::BootError;
-use crate::output::{Tail, follow};
 use crate::ports::{self, LocalPort};
 use crate::process::Process;
+use crate::program::{Program, Sign};
 use crate::worker::Worker;
 
 use super::bidi;
-use super::control::{Control, ControlError, Door, Hello};
+use super::control::{Control, ControlError, ControlSocket, Hello};
 
 /// The program itself.
 const PROGRAM: &str = "/usr/lib/firefox-esr/firefox-esr";
@@ -31,7 +29,7 @@ const READY: &str = "WebDriver BiDi listening on";
 /// What its first tab shows.
 const BLANK: &str = "about:blank";
 /// How long it may take, and how long its first page may.
-const PATIENCE: Duration = Duration::from_secs(45);
+const START_TIMEOUT: Duration = Duration::from_secs(45);
 /// Variables that take a process's sandbox away, each its own.
 const UNSANDBOXED: [&str; 6] = ["CONTENT", "GMP", "GPU", "RDD", "SOCKET_PROCESS", "UTILITY"];
 
@@ -58,8 +56,6 @@ pub(super) struct Browser {
     pub(super) control: Control,
     /// What it said of itself.
     pub(super) hello: Hello,
-    /// Set before the agent ends the browser itself, so that nobody takes that for a crash.
-    retired: AtomicBool,
 }
 
 impl Browser {
@@ -67,7 +63,7 @@ impl Browser {
     pub(super) async fn start(worker: &Arc<Worker>, how: Start<'_>) -> Result<Self, BootError> {
         let start = |source| BootError::Start { program: NAME, source };
         let claim = &worker.claim;
-        let door = Door::open(how.profile.with_extension("control")).map_err(start)?;
+        let door = ControlSocket::open(how.profile.with_extension("control")).map_err(start)?;
         let mut command = Command::new(PROGRAM);
         ports::hide(&mut command)
             .args(base_args(window(claim.headless, claim.display)))
@@ -88,46 +84,25 @@ impl Browser {
             .env("MOZ_CRASHREPORTER_DISABLE", "1")
             // There is no desktop to ask.
             .env("NO_AT_BRIDGE", "1")
-            .env("GSETTINGS_BACKEND", "memory")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+            .env("GSETTINGS_BACKEND", "memory");
         if !claim.sandbox {
             command.envs(UNSANDBOXED.map(|process| (format!("MOZ_DISABLE_{process}_SANDBOX"), "1")));
         }
-        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
-        let pipe = child.stderr.take().ok_or_else(|| start(std::io::ErrorKind::BrokenPipe.into()))?;
-        let (ready, tail) = follow(ChildStderr::from_std(pipe).map_err(start)?, READY);
-        let both = async {
-            let ready = async { ready.await.map_err(|_| ControlError::Closed) };
-            tokio::try_join!(door.enter(Arc::clone(worker)), ready).map(|(entered, _)| entered)
-        };
-        let both = async {
-            tokio::select! {
-                both = both => both,
-                _ = process.exited() => Err(ControlError::Closed),
+        let program = Program::start(&worker.processes, NAME, &mut command, Some(Sign::Stderr(READY)))?;
+        let entered = async {
+            match door.enter(Arc::clone(worker)).await {
+                Err(ControlError::Closed) => Err(program.ended().await),
+                entered => entered.map_err(|error| BootError::Undriveable(error.to_string())),
             }
         };
-        let (control, hello) = match timeout(PATIENCE, both).await {
-            Ok(Ok(entered)) => entered,
-            Ok(Err(ControlError::Closed)) => {
-                process.kill().await;
-                return Err(BootError::Ended { program: NAME, output: tail.text() });
-            }
-            Ok(Err(error)) => {
-                process.kill().await;
-                return Err(BootError::Undriveable(error.to_string()));
-            }
-            Err(_) => {
-                process.kill().await;
-                return Err(BootError::Slow { program: NAME, output: tail.text() });
-            }
-        };
-        if claim.sandbox && !is_sandboxed(&hello, &tail) {
+        let both = async { tokio::try_join!(entered, program.ready()) };
+        let ((control, hello), _) = program.until(START_TIMEOUT, both).await?;
+        let process = program.process.clone();
+        if claim.sandbox && !is_sandboxed(&hello, &program) {
             process.kill().await;
             return Err(BootError::NoSandbox);
         }
-        Ok(Self { process, port: BIDI_PORT, control, hello, retired: AtomicBool::new(false) })
+        Ok(Self { process, port: BIDI_PORT, control, hello })
     }
 
     /// Waits until the first page has painted and a session can drive one.
@@ -136,7 +111,7 @@ impl Browser {
             self.painted().await.map_err(|e| e.to_string())?;
             bidi::rehearse(self.port).await
         };
-        match timeout(PATIENCE, driven).await {
+        match timeout(START_TIMEOUT, driven).await {
             Ok(driven) => driven.map_err(BootError::Undriveable),
             Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
         }
@@ -146,22 +121,11 @@ impl Browser {
     pub(super) async fn painted(&self) -> Result<(), ControlError> {
         self.control.call("painted", json!({})).await.map(drop)
     }
-
-    /// Ends the browser; nobody is told.
-    pub(super) async fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
-        self.process.kill().await;
-    }
-
-    /// Whether the agent ended the browser itself.
-    pub(super) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
-    }
 }
 
-/// The size of the window: headless, that of a plain Firefox with `--headless`.
+/// The size of the window.
 pub(super) fn window(headless: bool, display: Size) -> Size {
-    if headless { Size { width: 1366, height: 768 } } else { display }
+    if headless { HEADLESS_FIREFOX_DISPLAY } else { display }
 }
 
 /// Switches of every browser that a client could have chosen.
@@ -170,6 +134,6 @@ pub(super) fn base_args(display: Size) -> Vec<String> {
 }
 
 /// Whether pages are held in by the kernel, as far as Firefox knows.
-fn is_sandboxed(hello: &Hello, tail: &Tail) -> bool {
-    hello.sandboxed && !tail.text().contains("CanCreateUserNamespace")
+fn is_sandboxed(hello: &Hello, program: &Program) -> bool {
+    hello.sandboxed && !program.output().contains("CanCreateUserNamespace")
 }

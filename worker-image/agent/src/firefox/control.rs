@@ -64,12 +64,12 @@ type Reply = Result<Value, ControlError>;
 type Pending = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Reply>>>>>;
 
 /// A place where one browser will connect.
-pub(super) struct Door {
+pub(super) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
 }
 
-impl Door {
+impl ControlSocket {
     /// Listens at `path`.
     pub(super) fn open(path: PathBuf) -> std::io::Result<Self> {
         let _ = std::fs::remove_file(&path);
@@ -224,7 +224,7 @@ mod tests {
     #[tokio::test]
     async fn commands_are_answered_until_the_browser_goes() {
         let home = tempfile::tempdir().unwrap();
-        let door = Door::open(home.path().join("door")).unwrap();
+        let door = ControlSocket::open(home.path().join("door")).unwrap();
         let file = home.path().join("far.txt");
         std::fs::write(&file, "far").unwrap();
         tokio::spawn(browser(door.path().to_owned(), file));

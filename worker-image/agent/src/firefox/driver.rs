@@ -1,7 +1,6 @@
 //! Geckodriver.
 
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,15 +8,12 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use tokio::process::ChildStdout;
-use tokio::time::timeout;
 
-use crate::board::Event;
 use crate::body::Body;
 use crate::engine::BootError;
 use crate::error::ApiError;
-use crate::output::follow;
 use crate::ports::{self, LocalPort};
+use crate::program::{Program, Sign};
 use crate::worker::Worker;
 
 /// Where the driver listens.
@@ -27,7 +23,7 @@ const MARIONETTE_PORT: u16 = 2828;
 /// What it prints once it listens.
 const READY: &str = "Listening on";
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Its name in messages.
 const PROGRAM: &str = "geckodriver";
 
@@ -40,28 +36,13 @@ pub(super) struct Driver {
 impl Driver {
     /// Starts the driver and waits until it listens. Its end is told on the board.
     pub(super) async fn start(worker: &Worker) -> Result<Self, BootError> {
-        let start = |source| BootError::Start { program: PROGRAM, source };
         let mut command = Command::new(PROGRAM);
         ports::hide_and_connect(&mut command)
             .args(["--host", "127.0.0.1", "--port", &PORT.number().to_string(), "--connect-existing"])
-            .args(["--marionette-port", &MARIONETTE_PORT.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
-        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
-        let pipe = child.stdout.take().ok_or_else(|| start(std::io::ErrorKind::BrokenPipe.into()))?;
-        let (ready, tail) = follow(ChildStdout::from_std(pipe).map_err(start)?, READY);
-        match timeout(PATIENCE, ready).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(_)) => return Err(BootError::Ended { program: PROGRAM, output: tail.text() }),
-            Err(_) => return Err(BootError::Slow { program: PROGRAM, output: tail.text() }),
-        }
-        let board = Arc::clone(&worker.board);
-        tokio::spawn(async move {
-            let exit = process.exited().await;
-            tracing::warn!(code = exit.code, signal = exit.signal, "the driver has ended");
-            board.note(&Event::DriverExited);
-        });
+            .args(["--marionette-port", &MARIONETTE_PORT.to_string()]);
+        let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(Sign::Stdout(READY)))?;
+        program.until(START_TIMEOUT, program.ready()).await?;
+        worker.watch_driver(&program.process);
         Ok(Self { port: PORT })
     }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use warmpool_protocol::{DriverMode, NewDriverSession};
 
 use crate::body::{Body, full};
-use crate::engine::{Mode, NewSession};
 use crate::error::ApiError;
 
 use super::browser::{Browser, Start};
@@ -19,19 +19,19 @@ use super::{Firefox, gone, profile};
 
 impl Firefox {
     /// See [`crate::engine::Engine::new_session`].
-    pub(crate) async fn new_session(&self, wanted: NewSession) -> Result<Response<Body>, ApiError> {
+    pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         let _alone = self.sessions.lock().await;
         let mut capabilities = wanted.capabilities;
         let options = Options::take(&mut capabilities)?;
         match wanted.mode {
-            Mode::Warm => {
+            DriverMode::Warm => {
                 if !options.prefs.is_empty() {
                     let set = self.browser()?.control.call("prefs", Value::Object(options.prefs)).await;
                     set.map_err(gone)?;
                 }
                 self.ask_driver(capabilities).await
             }
-            Mode::Cold => {
+            DriverMode::Cold => {
                 let answer = match self.replace(options).await {
                     Ok(()) => self.ask_driver(capabilities).await,
                     Err(error) => Ok(not_created(&error.to_string())),
@@ -55,7 +55,7 @@ impl Firefox {
             .await
             .map_err(|e| failed(&e))??;
         if let Ok(browser) = self.browser() {
-            browser.retire().await;
+            browser.process.retire().await;
         }
         let display = self.display.get().map(|display| display.name.as_str());
         let how = Start { profile: &profile, args: &args, environment: &environment, display };

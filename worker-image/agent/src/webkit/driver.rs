@@ -1,21 +1,17 @@
 //! WebKitWebDriver, attached to the browser that runs.
 
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::Full;
-use tokio::process::ChildStderr;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use crate::board::Event;
 use crate::display::Display;
 use crate::engine::BootError;
-use crate::output::follow;
 use crate::ports::{self, LocalPort};
-use crate::process::Process;
+use crate::program::Program;
 use crate::worker::Worker;
 
 use super::INSPECTOR;
@@ -25,9 +21,9 @@ const PROGRAM: &str = "WebKitWebDriver";
 /// Where it listens.
 const PORT: LocalPort = LocalPort::new(9515);
 /// How long it may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two questions whether it is there, which nothing it prints tells.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running driver.
 pub(super) struct Driver {
@@ -38,26 +34,15 @@ pub(super) struct Driver {
 impl Driver {
     /// Starts the driver and waits until it takes sessions. Its end is told on the board.
     pub(super) async fn start(worker: &Worker, display: &Display) -> Result<Self, BootError> {
-        let start = |source| BootError::Start { program: PROGRAM, source };
         let mut command = Command::new(PROGRAM);
         ports::hide_and_connect(&mut command)
             .args(["--host=127.0.0.1", &format!("--port={}", PORT.number())])
             .arg(format!("--target={}", INSPECTOR.authority()))
             .env("DISPLAY", &display.name)
-            .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
-        let pipe = child.stderr.take().ok_or_else(|| start(std::io::ErrorKind::BrokenPipe.into()))?;
-        let (_, tail) = follow(ChildStderr::from_std(pipe).map_err(start)?, "\0");
-        tokio::select! {
-            ready = timeout(PATIENCE, answers(worker)) => {
-                ready.map_err(|_| BootError::Slow { program: PROGRAM, output: tail.text() })?;
-            }
-            _ = process.exited() => return Err(BootError::Ended { program: PROGRAM, output: tail.text() }),
-        }
-        watch(worker, process);
+            .env("LC_ALL", "C.UTF-8");
+        let program = Program::start(&worker.processes, PROGRAM, &mut command, None)?;
+        program.until(START_TIMEOUT, async { Ok(answers(worker).await) }).await?;
+        worker.watch_driver(&program.process);
         Ok(Self { port: PORT })
     }
 }
@@ -69,15 +54,6 @@ async fn answers(worker: &Worker) {
         if answer.is_ok_and(|answer| answer.status() == StatusCode::OK) {
             return;
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
-}
-
-fn watch(worker: &Worker, process: Process) {
-    let board = Arc::clone(&worker.board);
-    tokio::spawn(async move {
-        let exit = process.exited().await;
-        tracing::warn!(code = exit.code, signal = exit.signal, "the driver has ended");
-        board.note(&Event::DriverExited);
-    });
 }

@@ -18,7 +18,7 @@ const PAGE: &str = "WebPage";
 /// Messages that may wait on either way. The browser waits for who does not read.
 const MESSAGES: usize = 64;
 /// How long the list of pages may take to come.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which page: the number of its process, and its own within it.
 pub(super) type PageId = (u64, u64);
@@ -76,7 +76,7 @@ impl Inspector {
         inspector.send(wire::introduction()).await;
         let (listed, mut has_page) = watch::channel(false);
         tokio::spawn(inspector.clone().listen(reader, listed));
-        let page = timeout(PATIENCE, has_page.wait_for(|has| *has)).await;
+        let page = timeout(PAGE_TIMEOUT, has_page.wait_for(|has| *has)).await;
         match page {
             Ok(Ok(_)) => Ok(inspector),
             _ => Err(io::Error::other("the inspector lists no page")),

@@ -2,23 +2,19 @@
 
 use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
-use tokio::process::ChildStderr;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use warmpool_protocol::{MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::display::Display;
 use crate::engine::BootError;
-use crate::output::{Tail, follow};
-use crate::pages::{Act, MAX_PAGES, MAX_TEXT, Page};
 use crate::percent;
 use crate::ports;
-use crate::process::Process;
-use crate::settings::Settings;
+use crate::program::Program;
 use crate::worker::Worker;
 
 use super::INSPECTOR;
@@ -26,7 +22,7 @@ use super::INSPECTOR;
 /// The program.
 const PROGRAM: &str = "warmpool-webkit";
 /// How long it may take until its first page has painted.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Commands that may wait for their turn.
 const COMMANDS: usize = 16;
 
@@ -57,10 +53,8 @@ type Answer = oneshot::Sender<Result<String, ShellError>>;
 
 /// A running browser.
 pub(super) struct Shell {
-    /// Its main process.
-    pub(super) process: Process,
+    pub(super) program: Program,
     commands: mpsc::Sender<(String, Answer)>,
-    tail: Tail,
 }
 
 impl Shell {
@@ -80,33 +74,27 @@ impl Shell {
             .env("WEBKIT_INSPECTOR_SERVER", INSPECTOR.authority())
             // Nothing of a desktop is there to be asked.
             .envs([("LC_ALL", "C.UTF-8"), ("NO_AT_BRIDGE", "1"), ("GSETTINGS_BACKEND", "memory")])
-            .envs([("GTK_USE_PORTAL", "0"), ("GIO_USE_VFS", "local"), ("GTK_CSD", "0")])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let (process, mut child) = worker.processes.spawn(&mut command).map_err(start)?;
+            .envs([("GTK_USE_PORTAL", "0"), ("GIO_USE_VFS", "local"), ("GTK_CSD", "0")]);
+        let (program, mut child) = Program::converse(&worker.processes, PROGRAM, &mut command)?;
         let broken = || start(std::io::ErrorKind::BrokenPipe.into());
-        let errors = child.stderr.take().ok_or_else(broken)?;
-        let (_, tail) = follow(ChildStderr::from_std(errors).map_err(start)?, "\0");
         let input = OwnedFd::from(child.stdin.take().ok_or_else(broken)?);
         let output = OwnedFd::from(child.stdout.take().ok_or_else(broken)?);
         let input = pipe::Sender::from_owned_fd(input).map_err(start)?;
         let output = pipe::Receiver::from_owned_fd(output).map_err(start)?;
         let (commands, queue) = mpsc::channel(COMMANDS);
         tokio::spawn(converse(queue, input, output));
-        Ok(Self { process, commands, tail })
+        Ok(Self { program, commands })
     }
 
     /// Waits until its first page runs scripts and has painted.
     pub(super) async fn warm_up(&self) -> Result<Warm, BootError> {
-        let answer = match timeout(PATIENCE, self.ask("do=warm".to_owned())).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(ShellError::Gone)) => {
-                return Err(BootError::Ended { program: PROGRAM, output: self.tail.text() });
+        let asked = async {
+            match self.ask("do=warm".to_owned()).await {
+                Err(ShellError::Gone) => Err(self.program.ended().await),
+                answer => answer.map_err(|error| BootError::Undriveable(error.to_string())),
             }
-            Ok(Err(error)) => return Err(BootError::Undriveable(error.to_string())),
-            Err(_) => return Err(BootError::Slow { program: PROGRAM, output: self.tail.text() }),
         };
+        let answer = self.program.until(START_TIMEOUT, asked).await?;
         let (version, user_agent) =
             answer.split_once(' ').ok_or_else(|| BootError::Undriveable("it told no version".into()))?;
         Ok(Warm { version: version.to_owned(), user_agent: user_agent.to_owned() })
@@ -130,8 +118,8 @@ impl Shell {
     }
 
     /// Does something to a page; `false` when there is no such page.
-    pub(super) async fn act(&self, page: &str, act: &Act) -> Result<bool, ShellError> {
-        let (verb, url) = act.parts();
+    pub(super) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ShellError> {
+        let (verb, url) = action.parts();
         let members = [("page", Some(page)), ("act", Some(verb)), ("url", url)];
         let members: Vec<_> = members.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         Ok(self.ask(command("act", &members)).await? != NO_PAGE)
@@ -176,7 +164,7 @@ fn pages(answer: &str) -> Option<Vec<Page>> {
 
 fn settings_command(settings: &Settings) -> String {
     let locales = settings.locales.join(",");
-    let side = |side: fn(crate::claim::Size) -> u32| settings.viewport.map(side).map(|side| side.to_string());
+    let side = |side: fn(Size) -> u32| settings.viewport.map(side).map(|side| side.to_string());
     let (width, height) = (side(|size| size.width), side(|size| size.height));
     let members = [
         ("locales", Some(locales.as_str()).filter(|locales| !locales.is_empty())),
@@ -201,7 +189,6 @@ fn command(verb: &str, members: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Size;
 
     #[test]
     fn nothing_a_client_says_ends_a_command() {

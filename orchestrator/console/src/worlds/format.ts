@@ -1,0 +1,56 @@
+// How values are shown. Pure but for the visitor's language and time zone.
+
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+const second = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'medium' });
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+
+export function moment(timestamp: number): string {
+  return day.format(timestamp);
+}
+
+export function exactMoment(timestamp: number): string {
+  return second.format(timestamp);
+}
+
+/** The time of day, with the date where that is another one than today's. */
+export function shortMoment(timestamp: number, now = Date.now()): string {
+  const sameDay = new Date(timestamp).toDateString() === new Date(now).toDateString();
+  return (sameDay ? clock : second).format(timestamp);
+}
+
+/** How a status is shown: `404 Not Found` is the caller's fault, `500 …` the daemon's. */
+export function tone(status: string): 'good' | 'wait' | 'bad' {
+  const first = status.charAt(0);
+  return first === '5' ? 'bad' : first === '4' ? 'wait' : 'good';
+}
+
+export interface Filter {
+  patient_id: string;
+  environment_type: string;
+  status: string;
+  key_id: string;
+  /** As a form gives them: a local time without a zone. */
+  from: string;
+  to: string;
+}
+
+/** The filter as the API takes it: without what is empty, with times in milliseconds. */
+export function query(filter: Filter, paging: { page: number; limit: number } | undefined): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const name of ['patient_id', 'environment_type', 'status', 'key_id'] as const) {
+    const value = filter[name].trim();
+    if (value) query.set(name, value);
+  }
+  const [from, to] = [Date.parse(filter.from), Date.parse(filter.to)];
+  if (!Number.isNaN(from)) query.set('start_time', String(from));
+  if (!Number.isNaN(to)) query.set('end_time', String(to));
+  if (paging) {
+    query.set('page', String(paging.page));
+    query.set('limit', String(paging.limit));
+  }
+  return query;
+}
+
+export function counted(count: number, one: string, many: string): string {
+  return `${count.toLocaleString()} ${count === 1 ? one : many}`;
+}

@@ -1,0 +1,196 @@
+// The log of requests: filtered, page by page, or as they come in.
+
+import { find, make } from '../shared/dom';
+import { api, type IntegrationKey, type LoggedRequest, Refusal, request, Unreachable } from './api';
+import { follow } from './events';
+import { counted, exactMoment, type Filter, query, shortMoment, tone } from './format';
+import { badge, row } from './integration-keys';
+
+/** With more than these, the oldest rows of the live log leave the page. */
+const MOST_ROWS = 200;
+const FILTER_PAUSE = 350;
+/** Before a stream that ended is opened again. */
+const RETURN = 1000;
+
+export class RequestLog {
+  readonly #rows = find('log-rows');
+  readonly #form = find<HTMLFormElement>('filters');
+  readonly #live = find<HTMLInputElement>('log-live');
+  #page = 1;
+  #pages = 1;
+  #total = 0;
+  #stream: AbortController | undefined;
+  #loading = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(private readonly failed: (error: unknown) => void, private readonly open: (world: string) => void) {
+    this.#form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.#restart();
+    });
+    this.#form.addEventListener('input', () => {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.#restart(), FILTER_PAUSE);
+    });
+    this.#form.addEventListener('reset', () => setTimeout(() => this.#restart()));
+    find('limit').addEventListener('change', () => this.#restart());
+    find('newer').addEventListener('click', () => this.#turn(-1));
+    find('older').addEventListener('click', () => this.#turn(1));
+    this.#live.addEventListener('change', () => {
+      if (this.#live.checked || find('log').hasAttribute('aria-busy')) this.#restart();
+      else this.#stop();
+      this.#print();
+    });
+  }
+
+  /** The keys that can be filtered by. */
+  setKeys(keys: readonly IntegrationKey[]): void {
+    const select = find<HTMLSelectElement>('filter-key');
+    const chosen = select.value;
+    const options = keys.map((key) => new Option(`${key.name} · ${key.key}`, key.key_id));
+    select.replaceChildren(new Option('Any', ''), ...options);
+    select.value = keys.some((key) => key.key_id === chosen) ? chosen : '';
+  }
+
+  async load(): Promise<void> {
+    this.#stop();
+    const loading = ++this.#loading;
+    find('log').setAttribute('aria-busy', 'true');
+    try {
+      const limit = Number(find<HTMLSelectElement>('limit').value);
+      const live = this.#live.checked && this.#page === 1;
+      // Opened first, so that no row is lost between the two.
+      const early: LoggedRequest[] = [];
+      const stream = live ? await this.#listen(early) : undefined;
+      const { requests, meta } = await api.requests(query(this.#filter(), { page: this.#page, limit }));
+      if (loading !== this.#loading) return;
+      this.#pages = Math.max(1, meta.totalPages);
+      this.#total = meta.totalRecords;
+      this.#page = Math.min(meta.currentPage, this.#pages);
+      this.#rows.replaceChildren(...requests.map((logged) => this.#row(logged)));
+      const known = new Set(requests.map(identity));
+      for (const logged of early) if (!known.has(identity(logged))) this.#add(logged);
+      stream?.((logged) => this.#add(logged));
+      write(find('log-problem'), '');
+      write(find('log-found'), counted(this.#total, 'request', 'requests'));
+    } catch (error) {
+      if (loading !== this.#loading) return;
+      this.#stop();
+      this.failed(error);
+      if (error instanceof Refusal) {
+        // Rows of another filter would mislead.
+        this.#rows.replaceChildren();
+        [this.#page, this.#pages, this.#total] = [1, 1, 0];
+        write(find('log-problem'), error.message);
+      }
+    } finally {
+      if (loading === this.#loading) find('log').removeAttribute('aria-busy');
+    }
+    this.#print();
+  }
+
+  clear(): void {
+    this.#loading += 1;
+    this.#stop();
+    this.#rows.replaceChildren();
+  }
+
+  #restart(): void {
+    clearTimeout(this.#timer);
+    this.#page = 1;
+    void this.load();
+  }
+
+  #turn(by: number): void {
+    this.#page += by;
+    void this.load();
+  }
+
+  #filter(): Filter {
+    return Object.fromEntries(new FormData(this.#form)) as unknown as Filter;
+  }
+
+  /** Collects rows into `early`, until the returned function names another taker. */
+  async #listen(early: LoggedRequest[]): Promise<(take: (logged: LoggedRequest) => void) => void> {
+    const stream = new AbortController();
+    this.#stream = stream;
+    const { signal } = stream;
+    const reply = await request('GET', `v1/requests?${query(this.#filter(), undefined)}`, { headers: { accept: 'text/event-stream' }, signal });
+    let take = (logged: LoggedRequest): void => {
+      early.push(logged);
+    };
+    const ended = (again: () => void) => () => {
+      if (signal.aborted) return;
+      this.#stop();
+      this.#print();
+      again();
+    };
+    // The daemon may end the stream cleanly, or because it stops. Asking again shows which.
+    const loading = this.#loading;
+    const over = ended(() => setTimeout(() => loading === this.#loading && void this.load(), RETURN));
+    const broken = ended(() => this.failed(new Unreachable()));
+    follow(reply, ({ type, data }) => {
+      if (type === 'request' && !signal.aborted) take(JSON.parse(data) as LoggedRequest);
+    }).then(over, broken);
+    return (taker) => (take = taker);
+  }
+
+  #stop(): void {
+    this.#stream?.abort();
+    this.#stream = undefined;
+  }
+
+  #add(logged: LoggedRequest): void {
+    const added = this.#row(logged);
+    added.dataset['new'] = '';
+    this.#rows.prepend(added);
+    while (this.#rows.children.length > MOST_ROWS) this.#rows.lastElementChild?.remove();
+    this.#total += 1;
+    this.#print();
+  }
+
+  #print(): void {
+    const none = this.#rows.children.length === 0;
+    const filtered = [...query(this.#filter(), undefined)].length > 0;
+    find('log-table').hidden = none;
+    find('log-empty').hidden = !none || find('log-problem').textContent !== '';
+    find('log-empty').textContent = filtered ? 'No request matches these filters.' : 'There is no request yet. Each one appears here, the failed ones too.';
+    find<HTMLButtonElement>('newer').disabled = this.#page <= 1;
+    find<HTMLButtonElement>('older').disabled = this.#page >= this.#pages;
+    write(find('log-count'), `Page ${this.#page} of ${this.#pages} · ${counted(this.#total, 'request', 'requests')}`);
+    const paused = this.#live.checked && this.#page > 1;
+    find('live-state').dataset['tone'] = this.#stream ? 'good' : 'off';
+    write(find('live-note'), paused ? 'New requests appear on the first page.' : '');
+  }
+
+  #row(logged: LoggedRequest): HTMLElement {
+    const { world_id: world } = logged;
+    let open: Node | string = '';
+    if (world) {
+      open = make('button', { type: 'button', class: 'small' }, 'Open', make('span', { class: 'unseen' }, ` the world of ${exactMoment(logged.timestamp)}`));
+      open.addEventListener('click', () => this.open(world));
+    }
+    const patient = logged.patient_id ?? 'anonymous';
+    return row(
+      {},
+      ['Time', make('time', { datetime: new Date(logged.timestamp).toISOString(), title: exactMoment(logged.timestamp) }, shortMoment(logged.timestamp))],
+      ['Patient', make('span', logged.patient_id === null ? { class: 'none' } : { class: 'name' }, patient)],
+      ['Environment', logged.environment_type ?? '–'],
+      ['Content', make('span', { class: 'payload' }, logged.payload ?? '–')],
+      ['Key', logged.key ? make('code', {}, logged.key) : '–'],
+      ['Status', badge(logged.status, tone(logged.status))],
+      ['Latency', make('span', { class: 'number' }, logged.latency)],
+      ['', open],
+    );
+  }
+}
+
+/** Rows have no id of their own. */
+function identity(logged: LoggedRequest): string {
+  return JSON.stringify([logged.timestamp, logged.patient_id, logged.key, logged.status, logged.latency, logged.world_id]);
+}
+
+/** A live region speaks when it is written to, even the same text. */
+function write(element: HTMLElement, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}

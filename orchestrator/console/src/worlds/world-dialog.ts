@@ -1,0 +1,85 @@
+// One world, opened from a row of the log.
+
+import { find, make } from '../shared/dom';
+import { sentence } from '../shared/text';
+import { api, type World } from './api';
+import { openDialog } from './dialogs';
+import { badge } from './integration-keys';
+
+/** Between two looks at a world that is being made. */
+const LOOK = 2000;
+const KINDS: Record<string, string> = { image: 'Picture', video: 'Film', belonging: 'Keepsake' };
+const TONES: Record<World['status'], string> = { ready: 'good', failed: 'bad', rendering: 'wait', queued: 'wait' };
+
+export class WorldDialog {
+  readonly #dialog = find<HTMLDialogElement>('world-dialog');
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #world = '';
+
+  constructor(private readonly failed: (error: unknown) => void) {
+    this.#dialog.addEventListener('close', () => {
+      clearTimeout(this.#timer);
+      this.#world = '';
+    });
+    const picture = find<HTMLImageElement>('world-picture');
+    picture.addEventListener('error', () => (picture.hidden = true));
+    picture.addEventListener('load', () => (picture.hidden = false));
+  }
+
+  open(world: string): void {
+    this.#world = world;
+    find<HTMLImageElement>('world-picture').hidden = true;
+    find<HTMLImageElement>('world-picture').removeAttribute('src');
+    find('world-title').textContent = 'World';
+    find('world-facts').replaceChildren();
+    find('world-items').replaceChildren();
+    find('world-problem').textContent = '';
+    find('world-open').hidden = find('world-closed').hidden = true;
+    find('world-busy').hidden = false;
+    openDialog('world-dialog');
+    void this.#load(world);
+  }
+
+  async #load(id: string): Promise<void> {
+    try {
+      const world = await api.world(id);
+      if (this.#world !== id) return;
+      this.#print(world);
+      if (world.status === 'queued' || world.status === 'rendering') this.#timer = setTimeout(() => void this.#load(id), LOOK);
+    } catch (error) {
+      if (this.#world !== id) return;
+      this.failed(error);
+      if (error instanceof Error) find('world-problem').textContent = error.message;
+    }
+    find('world-busy').hidden = true;
+  }
+
+  #print(world: World): void {
+    const environment = world.environment_type ?? 'world';
+    find('world-title').textContent = environment.charAt(0).toUpperCase() + environment.slice(1);
+    const percent = world.status === 'rendering' && world.progress !== undefined ? ` ${Math.round(world.progress * 100)} %` : '';
+    const facts: [string, Node | string][] = [
+      ['Status', badge(`${world.status}${percent}`, TONES[world.status] ?? 'plain')],
+      ['Id', make('code', {}, world.world_id)],
+    ];
+    find('world-facts').replaceChildren(...facts.flatMap(([term, value]) => [make('dt', {}, term), make('dd', {}, value)]));
+    find('world-problem').textContent = world.error?.message ? sentence(world.error.message) : '';
+    find('world-closed').hidden = Boolean(world.viewer_url);
+    const items = (world.items ?? []).map(({ kind, label }) =>
+      make('li', {}, make('span', { class: 'kind' }, KINDS[kind] ?? kind), make('span', { class: 'name' }, label)),
+    );
+    find('world-items').replaceChildren(...(items.length ? items : [make('li', { class: 'none' }, 'None')]));
+    const thumbnail = world.assets?.thumbnail_url;
+    const picture = find<HTMLImageElement>('world-picture');
+    if (thumbnail && (world.status === 'ready' || world.status === 'rendering')) {
+      // From the origin that this page came from: its policy allows no other.
+      const { pathname } = new URL(thumbnail, location.href);
+      // The finished world has another one at the same address.
+      const source = new URL(`${pathname}?${world.status}`, location.origin).href;
+      if (picture.src !== source || picture.hidden) picture.src = source;
+    }
+    const link = find<HTMLAnchorElement>('world-open');
+    link.hidden = !world.viewer_url;
+    if (world.viewer_url && /^https?:/.test(new URL(world.viewer_url, location.href).protocol)) link.href = world.viewer_url;
+  }
+}

@@ -1,0 +1,139 @@
+//! A field of a request that cannot be used: its path and the problem, apart from each other.
+//!
+//! Code that reads a part of a body names fields by their path within that part. Its caller puts the part's own path in
+//! front, or the name that the client used. The message is composed at the end.
+
+use std::fmt;
+
+use warmpool_protocol::SettingError;
+
+use super::words::plain;
+
+/// What is wrong with which field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldError {
+    path: String,
+    problem: Problem,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// A wrong type or value. The text continues the field's name.
+    Invalid(String),
+    /// No field of this route; the text says where there is one.
+    Unknown(String),
+    /// No field of this route, which has these.
+    NoneOf(Vec<String>),
+    /// Part of the contract, and not served by this build or pool. The text continues the field's name.
+    NotSupported(String),
+}
+
+impl FieldError {
+    /// A wrong type or value: `problem` continues the field's name, as in "must be a string".
+    pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: Problem::Invalid(problem.into()) }
+    }
+
+    /// What serde says of a value, in the words of somebody who writes JSON. `path` is the one that it reports.
+    pub(crate) fn from_serde(path: &str, cause: &str) -> Self {
+        let path = if path == "." { "" } else { path };
+        if let Some(name) = cause.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
+            return Self::invalid(join(path, name), "is given twice: send one value");
+        }
+        let Some((name, expected)) = cause.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) else {
+            return Self::invalid(path, plain(cause));
+        };
+        // Some versions report the field's own path, some its parent's.
+        let is_own = path == name || path.strip_suffix(name).is_some_and(|parent| parent.ends_with('.'));
+        let path = if is_own { path.to_owned() } else { join(path, name) };
+        let known = expected.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        Self { path, problem: Problem::NoneOf(known) }
+    }
+
+    pub(super) const fn new(path: String, problem: Problem) -> Self {
+        Self { path, problem }
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(super) const fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
+    /// The same problem of a part that stands at `parent`.
+    #[must_use]
+    pub(crate) fn within(self, parent: &str) -> Self {
+        Self { path: join(parent, &self.path), ..self }
+    }
+
+    /// The same problem under another name.
+    #[must_use]
+    pub(crate) fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
+        Self { path: name(&self.path), ..self }
+    }
+}
+
+impl From<SettingError> for FieldError {
+    fn from(error: SettingError) -> Self {
+        Self::invalid(format!("{}{}", error.setting, error.place), error.reason)
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, problem } = self;
+        match problem {
+            Problem::Invalid(problem) | Problem::NotSupported(problem) => write!(f, "`{path}` {problem}"),
+            Problem::Unknown(hint) => write!(f, "unknown field `{path}`: {hint}"),
+            Problem::NoneOf(known) => match known.as_slice() {
+                [] => write!(f, "unknown field `{path}`: there are no fields"),
+                [one] => write!(f, "unknown field `{path}`: expected `{one}`"),
+                [first @ .., last] => {
+                    write!(f, "unknown field `{path}`: expected `{}` or `{last}`", first.join("`, `"))
+                }
+            },
+        }
+    }
+}
+
+/// The path of the member `name` of the value at `at`. A name that begins with a bracket is an index.
+pub(crate) fn join(at: &str, name: &str) -> String {
+    match (at.is_empty(), name.is_empty()) {
+        (true, _) => name.to_owned(),
+        (_, true) => at.to_owned(),
+        _ if name.starts_with('[') => format!("{at}{name}"),
+        _ => format!("{at}.{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_nested_and_renamed_without_its_problem() {
+        let error = FieldError::invalid("[1]", "must be a string").within("locales").within("settings");
+        assert_eq!(error.to_string(), "`settings.locales[1]` must be a string");
+        let error = error.renamed(|path| path.replace("settings", "options"));
+        assert_eq!(
+            (error.path(), error.to_string().as_str()),
+            ("options.locales[1]", "`options.locales[1]` must be a string")
+        );
+    }
+
+    #[test]
+    fn complaints_of_serde_are_found_at_their_field() {
+        for (path, cause, text) in [
+            (".", "unknown field `x`, expected `a` or `b`", "unknown field `x`: expected `a` or `b`"),
+            ("x", "unknown field `x`, expected one of `a`, `b`, `c`", "unknown field `x`: expected `a`, `b` or `c`"),
+            ("in", "unknown field `x`, there are no fields", "unknown field `in.x`: there are no fields"),
+            ("in.x", "unknown field `x`, expected `a`", "unknown field `in.x`: expected `a`"),
+            ("in", "duplicate field `x`", "`in.x` is given twice: send one value"),
+            ("in", "missing field `x`", "`in` needs `x`"),
+        ] {
+            assert_eq!(FieldError::from_serde(path, cause).to_string(), text);
+        }
+    }
+}

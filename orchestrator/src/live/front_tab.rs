@@ -1,0 +1,65 @@
+//! The tab in front of a browser without a display, for a recording, which is not among the viewers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::room::Room;
+use super::screencast::{Frame, Screencast};
+
+/// How long to wait before looking for a tab again.
+const RETRY: Duration = Duration::from_millis(300);
+
+/// Whichever tab of a session is in front.
+pub(crate) struct FrontTab {
+    room: Arc<Room>,
+}
+
+/// The pictures of one tab.
+pub(crate) struct Pictures {
+    cast: Arc<Screencast>,
+    frames: watch::Receiver<Option<Frame>>,
+}
+
+impl FrontTab {
+    pub(super) const fn of(room: Arc<Room>) -> Self {
+        Self { room }
+    }
+
+    /// The browser's own id of the tab in front.
+    pub(crate) fn tab(&self) -> Option<String> {
+        self.room.front()
+    }
+
+    /// The pictures of the tab in front, as soon as there is one.
+    pub(crate) async fn pictures(&self) -> Pictures {
+        loop {
+            if let Some(cast) = self.room.front().and_then(|tab| self.room.cast(&tab)) {
+                let mut frames = cast.frames.clone();
+                frames.mark_changed();
+                return Pictures { cast, frames };
+            }
+            sleep(RETRY).await;
+        }
+    }
+}
+
+impl Pictures {
+    /// The newest picture not seen yet. `None` when there will be no more of them. Safe to cancel.
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if self.frames.changed().await.is_err() {
+                // Its tab is gone; another one takes its place.
+                sleep(RETRY).await;
+                return None;
+            }
+            let frame = self.frames.borrow_and_update().clone();
+            if frame.is_some() {
+                self.cast.taken();
+                return frame;
+            }
+        }
+    }
+}

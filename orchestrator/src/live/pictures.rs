@@ -1,0 +1,47 @@
+//! Where one viewer's next picture comes from.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::watch;
+
+use crate::worker::ReadHalf;
+
+use super::screencast::{Frame, Screencast};
+
+/// What is read from a display at once.
+const DISPLAY_BUFFER: usize = 64 << 10;
+
+/// A tab under a viewer's eyes.
+pub(super) struct WatchedTab {
+    pub(super) tab: String,
+    pub(super) cast: Arc<Screencast>,
+    pub(super) frames: watch::Receiver<Option<Frame>>,
+}
+
+/// The newest picture that this viewer has not seen. `None` when there will be no more of them.
+pub(super) async fn picture(watched: &mut Option<WatchedTab>) -> Option<Bytes> {
+    let Some(watched) = watched else { return std::future::pending().await };
+    loop {
+        watched.frames.changed().await.ok()?;
+        let frame = watched.frames.borrow_and_update().clone();
+        if let Some(frame) = frame {
+            watched.cast.taken();
+            return Some(frame.message);
+        }
+    }
+}
+
+/// The next bytes of the display; empty never, `None` at its end.
+pub(super) async fn read(display: &mut Option<(ReadHalf, Bytes)>) -> Option<Bytes> {
+    let Some((display, early)) = display else { return std::future::pending().await };
+    if !early.is_empty() {
+        return Some(std::mem::take(early));
+    }
+    let mut piece = BytesMut::with_capacity(DISPLAY_BUFFER);
+    match display.read_buf(&mut piece).await {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(piece.freeze()),
+    }
+}

@@ -1,0 +1,59 @@
+//! What a viewer presses, on either kind of picture, so that all of it is released when they leave.
+
+use bytes::BytesMut;
+use tokio::io::AsyncWriteExt as _;
+
+use crate::worker::WriteHalf;
+
+use super::input::Pressed;
+use super::rfb::{Filter, Violation};
+
+/// What one viewer holds down, and their connection to the display if there is one.
+pub(super) struct ViewerInput {
+    /// In a browser without a display.
+    pub(super) pressed: Pressed,
+    filter: Filter,
+    display: Option<WriteHalf>,
+    to: BytesMut,
+}
+
+/// Why nothing more of a viewer can be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InputError {
+    /// They do not speak RFB.
+    #[error(transparent)]
+    Viewer(#[from] Violation),
+    /// The display is gone.
+    #[error("the display is gone: {0}")]
+    Display(#[from] std::io::Error),
+}
+
+impl ViewerInput {
+    pub(super) fn new(display: Option<WriteHalf>) -> Self {
+        Self { pressed: Pressed::default(), filter: Filter::new(), display, to: BytesMut::new() }
+    }
+
+    /// Passes on what the display may have of a viewer's bytes. True when something of it was an input.
+    pub(super) async fn feed(&mut self, bytes: &[u8], acts: bool) -> Result<bool, InputError> {
+        let acted = self.filter.feed(bytes, acts, &mut self.to)?;
+        self.pass().await?;
+        Ok(acted)
+    }
+
+    /// Lets go of what is held down on the display.
+    pub(super) async fn let_go(&mut self) -> Result<(), InputError> {
+        self.filter.release(&mut self.to);
+        self.pass().await
+    }
+
+    /// What was not written when this was cancelled is written by the next call.
+    async fn pass(&mut self) -> Result<(), InputError> {
+        match &mut self.display {
+            Some(display) => Ok(display.write_all_buf(&mut self.to).await?),
+            None => {
+                self.to.clear();
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the storage thread is asked to do, and what it and its helpers share.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::backend::BackendError;
+use super::batch::{Batch, Op};
+use super::commit::Ticket;
+use super::health::{FatalHook, Vitals};
+use super::trouble::Trouble;
+use super::{Direction, Durability, KeyRange, Row, StoreError, Table};
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
+
+/// Work for the storage thread.
+pub(super) enum Request {
+    Commit {
+        batch: Batch,
+        durability: Durability,
+        ticket: Ticket,
+        reply: Reply<()>,
+    },
+    Get {
+        table: Table,
+        key: Vec<u8>,
+        reply: Reply<Option<Vec<u8>>>,
+    },
+    GetMany {
+        table: Table,
+        keys: Vec<Vec<u8>>,
+        reply: Reply<Vec<Option<Vec<u8>>>>,
+    },
+    Scan {
+        table: Table,
+        range: KeyRange,
+        limit: usize,
+        direction: Direction,
+        reply: Reply<Vec<Row>>,
+    },
+    /// From now on remember every change.
+    StartCapture {
+        reply: Reply<()>,
+    },
+    /// Hand over the changes remembered.
+    EndCapture {
+        reply: Reply<Vec<Op>>,
+    },
+    /// Answer once everything is durable and the files are let go.
+    Close {
+        reply: Reply<()>,
+    },
+}
+
+/// How much space is free, bytes, if it can be told.
+pub(super) type FreeSpace = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
+
+/// What the threads need to know.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) vitals: Arc<Vitals>,
+    pub(super) free_space: FreeSpace,
+    pub(super) min_free_bytes: u64,
+    pub(super) on_fatal: FatalHook,
+    /// Where to leave word for the next start that the data is damaged.
+    pub(super) trouble: Option<Trouble>,
+}
+
+impl Context {
+    /// Ends the process, or whatever the hook does. Nothing is cleaned up.
+    pub(super) fn fatal(&self, error: &BackendError) {
+        if !self.vitals.fail() {
+            return;
+        }
+        let reason = error.to_string();
+        tracing::error!(%reason, "the store has failed; the process ends now so that a fresh one can recover");
+        if let (BackendError::Damaged(_), Some(trouble)) = (error, &self.trouble) {
+            trouble.leave_word(&reason);
+        }
+        self.on_fatal.call(&reason);
+    }
+
+    /// Checked before the backend is touched: sled cannot go on after it has met a full disk. Blocks.
+    pub(super) fn disk_nearly_full(&self, essential: bool) -> Option<StoreError> {
+        let free_bytes = (self.free_space)();
+        self.vitals.measured_free(free_bytes);
+        let free_bytes = free_bytes?;
+        let min_free_bytes = if essential { self.min_free_bytes / 4 } else { self.min_free_bytes };
+        (free_bytes < min_free_bytes).then_some(StoreError::DiskNearlyFull { free_bytes, min_free_bytes })
+    }
+}

@@ -1,0 +1,79 @@
+//! What debugging ports list: the targets of browsers, and the browser's own description of DevTools.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::OnceCell;
+use warmpool_protocol::{Launch, Settings};
+
+use crate::engine::{Engine, Mode, PoolKey};
+use crate::error::Error;
+use crate::keys::{KeyId, Keys};
+use crate::pool::Pool;
+use crate::session::{Session, Sessions};
+
+/// Asks browsers for their targets. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Targets {
+    sessions: Sessions,
+    pool: Pool,
+    keys: Keys,
+    /// Chromium's description of DevTools, once somebody has asked for it.
+    protocol: Arc<OnceCell<Value>>,
+}
+
+impl Targets {
+    #[must_use]
+    pub(crate) fn new(sessions: Sessions, pool: Pool, keys: Keys) -> Self {
+        Self { sessions, pool, keys, protocol: Arc::default() }
+    }
+
+    /// The targets of a session's browser.
+    ///
+    /// # Errors
+    /// `Worker`.
+    pub(crate) async fn of(session: &Arc<Session>) -> Result<Vec<Value>, Error> {
+        let _busy = session.busy();
+        let targets = session.worker.agent.targets().await;
+        targets.map_err(|error| Error::worker("the browser could not be asked for its pages", error))
+    }
+
+    /// The targets of a caller's Chromium sessions. A session whose browser ends meanwhile has none.
+    pub(crate) async fn of_owner(&self, owner: &KeyId) -> Vec<(Arc<Session>, Vec<Value>)> {
+        let mut all = Vec::new();
+        for session in self.sessions.all_live() {
+            if session.owner == *owner
+                && session.options.engine == Engine::Chromium
+                && let Ok(targets) = Self::of(&session).await
+            {
+                all.push((session, targets));
+            }
+        }
+        all
+    }
+
+    /// Chromium's description of DevTools. It is the same for all, so a browser is asked once.
+    ///
+    /// # Errors
+    /// `Worker`, and those of a lease when no session's browser can be asked.
+    pub(crate) async fn protocol(&self, key: &KeyId) -> Result<&Value, Error> {
+        self.protocol.get_or_try_init(|| self.ask_for_protocol(key)).await
+    }
+
+    async fn ask_for_protocol(&self, key: &KeyId) -> Result<Value, Error> {
+        let failed = |error| Error::worker("the browser could not be asked for its protocol", error);
+        let is_chromium = |session: &&Arc<Session>| session.options.engine == Engine::Chromium;
+        if let Some(session) = self.sessions.all_live().iter().find(is_chromium)
+            && let Ok(protocol) = session.worker.agent.devtools_protocol().await
+        {
+            return Ok(protocol);
+        }
+        // Waiting browsers are frozen: one is woken for this, and goes.
+        let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let mut lease = self.pool.lease(plain, &Settings::default(), key).await?;
+        self.keys.require(key)?;
+        let worker = lease.use_worker();
+        worker.agent.launch(&Launch::default()).await.map_err(failed)?;
+        worker.agent.devtools_protocol().await.map_err(failed)
+    }
+}

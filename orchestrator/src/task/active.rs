@@ -1,0 +1,192 @@
+//! A task that has not ended: its current record, those who follow it, and how it is stopped.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+use super::id::TaskId;
+use super::record::{Item, Record};
+use super::status::Status;
+use super::view;
+use crate::error::Error;
+use crate::keys::{KeyId, Keys};
+use crate::player::Progress;
+
+/// How many events a slow follower may be behind before it misses the oldest.
+const EVENTS: usize = 256;
+
+/// Why a task is stopped before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StopReason {
+    /// Somebody asked for it.
+    Cancelled,
+    /// Its key was revoked.
+    KeyRevoked,
+    /// The daemon goes down.
+    Interrupted,
+}
+
+/// What happens to a task, for those who follow it.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    /// Its status changed.
+    Status(Record),
+    /// Its work, or that of one of its items, goes on.
+    Progress {
+        /// The item, of a fleet.
+        item: Option<u32>,
+        /// What happened.
+        progress: Progress,
+    },
+    /// The status of one of its items changed.
+    Item(Item),
+}
+
+impl Event {
+    /// The event's name.
+    #[must_use]
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Status(record) if record.status.is_end() => "end",
+            Self::Status(_) => "task",
+            Self::Progress { .. } => "progress",
+            Self::Item(_) => "item",
+        }
+    }
+
+    /// The event's data, as JSON.
+    #[must_use]
+    pub(crate) fn data(&self) -> Value {
+        match self {
+            Self::Status(record) => view::record(record, None),
+            Self::Progress { item, progress } => {
+                let mut data = json!(progress);
+                if let Some(item) = item {
+                    data["item"] = json!(item);
+                }
+                data
+            }
+            Self::Item(item) => view::item(item, None),
+        }
+    }
+}
+
+/// A task that has not ended.
+#[derive(Debug)]
+pub(crate) struct ActiveTask {
+    pub id: TaskId,
+    /// The key that sent it.
+    pub owner: KeyId,
+    record: Mutex<Record>,
+    /// Whether the store is known to have it. Until then it is nobody's task.
+    stored: AtomicBool,
+    events: broadcast::Sender<Event>,
+    /// Cancelled once its end is in the store.
+    ended: CancellationToken,
+    stop: CancellationToken,
+    why: Mutex<Option<StopReason>>,
+    /// How many workers it waits for its turn to have.
+    pub(super) queueing: AtomicUsize,
+}
+
+impl ActiveTask {
+    /// A task that is in the store.
+    pub(super) fn new(record: Record) -> Self {
+        Self { stored: AtomicBool::new(true), ..Self::unstored(record) }
+    }
+
+    /// A task that is on its way into the store.
+    pub(super) fn unstored(record: Record) -> Self {
+        Self {
+            id: record.task_id,
+            owner: record.owner.clone(),
+            record: Mutex::new(record),
+            stored: AtomicBool::new(false),
+            events: broadcast::Sender::new(EVENTS),
+            ended: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            why: Mutex::new(None),
+            queueing: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether the store is known to have it.
+    pub(super) fn is_stored(&self) -> bool {
+        self.stored.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_stored(&self) {
+        self.stored.store(true, Ordering::Release);
+    }
+
+    /// What clients hear of it until the store has answered.
+    pub(super) fn outcome_unknown(&self) -> Error {
+        Error::OutcomeUnknown { task: self.id.to_string() }
+    }
+
+    /// The record as it is now.
+    #[must_use]
+    pub(crate) fn record(&self) -> Record {
+        self.lock().clone()
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.lock().status
+    }
+
+    /// Changes the record, and gives the changed one.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Record)) -> Record {
+        let mut record = self.lock();
+        change(&mut record);
+        record.clone()
+    }
+
+    /// Events from now on.
+    #[must_use]
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    pub(super) fn notify(&self, event: Event) {
+        // Perhaps nobody follows it.
+        let _ = self.events.send(event);
+    }
+
+    /// Waits until its end is in the store.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    pub(super) fn set_ended(&self) {
+        self.ended.cancel();
+    }
+
+    /// Stops it. The first reason holds.
+    pub(super) fn stop(&self, why: StopReason) {
+        self.why.lock().get_or_insert(why);
+        self.stop.cancel();
+    }
+
+    /// Why it was stopped, if it was.
+    pub(super) fn stopped(&self) -> Option<StopReason> {
+        *self.why.lock()
+    }
+
+    /// Stops it if its key was revoked. To be asked before any of its work begins or goes on.
+    pub(super) fn stop_if_revoked(&self, keys: &Keys) {
+        if !keys.is_active(&self.owner) {
+            self.stop(StopReason::KeyRevoked);
+        }
+    }
+
+    pub(super) const fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Record> {
+        self.record.lock()
+    }
+}

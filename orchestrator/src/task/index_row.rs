@@ -1,0 +1,73 @@
+//! The small row that the store has for each task, from which the history's index is built at the start.
+
+use sha2::{Digest as _, Sha256};
+
+use super::id::TaskId;
+use super::status::{Kind, Status};
+use crate::keys::KeyId;
+
+/// The end user of a task: 128 bits of a hash, however long the passcode is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct EndUser([u8; 16]);
+
+impl EndUser {
+    pub(super) fn of(passcode: &str) -> Self {
+        let hash = Sha256::digest(passcode.as_bytes());
+        let mut short = [0; 16];
+        short.copy_from_slice(&hash[..16]);
+        Self(short)
+    }
+}
+
+/// What the index knows of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IndexRow {
+    pub(super) id: TaskId,
+    pub(super) kind: Kind,
+    pub(super) status: Status,
+    /// In milliseconds; anything above 49 days counts as 49 days.
+    pub(super) duration: u32,
+    pub(super) user: Option<EndUser>,
+}
+
+impl IndexRow {
+    /// The row's value in the store: owner, type, status, duration, and the end user if there is one.
+    pub(super) fn encode(&self, owner: &KeyId) -> Vec<u8> {
+        let mut row = owner.as_str().as_bytes().to_vec();
+        row.extend_from_slice(&[self.kind as u8, self.status as u8]);
+        row.extend_from_slice(&self.duration.to_be_bytes());
+        row.extend(self.user.iter().flat_map(|user| user.0));
+        row
+    }
+
+    pub(super) fn decode(key: &[u8], row: &[u8]) -> Option<(KeyId, Self)> {
+        let (owner, rest) = row.split_at_checked(12)?;
+        let (head, user) = rest.split_at_checked(6)?;
+        let row = Self {
+            id: TaskId::from_store_key(key)?,
+            kind: *Kind::ALL.get(usize::from(head[0]))?,
+            status: *Status::ALL.get(usize::from(head[1]))?,
+            duration: u32::from_be_bytes(head[2..].try_into().ok()?),
+            user: if user.is_empty() { None } else { Some(EndUser(user.try_into().ok()?)) },
+        };
+        Some((std::str::from_utf8(owner).ok()?.parse().ok()?, row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::id::Ids;
+
+    #[test]
+    fn an_index_row_is_read_as_it_was_written() {
+        let owner: KeyId = "0123456789ab".parse().unwrap();
+        for user in [None, Some(EndUser::of("ann"))] {
+            let id = Ids::default().next(9);
+            let row = IndexRow { id, kind: Kind::Fleet, status: Status::Failure, duration: 77, user };
+            let value = row.encode(&owner);
+            assert_eq!(IndexRow::decode(&id.store_key(), &value), Some((owner.clone(), row)));
+            assert_eq!(IndexRow::decode(&id.store_key(), &value[..value.len() - 1]), None);
+        }
+    }
+}

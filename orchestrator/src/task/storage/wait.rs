@@ -1,0 +1,127 @@
+//! Writing and reading however long the store takes. A task that waits for the store says so in its record. It neither
+//! goes on as if it had been written, nor fails because a disk is full.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::sleep;
+
+use super::TaskStorage;
+use crate::drain::Phase;
+use crate::error::Error;
+use crate::store::{Batch, Durability, StoreError, StoreState};
+use crate::task::active::{ActiveTask, Event};
+use crate::task::record::TaskError;
+
+/// Between two looks whether there is room again, and between two attempts to read.
+const RETRY: Duration = Duration::from_millis(500);
+
+impl TaskStorage {
+    /// Writes what must not be lost: tries until the store has taken it.
+    ///
+    /// # Errors
+    /// The store is closed or broken, or will never take this. Nothing was written.
+    pub(in crate::task) async fn write(
+        &self,
+        task: &ActiveTask,
+        mut batch: Batch,
+        durability: Durability,
+    ) -> Result<(), Error> {
+        batch.essential();
+        let waiting = |error: &StoreError| show_waiting(task, error.is_full(), error);
+        self.store.insist(batch, durability, waiting).await?;
+        self.clear_waiting(task);
+        Ok(())
+    }
+
+    /// Reads what a task needs: tries until the store answers.
+    ///
+    /// # Errors
+    /// The store is closed or broken, or what it has cannot be read.
+    pub(in crate::task) async fn read<T, R>(&self, task: &ActiveTask, mut read: impl FnMut() -> R) -> Result<T, Error>
+    where
+        R: Future<Output = Result<T, Error>>,
+    {
+        loop {
+            match read().await {
+                Err(error @ Error::StoreBusy) => show_waiting(task, false, &error),
+                outcome => {
+                    if outcome.is_ok() {
+                        self.clear_waiting(task);
+                    }
+                    return outcome;
+                }
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Why the store takes no new work, if it is known not to.
+    pub(in crate::task) fn shortage(&self) -> Option<Error> {
+        match self.store.health().state {
+            StoreState::Ok => None,
+            StoreState::DiskNearlyFull => Some(Error::DiskNearlyFull),
+            StoreState::Stalled | StoreState::Failed | StoreState::Closed => Some(Error::StoreBusy),
+        }
+    }
+
+    /// Waits until the store takes new work. False when the task is stopped or the daemon goes down before.
+    pub(in crate::task) async fn wait_for_room(&self, task: &ActiveTask, error: Error) -> bool {
+        let mut shortage = Some(error);
+        while let Some(error) = shortage {
+            show_waiting(task, matches!(error, Error::DiskNearlyFull), &error);
+            tokio::select! {
+                biased;
+                () = task.stop_token().cancelled() => return false,
+                () = self.drain.reached(Phase::Draining) => return false,
+                () = sleep(RETRY) => {}
+            }
+            shortage = self.shortage();
+        }
+        self.clear_waiting(task);
+        true
+    }
+
+    /// Writes a file, and waits for room if there is none: results are not thrown away. Gives the file's hash.
+    ///
+    /// # Errors
+    /// `DiskNearlyFull` when the task was stopped while it waited.
+    pub(in crate::task) async fn put_file(&self, task: &ActiveTask, bytes: Vec<u8>) -> Result<String, Error> {
+        let bytes = Bytes::from(bytes);
+        loop {
+            let outcome = self.files.put(task.id, bytes.clone(), self.min_free).await;
+            match &outcome {
+                Ok(_) => self.clear_waiting(task),
+                Err(error @ Error::DiskNearlyFull) => {
+                    show_waiting(task, true, error);
+                    tokio::select! {
+                        biased;
+                        () = task.stop_token().cancelled() => {}
+                        () = sleep(RETRY) => continue,
+                    }
+                }
+                Err(_) => {}
+            }
+            return outcome;
+        }
+    }
+
+    /// Called when the store has taken something. If it takes new work, too, the task waits no longer.
+    fn clear_waiting(&self, task: &ActiveTask) {
+        if task.record().waiting.is_some() && self.shortage().is_none() {
+            tracing::info!(task = %task.id, "the store accepts the task's writes again");
+            task.notify(Event::Status(task.change(|record| record.waiting = None)));
+        }
+    }
+}
+
+/// Shows in the record why a task waits. In memory only, because it is the store that takes nothing.
+fn show_waiting(task: &ActiveTask, is_full: bool, cause: &dyn std::error::Error) {
+    let error = if is_full { Error::DiskNearlyFull } else { Error::StoreBusy };
+    let waiting = TaskError::new(error.code(), error.to_string());
+    if task.record().waiting.as_deref() == Some(&waiting) {
+        return;
+    }
+    tracing::warn!(task = %task.id, %cause, "a task waits for the store");
+    task.notify(Event::Status(task.change(|record| record.waiting = Some(Box::new(waiting)))));
+}

@@ -1,0 +1,164 @@
+//! All tasks, as the rest of the daemon sees them: finding, listing and stopping them, and what they left.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::active::{ActiveTask, StopReason};
+use super::id::TaskId;
+use super::idempotency::Idempotency;
+use super::order::Order;
+use super::query::TaskQuery;
+use super::record::{ArtifactRecord, Item, Output, Record};
+use super::storage::TaskStorage;
+use super::table::TaskTable;
+use super::workers::Workers;
+use crate::clock::unix_ms;
+use crate::config::Config;
+use crate::drain::Drain;
+use crate::error::Error;
+use crate::instance::Instance;
+use crate::keys::{KeyId, Keys};
+use crate::pool::Pool;
+use crate::session::Sessions;
+use crate::store::Store;
+
+/// Every task there is and was. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Tasks {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) config: Arc<Config>,
+    pub(super) keys: Keys,
+    pub(super) drain: Drain,
+    pub(super) table: TaskTable,
+    pub(super) storage: TaskStorage,
+    pub(super) workers: Workers,
+    pub(super) idempotency: Idempotency,
+    /// When this process began, in Unix milliseconds.
+    pub(super) started_ms: u64,
+}
+
+/// A task.
+#[derive(Debug, Clone)]
+pub(crate) enum Task {
+    /// It has not ended.
+    Active(Arc<ActiveTask>),
+    /// It has ended.
+    Ended(Box<Record>),
+}
+
+impl Tasks {
+    /// An empty table. [`Tasks::load`] fills it from the store.
+    #[must_use]
+    pub(crate) fn new(
+        config: Arc<Config>,
+        instance: Arc<Instance>,
+        keys: Keys,
+        sessions: Sessions,
+        pool: Pool,
+        store: Store,
+        drain: Drain,
+    ) -> Self {
+        let inner = Inner {
+            table: TaskTable::default(),
+            storage: TaskStorage::new(&config, Arc::clone(&instance), store, drain.clone()),
+            workers: Workers::new(Arc::clone(&config), keys.clone(), sessions, pool, drain.clone()),
+            idempotency: Idempotency::new(instance),
+            config,
+            keys,
+            drain,
+            started_ms: unix_ms(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Finds a task of `owner`.
+    ///
+    /// # Errors
+    /// `UnknownTask`, also when it is another key's; `OutcomeUnknown` while it is on its way into the store.
+    pub(crate) async fn find(&self, id: TaskId, owner: &KeyId) -> Result<Task, Error> {
+        let unknown = || Error::UnknownTask { id: id.to_string() };
+        if let Some(task) = self.inner.table.active(id) {
+            return match task.owner == *owner {
+                true if task.is_stored() => Ok(Task::Active(task)),
+                true => Err(task.outcome_unknown()),
+                false => Err(unknown()),
+            };
+        }
+        let record = self.inner.storage.record(id).await?.filter(|record| record.owner == *owner);
+        record.map(|record| Task::Ended(Box::new(record))).ok_or_else(unknown)
+    }
+
+    /// One page of the tasks of `owner`, and how many match in all.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) async fn list(&self, query: &TaskQuery, owner: &KeyId) -> Result<(Vec<Record>, u64), Error> {
+        let page = self.inner.table.page(owner, query);
+        let mut found = page.active;
+        for record in self.inner.storage.records(&page.ended).await? {
+            found.insert(record.task_id, record);
+        }
+        Ok((page.ids.iter().filter_map(|id| found.remove(id)).collect(), page.total))
+    }
+
+    /// Stops a task of `owner`, and waits until its end is written. Stopping one that has ended changes nothing.
+    ///
+    /// # Errors
+    /// `UnknownTask`.
+    pub(crate) async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<Record, Error> {
+        match self.find(id, owner).await? {
+            Task::Active(task) => {
+                task.stop(StopReason::Cancelled);
+                task.ended().await;
+                Ok(task.record())
+            }
+            Task::Ended(record) => Ok(*record),
+        }
+    }
+
+    /// Stops every task whose key was revoked.
+    pub(crate) fn end_revoked(&self) {
+        self.inner.table.all_active().iter().for_each(|task| task.stop_if_revoked(&self.inner.keys));
+    }
+
+    /// The whole output of a task or of one of its items.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub(crate) async fn output(&self, task: TaskId, output: &Output) -> Result<Vec<Value>, Error> {
+        self.inner.storage.output(task, output).await
+    }
+
+    /// Items of a fleet from the one after `after` on, at most a hundred, in their order.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) async fn items(&self, task: TaskId, after: Option<u32>) -> Result<Vec<Item>, Error> {
+        self.inner.storage.items(task, after).await
+    }
+
+    /// What a task was asked to do.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) async fn order(&self, record: &Record) -> Result<Order, Error> {
+        self.inner.storage.order(record).await
+    }
+
+    /// The path of an artifact's file.
+    #[must_use]
+    pub(crate) fn artifact(&self, task: TaskId, artifact: &ArtifactRecord) -> Option<PathBuf> {
+        self.inner.storage.artifact(task, artifact)
+    }
+
+    /// How many tasks are queued, are running, and are in the history.
+    #[must_use]
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
+        self.inner.table.counts()
+    }
+}

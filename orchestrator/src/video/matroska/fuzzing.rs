@@ -1,0 +1,39 @@
+//! Recordings for the fuzzer: what can be taken up can be finished.
+
+use std::fs::File;
+
+use super::{Codec, Matroska};
+use crate::fuzzing::file;
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    [false, true].into_iter().filter_map(|finished| recording(finished).ok()).collect()
+}
+
+fn recording(finished: bool) -> std::io::Result<Vec<u8>> {
+    let (content, path) = file(&[])?;
+    let mut video = Matroska::begin(content, Codec::Vp8, 1280, 800)?;
+    for (time, key) in [(0, true), (100, false), (31_000, false), (31_500, true)] {
+        video.picture(time, key, &[9; 4])?;
+    }
+    let bytes = std::fs::read(&path)?;
+    if !finished {
+        return Ok(bytes);
+    }
+    let (content, path) = file(&bytes)?;
+    let copy = content.try_clone()?;
+    let (video, last) = Matroska::resume(content)?;
+    video.finish(last)?;
+    let bytes = std::fs::read(path)?;
+    drop(copy);
+    Ok(bytes)
+}
+
+pub(crate) fn check(bytes: &[u8]) {
+    let Ok((content, path)) = file(bytes) else { return };
+    let again = File::options().read(true).write(true).open(path);
+    let Ok((video, last)) = Matroska::resume(content) else { return };
+    assert!(video.size() <= bytes.len() as u64, "it is longer than what was there");
+    assert!(video.finish(last).is_ok());
+    // A file of another writer need not be one that can be taken up twice.
+    let _ = again.and_then(Matroska::resume);
+}

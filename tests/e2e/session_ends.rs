@@ -1,0 +1,137 @@
+//! How sessions end.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use serde_json::json;
+use warmpool_tests::{Group, Settings, Stage, group, poll};
+
+pub(crate) fn group() -> Group {
+    let settings = Settings::new().set("SESSION_RECONNECT_WINDOW", "3s").set("POOL_CHROMIUM_HEADLESS", "2");
+    group!(Some(settings),
+        quick: [the_hard_timeout_ends_it, a_client_may_come_back, delete_may_be_repeated],
+        full: [
+            the_idle_timeout_ends_it,
+            keep_alive_outlasts_the_window,
+            closing_the_browser_completes_it,
+            a_killed_client_is_waited_for,
+            sdk_paths_work,
+        ],
+    )
+}
+
+async fn the_hard_timeout_ends_it(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({"session_timeout": 2})).await?;
+    let mut cdp = session.cdp().await?;
+    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    ensure!(code == 1001 && reason.contains("session_timeout"), "{code} {reason}");
+    let record = session.becomes("terminated", 10).await?;
+    ensure!(record["reason"] == "session_timeout" && record["session_timeout"] == 2, "{record}");
+    let (start, end) = (record["timestamp"].as_u64(), record["ended_at"].as_u64());
+    ensure!(end.zip(start).is_some_and(|(end, start)| end >= start + 2000), "not before its time: {record}");
+    Ok(())
+}
+
+async fn the_idle_timeout_ends_it(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({"idle_timeout": 2})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    // As long as something is done, it stays.
+    let busy_until = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < busy_until {
+        cdp.evaluate(&page, "1").await?;
+        poll().await;
+    }
+    ensure!(session.status().await? == "running");
+    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    ensure!(code == 1001 && reason.contains("idle_timeout"), "{code} {reason}");
+    let record = session.becomes("terminated", 10).await?;
+    ensure!(record["reason"] == "idle_timeout", "{record}");
+    Ok(())
+}
+
+async fn a_client_may_come_back(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    cdp.evaluate(&page, "window.left = 'here'").await?;
+    cdp.disconnect().await?;
+    ensure!(session.status().await? == "running", "it waits for its client");
+    let mut again = session.cdp().await?;
+    let page = again.first_page().await?;
+    ensure!(again.evaluate(&page, "window.left").await? == "here");
+    again.disconnect().await?;
+    let record = session.becomes("completed", 20).await?;
+    ensure!(record["reason"] == "disconnected", "{record}");
+    Ok(())
+}
+
+async fn a_killed_client_is_waited_for(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({})).await?;
+    // The client sends no Close frame: the connection breaks.
+    drop(session.cdp().await?);
+    let mut again = session.cdp().await?;
+    again.call("Browser.getVersion", json!({})).await?;
+    drop(again);
+    let record = session.becomes("completed", 20).await?;
+    ensure!(record["reason"] == "disconnected", "{record}");
+    Ok(())
+}
+
+async fn keep_alive_outlasts_the_window(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let kept = daemon.session(json!({"keep_alive": true, "session_timeout": 60})).await?;
+    let waiting = daemon.session(json!({})).await?;
+    kept.cdp().await?.disconnect().await?;
+    waiting.cdp().await?.disconnect().await?;
+    // When the later reconnect window is over, the earlier one is over too.
+    waiting.becomes("completed", 20).await?;
+    ensure!(kept.status().await? == "running");
+    kept.cdp().await?.call("Browser.getVersion", json!({})).await?;
+    kept.delete().await?.ok()?;
+    Ok(())
+}
+
+async fn closing_the_browser_completes_it(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({})).await?;
+    let mut cdp = session.cdp().await?;
+    cdp.call("Browser.close", json!({})).await?;
+    let end = cdp.ended().await;
+    ensure!(end.as_ref().is_none_or(|(code, _)| *code == 1000 || *code == 1005), "{end:?}");
+    let record = session.becomes("completed", 15).await?;
+    ensure!(record["reason"] == "browser_closed", "{record}");
+    Ok(())
+}
+
+async fn delete_may_be_repeated(stage: Stage) -> Result<()> {
+    let session = stage.daemon()?.session(json!({})).await?;
+    let mut cdp = session.cdp().await?;
+    session.delete().await?.ok()?;
+    session.delete().await?.ok()?;
+    let (code, reason) = cdp.ended().await.context("a Close frame")?;
+    ensure!(code == 1001 && !reason.is_empty(), "{code} {reason}");
+    let record = session.record().await?;
+    ensure!(record["status"] == "terminated" && record["reason"] == "deleted", "{record}");
+    // A second end changes nothing.
+    let first_end = record["ended_at"].clone();
+    session.delete().await?.ok()?;
+    ensure!(session.record().await?["ended_at"] == first_end);
+    Ok(())
+}
+
+async fn sdk_paths_work(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api();
+    for method in [Method::POST, Method::DELETE] {
+        let session = daemon.session(json!({})).await?;
+        let status = api.get(&format!("/sessions/{}/status", session.id)).await?.ok()?;
+        ensure!(status["status"] == "running", "{status}");
+        let path = format!("/sessions/{}/terminate", session.id);
+        api.send(method, &path, HeaderMap::new(), Bytes::new()).await?.ok()?;
+        let status = api.get(&format!("/sessions/{}/status", session.id)).await?.ok()?;
+        ensure!(status["status"] == "terminated", "{status}");
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! What the daemon and the agent in a worker say to each other: JSON over HTTP.
+//!
+//! Workers outlive an upgrade of the daemon, so each side may meet an older or a newer other side. The agent refuses
+//! members that it does not know, because it could not carry them out. The daemon ignores members and events that it does
+//! not know.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `claim` | how a worker is to run, and its secret |
+//! | `settings` | the locales, the user agent and the viewport that pages see, and their checks |
+//! | `state` | the worker's state and its events |
+//! | `driver`, `pages`, `files` | new WebDriver sessions, open pages, files |
+//! | [`switches`] | Chromium's command-line switches, by what a client may do with them |
+
+mod claim;
+mod driver;
+mod files;
+mod pages;
+mod settings;
+mod state;
+pub mod switches;
+
+use serde::{Deserialize, Serialize};
+
+pub use claim::{Claim, Secret};
+pub use driver::{DriverMode, NewDriverSession, Window};
+pub use files::{File, FileSource, StoredFile};
+pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
+pub use settings::{
+    HEADLESS_FIREFOX_DISPLAY, Launch, Launched, SettingError, Settings, Size, check_locales, check_user_agent,
+    check_viewport,
+};
+pub use state::{Event, Identity, Snapshot, State};
+
+/// The folder that the daemon shares with one worker, as the worker sees it.
+pub const SHARED_FOLDER: &str = "/run/warmpool";
+/// The agent's socket in that folder.
+pub const SOCKET: &str = "agent.sock";
+/// The agent's port where there is no such folder. Browsers refuse to open it, whoever asks.
+pub const PORT: u16 = 6669;
+
+/// The body of an answer that is an error.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// What went wrong.
+    pub error: ErrorDetail,
+}
+
+/// What went wrong, as a code and as a sentence.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ErrorDetail {
+    /// For programs.
+    #[serde(default)]
+    pub code: String,
+    /// For people.
+    pub message: String,
+}

@@ -1,0 +1,114 @@
+use serde::{Deserialize, Serialize};
+
+/// Where a worker is in its life.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The agent starts browser and driver.
+    #[default]
+    Starting,
+    /// A page can be driven, and no client has had the browser.
+    Warm,
+    /// A session has it.
+    Active,
+    /// The browser has ended.
+    Ended,
+    /// The browser never became ready.
+    Failed,
+}
+
+/// What is known of browser and driver once they run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Identity {
+    /// The browser's product name and version.
+    pub browser: Option<String>,
+    /// The driver's name and version.
+    pub driver: Option<String>,
+    /// The user agent that the browser has by itself.
+    pub user_agent: Option<String>,
+    /// Whether the browser runs without a display.
+    pub headless: bool,
+    /// The switches of the warm browser that a client could have chosen.
+    pub args: Vec<String>,
+}
+
+/// Body of `GET /health` and of each `state` event.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Where the worker is in its life.
+    pub state: State,
+    /// Browser and driver.
+    #[serde(flatten)]
+    pub identity: Identity,
+}
+
+impl Snapshot {
+    /// The browser's version alone, such as `156.0.7950.2`.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        let version = self.identity.browser.as_ref()?.rsplit(['/', ' ']).next()?;
+        version.starts_with(|c: char| c.is_ascii_digit()).then_some(version)
+    }
+}
+
+/// A line of `GET /events`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The first line, and one at each change.
+    State(Snapshot),
+    /// Nothing is new, but the agent is alive.
+    Beat,
+    /// The browser has ended.
+    Exited {
+        /// Whether it ended by itself with code 0.
+        clean: bool,
+        /// Its exit code.
+        code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+        /// Whether the kernel killed a process for want of memory meanwhile.
+        oom: bool,
+    },
+    /// The browser has answered nothing for the claimed time.
+    Unresponsive,
+    /// The driver has ended.
+    DriverExited,
+    /// The browser never became ready.
+    Failed {
+        /// Why, as a sentence.
+        reason: String,
+    },
+    /// An event that this side does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn events_have_the_form_that_every_daemon_reads() {
+        let snapshot = Snapshot { state: State::Warm, identity: Identity::default() };
+        let line = json!({
+            "type": "state", "state": "warm", "browser": null, "driver": null, "user_agent": null, "headless": false,
+            "args": [],
+        });
+        assert_eq!(serde_json::to_value(Event::State(snapshot)).unwrap(), line);
+        let exited = Event::Exited { clean: false, code: None, signal: Some(9), oom: true };
+        let line = json!({"type": "exited", "clean": false, "code": null, "signal": 9, "oom": true});
+        assert_eq!(serde_json::to_value(exited).unwrap(), line);
+    }
+
+    #[test]
+    fn a_daemon_ignores_what_it_does_not_know() {
+        let read = |line: Value| serde_json::from_value::<Event>(line).unwrap();
+        assert_eq!(read(json!({"type": "hiccup", "since": 3})), Event::Unknown);
+        let more = read(json!({"type": "state", "state": "active", "battery": 1, "browser": "B/1.2"}));
+        let Event::State(snapshot) = more else { panic!("{more:?}") };
+        assert_eq!((snapshot.state, snapshot.version()), (State::Active, Some("1.2")));
+    }
+}

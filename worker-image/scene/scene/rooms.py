@@ -1,0 +1,173 @@
+"""Parts of buildings: walls with openings, windows, curtains, mouldings, railings."""
+
+from __future__ import annotations
+
+import math
+
+import bpy
+import numpy as np
+
+from . import shapes
+from .model import Model
+
+Material = bpy.types.Material
+Opening = tuple[float, float, float, float]
+"""A hole in a wall: left, right (along the wall, from its middle), bottom and top."""
+
+
+def wall(
+    length: float,
+    height: float,
+    material: Material,
+    openings: tuple[Opening, ...] = (),
+    thickness: float = 0.16,
+    base: float = 0.0,
+) -> Model:
+    """A wall along x whose room side is at y = 0; it lies behind that. `base` is the height at which it starts."""
+    model = Model()
+    left = -length / 2
+
+    def piece(x0: float, x1: float, z0: float, z1: float) -> None:
+        if x1 - x0 > 0.001 and z1 - z0 > 0.001:
+            model.box((x1 - x0, thickness, z1 - z0), material, ((x0 + x1) / 2, thickness / 2, z0), bevel=0.0005)
+
+    for x0, x1, z0, z1 in sorted(openings):
+        piece(left, x0, base, height)
+        piece(x0, x1, base, max(base, min(z0, height)))
+        piece(x0, x1, max(base, z1), height)
+        left = x1
+    piece(left, length / 2, base, height)
+    return model
+
+
+def wainscot(
+    length: float, height: float, paint: Material, openings: tuple[Opening, ...] = (), panel: float = 0.62
+) -> Model:
+    """Panelling for the lower part of a wall: skirting board, raised panels, chair rail. It leaves out what stands open to the floor."""
+    model = wall(length, height, paint, tuple((a, b, c, d) for a, b, c, d in openings if c < height), 0.02)
+    for part in model.parts:
+        part.vertices = part.vertices - (0, 0.02, 0)
+    doors = [(a, b) for a, b, c, _ in openings if c < 0.1]
+    spans, left = [], -length / 2
+    for a, b in sorted(doors):
+        spans.append((left, a))
+        left = b
+    spans.append((left, length / 2))
+    for x0, x1 in spans:
+        middle, width = (x0 + x1) / 2, x1 - x0
+        if width < 0.1:
+            continue
+        model.box((width, 0.04, 0.13), paint, (middle, -0.03, 0), bevel=0.008)
+        model.box((width, 0.05, 0.035), paint, (middle, -0.03, height - 0.03), bevel=0.01)
+        count = max(1, round(width / panel))
+        each = width / count
+        for i in range(count):
+            x = x0 + (i + 0.5) * each
+            model.box((each - 0.14, 0.016, height - 0.34), paint, (x, -0.026, 0.2), bevel=0.008)
+            model.box((each - 0.24, 0.014, height - 0.44), paint, (x, -0.036, 0.25), bevel=0.007)
+    return model
+
+
+def window(width: float, height: float, paint: Material, panes: tuple[int, int] = (3, 3), sill: bool = True) -> Model:
+    """A casement in the x-z plane with its lower edge at z = 0, to be set into an opening whose room side is y = 0."""
+    model = Model()
+    for side in (-1, 1):
+        model.box((0.07, 0.09, height), paint, (side * (width - 0.07) / 2, 0.07, 0))
+        model.box((0.09, 0.03, height + 0.16), paint, (side * (width + 0.07) / 2, -0.012, -0.02))
+    for z in (0, height - 0.07):
+        model.box((width, 0.09, 0.07), paint, (0, 0.07, z))
+    model.box((width + 0.22, 0.035, 0.1), paint, (0, -0.012, height))
+    columns, rows = panes
+    for i in range(1, columns):
+        model.box(
+            (0.045 if columns % 2 == 0 and i == columns // 2 else 0.026, 0.045, height),
+            paint,
+            (-width / 2 + i * width / columns, 0.07, 0),
+        )
+    for i in range(1, rows):
+        model.box((width, 0.04, 0.026), paint, (0, 0.07, i * height / rows))
+    if sill:
+        model.box((width + 0.24, 0.3, 0.035), paint, (0, -0.02, -0.035), bevel=0.008)
+    return model
+
+
+def drape(width: float, height: float, cloth: Material, tied: float = 0.0, folds: int = 7) -> Model:
+    """A hanging curtain in the x-z plane, its inner edge at x = width. `tied` draws it back to x = 0 at a third of its height."""
+    across, down = np.meshgrid(np.linspace(0, 1, folds * 8 + 1), np.linspace(0, 1, 25))
+    gather = 1 - tied * np.exp(-(((down - 0.36) / 0.22) ** 2))
+    x = across * width * gather
+    y = 0.032 * np.sin(across * folds * math.tau) * (0.6 + 0.4 * down) + 0.01 * np.sin(across * 9 + down * 5)
+    vertices = np.stack([x, y, down * height], axis=-1).reshape(-1, 3)
+    return Model().add((vertices, [shapes.lattice(25, folds * 8 + 1)]), cloth)
+
+
+def moulding(length: float, paint: Material, height: float) -> Model:
+    """Where wall and ceiling meet, for a wall along x with the room on the side of -y."""
+    model = Model()
+    for depth, tall in ((0.03, 0.13), (0.06, 0.08), (0.1, 0.035)):
+        model.box((length, depth, tall), paint, (0, -depth / 2, height - tall), bevel=0.01)
+    return model
+
+
+def door(paint: Material, knob: Material, width: float = 0.88, height: float = 2.05) -> Model:
+    """A panelled door in its frame, seen from -y, with its back at y = 0.03."""
+    model = Model().box((width, 0.04, height), paint, (0, 0.02, 0))
+    for x in (-0.21, 0.21):
+        for z, tall in ((0.2, 0.6), (0.95, 0.85)):
+            model.box((0.3, 0.016, tall), paint, (x, -0.004, z), bevel=0.008)
+            model.box((0.2, 0.014, tall - 0.1), paint, (x, -0.012, z + 0.05), bevel=0.007)
+    for side in (-1, 1):
+        model.box((0.1, 0.05, height + 0.1), paint, (side * (width + 0.1) / 2, 0, 0), bevel=0.01)
+    model.box((width + 0.3, 0.06, 0.11), paint, (0, 0, height), bevel=0.012)
+    model.add(shapes.sphere(0.028, 18, 11), knob, (0.36, -0.06, 0.95))
+    model.add(shapes.cylinder(0.014, 0.05, 14), knob, (0.36, 0.0, 0.98), (90, 0, 0))
+    return model
+
+
+def railing(length: float, paint: Material, height: float = 0.86) -> Model:
+    model = Model().box((length, 0.09, 0.045), paint, (0, 0, height - 0.045), bevel=0.012)
+    for z in (0.09, height - 0.11):
+        model.box((length, 0.045, 0.05), paint, (0, 0, z))
+    count = int(length / 0.125)
+    profile = [
+        (0.017, 0),
+        (0.017, 0.08),
+        (0.013, 0.1),
+        (0.022, 0.18),
+        (0.024, 0.24),
+        (0.013, 0.42),
+        (0.017, 0.47),
+        (0.017, height - 0.2),
+    ]
+    for i in range(count):
+        model.add(shapes.lathe(profile, 10), paint, (-length / 2 + (i + 0.5) * length / count, 0, 0.12))
+    return model
+
+
+def post(paint: Material, height: float) -> Model:
+    model = Model().box((0.15, 0.15, height), paint, bevel=0.012)
+    for z, wide, tall in ((0, 0.21, 0.14), (height - 0.14, 0.22, 0.14), (height - 0.2, 0.18, 0.05), (0.92, 0.18, 0.04)):
+        model.box((wide, wide, tall), paint, (0, 0, z), bevel=0.012)
+    return model
+
+
+def siding(
+    length: float, height: float, paint: Material, openings: tuple[Opening, ...] = (), board: float = 0.15
+) -> Model:
+    """Weatherboards along x that face -y, each lapping over the one below."""
+    model = Model()
+    for row in range(int(height / board)):
+        z = row * board
+        left = -length / 2
+        cuts = [(a, b) for a, b, c, d in sorted(openings) if c < z + board * 0.7 and d > z + board * 0.3]
+        for a, b in [*cuts, (length / 2, length / 2)]:
+            if a - left > 0.01:
+                model.add(
+                    shapes.box((a - left, 0.02, board + 0.02), 0.003),
+                    paint,
+                    ((left + a) / 2, 0.0, z),
+                    (-5, 0, 0),
+                    smooth=False,
+                )
+            left = b
+    return model

@@ -1,0 +1,120 @@
+"""Bad jobs, cancelling, and what never leaves the worker."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tempfile
+import unittest
+from pathlib import Path
+
+from PIL import Image
+
+from scene import belongings
+from scene.job import parse
+from scene.protocol import BAD_JOB, CANCELLED, DONE, JobError
+
+from .harness import LIMIT, attachments, files, job, run, start
+
+
+class BadJobs(unittest.TestCase):
+    def setUp(self) -> None:
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        attachments(self.folder)
+
+    def field(self, text: str) -> str:
+        with self.assertRaises(JobError) as raised:
+            parse(text, self.folder, self.folder)
+        return raised.exception.field
+
+    def test_the_error_names_the_field(self) -> None:
+        (self.folder / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nnothing")
+        Image.new("RGB", (8, 8)).save(self.folder / "bitmap.bmp")
+        cases = {
+            "seed": {"seed": "not hex"},
+            "variation": {"variation": [1]},
+            "watermark": {"watermark": "yes"},
+            "preview.width": {"preview": {"width": 4098}},
+            "full.samples": {"full": {"samples": 0}},
+            "patient": {"patient": "x"},
+            "images[1].file": {"images": [{"file": "wide.jpg", "label": ""}, {"file": "broken.png", "label": ""}]},
+            "images[0].file": {"images": [{"file": "../wide.jpg", "label": ""}]},
+            "videos[0].file": {"videos": [{"label": "no poster"}]},
+            "belongings[0].label": {"belongings": [{"label": " "}]},
+            "belongings[0].file": {"belongings": [{"label": "x", "file": "bitmap.bmp"}]},
+            "belongings": {"belongings": [{"label": "x"}] * 101},
+        }
+        for field, changes in cases.items():
+            with self.subTest(field=field):
+                self.assertEqual(self.field(json.dumps(job("home", **changes))), field)
+        self.assertEqual(self.field(json.dumps(job("moon"))), "environment")
+        self.assertEqual(self.field("{"), "")
+        self.assertEqual(self.field("[]"), "")
+
+    def test_labels_in_any_script_are_taken(self) -> None:
+        labels = ["Großmutters Löffel", "石", "كتاب", "🎈", "x" * 200]
+        parsed = parse(
+            json.dumps(job("home", belongings=[{"label": label} for label in labels])), self.folder, self.folder
+        )
+        self.assertEqual([item.label for item in parsed.items if item.kind == "belonging"], labels)
+
+    def test_the_process_sends_one_error_line_and_its_exit_code(self) -> None:
+        code, events = run(json.dumps(job("attic")), self.folder)
+        self.assertEqual(code, BAD_JOB)
+        self.assertEqual([event["event"] for event in events], ["ready", "error"])
+        self.assertEqual(events[1]["field"], "environment")
+        self.assertIn("garden, home, porch", events[1]["message"])
+
+    def test_no_job_at_all_is_no_error(self) -> None:
+        process = start(self.folder)
+        out, _ = process.communicate("", timeout=LIMIT)
+        self.assertEqual((process.returncode, out), (DONE, '{"event":"ready"}\n'))
+
+    def test_a_term_signal_leaves_nothing_half_written(self) -> None:
+        process = start(self.folder)
+        assert process.stdin and process.stdout
+        process.stdin.write(json.dumps(job("home", preview={"width": 512, "samples": 1024})) + "\n")
+        process.stdin.flush()
+        for line in process.stdout:
+            if '"preview"' in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, CANCELLED)
+        self.assertEqual([path.name for path in (self.folder / "output").iterdir()], ["hotspots.json"])
+        json.loads((self.folder / "output" / "hotspots.json").read_text())
+
+
+class Words(unittest.TestCase):
+    def test_labels_find_their_models(self) -> None:
+        cases = {
+            "Grandpa's old RADIO": "radio",
+            "two tea cups": "cup",
+            "sewing machine": "sewing machine",
+            "dog": "dog bed",
+            "wall clock": "wall clock",
+            "clock": "clock",
+            "Flowers": "flowers",
+            "reading glasses": None,
+            "carpet": None,
+            "": None,
+        }
+        for label, name in cases.items():
+            with self.subTest(label=label):
+                found = belongings.find(label)
+                self.assertEqual(found and found.name, name)
+
+
+class Privacy(unittest.TestCase):
+    def test_pictures_hold_no_text_but_the_panorama_data(self) -> None:
+        for name in ("scene.jpg", "scene.png", "preview.jpg", "thumbnail.jpg", "depth.png"):
+            with self.subTest(file=name):
+                data = (files("home") / name).read_bytes()
+                for word in (b"w_test", b"0123456789abcdef", b"The lake", b"RenderTime", b"/tmp"):
+                    self.assertNotIn(word, data)
+
+
+if __name__ == "__main__":
+    unittest.main()
