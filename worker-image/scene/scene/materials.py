@@ -214,6 +214,20 @@ def bark(s: Shader, light: str, dark: str, banded: bool = False) -> None:
 
 
 @shared
+def brick(s: Shader, first: str, second: str, mortar: str) -> None:
+    parts = s.node("SeparateXYZ", {0: s.coordinates()})
+    across = s.math("ADD", parts.outputs[0], parts.outputs[1])
+    flat = s.node("CombineXYZ", {"X": across, "Y": parts.outputs[2]}).outputs[0]
+    colours = {"Color1": first, "Color2": second, "Mortar": mortar}
+    sizes = {"Scale": 1.0, "Mortar Size": 0.008, "Mortar Smooth": 0.3, "Brick Width": 0.22, "Row Height": 0.075}
+    bricks = s.node("TexBrick", {"Vector": flat} | colours | sizes)
+    rough = s.noise(s.coordinates(), 30, 4, 0.65)
+    colour = s.mix(s.span(rough, 0.35, 0.7, 0, 0.3), bricks.outputs["Color"], (0.25, 0.2, 0.17), "MULTIPLY")
+    height = s.math("SUBTRACT", s.math("MULTIPLY", rough, 0.3), bricks.outputs["Fac"])
+    s.surface(s.principled(colour, 0.9, s.bump(height, 0.6, 0.008)))
+
+
+@shared
 def wallpaper(s: Shader, base: str, motif: str, size: float = 0.26) -> None:
     """Faint sprigs in a diamond repeat over a plain ground."""
     parts = s.node("SeparateXYZ", {0: s.node("NewGeometry").outputs["Position"]})

@@ -7,7 +7,7 @@ import math
 import bpy
 import numpy as np
 
-from . import shapes
+from . import materials, shapes
 from .model import Model
 
 Material = bpy.types.Material
@@ -170,4 +170,27 @@ def siding(
                     smooth=False,
                 )
             left = b
+    return model
+
+
+def fireplace(width: float, height: float, bricks: Material, shelf: Material, paint: Material) -> Model:
+    """A brick fireplace with a mantelpiece and a small fire. It stands before a wall at y = 0."""
+    depth, opening, lintel = 0.36, 0.84, 0.72
+    side = (width - 0.1 - opening) / 2
+    model = Model()
+    for sign in (-1, 1):
+        model.box((side, depth, height - 0.06), bricks, (sign * (opening + side) / 2, -depth / 2, 0), bevel=0.004)
+        model.box((0.16, 0.03, height - 0.2), paint, (sign * (opening / 2 + side - 0.1), -depth - 0.012, 0.04))
+    model.box((opening, depth, height - 0.06 - lintel), bricks, (0, -depth / 2, lintel), bevel=0.004)
+    model.box((opening, 0.02, lintel), materials.ground("#8a7463", "#6b584a", 18), (0, -0.02, 0))
+    model.box((width, depth + 0.08, 0.045), shelf, (0, -depth / 2 - 0.03, height - 0.045), bevel=0.012)
+    model.box((width - 0.06, depth + 0.04, 0.05), shelf, (0, -depth / 2 - 0.01, height - 0.09), bevel=0.012)
+    model.box((width, 0.75, 0.03), materials.stone("#cfc4b2", "#a3968a"), (0, -0.375, 0.0), bevel=0.008)
+    bark, ember = materials.bark("#8a6a4c", "#5f4632"), materials.glow("#ff8a3a", 4.5)
+    for x, y, z, turn in ((-0.02, -0.16, 0.09, 8), (0.03, -0.24, 0.09, -12), (0.0, -0.2, 0.17, 25)):
+        model.add(shapes.cylinder(0.05, 0.5, 14), bark, (x - 0.25, y, z), (0, 90, turn))
+    for i in range(7):
+        x, tall = (i - 3) * 0.065, 0.2 + 0.12 * math.cos(i * 2.1)
+        flame = [(0.0, 0.0), (0.03, 0.04), (0.034, 0.09), (0.018, tall * 0.7), (0.0, tall)]
+        model.add(shapes.lathe(flame, 10), ember, (x, -0.2 + 0.03 * (-1) ** i, 0.12))
     return model

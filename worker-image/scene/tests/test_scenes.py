@@ -104,7 +104,7 @@ class Scenes(unittest.TestCase):
         self.assertLess(np.abs(pixels("home") - pixels("home", again=1)).mean(), 2)
 
     def test_another_seed_makes_another_scene(self) -> None:
-        self.assertGreater(np.abs(pixels("home") - pixels("home", seed="fedcba9876543210")).mean(), 8)
+        self.assertGreater(np.abs(pixels("home") - pixels("home", seed="fedcba9876543210")).mean(), 5)
 
     def test_progress_runs_from_build_to_done(self) -> None:
         _, events = rendered("home")

@@ -106,7 +106,7 @@ def blanket(kit: Kit) -> Model:
 def dog_bed(kit: Kit) -> Model:
     """A round bed with a bone and a ball, without the animal."""
     rim, middle = (
-        materials.fabric(kit.random.choice(("#8a6a4f", "#5f7387", "#7d7a5c")), scale=1.2),
+        materials.fabric(kit.random.choice(("#b0916d", "#8298ab", "#a3a17f")), scale=1.2),
         materials.fabric("#f0e2c8", "#dccaa8"),
     )
     angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import flowers, furniture, light, materials, rooms, shapes, terrain, trees
 from ..belongings.household import COVERS
-from ..items import Setting, Spot, facing
+from ..items import Setting, Spot, facing, row
 from ..model import Model
 from ..stage import Stage
 
@@ -38,8 +38,16 @@ def build(stage: Stage) -> Setting:
     )
     daylight(stage, mirror)
     setting.north = (mirror * 170) % 360
-    shell(stage, mirror, materials.wallpaper(paper, sprig), chance.choice(FLOORS))
+    plain = chance.random() < 0.35
+    shell(
+        stage,
+        mirror,
+        materials.paint(paper, 0.85) if plain else materials.wallpaper(paper, sprig),
+        chance.choice(FLOORS),
+    )
     window(stage, mirror, drapes)
+    if chance.random() < 0.4:
+        rug = (rug[2], rug[1], rug[0])
     stage.add("rug", Model().box((3.2, 2.5, 0.014), materials.rug(*rug, 3.2, 2.5), bevel=0.004), (0, 0.3, 0.001))
 
     coffee_table(stage, setting, wood, mirror)
@@ -64,7 +72,8 @@ def daylight(stage: Stage, mirror: int) -> None:
     light.window_light(
         stage, "window light", (-mirror * (WIDTH / 2 + 0.3), 0.75, 1.6), (0, -mirror * 90, 0), 1.5, 2.0, 150
     )
-    # A faint light from above: without it the corners away from the window are gloomy.
+    # Faint lights from above and below: without them the ceiling and the corners away from the window are gloomy.
+    light.window_light(stage, "ceiling light", (0, 0, 0.7), (180, 0, 0), 2.6, 2.6, 11, "#fff0dc")
     light.window_light(stage, "room light", (0, -0.4, HEIGHT - 0.12), (0, 0, 0), 2.6, 2.6, 36, "#fff0dc")
 
 
@@ -170,13 +179,20 @@ def hedge_mesh(numbers):
 def front(stage: Stage, setting: Setting, mirror: int, wood) -> None:
     brass = materials.paint("#c9a14e", 0.3, 0.9)
     x = -mirror * 0.25
-    stage.add("sideboard", furniture.cabinet(1.95, 0.44, 0.84, wood, brass), (x, FRONT - 0.27, 0))
-    for offset in (0, -0.8, 0.8):
-        setting.spots.append(Spot("wall", (x + offset, FRONT - 0.005, 1.7), 0, (0.74, 0.64)))
-    for offset in (-0.4, 0.4, 0):
-        setting.spots.append(Spot("stand", (x + offset, FRONT - 0.22, 0.84), facing(x + offset, FRONT), (0.3, 0.3)))
-    for offset in (-0.8, 0.8):
-        setting.spots.append(Spot("surface", (x + offset, FRONT - 0.27, 0.84), facing(x + offset, FRONT), (0.32, 0.42)))
+    hearth = stage.random.random() < 0.45
+    if hearth:
+        top, hung = 1.12, 1.83
+        bricks = stage.random.choice((("#b5694b", "#9a5238", "#d8c9b4"), ("#c9b8a0", "#b3a088", "#e6dcc8")))
+        fireplace = rooms.fireplace(1.95, top, materials.brick(*bricks), wood, materials.paint("#f3ede0", 0.6))
+        stage.add("fireplace", fireplace, (x, FRONT, 0))
+        light.lamp(stage, "fire", (x, FRONT - 0.3, 0.35), 4, "#ffa050", 0.15)
+    else:
+        top, hung = 0.84, 1.7
+        stage.add("sideboard", furniture.cabinet(1.95, 0.44, top, wood, brass), (x, FRONT - 0.27, 0))
+    room = (0.74, 0.5 if hearth else 0.64)
+    setting.spots += row("wall", (x, FRONT - 0.005, hung), 0, (0, -0.8, 0.8), room)
+    setting.spots += row("stand", (x, FRONT - 0.2, top), 0, (-0.4, 0.4, 0), (0.3, 0.3), inwards=20)
+    setting.spots += row("surface", (x, FRONT - 0.2, top), 0, (-0.8, 0.8), (0.32, 0.42), inwards=20)
     setting.spots.append(Spot("hook", (mirror * 1.22, FRONT, 1.72), 0, (0.34, 0.8)))
 
     tv_x, tv_y = mirror * 2.15, 1.7

@@ -30,7 +30,7 @@ def build(stage: Stage) -> Setting:
     boards, white, deck, cloth = chance.choice(SCHEMES)
     wood = materials.wood(*chance.choice((("#b58a5c", "#8d6238"), ("#9a6a3e", "#6b4424"), ("#c7a878", "#a08050"))))
     paint = materials.paint(white, 0.5)
-    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=4, exposure=0.55, frame=wood)
+    setting = Setting(palette=chance.choice(flowers.PALETTES), bounces=4, exposure=0.7, frame=wood)
     azimuth, elevation = mirror * chance.uniform(48, 72), chance.uniform(24, 34)
     light.sky(stage, azimuth, elevation, cover=chance.uniform(0.35, 0.7), warmth=0.45)
     light.sun(stage, azimuth, elevation, 4.6, chance.choice(("#ffd8a0", "#ffe0b4", "#ffcf96")))
@@ -152,6 +152,10 @@ def building(stage: Stage, mirror: int, boards, paint, deck: tuple[str, str]) ->
     stage.add(
         "window glow", Model().box((1.4, 0.02, 1.6), materials.glow("#ffe2b0", 0.9)), (mirror * 1.2, BACK - 0.2, 0.7)
     )
+    sheer = rooms.drape(0.5, 1.3, materials.curtain("#f6efe0", 0.6), 0.35, 5)
+    for side in (-1, 1):
+        hung = Model().merge(sheer, (-side * 0.58, 0, 0), scale=(side, 1, 1))
+        stage.add(f"house curtain {side}", hung, (mirror * 1.2, BACK - 0.12, 0.83), (0, 0, 180))
     stage.add("house inside", Model().box((width, 0.02, HEIGHT), boards), (0, BACK - 0.26, 0))
     stage.add(
         "house door",
