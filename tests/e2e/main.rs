@@ -65,6 +65,7 @@ modules! {
     faults,
     recovery,
     webkit,
+    worlds,
 }
 
 fn main() -> ExitCode {

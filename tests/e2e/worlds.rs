@@ -21,7 +21,7 @@ const PATIENT: &str = "patient-4711";
 const NAME: &str = "Ottilie Überschär";
 
 pub(crate) fn group() -> Group {
-    group!("worlds", None,
+    group!(None,
         quick: [
             keys_live_a_whole_life,
             each_bad_request_is_refused_and_logged,
@@ -200,7 +200,10 @@ async fn the_console_is_signed_in_to_by_cookie(_: Stage) -> Result<()> {
     let signed = api.post("/console/sign-in", &json!({"key": daemon.key()})).await?;
     ensure!(signed.status == 204, "{signed}");
     let cookie = signed.header("set-cookie").context("a cookie")?.to_owned();
-    ensure!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains(daemon.key()), "{cookie}");
+    ensure!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains(daemon.key()),
+        "{cookie}"
+    );
     let cookie = cookie.split(';').next().unwrap_or_default().to_owned();
     let headers = |own: bool| -> Result<HeaderMap> {
         let mut headers = HeaderMap::new();
@@ -216,7 +219,10 @@ async fn the_console_is_signed_in_to_by_cookie(_: Stage) -> Result<()> {
     };
     ensure!(get(true, "/console/sign-in").await?.ok()?["name"] == "default");
     ensure!(get(true, "/v1/integration-keys").await?.status == 200);
-    ensure!(get(false, "/v1/integration-keys").await?.fault(401)?.code == "missing_key", "the cookie alone opens nothing");
+    ensure!(
+        get(false, "/v1/integration-keys").await?.fault(401)?.code == "missing_key",
+        "the cookie alone opens nothing"
+    );
     let out = api.send(Method::DELETE, "/console/sign-in", headers(true)?, Bytes::new()).await?;
     ensure!(out.status == 204, "{out}");
     ensure!(get(true, "/console/sign-in").await?.fault(401)?.code == "missing_key");
@@ -246,7 +252,10 @@ async fn a_world_is_made_shown_and_forgotten(_: Stage) -> Result<()> {
     let panorama = anybody.get(&path(&daemon, &world["assets"]["panorama_url"])?).await?;
     let read = image::load_from_memory(&panorama.body)?;
     ensure!((read.width(), read.height()) == (256, 128), "{} x {}", read.width(), read.height());
-    ensure!(contains(&panorama.body, "GPano") && contains(&panorama.body, "equirectangular"), "the picture says what it is");
+    ensure!(
+        contains(&panorama.body, "GPano") && contains(&panorama.body, "equirectangular"),
+        "the picture says what it is"
+    );
     for asset in ["preview_url", "thumbnail_url", "panorama_png_url", "depth_url"] {
         let reply = anybody.get(&path(&daemon, &world["assets"][asset])?).await?;
         ensure!(reply.status == 200 && image::load_from_memory(&reply.body).is_ok(), "{asset}: {reply}");
@@ -254,14 +263,20 @@ async fn a_world_is_made_shown_and_forgotten(_: Stage) -> Result<()> {
     }
     let viewer = path(&daemon, &world["viewer_url"])?;
     let page = anybody.get(&viewer).await?;
-    ensure!(page.status == 200 && page.header("content-type").is_some_and(|kind| kind.starts_with("text/html")), "{page}");
+    ensure!(
+        page.status == 200 && page.header("content-type").is_some_and(|kind| kind.starts_with("text/html")),
+        "{page}"
+    );
     for reply in [&page, &panorama] {
         ensure!(reply.header("cache-control").is_some_and(|value| value.contains("no-store")), "{:?}", reply.headers);
         ensure!(reply.header("x-robots-tag").is_some_and(|value| value.contains("noindex")), "{:?}", reply.headers);
         ensure!(reply.header("referrer-policy") == Some("no-referrer"), "{:?}", reply.headers);
     }
     let scene = anybody.get(&format!("{viewer}/scene.json")).await?;
-    ensure!(scene.ok()?["panorama"] == true && !scene.text().contains(PATIENT) && !scene.text().contains(NAME), "{scene}");
+    ensure!(
+        scene.ok()?["panorama"] == true && !scene.text().contains(PATIENT) && !scene.text().contains(NAME),
+        "{scene}"
+    );
     let events = anybody.get(&format!("{viewer}/events")).await?.text();
     ensure!(events.contains("event: scene") && events.contains("event: end"), "{events}");
 
@@ -275,7 +290,8 @@ async fn a_world_is_made_shown_and_forgotten(_: Stage) -> Result<()> {
     let listed = daemon.api().get("/v1/integration-keys").await?.ok()?;
     ensure!(listed["keys"][0]["worlds_generated"] == 1, "{listed}");
 
-    let renewed = daemon.api().post(&format!("/v1/worlds/{}/viewer", text(&world["world_id"])?), &json!({})).await?.ok()?;
+    let renewed =
+        daemon.api().post(&format!("/v1/worlds/{}/viewer", text(&world["world_id"])?), &json!({})).await?.ok()?;
     ensure!(anybody.get(&viewer).await?.status == 404, "the old address is dead");
     let renewed = path(&daemon, &renewed["viewer_url"])?;
     ensure!(anybody.get(&renewed).await?.status == 200);
@@ -329,17 +345,17 @@ fn files_below(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
 async fn a_worlds_attachments_come_from_allowed_addresses_alone(stage: Stage) -> Result<()> {
     let daemon = Daemon::start(settings()).await?;
     let key = integration(&daemon, &["ward"]).await?;
-    let port = stage.site().port();
     let mut body = request(&key, "porch");
     for host in ["127.0.0.1", "localhost", "2130706433", "[::ffff:127.0.0.1]"] {
-        body["images"] = json!([{"url": format!("http://{host}:{port}/picture.png"), "label": "Far away"}]);
+        let url = format!("{}/picture.png", stage.site().url(host));
+        body["images"] = json!([{"url": url, "label": "Far away"}]);
         let world = generate(&daemon, body.clone()).await?.ok()?;
         let world = ended(&daemon, &world["world_id"]).await?;
         ensure!(world["status"] == "failed" && world["error"]["code"] == "attachment_refused", "{host}: {world}");
         let message = text(&world["error"]["message"])?;
         ensure!(message.contains("images[0]") && message.contains("world.attachment_networks"), "{message}");
     }
-    ensure!(stage.site().hits_of("/picture.png").is_empty(), "nothing was asked for");
+    ensure!(stage.site().hits("/picture.png").is_empty(), "nothing was asked for");
     daemon.assert_idle().await
 }
 
@@ -380,7 +396,7 @@ async fn a_killed_renderer_is_replaced_once(_: Stage) -> Result<()> {
     for _ in 0..2 {
         let renderer = eventually!("a renderer runs", RENDERED_WITHIN, {
             let containers = daemon.containers().await?;
-            containers.into_iter().map(|container| container.name).find(|name| !killed.contains(name))
+            containers.into_iter().map(|container| container.id).find(|id| !killed.contains(id))
         })?;
         daemon.docker().run(&["kill", &renderer]).await?;
         killed.push(renderer);

@@ -52,6 +52,7 @@ impl Settings {
                 let name = format!("WORKER_{}_IMAGE", engine.to_uppercase());
                 settings = settings.set(&name, format!("{repository}/{engine}:latest"));
             }
+            settings = settings.set("WORLD_IMAGE", format!("{repository}/scene:latest"));
         }
         settings
             .set("SERVER_LISTEN", "127.0.0.1:0")

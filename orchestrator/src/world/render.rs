@@ -13,7 +13,7 @@ use super::attachment::normalise;
 use super::files::{PICTURES, blocking};
 use super::record::{Content, Failure, Placement};
 use super::request::ItemKind;
-use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobPoster, SceneEvent, SceneEvents};
+use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
 use super::{LiveWorld, Worlds};
 use crate::drain::Drain;
 use crate::engine::WorkerId;
@@ -98,16 +98,22 @@ impl Renderer {
     /// # Errors
     /// `Runtime`, `Crashed`.
     pub(super) async fn start(runtime: &Docker, drain: &Drain) -> Result<Self, RenderError> {
+        // In a task of its own: a caller who gives up must not leave a container behind that is just being made. What
+        // nobody takes is dropped, and so removed.
+        let starting = drain.spawn(Self::start_whole(runtime.clone(), drain.clone()));
+        starting.await.map_err(|error| RenderError::Crashed(error.to_string()))?
+    }
+
+    async fn start_whole(runtime: Docker, drain: Drain) -> Result<Self, RenderError> {
         let worker = WorkerId::random();
         let pipes = match runtime.start_renderer(&worker).await {
             Ok(pipes) => pipes,
             Err(error) => {
-                remove(runtime.clone(), drain, worker);
+                remove(runtime, &drain, worker);
                 return Err(error.into());
             }
         };
-        let events = SceneEvents::default();
-        let mut renderer = Self { runtime: runtime.clone(), drain: drain.clone(), worker, pipes, events };
+        let mut renderer = Self { runtime, drain, worker, pipes, events: SceneEvents::default() };
         match renderer.next().await? {
             SceneEvent::Ready => Ok(renderer),
             other => Err(RenderError::Crashed(format!("began with {other:?}"))),
@@ -165,6 +171,7 @@ impl Worlds {
         let seed = hex::encode(self.inner.instance.fingerprint(&["seed", record.patient.as_str(), &variation]));
         let of = |kind: ItemKind| content.items.iter().zip(&pictures).filter(move |(item, _)| item.kind == kind);
         let coded = |picture: &Option<Bytes>| picture.as_ref().map(|bytes| STANDARD.encode(bytes));
+        let samples = self.inner.config.world.samples;
         let job = Job {
             id: "scene",
             seed: &seed,
@@ -174,14 +181,13 @@ impl Worlds {
                 .map(|(item, picture)| JobPicture { label: &item.label, data: coded(picture).unwrap_or_default() })
                 .collect(),
             videos: of(ItemKind::Video)
-                .map(|(item, picture)| JobPoster { label: &item.label, poster: coded(picture).unwrap_or_default() })
+                .map(|(item, picture)| JobPicture { label: &item.label, data: coded(picture).unwrap_or_default() })
                 .collect(),
             belongings: of(ItemKind::Belonging)
                 .map(|(item, picture)| JobBelonging { label: &item.label, data: coded(picture) })
                 .collect(),
-            width: record.width,
-            preview_width: record.preview_width,
-            samples: self.inner.config.world.samples,
+            preview: JobQuality { width: record.preview_width, samples: None },
+            full: JobQuality { width: record.width, samples: (samples > 0).then_some(samples) },
             watermark: record.kind == super::IntegrationKind::Test,
         };
         let mut renderer = match renderer {
@@ -296,7 +302,7 @@ fn picture_name(name: &str, bytes: &[u8]) -> Result<&'static str, RenderError> {
 
 fn place(content: &mut Content, hotspots: &Hotspots) {
     let sane = |degrees: f64, limit: f64| if degrees.is_finite() { degrees.clamp(-limit, limit) } else { 0.0 };
-    content.initial_yaw = sane(hotspots.initial_yaw, 180.0);
+    content.initial_yaw = sane(hotspots.initial_view.yaw, 180.0);
     for spot in &hotspots.items {
         let item = content.items.iter_mut().filter(|item| item.kind == spot.kind).nth(spot.index);
         if let Some(item) = item {

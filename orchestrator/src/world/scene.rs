@@ -20,27 +20,27 @@ pub(super) struct Job<'a> {
     pub environment: Environment,
     pub variation: &'a str,
     pub images: Vec<JobPicture<'a>>,
-    pub videos: Vec<JobPoster<'a>>,
+    pub videos: Vec<JobPicture<'a>>,
     pub belongings: Vec<JobBelonging<'a>>,
-    pub width: u32,
-    pub preview_width: u32,
-    /// 0 leaves it to the renderer.
-    pub samples: u32,
+    pub preview: JobQuality,
+    pub full: JobQuality,
     pub watermark: bool,
 }
 
-/// An image of a job; `data` is base64.
+/// How large and how fine a picture is to be.
+#[derive(Debug, Serialize)]
+pub(super) struct JobQuality {
+    pub width: u32,
+    /// None leaves it to the renderer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u32>,
+}
+
+/// An image of a job, or the poster of a video; `data` is base64.
 #[derive(Debug, Serialize)]
 pub(super) struct JobPicture<'a> {
     pub label: &'a str,
     pub data: String,
-}
-
-/// A video of a job.
-#[derive(Debug, Serialize)]
-pub(super) struct JobPoster<'a> {
-    pub label: &'a str,
-    pub poster: String,
 }
 
 /// A belonging of a job.
@@ -71,8 +71,14 @@ pub(super) enum SceneEvent {
 /// Where things are in a scene.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 pub(super) struct Hotspots {
-    pub initial_yaw: f64,
+    pub initial_view: InitialView,
     pub items: Vec<Hotspot>,
+}
+
+/// Which way one looks at first, in degrees.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+pub(super) struct InitialView {
+    pub yaw: f64,
 }
 
 /// Where one thing is.
@@ -88,7 +94,7 @@ pub(super) struct Hotspot {
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Line {
-    Ready,
+    Ready {},
     Progress {
         #[serde(default)]
         stage: String,
@@ -98,7 +104,8 @@ enum Line {
         name: String,
         data: String,
     },
-    Done,
+    Unplaced {},
+    Done {},
     Error {
         message: String,
     },
@@ -154,11 +161,17 @@ impl SceneEvents {
 fn event(line: &[u8]) -> Result<SceneEvent, SceneError> {
     let line: Line = serde_json::from_slice(line).map_err(|_| SceneError::NoEvent)?;
     Ok(match line {
-        Line::Ready => SceneEvent::Ready,
+        // An item without a place is known by its absence from the hotspots.
+        Line::Unplaced {} => SceneEvent::Progress(0.0),
+        Line::Ready {} => SceneEvent::Ready,
         // The preview is a tenth of the work.
         Line::Progress { stage, fraction } => {
             let fraction = fraction.clamp(0.0, 1.0);
-            SceneEvent::Progress(if stage == "preview" { 0.1 * fraction } else { 0.1 + 0.9 * fraction })
+            SceneEvent::Progress(match stage.as_str() {
+                "build" => 0.02 * fraction,
+                "preview" => 0.02 + 0.08 * fraction,
+                _ => 0.1 + 0.9 * fraction,
+            })
         }
         Line::File { name, data } => {
             let bytes = STANDARD.decode(data).map_err(|_| SceneError::NoEvent)?;
@@ -168,7 +181,7 @@ fn event(line: &[u8]) -> Result<SceneEvent, SceneError> {
                 SceneEvent::File { name, bytes: bytes.into() }
             }
         }
-        Line::Done => SceneEvent::Done,
+        Line::Done {} => SceneEvent::Done,
         Line::Error { message } => SceneEvent::Error(message),
     })
 }
@@ -179,7 +192,7 @@ mod tests {
 
     #[test]
     fn events_are_read_however_the_output_is_cut() {
-        let hotspots = r#"{"initial_yaw": -12.5, "items": [{"kind": "image", "index": 0, "label": "x", "yaw": 1.0, "pitch": 2.0, "width": 3.0, "height": 4.0}]}"#;
+        let hotspots = r#"{"initial_view": {"yaw": -12.5, "pitch": 0, "hfov": 90}, "items": [{"kind": "image", "index": 0, "label": "x", "yaw": 1.0, "pitch": 2.0, "width": 3.0, "height": 4.0}]}"#;
         let text = format!(
             "{{\"event\":\"ready\"}}\n{{\"event\":\"progress\",\"stage\":\"preview\",\"fraction\":0.5}}\n\
              {{\"event\":\"progress\",\"stage\":\"full\",\"fraction\":7}}\n{{\"event\":\"file\",\"name\":\"preview.jpg\",\"data\":\"AAAA\"}}\n\
@@ -196,7 +209,7 @@ mod tests {
                 }
             }
             assert_eq!(found.len(), 6, "{step}");
-            assert_eq!(found[1], SceneEvent::Progress(0.05));
+            assert_eq!(found[1], SceneEvent::Progress(0.02 + 0.08 * 0.5));
             assert_eq!(found[2], SceneEvent::Progress(1.0));
             assert_eq!(
                 found[3],

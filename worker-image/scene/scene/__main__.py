@@ -8,7 +8,6 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,6 @@ from .protocol import BAD_JOB, CANCELLED, DONE, RENDER_FAILED, Events, JobError
 
 if TYPE_CHECKING:
     from .output import Output
-
-POLL = 0.1
-
 
 def main() -> int:
     # Every thread made from here on inherits this mask, so that only the thread below takes the signals. As the first
@@ -29,7 +25,8 @@ def main() -> int:
     from .output import Output
 
     options = arguments()
-    output = Output(options.output)
+    folder = tempfile.TemporaryDirectory()
+    output = Output(Path(folder.name))
     threading.Thread(target=cancel_on, args=(stop, output), daemon=True).start()
     events = Events()
 
@@ -37,12 +34,12 @@ def main() -> int:
     from . import job, world
 
     events.send("ready")
-    text = options.job and await_file(options.job) or sys.stdin.readline()
+    text = sys.stdin.readline()
     if not text.strip():
         return DONE
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            world.render(job.parse(text, options.input, Path(scratch)), output, Path(scratch), events, options.threads)
+            world.render(job.parse(text, Path(scratch)), output, Path(scratch), events, options.threads)
         except JobError as error:
             events.send("error", code="bad_job", field=error.field, message=error.message)
             return BAD_JOB
@@ -62,23 +59,9 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scene", description="Renders one 360-degree scene from a JSON job.")
     parser.add_argument(
-        "--job",
-        type=Path,
-        help="wait for this file and read the job from it; without it, the job is one line on standard input",
-    )
-    parser.add_argument("--input", type=Path, default=Path("."), help="the folder that holds the job's attachments")
-    parser.add_argument("--output", type=Path, required=True, help="the folder for the finished files")
-    parser.add_argument(
         "--threads", type=int, default=os.cpu_count() or 1, help="how many threads the renderer may use"
     )
     return parser.parse_args()
-
-
-def await_file(path: Path) -> str:
-    """Waits for a job to appear under its name. Whoever writes it must rename it into place."""
-    while not path.exists():
-        time.sleep(POLL)
-    return path.read_text(encoding="utf-8")
 
 
 def cancel_on(signals: set[signal.Signals], output: Output) -> None:

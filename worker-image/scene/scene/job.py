@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import io
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
+from re import fullmatch
 from typing import Any
 
 from PIL import Image
@@ -40,8 +43,8 @@ class Job:
         return f"{self.seed}/{self.environment}/{self.variation}"
 
 
-def parse(text: str, folder: Path, scratch: Path) -> Job:
-    """Reads a job whose attachments lie in `folder`, and puts small copies of them into `scratch`."""
+def parse(text: str, scratch: Path) -> Job:
+    """Reads a job, and puts small copies of its attachments into `scratch`."""
     try:
         fields = json.loads(text)
     except ValueError as error:
@@ -52,7 +55,7 @@ def parse(text: str, folder: Path, scratch: Path) -> Job:
         raise JobError(unknown[0], f"unknown field; the known ones are {', '.join(sorted(FIELDS))}")
 
     seed = string(fields, "seed")
-    if not re.fullmatch(r"[0-9a-fA-F]{8,128}", seed):
+    if not fullmatch(r"[0-9a-fA-F]{8,128}", seed):
         raise JobError("seed", "must be 8 to 128 hexadecimal digits")
     environment = string(fields, "environment")
     if environment not in ENVIRONMENTS:
@@ -66,7 +69,7 @@ def parse(text: str, folder: Path, scratch: Path) -> Job:
 
     items: list[Item] = []
     for name, kind in (("images", "image"), ("videos", "video"), ("belongings", "belonging")):
-        items += attachments(fields, name, kind, folder, scratch)
+        items += attachments(fields, name, kind, scratch)
     return Job(
         string(fields, "id"),
         seed,
@@ -103,34 +106,36 @@ def quality(fields: dict[str, Any], name: str, width: int, samples: int) -> Qual
     return Quality(width, width // 2, number("samples", samples, 1, 1024))
 
 
-def attachments(fields: dict[str, Any], name: str, kind: Kind, folder: Path, scratch: Path) -> list[Item]:
+def attachments(fields: dict[str, Any], name: str, kind: Kind, scratch: Path) -> list[Item]:
     given = fields.get(name, [])
     if not isinstance(given, list) or len(given) > MOST_ITEMS:
         raise JobError(name, f"must be a list of at most {MOST_ITEMS}")
     items = []
     for index, entry in enumerate(given):
         where = f"{name}[{index}]"
-        if not isinstance(entry, dict) or set(entry) - {"file", "label"}:
-            raise JobError(where, "must be an object with file and label")
+        if not isinstance(entry, dict) or set(entry) - {"data", "label"}:
+            raise JobError(where, "must be an object with data and label")
         label = entry.get("label", "")
         if not isinstance(label, str) or len(label) > LONGEST_LABEL or (kind == "belonging" and not label.strip()):
             raise JobError(
                 f"{where}.label", f"must be a string of at most {LONGEST_LABEL} characters, and a belonging needs one"
             )
-        file = entry.get("file")
-        if file is None and kind != "belonging":
-            raise JobError(f"{where}.file", "is missing")
-        copy = None if file is None else small_copy(f"{where}.file", file, folder, scratch / f"{kind}-{index}.png")
+        data = entry.get("data")
+        if data is None and kind != "belonging":
+            raise JobError(f"{where}.data", "is missing")
+        copy = None if data is None else small_copy(f"{where}.data", data, scratch / f"{kind}-{index}.png")
         items.append(Item(kind, label, copy))
     return items
 
 
-def small_copy(field: str, name: Any, folder: Path, copy: Path) -> Path:
+def small_copy(field: str, data: Any, copy: Path) -> Path:
     """Decodes a picture in this process, not in Blender, and keeps nothing but its pixels."""
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", name):
-        raise JobError(field, "must be the plain name of a file in the job's folder")
     try:
-        with Image.open(folder / name, formats=("PNG", "JPEG")) as image:
+        picture = io.BytesIO(base64.b64decode(data, validate=True))
+    except (TypeError, binascii.Error) as error:
+        raise JobError(field, "must be a picture in base64") from error
+    try:
+        with Image.open(picture, formats=("PNG", "JPEG")) as image:
             if image.width * image.height > MOST_PIXELS or min(image.size) < 1:
                 raise JobError(field, f"has more than {MOST_PIXELS} pixels")
             image.draft("RGB", (PICTURE_SIDE, PICTURE_SIDE))
@@ -140,5 +145,5 @@ def small_copy(field: str, name: Any, folder: Path, copy: Path) -> Path:
     except JobError:
         raise
     except Exception as error:
-        raise JobError(field, f"is not a readable PNG or JPEG file ({type(error).__name__})") from error
+        raise JobError(field, f"is not a readable PNG or JPEG picture ({type(error).__name__})") from error
     return copy

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any, TextIO
 
 DONE, BAD_JOB, RENDER_FAILED, CANCELLED = 0, 64, 70, 143
@@ -12,7 +14,7 @@ DONE, BAD_JOB, RENDER_FAILED, CANCELLED = 0, 64, 70, 143
 
 
 class JobError(Exception):
-    """A job that cannot be carried out as it is written. `field` names the part at fault, such as `images[2].file`."""
+    """A job that cannot be carried out as it is written. `field` names the part at fault, such as `images[2].data`."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -33,6 +35,10 @@ class Events:
     def send(self, event: str, **fields: Any) -> None:
         self._out.write(json.dumps({"event": event, **fields}, ensure_ascii=False, separators=(",", ":")) + "\n")
         self._out.flush()
+
+    def file(self, path: Path, **fields: Any) -> None:
+        """Sends a whole file. The daemon shares no folder with the worker."""
+        self.send("file", name=path.name, **fields, data=base64.b64encode(path.read_bytes()).decode("ascii"))
 
     def progress(self, stage: str, fraction: float) -> None:
         """Sends a step of at least a hundredth; Blender reports far more often."""

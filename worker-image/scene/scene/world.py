@@ -37,7 +37,7 @@ def render(job: Job, output: Output, scratch: Path, events: Events, threads: int
     for index, item in placement.unplaced:
         events.send("unplaced", kind=item.kind, index=index)
     output.json("hotspots.json", description(job, setting, placement, view))
-    events.send("file", name="hotspots.json")
+    events.file(output.folder / "hotspots.json")
 
     def finish(raw: Path) -> tuple[Image.Image, bytes]:
         with Image.open(raw) as image:
@@ -50,8 +50,8 @@ def render(job: Job, output: Output, scratch: Path, events: Events, threads: int
     picture, panorama = finish(raw)
     output.jpeg("preview.jpg", picture, panorama)
     output.jpeg("thumbnail.jpg", flat_view(picture, *view, THUMBNAIL, PREVIEW_FIELD))
-    events.send("file", name="preview.jpg", seconds=round(time.monotonic() - started, 1))
-    events.send("file", name="thumbnail.jpg")
+    events.file(output.folder / "preview.jpg", seconds=round(time.monotonic() - started, 1))
+    events.file(output.folder / "thumbnail.jpg")
 
     camera.shoot(job.full, raw, scratch / "depth", lambda fraction: events.progress("full", fraction))
     picture, panorama = finish(raw)
@@ -61,7 +61,7 @@ def render(job: Job, output: Output, scratch: Path, events: Events, threads: int
     (exr,) = scratch.glob("depth*.exr")
     output.png("depth.png", camera.depth_picture(exr))
     for name in ("scene.jpg", "scene.png", "thumbnail.jpg", "depth.png"):
-        events.send("file", name=name)
+        events.file(output.folder / name)
     events.send("done", seconds=round(time.monotonic() - started, 1))
 
 
