@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unicodedata import bidirectional, category, normalize
 
 import bpy
 import numpy as np
@@ -83,8 +84,8 @@ def television(path: Path | None, width: float = 0.92) -> Model:
     return model
 
 
-def card(label: str, path: Path | None, numbered: int) -> tuple[Model, bpy.types.TextCurve]:
-    """A folded keepsake card on a little stand, and the words to be set upon it (in the card's own coordinates)."""
+def card(label: str, path: Path | None, numbered: int) -> tuple[Model, bpy.types.TextCurve | None]:
+    """A folded keepsake card on a little stand, and the words to be set on it, if Blender can set them."""
     width, height = CARD
     paper, edge = materials.paint("#fbf3df", 0.85), materials.paint("#b5894e", 0.6)
     front = Model().box((width, 0.006, height), paper, bevel=0.002)
@@ -95,7 +96,14 @@ def card(label: str, path: Path | None, numbered: int) -> tuple[Model, bpy.types
         front.picture(w, h, materials.photograph(path, 0.05), (0, -0.005, height * 0.36))
     model = Model().box((width + 0.05, 0.09, 0.016), materials.wood("#a87545", "#7a4f2c"), (0, 0.02, 0))
     model.merge(front, at=(0, 0, 0.014), turn=(-LEAN, 0, 0))
+    if not settable(label):
+        return model, None
     return model, words(label, width * 0.8, height * (0.22 if path else 0.6), f"words {numbered}")
+
+
+def settable(label: str) -> bool:
+    """Whether Blender sets a label rightly: it neither turns the direction of writing nor joins letters and marks."""
+    return not any(bidirectional(c) in ("R", "AL") or category(c) in ("Mn", "Mc") for c in normalize("NFC", label))
 
 
 def card_words(with_picture: bool) -> np.ndarray:

@@ -114,8 +114,9 @@ class Placement:
         for spot in [spot for spot in self.free if spot.style == "surface"]:
             model, words = displays.card(item.label, item.file, index)
             if self.stand(index, item, spot, model, "card"):
-                where = shapes.matrix(spot.at, (0, 0, spot.turn))
-                self.stage.place(f"words {index}", words, where @ displays.card_words(item.file is not None))
+                if words is not None:
+                    where = shapes.matrix(spot.at, (0, 0, spot.turn))
+                    self.stage.place(f"words {index}", words, where @ displays.card_words(item.file is not None))
                 return True
         return False
 

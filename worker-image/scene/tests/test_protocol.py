@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from scene import belongings
+from scene import belongings, displays
 from scene.job import parse
 from scene.protocol import BAD_JOB, CANCELLED, DONE, JobError
 
@@ -101,6 +101,19 @@ class Words(unittest.TestCase):
             with self.subTest(label=label):
                 found = belongings.find(label)
                 self.assertEqual(found and found.name, name)
+
+
+class Cards(unittest.TestCase):
+    def test_a_card_leaves_out_words_that_it_would_set_wrongly(self) -> None:
+        for label, settable in (
+            ("Großmutters Löffel", True),
+            ("石", True),
+            ("كتاب", False),
+            ("ספר", False),
+            ("किताब", False),
+        ):
+            with self.subTest(label=label):
+                self.assertEqual(displays.settable(label), settable)
 
 
 class Privacy(unittest.TestCase):

@@ -198,7 +198,7 @@ def bicycle(kit: Kit) -> Model:
     model.add(
         shapes.lathe([(0.0, 0), (0.11, 0), (0.15, 0.2), (0.145, 0.2), (0.105, 0.012), (0, 0.012)], 24),
         basket,
-        (0.52, 0, 0.8),
+        (0.47, 0, 0.79),
     )
     return model
 

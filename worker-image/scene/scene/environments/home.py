@@ -33,7 +33,7 @@ def build(stage: Stage) -> Setting:
     setting = Setting(
         palette=chance.choice(flowers.PALETTES),
         bounces=5,
-        exposure=0.1,
+        exposure=-0.15,
         frame=materials.wood(*chance.choice((*WOODS, ("#d9b45f", "#b58a3a")))),
     )
     daylight(stage, mirror)
