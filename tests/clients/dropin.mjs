@@ -156,7 +156,7 @@ async function playwrightConnect(settings) {
   for (const [type, path] of [[playwrightFirefox, '/firefox'], [playwrightFirefox, '/firefox/playwright'], [webkit, '/webkit']]) {
     const endpoint = new URL(path, settings.socket);
     endpoint.searchParams.set('token', settings.key);
-    await assert.rejects(type.connect(endpoint.href, { timeout: 20_000 }), /Playwright's own protocol is not served/, path);
+    await assert.rejects(type.connect(endpoint.href, { timeout: 20_000 }), /Playwright's own protocol, which is not served/, path);
   }
   assert.deepEqual(await live(settings), [], 'nothing was spent on it');
   return {};
