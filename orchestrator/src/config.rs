@@ -13,6 +13,7 @@ mod layers;
 mod presets;
 #[cfg(test)]
 mod sample;
+mod setting;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! `warmpool doctor`: what is wrong with the host, in plain words, and the remedy.
 //!
-//! [`Facts::gather`] looks at the host, [`check`] judges what was found and is pure, [`report`] shows it.
+//! [`Facts::gather`] looks at the host, [`check()`] judges what was found and is pure, [`report`] shows it.
 
 mod check;
 mod facts;

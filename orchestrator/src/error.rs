@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::store::StoreError;
-use field::Problem;
 pub(crate) use field::{FieldError, join};
 
 /// Whose fault an error is: decides how it is logged.
@@ -310,42 +309,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// A wrong value in the field `path`; `problem` continues its name, as in "must be a string".
-    pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Field(FieldError::invalid(path, problem))
-    }
-
-    /// A field that the route does not have; `hint` says where there is one.
-    pub(crate) fn unknown(path: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Field(FieldError::new(path.into(), Problem::Unknown(hint.into())))
-    }
-
-    /// A field that the route does not have, which has those of `known`.
-    pub(crate) fn none_of<S: Into<String>>(path: impl Into<String>, known: impl IntoIterator<Item = S>) -> Self {
-        let known = known.into_iter().map(Into::into).collect();
-        Self::Field(FieldError::new(path.into(), Problem::NoneOf(known)))
-    }
-
-    /// A field of the contract that this build, or this pool, does not serve; `problem` continues its name.
-    pub(crate) fn not_supported(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Field(FieldError::new(path.into(), Problem::NotSupported(problem.into())))
-    }
-
-    /// The same error, when it is about a field, of a part of the request that stands at `parent`.
-    #[must_use]
-    pub(crate) fn within(self, parent: &str) -> Self {
-        self.map_field(|error| error.within(parent))
-    }
-
-    /// The same error, with what it says of a field changed.
-    #[must_use]
-    pub(crate) fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
-        match self {
-            Self::Field(error) => Self::Field(change(error)),
-            other => other,
-        }
-    }
-
     /// A failure of the session's worker.
     pub fn worker(message: impl Into<String>, source: impl Into<Cause>) -> Self {
         Self::Worker { message: message.into(), source: Some(source.into()) }
@@ -377,9 +340,11 @@ impl Error {
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::QueueFull { .. } | Self::TaskQueueFull { .. } | Self::KeyLimit { .. } | Self::SocketLimit { .. } => {
-                Some(Duration::from_secs(5))
-            }
+            Self::QueueFull { .. }
+            | Self::TaskQueueFull { .. }
+            | Self::WorldQueueFull { .. }
+            | Self::KeyLimit { .. }
+            | Self::SocketLimit { .. } => Some(Duration::from_secs(5)),
             Self::BodyMemory | Self::AddressLimit { .. } | Self::StoreBusy | Self::OutcomeUnknown { .. } => {
                 Some(Duration::from_secs(5))
             }
@@ -387,12 +352,6 @@ impl Error {
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,
         }
-    }
-}
-
-impl From<FieldError> for Error {
-    fn from(error: FieldError) -> Self {
-        Self::Field(error)
     }
 }
 

@@ -84,11 +84,8 @@ impl CachedKey {
     }
 
     fn record(&self) -> KeyRecord {
-        let last_used_ms = match self.last_used_ms.load(Ordering::Relaxed) {
-            0 => None,
-            ms => Some(ms),
-        };
-        KeyRecord { last_used_ms, ..self.record.clone() }
+        let ms = self.last_used_ms.load(Ordering::Relaxed);
+        KeyRecord { last_used_ms: (ms != 0).then_some(ms), ..self.record.clone() }
     }
 }
 

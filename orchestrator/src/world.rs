@@ -3,6 +3,7 @@
 //! | file             | what it holds |
 //! |------------------|---------------|
 //! | `request.rs`     | what a request may say, checked |
+//! | `accept.rs`      | taking a request on |
 //! | `integration.rs` | integration keys |
 //! | `patient.rs`     | patients' ids and names, encrypted; `cipher.rs` does that |
 //! | `record.rs`      | a world as it is kept, and as clients see it |
@@ -12,6 +13,7 @@
 //! | `log.rs`         | the log of requests |
 //! | `forget.rs`      | deleting worlds and patients, export, and keeping within the limits of time |
 
+mod accept;
 mod attachment;
 mod cipher;
 mod fetch;
@@ -30,28 +32,25 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::drain::Drain;
 use crate::engine::WorldId;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::KeyId;
-use crate::runtime::{Docker, RuntimeError};
+use crate::runtime::Docker;
 use crate::store::{Batch, Durability, Store, Table};
 use cipher::{Cipher, KeySource};
 use fetch::Fetcher;
 use files::Files;
-use patient::{Identity, Patients};
-use record::{Content, ContentItem};
-use request::Source;
+use patient::Patients;
+use record::Content;
 
+pub(crate) use accept::Generated;
 pub use cipher::NamesKeyError;
 pub(crate) use files::{FOLDER, PICTURES};
 pub(crate) use integration::shorten;
@@ -61,14 +60,6 @@ pub(crate) use patient::PatientRef;
 pub use patient::PatientsError;
 pub(crate) use record::{Status, WorldRecord, WorldView};
 pub(crate) use request::{Environment, GenerateRequest, Limits, WorldRequest};
-
-/// The width of a test key's scenes, in pixels, and of the first picture.
-const TEST_WIDTH: u32 = 1024;
-const TEST_PREVIEW_WIDTH: u32 = 512;
-/// Changes when the same request is to look otherwise than before.
-const SCENE_VERSION: &str = "1";
-/// How long the daemon believes that the renderers' image is there, or is not.
-const IMAGE_BELIEVED: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// All worlds. Clones share them.
 #[derive(Clone)]
@@ -129,18 +120,11 @@ impl LiveWorld {
     }
 }
 
-/// Where a request stands with its world.
-pub(crate) struct Generated {
-    pub record: WorldRecord,
-    /// Whether the same scene was there already.
-    pub cached: bool,
-}
-
 /// Who asks for what exists already.
 #[derive(Debug, Clone)]
 pub(crate) enum WorldCaller {
     /// An integration.
-    Integration(IntegrationKey),
+    Integration(Box<IntegrationKey>),
     /// The holder of a service key, to whom integration keys belong.
     Operator(KeyId),
 }
@@ -228,95 +212,6 @@ impl Worlds {
         keys.iter().map(|key| self.inner.patients.reference(&key.id, patient_id)).collect()
     }
 
-    /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns.
-    ///
-    /// # Errors
-    /// `InvalidField` for a picture; `NoRenderer` where there is no image; `WorldQueueFull`; when the store refuses.
-    pub(crate) async fn generate(
-        &self,
-        key: &IntegrationKey,
-        request: &WorldRequest,
-        row: &mut RequestRow,
-    ) -> Result<Generated, Error> {
-        let max_pixels = self.inner.config.world.max_pixels as u64;
-        for item in &request.items {
-            if let Source::Data(bytes) = &item.source {
-                attachment::inspect(bytes, max_pixels)
-                    .map_err(|error| Error::invalid(format!("{}.data", item.field), error.to_string()))?;
-            }
-        }
-        let reference = self.inner.patients.reference(&key.id, &request.patient_id);
-        let patient = self.inner.patients.find_or_make(&reference).await?;
-        let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
-        row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.belongings()));
-        let scene = self.scene_of(key, &reference, request);
-
-        let _one = self.inner.accepting.lock().await;
-        if let Some(record) = self.made_already(&scene).await? {
-            if patient.identity().as_ref() != Some(&identity) {
-                let mut batch = Batch::new();
-                patient.put(&identity, &mut batch)?;
-                self.inner.store.commit(batch, Durability::Power).await?;
-            }
-            self.inner.keys.used(&key.id, false);
-            row.patient = Some(reference);
-            row.world = Some(record.world_id.clone());
-            return Ok(Generated { record, cached: true });
-        }
-        self.check_renderers().await?;
-        let limit = self.inner.config.world.queue_length;
-        if self.lock().queue.len() >= limit {
-            return Err(Error::WorldQueueFull { length: limit });
-        }
-        let world_id = WorldId::random();
-        let content = match self.keep_uploads(&world_id, request).await {
-            Ok(content) => content,
-            Err(error) => {
-                let _ = self.inner.files.remove_all(&world_id).await;
-                return Err(error);
-            }
-        };
-        let test = key.kind == IntegrationKind::Test;
-        let settings = &self.inner.config.world;
-        let width = if test { settings.width.min(TEST_WIDTH) } else { settings.width };
-        let preview_width = if test { settings.preview_width.min(TEST_PREVIEW_WIDTH) } else { settings.preview_width };
-        let record = WorldRecord {
-            world_id: world_id.clone(),
-            key: key.id.clone(),
-            owner: key.owner.clone(),
-            kind: key.kind,
-            patient: reference.clone(),
-            environment: request.environment,
-            scene: scene.clone(),
-            width,
-            preview_width: preview_width.min(width),
-            status: Status::Queued,
-            preview: false,
-            created_ms: unix_ms(),
-            ended_ms: None,
-            viewer: Some(0),
-            viewers: 1,
-            failure: None,
-            content: patient.cipher.encrypt_json(&content),
-        };
-        self.inner.keys.used(&key.id, true);
-        let mut batch = Batch::new();
-        batch.put_json(Table::Worlds, world_id.as_str(), &record)?;
-        batch.put(Table::Scenes, scene, world_id.as_str());
-        batch.put(Table::PatientWorlds, reference.world_row(world_id.as_str()), world_id.as_str());
-        patient.put(&identity, &mut batch)?;
-        self.inner.patients.put_check(&mut batch);
-        self.inner.keys.put_in(&key.id, &mut batch)?;
-        if let Err(error) = self.inner.store.commit(batch, Durability::Power).await {
-            let _ = self.inner.files.remove_all(&world_id).await;
-            return Err(error.into());
-        }
-        row.patient = Some(reference);
-        row.world = Some(world_id.clone());
-        self.enqueue(record.clone());
-        Ok(Generated { record, cached: false })
-    }
-
     /// A world by its id, for one who may see it.
     ///
     /// # Errors
@@ -392,74 +287,6 @@ impl Worlds {
     pub(crate) fn picture(&self, world: &WorldId, name: &str) -> Option<(std::path::PathBuf, &'static str)> {
         let (name, media_type) = PICTURES.iter().find(|(known, _)| *known == name)?;
         Some((self.inner.files.path(world, name), media_type))
-    }
-
-    /// A hash of all that decides how the scene looks.
-    fn scene_of(&self, key: &IntegrationKey, patient: &PatientRef, request: &WorldRequest) -> String {
-        let settings = &self.inner.config.world;
-        let test = if key.kind == IntegrationKind::Test { "test" } else { "live" };
-        let size = format!("{} {} {}", settings.width, settings.preview_width, settings.samples);
-        let mut parts = vec![
-            "scene".to_owned(),
-            SCENE_VERSION.to_owned(),
-            test.to_owned(),
-            size,
-            patient.as_str().to_owned(),
-            request.environment.as_str().to_owned(),
-            request.variation.clone(),
-        ];
-        for item in &request.items {
-            let source = match &item.source {
-                Source::None => String::new(),
-                Source::Data(bytes) => hex::encode(Sha256::digest(bytes)),
-                Source::Url(url) => url.to_string(),
-            };
-            parts.extend([item.field.clone(), item.label.clone(), source]);
-        }
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        hex::encode(self.inner.instance.fingerprint(&parts))
-    }
-
-    /// The world that has this scene, or will have it.
-    async fn made_already(&self, scene: &str) -> Result<Option<WorldRecord>, Error> {
-        let Some(id) = self.inner.store.get(Table::Scenes, scene.as_bytes()).await? else { return Ok(None) };
-        let record = self.record(&WorldId::from(&*String::from_utf8_lossy(&id))).await?;
-        Ok(record.filter(|record| record.status != Status::Failed))
-    }
-
-    async fn keep_uploads(&self, world: &WorldId, request: &WorldRequest) -> Result<Content, Error> {
-        let mut content = Content { variation: request.variation.clone(), ..Content::default() };
-        for (number, item) in request.items.iter().enumerate() {
-            let (mut url, mut file) = (None, None);
-            match &item.source {
-                Source::None => {}
-                Source::Url(address) => url = Some(address.to_string()),
-                Source::Data(bytes) => {
-                    let name = format!("upload-{number}");
-                    self.inner.files.put(world, &name, Bytes::clone(bytes)).await?;
-                    file = Some(name);
-                }
-            }
-            let (kind, label, field) = (item.kind, item.label.clone(), item.field.clone());
-            content.items.push(ContentItem { kind, label, field, url, file, placement: None });
-        }
-        Ok(content)
-    }
-
-    /// Makes sure that there is something to render with, as far as is known.
-    async fn check_renderers(&self) -> Result<(), Error> {
-        let known = self.lock().image.filter(|(when, _)| when.elapsed() < IMAGE_BELIEVED);
-        let there = match known {
-            Some((_, there)) => there,
-            None => {
-                let found = self.inner.runtime.image_id(&self.inner.config.world.image).await;
-                // A runtime that does not answer now may do so when it is this world's turn.
-                let there = !matches!(found, Err(RuntimeError::NoImage(_)));
-                self.lock().image = Some((Instant::now(), there));
-                there
-            }
-        };
-        if there { Ok(()) } else { Err(Error::NoRenderer { image: self.inner.config.world.image.clone() }) }
     }
 
     async fn record(&self, id: &WorldId) -> Result<Option<WorldRecord>, Error> {

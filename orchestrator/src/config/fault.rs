@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::table::Setting;
+use super::setting::Setting;
 
 /// Exit code for a configuration or command line that cannot be used (`EX_USAGE`).
 pub const EXIT_USAGE: u8 = 64;

@@ -7,7 +7,8 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::{
     fault::{ConfigError, Source, closest},
-    table::{SECTIONS, SETTINGS, Setting},
+    setting::Setting,
+    table::{SECTIONS, SETTINGS},
     value::Shape,
 };
 

@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
-use super::table::{DefaultValue, SETTINGS, Setting};
+use super::setting::{DefaultValue, Setting};
+use super::table::SETTINGS;
 
 /// What the command line says about the configuration. Flatten it into a subcommand with `#[command(flatten)]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,7 +10,8 @@ use super::{
     file,
     flags::Flags,
     host::Host,
-    table::{DefaultValue, SETTINGS, Setting},
+    setting::{DefaultValue, Setting},
+    table::SETTINGS,
     value::{Misfit, Value},
 };
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{
-    table::{DefaultValue, SECTIONS, SETTINGS, Setting},
+    setting::{DefaultValue, Setting},
+    table::{SECTIONS, SETTINGS},
     value::{Shape, quoted},
 };
 

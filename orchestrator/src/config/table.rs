@@ -12,37 +12,10 @@ use super::{
     host,
     layers::Layers,
     presets::Presets,
+    setting::{DefaultValue, Setting},
     units::{AgentTransport, ByteSize, DockerHost, LogFormat},
-    value::{Shape, Value},
+    value::Value,
 };
-
-/// One setting, as text.
-#[derive(Debug)]
-pub(super) struct Setting {
-    /// Section and key, such as `server.listen`.
-    pub(super) name: &'static str,
-    /// What it does, a line each.
-    pub(super) help: &'static [&'static str],
-    /// What holds when no source names it.
-    pub(super) preset: DefaultValue,
-    /// The smallest allowed value, in the setting's own notation.
-    pub(super) min: Option<&'static str>,
-    /// How it may be written in TOML.
-    pub(super) shape: Shape,
-    /// The word for its value in the flags' help.
-    pub(super) form: &'static str,
-}
-
-/// What holds when no source names a setting.
-#[derive(Debug)]
-pub(super) enum DefaultValue {
-    /// This text.
-    Is(&'static str),
-    /// Nothing; the text is an example.
-    Unset(&'static str),
-    /// What the function finds; then the words for it, and an example.
-    Found(host::Find, &'static str, &'static str),
-}
 
 use DefaultValue::{Found, Is, Unset};
 
@@ -418,25 +391,5 @@ impl Setting {
     /// The setting named `section.key`.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.name == name)
-    }
-
-    /// Its section, such as `server`.
-    pub(super) fn section(&self) -> &'static str {
-        self.name.split_once('.').map_or("", |(section, _)| section)
-    }
-
-    /// Its key within the section, such as `listen`.
-    pub(super) fn key(&self) -> &'static str {
-        self.name.split_once('.').map_or("", |(_, key)| key)
-    }
-
-    /// Its environment variable, such as `WARMPOOL_SERVER_LISTEN`.
-    pub(super) fn env(&self) -> String {
-        format!("WARMPOOL_{}", self.name.replace('.', "_").to_uppercase())
-    }
-
-    /// Its flag without the dashes, such as `server-listen`.
-    pub(super) fn flag(&self) -> String {
-        self.name.replace(['.', '_'], "-")
     }
 }

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    table::{DefaultValue, SETTINGS},
-    *,
-};
+use super::{setting::DefaultValue, table::SETTINGS, *};
 
 const HOST: Host = Host { memory: 16 << 30, cores: 8, root: true };
 

@@ -3,7 +3,8 @@
 use fantoccini::error::ErrorStatus;
 use http::StatusCode;
 
-use super::{Blame, Error, Problem};
+use super::field::Problem;
+use super::{Blame, Error};
 
 impl Error {
     /// The code that programs match on.

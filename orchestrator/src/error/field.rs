@@ -7,6 +7,7 @@ use std::fmt;
 
 use warmpool_protocol::SettingError;
 
+use super::Error;
 use super::words::plain;
 
 /// What is wrong with which field.
@@ -72,6 +73,50 @@ impl FieldError {
     #[must_use]
     pub(crate) fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
         Self { path: name(&self.path), ..self }
+    }
+}
+
+impl Error {
+    /// A wrong value in the field `path`; `problem` continues its name, as in "must be a string".
+    pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Field(FieldError::invalid(path, problem))
+    }
+
+    /// A field that the route does not have; `hint` says where there is one.
+    pub(crate) fn unknown(path: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Field(FieldError::new(path.into(), Problem::Unknown(hint.into())))
+    }
+
+    /// A field that the route does not have, which has those of `known`.
+    pub(crate) fn none_of<S: Into<String>>(path: impl Into<String>, known: impl IntoIterator<Item = S>) -> Self {
+        let known = known.into_iter().map(Into::into).collect();
+        Self::Field(FieldError::new(path.into(), Problem::NoneOf(known)))
+    }
+
+    /// A field of the contract that this build, or this pool, does not serve; `problem` continues its name.
+    pub(crate) fn not_supported(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Field(FieldError::new(path.into(), Problem::NotSupported(problem.into())))
+    }
+
+    /// The same error, when it is about a field, of a part of the request that stands at `parent`.
+    #[must_use]
+    pub(crate) fn within(self, parent: &str) -> Self {
+        self.map_field(|error| error.within(parent))
+    }
+
+    /// The same error, with what it says of a field changed.
+    #[must_use]
+    pub(crate) fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
+        match self {
+            Self::Field(error) => Self::Field(change(error)),
+            other => other,
+        }
+    }
+}
+
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        Self::Field(error)
     }
 }
 

@@ -37,7 +37,7 @@ impl FromRequestParts<App> for WorldCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         match sent_key(&parts.headers) {
-            Some(key) => Ok(Self::Integration(working(app, key)?)),
+            Some(key) => Ok(Self::Integration(Box::new(working(app, key)?))),
             None => Operator::from_request_parts(parts, app).await.map(|operator| Self::Operator(operator.0)),
         }
     }
@@ -103,7 +103,7 @@ async fn answer(
     if let Some(wait) = wait {
         let ended = until_end(app.worlds.follow(&record.world_id));
         let _ = tokio::time::timeout(wait, ended).await;
-        let caller = WorldCaller::Integration(key);
+        let caller = WorldCaller::Integration(Box::new(key));
         record = app.worlds.find(record.world_id.as_str(), &caller).await?;
     }
     let waited = begun.elapsed();

@@ -20,7 +20,7 @@ use super::pictures::{WatchedTab, picture, read};
 use super::room::{Grant, Membership, Room};
 use super::viewer_input::{InputError, ViewerInput};
 use super::{ending_sentence, upstream};
-use crate::clock::unix_ms;
+use crate::clock::{millis, unix_ms};
 use crate::engine::{Engine, Mode};
 use crate::session::Ending;
 use crate::worker::ReadHalf;
@@ -42,7 +42,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The Close code for a link that has ended: the policy forbids what was allowed before.
 const UNSHARED: u16 = 1008;
 
-/// Somebody who watches.
 pub(super) struct Viewer {
     membership: Membership,
     grant: Grant,
@@ -377,11 +376,7 @@ impl Viewer {
                 let copied = browser.devtools()?.selection(tab).await?;
                 let _ = notes.try_send(Notice::Clipboard { text: &copied }.json());
             }
-            Request::Tab { id: None }
-            | Request::Control { .. }
-            | Request::Pause { .. }
-            | Request::View { .. }
-            | Request::Ack => {}
+            _ => {}
         }
         Ok(())
     }
@@ -402,8 +397,4 @@ impl Viewer {
 
 fn refusal(message: &str) -> String {
     Notice::Refused { message }.json()
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -23,7 +23,7 @@ pub enum StoreError {
         /// What must stay free for this commit, bytes.
         min_free_bytes: u64,
     },
-    /// A value is larger than [`MAX_VALUE_BYTES`](super::MAX_VALUE_BYTES).
+    /// A value is larger than [`MAX_VALUE_BYTES`](super::batch::MAX_VALUE_BYTES).
     #[error("a value of {bytes} bytes is too large for table {table}: keep it in a file")]
     ValueTooLarge {
         /// Where it was meant to go.
@@ -31,7 +31,7 @@ pub enum StoreError {
         /// Its size, bytes.
         bytes: usize,
     },
-    /// A key is empty or longer than [`MAX_KEY_BYTES`](super::MAX_KEY_BYTES).
+    /// A key is empty or longer than [`MAX_KEY_BYTES`](super::batch::MAX_KEY_BYTES).
     #[error("a key of {bytes} bytes is not allowed in table {table}")]
     InvalidKey {
         /// Where it was meant to go.

@@ -139,7 +139,7 @@ mod tests {
         let world = WorldId::random();
         files.put(&world, "preview.jpg", Bytes::from_static(b"picture")).await.unwrap();
         assert_eq!(files.get(&world, "preview.jpg").await.unwrap(), "picture");
-        assert_eq!(files.worlds().await.unwrap(), [world.clone()]);
+        assert_eq!(files.worlds().await.unwrap(), std::slice::from_ref(&world));
         let full = Files::below(dir.path(), u64::MAX);
         let refused = full.put(&world, "panorama.jpg", Bytes::from_static(b"x")).await;
         assert!(matches!(refused, Err(Error::DiskNearlyFull)), "{refused:?}");

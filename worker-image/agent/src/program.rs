@@ -98,9 +98,8 @@ impl Program {
     /// Waits for the line that says that the program is ready, and gives it.
     pub(crate) async fn ready(&self) -> Result<String, BootError> {
         let mut ready = self.ready.clone();
-        match ready.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(line)) => return Ok(line.clone()),
-            Ok(None) | Err(_) => {}
+        if let Ok(Some(line)) = ready.wait_for(Option::is_some).await.as_deref() {
+            return Ok(line.clone());
         }
         Err(self.ended().await)
     }

@@ -41,7 +41,12 @@ impl Driver {
             .env("DISPLAY", &display.name)
             .env("LC_ALL", "C.UTF-8");
         let program = Program::start(&worker.processes, PROGRAM, &mut command, None)?;
-        program.until(START_TIMEOUT, async { Ok(answers(worker).await) }).await?;
+        program
+            .until(START_TIMEOUT, async {
+                answers(worker).await;
+                Ok(())
+            })
+            .await?;
         worker.watch_driver(&program.process);
         Ok(Self { port: PORT })
     }
