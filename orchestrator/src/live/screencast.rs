@@ -18,6 +18,10 @@ use super::devtools::DevTools;
 pub(super) const USUAL_SIDE: u32 = 1920;
 /// The longer side of the largest picture.
 const MAX_SIDE: u32 = 3840;
+/// When pictures are asked for anew if none has come lately: a tab that moves to another process with its first page may
+/// leave the browser without any.
+const CHECKS: [Duration; 4] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
 /// Bytes before the picture itself.
 const HEADER: usize = 12;
 
@@ -111,8 +115,20 @@ async fn run(
     start(wanted).await?;
     let pause = Duration::from_secs(1) / settings.rate.max(1);
     let mut number = 0;
+    let (begun, mut last) = (Instant::now(), Instant::now());
+    let mut checks = CHECKS.into_iter();
+    let mut check = checks.next();
     loop {
         let event = tokio::select! {
+            () = sleep_until(begun + check.unwrap_or_default()), if check.is_some() => {
+                check = checks.next();
+                if last.elapsed() >= CHECKS[0] {
+                    browser.cdp.call(Some(&attached), "Page.stopScreencast", json!({})).await?;
+                    let wanted = *side.borrow_and_update();
+                    start(wanted).await?;
+                }
+                continue;
+            }
             () = frames.closed() => break,
             () = browser.cdp.closed() => return Err(CdpError::Gone),
             Ok(()) = side.changed() => {
@@ -126,7 +142,8 @@ async fn run(
         if event.method != "Page.screencastFrame" {
             continue;
         }
-        let next = Instant::now() + pause;
+        last = Instant::now();
+        let next = last + pause;
         number += 1;
         if let Some(frame) = frame(number, &event.params) {
             frames.send_replace(Some(frame));
