@@ -52,12 +52,12 @@ impl Worlds {
             }
         }
         let reference = self.inner.patients.reference(&key.id, &request.patient_id);
+        // Before the patient is looked up: a deletion in between would otherwise be undone, with the deleted key.
+        let _one = self.inner.accepting.lock().await;
         let patient = self.inner.patients.find_or_make(&reference).await?;
         let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
         row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.belongings()));
         let scene = self.scene_of(key, &reference, request);
-
-        let _one = self.inner.accepting.lock().await;
         if let Some(record) = self.made_already(&scene).await? {
             if patient.identity().as_ref() != Some(&identity) {
                 let mut batch = Batch::new();

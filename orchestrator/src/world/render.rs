@@ -20,6 +20,8 @@ use crate::engine::WorkerId;
 use crate::error::Error;
 use crate::runtime::{Docker, RendererPipes, RuntimeError};
 
+/// A renderer loads Blender in some seconds.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest pause between two tries to remove a container.
 const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
 
@@ -114,7 +116,10 @@ impl Renderer {
             }
         };
         let mut renderer = Self { runtime, drain, worker, pipes, events: SceneEvents::default() };
-        match renderer.next().await? {
+        let begun = timeout(START_TIMEOUT, renderer.next())
+            .await
+            .unwrap_or(Err(RenderError::Crashed("did not start".to_owned())));
+        match begun? {
             SceneEvent::Ready => Ok(renderer),
             other => Err(RenderError::Crashed(format!("began with {other:?}"))),
         }
