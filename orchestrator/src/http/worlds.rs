@@ -10,6 +10,7 @@ use futures_util::stream;
 use http::header::{AUTHORIZATION, CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::io::ReaderStream;
@@ -72,6 +73,14 @@ pub(super) async fn generate(State(app): State<App>, base: Base, headers: Header
     response
 }
 
+/// What the log wants to know of a request, whatever else is wrong with it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Sender {
+    api_key: Option<String>,
+    environment_type: Option<String>,
+}
+
 async fn answer(
     app: &App,
     base: &Base,
@@ -82,16 +91,16 @@ async fn answer(
     let limit = app.config.world.max_body.bytes();
     let mut text = body::json_text(app, headers, body, limit, "world.max_body").await?;
     // The key first: a wrong field of a known client stands in that client's log.
-    let members: Value = text.value()?;
-    let key = members["api_key"].as_str().or_else(|| sent_key(headers)).ok_or(Error::MissingApiKey)?;
+    // All else is passed over, so that a body full of pictures is held in memory but once.
+    let sender: Sender = serde_json::from_slice(&text).unwrap_or_default();
+    let key = sender.api_key.as_deref().or_else(|| sent_key(headers)).ok_or(Error::MissingApiKey)?;
     row.shown = shorten(key);
     let found = app.worlds.keys().find(key);
     if let Some(key) = &found {
         (row.owner, row.key) = (Some(key.owner.clone()), Some(key.id.clone()));
     }
-    row.environment = members["environment_type"].as_str().and_then(Environment::named);
+    row.environment = sender.environment_type.as_deref().and_then(Environment::named);
     let key = found.filter(|key| key.state == IntegrationState::Active).ok_or(Error::InvalidApiKey)?;
-    drop(members);
     let request: GenerateRequest = text.parse()?;
     let wait = wait(headers, request.wait, app.config.world.max_wait)?;
     let request = WorldRequest::check(request, app.worlds.limits())?;
