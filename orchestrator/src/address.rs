@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether an address can belong to a public host: none of this machine, of a private network, of a link or of a cloud's
 /// metadata service, and none that carries such an address inside.
-#[must_use]
 pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-pub use arguments::{Ask, Service, SubmitArguments, TaskFilter, TasksCommand};
+pub use arguments::{ClientCommand, Service, SubmitArguments, TaskFilter, TasksCommand};
 use events::Events;
 use http::Caller;
 use show::Shown;
@@ -61,7 +61,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The exit code that tells it.
+    /// Its exit code.
     #[must_use]
     pub const fn exit(&self) -> Exit {
         match self {
@@ -84,12 +84,12 @@ const AGAIN: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// Every [`ClientError`].
-pub async fn carry_out(ask: Ask) -> Result<Exit, ClientError> {
+pub async fn carry_out(ask: ClientCommand) -> Result<Exit, ClientError> {
     match ask {
-        Ask::Run(order) => submit("/lam/run", order, wrap_recording).await,
-        Ask::Extract(order) => submit("/lam/extract", order, wrap_schema).await,
-        Ask::Fleet(order) => submit("/lam/fleet", order, |file| file).await,
-        Ask::Tasks(TasksCommand::List { query, service }) => {
+        ClientCommand::Run(order) => submit("/lam/run", order, wrap_recording).await,
+        ClientCommand::Extract(order) => submit("/lam/extract", order, wrap_schema).await,
+        ClientCommand::Fleet(order) => submit("/lam/fleet", order, |file| file).await,
+        ClientCommand::Tasks(TasksCommand::List { query, service }) => {
             let caller = Caller::new(&service)?;
             let list = caller.json(Method::GET, &format!("/lam/tasks?{}", query.text()?), None).await?;
             if std::io::stdout().is_terminal() && !query.json {
@@ -99,16 +99,16 @@ pub async fn carry_out(ask: Ask) -> Result<Exit, ClientError> {
             }
             Ok(Exit::Success)
         }
-        Ask::Tasks(TasksCommand::Show { id, service }) => {
+        ClientCommand::Tasks(TasksCommand::Show { id, service }) => {
             let task = Caller::new(&service)?.json(Method::GET, &path(&id, ""), None).await?;
             print(&task);
             Ok(exit_of(&task))
         }
-        Ask::Tasks(TasksCommand::Cancel { id, service }) => {
+        ClientCommand::Tasks(TasksCommand::Cancel { id, service }) => {
             print(&Caller::new(&service)?.json(Method::DELETE, &path(&id, ""), None).await?);
             Ok(Exit::Success)
         }
-        Ask::Tasks(TasksCommand::Retry { id, detach, service }) => {
+        ClientCommand::Tasks(TasksCommand::Retry { id, detach, service }) => {
             let caller = Caller::new(&service)?;
             follow(&caller, &path(&id, "/retry"), &json!({}), detach, HeaderMap::new()).await
         }

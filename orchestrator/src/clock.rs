@@ -19,13 +19,11 @@ static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
 });
 
 /// Unix time, in milliseconds, by the wall clock. It may jump: to be shown, and not to be counted with.
-#[must_use]
 pub(crate) fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }
 
 /// A duration in milliseconds.
-#[must_use]
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -42,14 +40,12 @@ pub(crate) struct Now {
 
 impl Now {
     /// Looks at the clocks.
-    #[must_use]
     pub(crate) fn read() -> Self {
         let since_boot = BOOT.as_deref().zip(clock_gettime(ClockId::CLOCK_BOOTTIME).ok());
         Self { unix_ms: unix_ms(), since_boot: since_boot.map(|(boot, time)| (boot, millis(Duration::from(time)))) }
     }
 
     /// The wall clock, Unix milliseconds.
-    #[must_use]
     pub(crate) const fn unix_ms(&self) -> u64 {
         self.unix_ms
     }
@@ -58,7 +54,6 @@ impl Now {
 /// A moment by the clock that counts from the machine's boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SinceBoot {
-    /// Which boot.
     boot: String,
     /// Milliseconds since then.
     ms: u64,
@@ -78,32 +73,27 @@ pub(crate) struct Deadline {
 
 impl Deadline {
     /// The end of a `span` that begins now.
-    #[must_use]
     pub(crate) fn after(span: Duration, now: &Now) -> Self {
         Self::counted(millis(span), millis(span), now)
     }
 
     /// One of which an earlier release noted the wall clock alone: it was to end at `unix_ms` after `span`.
-    #[must_use]
     pub(crate) fn by_wall(unix_ms: u64, span: Duration) -> Self {
         Self { unix_ms, span_ms: millis(span), since_boot: None }
     }
 
     /// What is left of it.
-    #[must_use]
     pub(crate) fn left(&self, now: &Now) -> Duration {
         Duration::from_millis(self.left_ms(now))
     }
 
     /// Whether it is over.
-    #[must_use]
     pub(crate) fn is_over(&self, now: &Now) -> bool {
         self.left_ms(now) == 0
     }
 
     /// The same end, counted by this boot's clock from now on; `None` where it is already. To be kept in its place, else
     /// the wall clock could move it once at each start.
-    #[must_use]
     pub(crate) fn anchored(&self, now: &Now) -> Option<Self> {
         (!self.counts_by(now)).then(|| Self::counted(self.left_ms(now), self.span_ms, now))
     }

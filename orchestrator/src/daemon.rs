@@ -217,9 +217,7 @@ pub async fn run(
 }
 
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.
-///
-/// # Errors
-/// `Network` when the workers' network is not fit for them: somebody has to mend that.
+/// Errors: `Network` when the workers' network is not fit for them: somebody has to mend that.
 async fn warm_up(
     pool: Pool,
     sessions: Sessions,
@@ -269,7 +267,7 @@ async fn warm_up(
 
 /// Ends the sessions and tasks of keys as they are revoked.
 async fn follow_revocations(mut revocations: broadcast::Receiver<KeyId>, sessions: Sessions, tasks: Tasks) {
-    // One revocation or more than could be told one by one: whoever's key does not work any more is asked for.
+    // One revocation, or more than the channel could hold: look for sessions whose key no longer works.
     while let Ok(_) | Err(RecvError::Lagged(_)) = revocations.recv().await {
         tasks.end_revoked();
         sessions.end_revoked();

@@ -25,7 +25,6 @@ pub(crate) struct CreateBody {
 
 impl CreateBody {
     /// The body of the create call.
-    #[must_use]
     pub(crate) const fn fields(&self) -> &Map<String, Value> {
         &self.fields
     }
@@ -54,7 +53,6 @@ impl CreateBody {
     }
 
     /// An error about one of our fields, under the name that the client knows.
-    #[must_use]
     pub(crate) fn in_client_terms(&self, error: Error) -> Error {
         error.map_field(|error| error.renamed(|path| self.client_name(path)))
     }

@@ -129,7 +129,6 @@ pub struct PresetId(u64);
 
 impl PresetId {
     /// The id of these settings: the same in every process that knows the same settings.
-    #[must_use]
     pub(crate) fn of(settings: &Settings) -> Self {
         // Serialising into memory cannot fail; an empty text would only make two presets share an id.
         let text = serde_json::to_vec(settings).unwrap_or_default();
@@ -182,7 +181,6 @@ impl fmt::Display for PoolKey {
 ///
 /// # Panics
 /// When the operating system has no randomness to give: nothing secure could follow.
-#[must_use]
 pub(crate) fn random_text<const LEN: usize>() -> String {
     URL_SAFE_NO_PAD.encode(random_bytes::<LEN>())
 }
@@ -199,7 +197,6 @@ pub(crate) fn random_bytes<const LEN: usize>() -> [u8; LEN] {
     bytes
 }
 
-/// A name as one segment of a path.
 pub(crate) fn path_segment(name: &str) -> PercentEncode<'_> {
     const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     utf8_percent_encode(name, RESERVED)
@@ -213,12 +210,10 @@ macro_rules! id {
         $visibility struct $name(String);
 
         impl $name {
-            #[must_use]
             pub(crate) fn random() -> Self {
                 Self(format!(concat!($prefix, "{}"), random_text::<$bytes>()))
             }
 
-            #[must_use]
             pub(crate) fn as_str(&self) -> &str {
                 &self.0
             }

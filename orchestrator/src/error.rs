@@ -360,7 +360,7 @@ impl From<StoreError> for Error {
         match error {
             StoreError::DiskNearlyFull { .. } => Self::DiskNearlyFull,
             StoreError::Timeout { .. } => Self::StoreBusy,
-            // It is closed last, so whoever finds it closed has outlived the daemon.
+            // The daemon closes it last, so only code that outlives the daemon finds it closed.
             StoreError::Closed => Self::Draining,
             other => Self::internal(other),
         }

@@ -74,9 +74,7 @@ struct Stored {
 
 impl Instance {
     /// Reads the identity in the data directory, or makes one on the first start. Blocks.
-    ///
-    /// # Errors
-    /// Every [`InstanceError`]; a damaged file is never replaced.
+    /// Errors: every [`InstanceError`]; a damaged file is never replaced.
     pub(crate) fn load_or_create(dir: &Path) -> Result<Self, InstanceError> {
         let path = dir.join(FILE);
         match fs::read(&path) {
@@ -141,47 +139,40 @@ impl Instance {
     }
 
     /// Twelve hexadecimal digits that name this instance, for labels and logs.
-    #[must_use]
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
     /// The secret that the agent of one worker asks for: 64 hexadecimal digits. The same after a restart.
-    #[must_use]
     pub(crate) fn worker_secret(&self, worker_id: &str) -> String {
         hex::encode(self.derive(&["worker", worker_id]))
     }
 
     /// The token that opens one session for one purpose, as part of a URL: 128 bits in 22 characters of
     /// base64url. The same after a restart. Compare it in constant time.
-    #[must_use]
     pub(crate) fn session_token(&self, session_id: &str, purpose: &str) -> String {
         let mac = self.derive(&["session", session_id, purpose]);
         URL_SAFE_NO_PAD.encode(&mac[..TOKEN_BYTES])
     }
 
     /// The key that encrypts the secrets of one task. The same after a restart.
-    #[must_use]
     pub(crate) fn task_key(&self, task_id: &str) -> [u8; 32] {
         self.derive(&["task secrets", task_id])
     }
 
     /// A fingerprint of what a client sent, from which nothing of it can be guessed.
-    #[must_use]
     pub(crate) fn fingerprint(&self, parts: &[&str]) -> [u8; 32] {
         let parts: Vec<&str> = std::iter::once("fingerprint").chain(parts.iter().copied()).collect();
         self.derive(&parts)
     }
 
     /// The token that opens the viewer of one world, as it was made for the `generation`th time.
-    #[must_use]
     pub(crate) fn world_token(&self, world_id: &str, generation: u32) -> String {
         let mac = self.derive(&["world", world_id, &generation.to_string()]);
         URL_SAFE_NO_PAD.encode(&mac[..TOKEN_BYTES])
     }
 
     /// The key that encrypts patients' names where the operator gives none.
-    #[must_use]
     pub(crate) fn names_key(&self) -> [u8; 32] {
         self.derive(&["patients' names"])
     }

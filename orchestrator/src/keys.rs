@@ -181,7 +181,7 @@ impl Keys {
         Ok(NewKey { record, secret })
     }
 
-    /// Revokes a key for good and tells the subscribers. It stops working at once, even if the store then
+    /// Revokes a key for good and notifies the subscribers. It stops working at once, even if the store then
     /// refuses to record it. Revoking a revoked key changes nothing, but is recorded if it was not.
     ///
     /// # Errors
@@ -263,7 +263,7 @@ impl Keys {
         self.read(|entries| entries.values().any(|entry| entry.record.state == KeyState::Active))
     }
 
-    /// The ids of keys as they are revoked, to close what they opened. Whoever falls behind, and is told so,
+    /// The ids of keys as they are revoked, to close what they opened. A receiver that falls behind gets an error and
     /// must ask [`Keys::is_active`] for every id it holds; so must whoever begins to hold one after
     /// subscribing to nothing yet.
     #[must_use]
@@ -294,7 +294,7 @@ impl Keys {
         Ok(Some(path))
     }
 
-    /// Writes the times of last use to the store once a minute, and a last time when told to stop.
+    /// Writes the times of last use to the store once a minute, and once more when it stops.
     pub async fn run_last_used(self, stop: CancellationToken) {
         loop {
             let stopping = tokio::select! {

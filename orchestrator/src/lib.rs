@@ -31,6 +31,7 @@
 //! | [`world`]     | 360-degree scenes for patients, the keys that ask for them, and the log of these requests |
 //! | [`http`]      | the routes; nothing depends on it |
 //! | `address`     | which network addresses are public |
+//! | `blocking`    | file work off the async threads |
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
 //! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`control`]   | the operator's socket, for the command line |
@@ -44,7 +45,7 @@
 //! # The paths
 //!
 //! *Session create.* `http::create` checks the body; `session::Sessions::create` leases a warm worker from
-//! `pool::Pool::lease`, tells its agent (`worker::Agent::launch`) to wake the browser, writes the record to the store,
+//! `pool::Pool::lease`, asks its agent (`worker::Agent::launch`) to wake the browser, writes the record to the store,
 //! and puts the session under supervision. The pool starts the next worker behind it.
 //!
 //! *A DevTools frame.* `http::devtools` checks the token; `relay::open` takes the client's handshake to the agent as it
@@ -98,6 +99,7 @@ mod world;
 
 mod accept;
 mod address;
+mod blocking;
 mod daemon;
 
 // What the command line takes from the rooms inside.

@@ -70,15 +70,12 @@ pub(crate) struct PendingViewer {
 
 impl Live {
     /// Nobody watches anything yet.
-    #[must_use]
     pub(crate) fn new(config: Arc<Config>) -> Self {
         Self { config, rooms: Arc::default() }
     }
 
     /// Takes a place among the viewers of `session`.
-    ///
-    /// # Errors
-    /// `SocketLimit` when `live.max_viewers` watch it already.
+    /// Errors: `SocketLimit` when `live.max_viewers` watch it already.
     pub(crate) fn enter(&self, session: &Arc<Session>, grant: Grant) -> Result<PendingViewer, Error> {
         let membership = Membership::take(self.room(session), self.config.live.max_viewers)?;
         let times = Times { write: self.config.live.write_timeout, beat: self.config.live.ping_interval };

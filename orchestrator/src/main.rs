@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use warmpool::client::{self, Ask, TasksCommand};
+use warmpool::client::{self, ClientCommand, TasksCommand};
 use warmpool::control::{self, ControlReply, ControlRequest};
 use warmpool::doctor::{self, Facts, Style};
 use warmpool::{
@@ -131,10 +131,10 @@ fn main() -> ExitCode {
     };
     let flags = match &cli.command {
         Command::Serve { flags, .. } => flags,
-        Command::Run(order) => return ask(Ask::Run(client::SubmitArguments::clone(order))),
-        Command::Extract(order) => return ask(Ask::Extract(client::SubmitArguments::clone(order))),
-        Command::Fleet(order) => return ask(Ask::Fleet(client::SubmitArguments::clone(order))),
-        Command::Tasks(command) => return ask(Ask::Tasks(command.clone())),
+        Command::Run(order) => return ask(ClientCommand::Run(client::SubmitArguments::clone(order))),
+        Command::Extract(order) => return ask(ClientCommand::Extract(client::SubmitArguments::clone(order))),
+        Command::Fleet(order) => return ask(ClientCommand::Fleet(client::SubmitArguments::clone(order))),
+        Command::Tasks(command) => return ask(ClientCommand::Tasks(command.clone())),
         Command::Key { flags, .. }
         | Command::IntegrationKey { flags, .. }
         | Command::Doctor { flags, .. }
@@ -178,7 +178,7 @@ fn run(command: Command, config: Arc<Config>) -> anyhow::Result<ExitCode> {
 }
 
 /// Asks a daemon, over HTTP.
-fn ask(ask: Ask) -> ExitCode {
+fn ask(ask: ClientCommand) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -293,7 +293,7 @@ async fn key(command: KeyCommand, config: &Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A key without its hash, which is nobody's business.
+/// A key without its hash.
 fn summary(key: &KeyRecord) -> serde_json::Value {
     serde_json::json!({
         "id": key.id,

@@ -37,7 +37,7 @@ pub(crate) use lease::Lease;
 use lease::Place;
 pub(crate) use plan::KindCounts;
 use plan::{Action, View, plan};
-use state::{State, Target, Waiter};
+use state::{PoolState, Target, Waiter};
 
 /// The pool. Clones share it.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ struct Inner {
     instance: Arc<Instance>,
     runtime: Docker,
     drain: Drain,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     changed: Notify,
     rejections: Rejections,
 }
@@ -77,9 +77,8 @@ pub struct KindStatus {
 
 impl Pool {
     /// An empty pool. Nothing starts before [`Pool::run`].
-    #[must_use]
     pub(crate) fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Docker, drain: Drain) -> Self {
-        let state = State::new(targets(&config));
+        let state = PoolState::new(targets(&config));
         let inner = Inner {
             config,
             instance,
@@ -96,9 +95,8 @@ impl Pool {
     /// these settings its workers come first: they have them already. Any other worker is given as it is.
     ///
     /// Dropping the future leaves the queue.
-    ///
-    /// # Errors
-    /// `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`, `Draining`.
+    /// Errors: `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`,
+    /// `Draining`.
     pub(crate) async fn lease(&self, plain: PoolKey, settings: &Settings, owner: &KeyId) -> Result<Lease, Error> {
         let key = self.kind_for(plain, settings);
         self.check_image(key).await?;
@@ -125,7 +123,7 @@ impl Pool {
             if !state.runtime_up {
                 return Err(Error::RuntimeDown);
             }
-            if let Some(reason) = state.hopeless(key, Instant::now()) {
+            if let Some(reason) = state.start_error(key, Instant::now()) {
                 return Err(Error::NoStart { kind: key.to_string(), reason });
             }
             if state.waiters.len() >= limits.queue_length {
@@ -159,13 +157,11 @@ impl Pool {
     }
 
     /// How many callers wait.
-    #[must_use]
     pub(crate) fn waiting(&self) -> usize {
         self.lock().waiters.len()
     }
 
     /// Whether nobody gets a worker before somebody gives one up.
-    #[must_use]
     pub(crate) fn is_full(&self) -> bool {
         let state = self.lock();
         let limits = &self.inner.config;
@@ -173,7 +169,6 @@ impl Pool {
     }
 
     /// Every kind.
-    #[must_use]
     pub(crate) fn kinds(&self) -> Vec<KindStatus> {
         let state = self.lock();
         let now = Instant::now();
@@ -258,12 +253,12 @@ impl Pool {
         key.preset.is_none() || self.preset(key).is_some()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         // The table is changed in steps that do not panic half-way.
         self.inner.state.lock()
     }
 
-    fn view(&self, state: &State, now: Instant) -> View {
+    fn view(&self, state: &PoolState, now: Instant) -> View {
         let limits = &self.inner.config;
         let callers = limits.session.max_sessions.saturating_sub(state.leased());
         View {
@@ -274,7 +269,7 @@ impl Pool {
         }
     }
 
-    /// Gives ready workers to those who wait, and tells the planner.
+    /// Gives ready workers to waiting callers, and wakes the planner.
     fn settle(&self) {
         let mut handed = Vec::new();
         {
@@ -293,7 +288,7 @@ impl Pool {
     /// Takes a lease back: a worker that was never touched is warm still, any other is destroyed.
     fn give_back(&self, worker: &Arc<Worker>, used: bool) {
         let reusable = !used && worker.health() == Health::Alive;
-        if reusable && self.lock().put_back(worker) {
+        if reusable && self.lock().return_unused(worker) {
             self.settle();
         } else {
             self.retire(&worker.id);
@@ -334,7 +329,7 @@ impl Job {
 }
 
 impl Pool {
-    fn begin(&self, state: &mut State, action: Action) -> Option<Job> {
+    fn begin(&self, state: &mut PoolState, action: Action) -> Option<Job> {
         match action {
             Action::Start(key) => Some(Job::Boot(state.add_starting(key), key)),
             Action::Evict(key) => state.evict(key).map(Job::Remove),

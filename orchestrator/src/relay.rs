@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::session::{Attachment, Ending, Kind, Session};
 use crate::worker::{AgentStream, Upgrade};
 use frames::{Frames, Sender};
-use pump::{Pump, Stop};
+use pump::{Pump, PumpEnd};
 
 /// How long a frame that is half-way may take before its connection is cut instead of closed.
 const FRAME_GRACE: Duration = Duration::from_secs(2);
@@ -56,9 +56,8 @@ struct Traffic {
 
 /// Connects to `path` of the session's agent with the client's own handshake. Gives the headers of the 101 reply and
 /// the relay to run once the client has it.
-///
-/// # Errors
-/// `UpgradeRequired` for a request that is no websocket handshake, `SocketLimit`, `Worker` when the browser declines.
+/// Errors: `UpgradeRequired` for a request that is no websocket handshake, `SocketLimit`, `Worker` when the browser
+/// declines.
 pub(crate) async fn open(
     session: &Arc<Session>,
     config: &Config,
@@ -101,9 +100,7 @@ fn hangs_up_when_done(request: &HeaderMap) -> bool {
 }
 
 /// Fails for a request that is no websocket handshake.
-///
-/// # Errors
-/// `UpgradeRequired`.
+/// Errors: `UpgradeRequired`.
 pub(crate) fn check_handshake(request: &HeaderMap) -> Result<(), Error> {
     let has = |name: http::HeaderName, token: &str| {
         request
@@ -150,7 +147,6 @@ enum Outcome {
 
 impl Relay {
     /// Whether this is the session's first socket ever.
-    #[must_use]
     pub(crate) const fn is_first(&self) -> bool {
         self.is_first
     }
@@ -177,16 +173,16 @@ impl Relay {
                 // What the browser still has to say comes before the news of its end.
                 biased;
                 stop = down.run(stall, None, moved_down) => match stop {
-                    Stop::End { clean } => Outcome::BrowserLeft { clean },
-                    Stop::Violation { code, reason } => Outcome::Violation { code, reason },
-                    Stop::Stalled => Outcome::Stalled,
-                    Stop::Broken => Outcome::ClientLeft { clean: false },
+                    PumpEnd::End { clean } => Outcome::BrowserLeft { clean },
+                    PumpEnd::Violation { code, reason } => Outcome::Violation { code, reason },
+                    PumpEnd::Stalled => Outcome::Stalled,
+                    PumpEnd::Broken => Outcome::ClientLeft { clean: false },
                 },
                 stop = up.run(stall, Some(&self.session.gate), moved_up) => match stop {
-                    Stop::End { clean } => Outcome::ClientLeft { clean },
-                    Stop::Violation { code, reason } => Outcome::Violation { code, reason },
-                    Stop::Stalled => Outcome::Violation { code: 1011, reason: "the browser stopped reading" },
-                    Stop::Broken => Outcome::BrowserLeft { clean: false },
+                    PumpEnd::End { clean } => Outcome::ClientLeft { clean },
+                    PumpEnd::Violation { code, reason } => Outcome::Violation { code, reason },
+                    PumpEnd::Stalled => Outcome::Violation { code: 1011, reason: "the browser stopped reading" },
+                    PumpEnd::Broken => Outcome::BrowserLeft { clean: false },
                 },
                 ending = self.session.ended() => Outcome::Ended(ending),
             }
@@ -229,7 +225,7 @@ impl Relay {
         }
         let _ = timeout(CLOSE_GRACE, down.writer.shutdown()).await;
         let _ = up.writer.shutdown().await;
-        // A WebDriver session lives by its driver, whoever looks on beside it.
+        // A WebDriver session ends with its driver, not with its sockets.
         let by_socket = self.session.options.kind == Kind::DevTools;
         if matches!(outcome, Outcome::ClientLeft { clean: true }) && self.client_hangs_up_when_done && by_socket {
             self.session.client_finished();

@@ -80,11 +80,9 @@ pub enum RuntimeError {
 /// The container to make for a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerSpec {
-    /// The worker.
     pub worker: WorkerId,
     /// Its engine and mode.
     pub key: PoolKey,
-    /// The image.
     pub image: String,
 }
 

@@ -25,7 +25,7 @@
 //! | `error.rs`   | what can go wrong |
 //! | `health.rs`  | what `/status` shows, and what happens on failure |
 //! | `request.rs` | what the storage thread is asked to do |
-//! | `thread.rs`  | the storage thread and the barrier thread; `worker.rs` is the former's work |
+//! | `thread.rs`  | the storage thread and the barrier thread; `executor.rs` is the work of the former |
 //! | `backend.rs` | what a place for rows must do; `sled.rs`, `memory.rs`, `fault.rs` do it |
 //! | `record.rs`  | version and checksum of each value |
 //! | `schema.rs`  | the version of the data and its migrations |
@@ -47,6 +47,7 @@ mod commit;
 mod disk;
 pub(crate) mod dump;
 mod error;
+mod executor;
 #[cfg(test)]
 pub(crate) mod fault;
 mod folder;
@@ -68,7 +69,6 @@ mod thread;
 mod ticket;
 
 mod unfinished;
-mod worker;
 
 pub use backup::restore;
 pub(crate) use backup::run_backups;

@@ -23,15 +23,12 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    #[must_use]
     pub(crate) fn new(sessions: Sessions, pool: Pool, keys: Keys) -> Self {
         Self { sessions, pool, keys, protocol: Arc::default() }
     }
 
     /// The targets of a session's browser.
-    ///
-    /// # Errors
-    /// `Worker`.
+    /// Errors: `Worker`.
     pub(crate) async fn of(session: &Arc<Session>) -> Result<Vec<Value>, Error> {
         let _busy = session.busy();
         let targets = session.worker.agent.targets().await;
@@ -53,9 +50,7 @@ impl Targets {
     }
 
     /// Chromium's description of DevTools. It is the same for all, so a browser is asked once.
-    ///
-    /// # Errors
-    /// `Worker`, and those of a lease when no session's browser can be asked.
+    /// Errors: `Worker`, and those of a lease when no session's browser can be asked.
     pub(crate) async fn protocol(&self, key: &KeyId) -> Result<&Value, Error> {
         self.protocol.get_or_try_init(|| self.ask_for_protocol(key)).await
     }

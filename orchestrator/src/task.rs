@@ -41,7 +41,7 @@ mod view;
 mod workers;
 
 pub(crate) use accept::SubmitOptions;
-pub(crate) use active::{ActiveTask, Event};
+pub(crate) use active::{ActiveTask, TaskEvent};
 pub(crate) use id::TaskId;
 pub(crate) use order::{FleetRules, Isolation, Order};
 pub(crate) use query::{SortKey, TaskQuery};

@@ -26,15 +26,12 @@ impl TcpTimeouts {
     pub(crate) const WORKER: Self = Self { keepalive: Duration::from_secs(15), user_timeout: None };
 
     /// Between two questions.
-    #[must_use]
     pub(crate) fn interval(self) -> Duration {
         (self.keepalive / PROBES).max(Duration::from_secs(1))
     }
 
     /// Sets it for one connection.
-    ///
-    /// # Errors
-    /// When the kernel refuses, as it does for what is no TCP connection.
+    /// Fails when the kernel refuses, as it does for what is no TCP connection.
     pub(crate) fn apply(self, socket: &impl AsFd) -> io::Result<()> {
         let socket = SockRef::from(socket);
         let keepalive =

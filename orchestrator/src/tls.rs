@@ -184,9 +184,7 @@ impl Pair {
 
 /// What a client of other people's servers believes: the certificates that the system has, or those of the file that
 /// `SSL_CERT_FILE` names.
-///
-/// # Errors
-/// When the library has no protocol version in common with itself, which does not happen.
+/// Fails when the library has no protocol version in common with itself, which does not happen.
 pub(crate) fn client_config() -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -271,7 +269,7 @@ mod tests {
         for bad in ["", "-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----\n"] {
             fs::write(files.key(), bad).unwrap();
             assert!(matches!(tls.reload(), Err(TlsError::Key { .. })));
-            assert!(!tls.reload().unwrap(), "a bad file is told of once");
+            assert!(!tls.reload().unwrap(), "a bad file is reported once");
             assert!(serves(&tls, &second).await);
         }
         fs::remove_file(files.cert()).unwrap();

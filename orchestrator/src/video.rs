@@ -70,14 +70,12 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Nothing is recorded yet. `live` has the pictures of browsers without a display.
-    #[must_use]
     pub(crate) fn new(config: Arc<Config>, live: Live) -> Self {
         let recordings = Recordings::new(&config.store.data_dir);
         Self { config, live, recordings }
     }
 
     /// The files of recordings.
-    #[must_use]
     pub(crate) const fn recordings(&self) -> &Recordings {
         &self.recordings
     }
@@ -123,7 +121,7 @@ impl Recorder {
 
     /// Finishes what a killed process was recording, then forgets old recordings now and then, until the daemon stops.
     pub(crate) async fn keep_recordings(&self, drain: Drain) {
-        if let Err(error) = self.recordings.mend().await {
+        if let Err(error) = self.recordings.repair().await {
             tracing::error!(%error, "recordings of an earlier process could not be finished");
         }
         let min_free = self.config.recording_min_free();
@@ -135,7 +133,7 @@ impl Recorder {
                 }
                 swept = Some(Instant::now());
             }
-            if let Err(error) = self.recordings.give_way(min_free).await {
+            if let Err(error) = self.recordings.free_space(min_free).await {
                 tracing::error!(%error, "recordings could not give way to others");
             }
             tokio::select! {

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::session::{Driver, Ending, Session, Sessions};
+use crate::session::{DriverSession, Ending, Session, Sessions};
 use crate::worker::{AgentError, Body};
 
 pub(crate) use capabilities::{OWN, candidates, is_known, match_options};
@@ -38,7 +38,7 @@ pub(crate) type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
 /// How long to wait for the news of why a worker does not answer.
 const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// The URLs that a new session's reply tells the client.
+/// The URLs in the reply to a new session.
 #[derive(Debug, Clone)]
 pub(crate) struct Links {
     /// The session's WebDriver address as a websocket, up to the driver's own part: DevTools is at its `se/cdp`, by
@@ -50,9 +50,7 @@ pub(crate) struct Links {
 
 /// `POST /session`: makes the one driver session of this Warmpool session. What has no effect of what the client asks for
 /// is told in the answer's capabilities, under [`OWN`].
-///
-/// # Errors
-/// `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, and those of [`forward`].
+/// Errors: `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, and those of [`forward`].
 pub(crate) async fn new_session(
     sessions: &Sessions,
     session: &Arc<Session>,
@@ -108,17 +106,13 @@ pub(crate) async fn new_session(
 }
 
 /// Refuses what no session of this engine could fulfil, before a worker is spent on it.
-///
-/// # Errors
-/// `Capability`, `InvalidBody`, `Field`.
+/// Errors: `Capability`, `InvalidBody`, `Field`.
 pub(crate) fn check_capabilities(body: &Value, engine: Engine) -> Result<(), Error> {
     capabilities::plan(body, engine, &[]).map(drop)
 }
 
 /// `DELETE /session/<id>`: the client is done. The worker goes, so the driver needs no telling.
-///
-/// # Errors
-/// `UnknownSession` when `id` is not the driver session.
+/// Errors: `UnknownSession` when `id` is not the driver session.
 pub(crate) async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     check_id(session, id)?;
     session.end(Ending::DriverQuit);
@@ -128,9 +122,7 @@ pub(crate) async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> 
 
 /// Forwards one command to the driver and streams its answer back. Nothing but `/session/<id>/<command>` can reach the
 /// driver this way. The command is under way until its answer has been read.
-///
-/// # Errors
-/// `UnknownSession` for another driver session's id, `SessionEnded`, `Worker`, `WorkerTimeout`.
+/// Errors: `UnknownSession` for another driver session's id, `SessionEnded`, `Worker`, `WorkerTimeout`.
 pub(crate) async fn forward(
     session: &Arc<Session>,
     config: &Config,
@@ -180,12 +172,10 @@ fn is_driver_id(id: &str) -> bool {
 }
 
 /// Fails when `id` is not the driver session of this session.
-///
-/// # Errors
-/// `UnknownSession`.
+/// Errors: `UnknownSession`.
 pub(crate) fn check_id(session: &Session, id: &str) -> Result<(), Error> {
     match session.driver() {
-        Driver::Open(open) if open == id => Ok(()),
+        DriverSession::Open(open) if open == id => Ok(()),
         _ => Err(Error::UnknownSession { id: id.to_owned() }),
     }
 }

@@ -76,7 +76,6 @@ impl std::error::Error for Loss {}
 
 impl Loss {
     /// The short name in metrics and records.
-    #[must_use]
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::BrowserClosed => "browser_closed",
@@ -122,13 +121,11 @@ pub(crate) struct Reports {
 impl Worker {
     /// A worker that is being started; its agent will listen on `address`. Gives it with the ends through which its watch
     /// reports.
-    #[must_use]
     pub(crate) fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, address, secret, Health::Booting)
     }
 
     /// A worker that an earlier process started, and of which nothing is known yet.
-    #[must_use]
     pub(crate) fn found(id: WorkerId, key: PoolKey, address: AgentAddress, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, address, secret, Health::Unknown)
     }
@@ -146,12 +143,10 @@ impl Worker {
         (Arc::new(worker), Reports { snapshot: snapshot_in, health: health_in })
     }
 
-    #[must_use]
     pub(crate) fn health(&self) -> Health {
         self.health.borrow().clone()
     }
 
-    #[must_use]
     pub(crate) fn is_alive(&self) -> bool {
         *self.health.borrow() == Health::Alive
     }
@@ -166,9 +161,7 @@ impl Worker {
     }
 
     /// Waits until its browser can be driven.
-    ///
-    /// # Errors
-    /// The [`Loss`] when it never will.
+    /// Errors: the [`Loss`] when it never will.
     pub(crate) async fn ready(&self) -> Result<(), Loss> {
         let mut health = self.health.clone();
         match health.wait_for(|health| matches!(health, Health::Alive | Health::Lost(_))).await.as_deref() {

@@ -123,7 +123,6 @@ impl LiveWorld {
 /// Who asks for what exists already.
 #[derive(Debug, Clone)]
 pub(crate) enum WorldCaller {
-    /// An integration.
     Integration(Box<IntegrationKey>),
     /// The holder of a service key, to whom integration keys belong.
     Operator(KeyId),
@@ -140,9 +139,7 @@ impl WorldCaller {
 
 impl Worlds {
     /// Opens what earlier processes kept.
-    ///
-    /// # Errors
-    /// When the store cannot be read, or the operator's key is not the one that was used before.
+    /// Fails when the store cannot be read, or the operator's key is not the one that was used before.
     pub(crate) async fn open(
         config: Arc<Config>,
         instance: Arc<Instance>,
@@ -190,12 +187,10 @@ impl Worlds {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The integration keys.
     pub(crate) fn keys(&self) -> &IntegrationKeys {
         &self.inner.keys
     }
 
-    /// The log of requests.
     pub(crate) fn log(&self) -> &RequestLog {
         &self.inner.log
     }
@@ -213,9 +208,7 @@ impl Worlds {
     }
 
     /// A world by its id, for one who may see it.
-    ///
-    /// # Errors
-    /// `UnknownWorld`; when the store does not answer.
+    /// Errors: `UnknownWorld`; when the store does not answer.
     pub(crate) async fn find(&self, id: &str, caller: &WorldCaller) -> Result<WorldRecord, Error> {
         let unknown = || Error::UnknownWorld { id: id.chars().take(64).collect() };
         let record = self.record(&WorldId::from(id)).await?.ok_or_else(unknown)?;
@@ -223,9 +216,7 @@ impl Worlds {
     }
 
     /// The world whose viewer this token opens.
-    ///
-    /// # Errors
-    /// `InvalidToken`; when the store does not answer.
+    /// Errors: `InvalidToken`; when the store does not answer.
     pub(crate) async fn find_by_token(&self, token: &str) -> Result<WorldRecord, Error> {
         use subtle::ConstantTimeEq as _;
         let (id, _) = token.split_once('.').ok_or(Error::UnknownViewer)?;
@@ -241,9 +232,7 @@ impl Worlds {
     }
 
     /// Gives a world's viewer another URL, or closes it. The URL it had opens nothing any more.
-    ///
-    /// # Errors
-    /// `UnknownWorld`; when the store refuses.
+    /// Errors: `UnknownWorld`; when the store refuses.
     pub(crate) async fn renew_viewer(&self, id: &str, caller: &WorldCaller, open: bool) -> Result<WorldRecord, Error> {
         let record = self.find(id, caller).await?;
         let renew = |record: &mut WorldRecord| {
@@ -264,9 +253,7 @@ impl Worlds {
     }
 
     /// A world as clients see it.
-    ///
-    /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not answer.
     pub(crate) async fn view(&self, record: WorldRecord, cached: bool) -> Result<WorldView, Error> {
         let patient = self.inner.patients.find(&record.patient).await?;
         let content = patient.map(|patient| record.open(&patient.cipher)).unwrap_or_default();

@@ -11,7 +11,7 @@ use super::ClientError;
 
 /// A command about tasks.
 #[derive(Debug, Clone)]
-pub enum Ask {
+pub enum ClientCommand {
     /// Play a recording.
     Run(SubmitArguments),
     /// Read a page.

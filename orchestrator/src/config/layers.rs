@@ -13,7 +13,7 @@ use super::{
     host::Host,
     setting::{DefaultValue, Setting},
     table::SETTINGS,
-    value::{Misfit, Value},
+    value::{InvalidValue, Value},
 };
 
 /// Variables with our prefix that are no settings: they speak to the command line and the tests.
@@ -63,7 +63,7 @@ impl<'a> Layers<'a> {
                     source: format!("environment {name}"),
                     key: String::new(),
                     what: "no such setting".to_owned(),
-                    remedy: match meant(&name[PREFIX.len()..]) {
+                    remedy: match suggestion(&name[PREFIX.len()..]) {
                         Some(meant) => format!("did you mean {PREFIX}{meant}?"),
                         None => "unset it; `warmpool serve --help` lists the settings".to_owned(),
                     },
@@ -95,12 +95,12 @@ impl<'a> Layers<'a> {
         let (text, source) = self.read(setting);
         let read = T::parse(&text).and_then(|value| match setting.min {
             Some(min) if value.below(&T::parse(min)?) => {
-                Err(Misfit::new(format!("{} is too little", text.trim()), format!("write {min} or more")))
+                Err(InvalidValue::new(format!("{} is too little", text.trim()), format!("write {min} or more")))
             }
             _ => Ok(value),
         });
         self.origins.insert(name, source);
-        read.unwrap_or_else(|Misfit { what, remedy }| {
+        read.unwrap_or_else(|InvalidValue { what, remedy }| {
             self.fault(name, what, remedy);
             let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Found(_, _, text)) = setting.preset;
             T::parse(text).expect("a text of the table")
@@ -149,7 +149,7 @@ impl Lookup for Layers<'_> {
 
 /// The variable that may have been meant by an unknown one, both without our prefix: its section may be left out,
 /// or it may be misspelt.
-fn meant(unknown: &str) -> Option<String> {
+fn suggestion(unknown: &str) -> Option<String> {
     let keyed = SETTINGS.iter().find(|setting| setting.key().eq_ignore_ascii_case(unknown)).map(|setting| setting.name);
     let name = unknown.to_ascii_lowercase().replacen('_', ".", 1);
     let named = keyed.or_else(|| closest(&name, SETTINGS.iter().map(|setting| setting.name)))?;

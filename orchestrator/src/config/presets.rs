@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use toml::Value as Toml;
 use warmpool_protocol::{Settings, Size, check_locales};
 
-use super::value::{Misfit, Shape, Value};
+use super::value::{InvalidValue, Shape, Value};
 use crate::engine::{Engine, Mode, PoolKey, PresetId};
 use crate::error::FieldError;
 
@@ -15,7 +15,7 @@ const MAX_NAME: usize = 32;
 const REMEDY: &str = "write a [[pool.presets]] table for each, or an array such as \
                       [{ name = \"german\", engine = \"firefox\", mode = \"headed\", count = 1, locales = [\"de-DE\", \"de\"] }]";
 
-/// One preset: so many workers of an engine and mode wait with these settings.
+/// One preset: a number of workers of an engine and mode that wait with these settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolPreset {
     /// Its name in `/status` and the metrics.
@@ -70,21 +70,24 @@ impl Value for Presets {
     const SHAPE: Shape = Shape::Tables;
     const FORM: &'static str = "PRESETS";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
         let read = toml::de::ValueDeserializer::parse(text).and_then(Vec::<Toml>::deserialize);
-        let tables = read.map_err(|_| Misfit::not(text, "an array of TOML tables", REMEDY))?;
+        let tables = read.map_err(|_| InvalidValue::not(text, "an array of TOML tables", REMEDY))?;
         let mut presets: Vec<PoolPreset> = Vec::new();
         for (index, table) in tables.into_iter().enumerate() {
             let preset = preset(index, table)?;
             if presets.iter().any(|other| other.name == preset.name) {
-                return Err(Misfit::new(format!("{:?} is there twice", preset.name), "give each preset its own name"));
+                return Err(InvalidValue::new(
+                    format!("{:?} is there twice", preset.name),
+                    "give each preset its own name",
+                ));
             }
             if let Some(other) = presets.iter().find(|other| other.key() == preset.key()) {
                 let what = format!("{:?} and {:?} differ in nothing but their names", other.name, preset.name);
-                return Err(Misfit::new(what, "keep one of them, with the sum of both counts"));
+                return Err(InvalidValue::new(what, "keep one of them, with the sum of both counts"));
             }
             presets.push(preset);
         }
@@ -103,13 +106,13 @@ impl Value for Presets {
 }
 
 /// Reads one preset. A fault is reported with the preset's name, since there may be several.
-fn preset(index: usize, table: Toml) -> Result<PoolPreset, Misfit> {
+fn preset(index: usize, table: Toml) -> Result<PoolPreset, InvalidValue> {
     if !table.is_table() {
-        return Err(Misfit::not(&table.to_string(), "a table", REMEDY));
+        return Err(InvalidValue::not(&table.to_string(), "a table", REMEDY));
     }
     let label =
         table.get("name").and_then(Toml::as_str).map_or(format!("preset {}", index + 1), |name| format!("{name:?}"));
-    let misfit = |error: FieldError| Misfit::new(format!("{label}: {error}"), REMEDY);
+    let misfit = |error: FieldError| InvalidValue::new(format!("{label}: {error}"), REMEDY);
     let PresetTable { name, engine, mode, count, locales, viewport, user_agent } =
         serde_path_to_error::deserialize(table).map_err(|error| {
             let path = error.path().to_string();
@@ -125,7 +128,7 @@ fn preset(index: usize, table: Toml) -> Result<PoolPreset, Misfit> {
     settings.check().map_err(|error| misfit(error.into()))?;
     if settings.is_empty() {
         let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
-        return Err(Misfit::new(format!("{label}: has no settings"), remedy));
+        return Err(InvalidValue::new(format!("{label}: has no settings"), remedy));
     }
     Ok(PoolPreset { name, engine, mode, target: count, settings })
 }

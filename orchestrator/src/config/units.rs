@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::value::{Misfit, Shape, Value, quoted};
+use super::value::{InvalidValue, Shape, Value, quoted};
 
 /// A size in bytes, shown in the largest unit that fits it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +59,7 @@ impl Value for ByteSize {
     const SHAPE: Shape = Shape::Quantity;
     const FORM: &'static str = "SIZE";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         let trimmed = text.trim();
         let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(digits);
@@ -67,7 +67,7 @@ impl Value for ByteSize {
         let unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes);
         let bytes = unit.and_then(|unit| times(number, unit));
         bytes.filter(|bytes| *bytes <= i64::MAX.unsigned_abs()).map(Self).ok_or_else(|| {
-            Misfit::not(
+            InvalidValue::not(
                 text,
                 "a size",
                 "write it with a unit, such as 64KiB, 512MiB or 2GiB; a bare number counts bytes",
@@ -116,22 +116,22 @@ impl Value for DockerHost {
     const SHAPE: Shape = Shape::Text;
     const FORM: &'static str = "unix://PATH";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
         let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
         match scheme {
             "unix" | "" if rest.starts_with('/') => Ok(Self { socket: PathBuf::parse(rest)? }),
-            "tcp" | "http" => Err(Misfit::new(
+            "tcp" | "http" => Err(InvalidValue::new(
                 format!(
                     "{text:?} would speak to the engine in the clear, and whoever reaches that port is root on its host"
                 ),
                 "use the engine's socket, such as unix:///var/run/docker.sock; for an engine elsewhere, forward its socket over ssh",
             )),
-            "ssh" | "https" | "npipe" | "fd" => Err(Misfit::new(
+            "ssh" | "https" | "npipe" | "fd" => Err(InvalidValue::new(
                 format!("{text:?} is not supported: workers must run on the daemon's own host"),
                 "use a socket, such as unix:///var/run/docker.sock",
             )),
-            _ => Err(Misfit::not(
+            _ => Err(InvalidValue::not(
                 text,
                 "a socket",
                 "write unix:// and an absolute path, such as unix:///var/run/docker.sock",
@@ -159,12 +159,12 @@ impl Value for AgentTransport {
     const SHAPE: Shape = Shape::Text;
     const FORM: &'static str = "auto|unix|tcp";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         match text.trim() {
             "auto" => Ok(Self::Auto),
             "unix" => Ok(Self::Unix),
             "tcp" => Ok(Self::Tcp),
-            _ => Err(Misfit::not(text, "a way to reach an agent", "write auto, unix or tcp")),
+            _ => Err(InvalidValue::not(text, "a way to reach an agent", "write auto, unix or tcp")),
         }
     }
 
@@ -190,11 +190,11 @@ impl Value for LogFormat {
     const SHAPE: Shape = Shape::Text;
     const FORM: &'static str = "text|json";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         match text.trim() {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
-            _ => Err(Misfit::not(text, "a log format", "write text or json")),
+            _ => Err(InvalidValue::not(text, "a log format", "write text or json")),
         }
     }
 

@@ -11,12 +11,12 @@ use url::Url;
 
 /// Why a text is not a value, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Misfit {
+pub(super) struct InvalidValue {
     pub(super) what: String,
     pub(super) remedy: String,
 }
 
-impl Misfit {
+impl InvalidValue {
     pub(super) fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { what: what.into(), remedy: remedy.into() }
     }
@@ -31,7 +31,6 @@ impl Misfit {
 pub(super) enum Shape {
     /// A string.
     Text,
-    /// A number.
     Number,
     /// `true` or `false`.
     Switch,
@@ -51,7 +50,7 @@ pub(super) trait Value: Sized {
     const FORM: &'static str;
 
     /// Reads it from text, as flags and the environment give it.
-    fn parse(text: &str) -> Result<Self, Misfit>;
+    fn parse(text: &str) -> Result<Self, InvalidValue>;
 
     /// Writes it as TOML; `None` if there is nothing to write.
     fn toml(&self) -> Option<String>;
@@ -71,7 +70,7 @@ impl<T: Value> Value for Option<T> {
     const SHAPE: Shape = T::SHAPE;
     const FORM: &'static str = T::FORM;
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         if text.trim().is_empty() { Ok(None) } else { T::parse(text).map(Some) }
     }
 
@@ -88,7 +87,7 @@ impl<T: Value> Value for Vec<T> {
     const SHAPE: Shape = Shape::List;
     const FORM: &'static str = "LIST";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(T::parse).collect()
     }
 
@@ -102,10 +101,10 @@ impl Value for String {
     const SHAPE: Shape = Shape::Text;
     const FORM: &'static str = "TEXT";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
         if text.is_empty() {
-            return Err(Misfit::new("is empty", "write a value, or leave the setting out to have its default"));
+            return Err(InvalidValue::new("is empty", "write a value, or leave the setting out to have its default"));
         }
         Ok(text.to_owned())
     }
@@ -119,13 +118,13 @@ impl Value for PathBuf {
     const SHAPE: Shape = Shape::Text;
     const FORM: &'static str = "PATH";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         // The layers replace what is not UTF-8, and a path with a replaced character is another path.
         if text.contains(char::REPLACEMENT_CHARACTER) {
-            return Err(Misfit::not(text, "valid UTF-8", "use a path of UTF-8 characters"));
+            return Err(InvalidValue::not(text, "valid UTF-8", "use a path of UTF-8 characters"));
         }
         if text.is_empty() {
-            return Err(Misfit::new("is empty", "write a path"));
+            return Err(InvalidValue::new("is empty", "write a path"));
         }
         Ok(Self::from(text))
     }
@@ -139,11 +138,11 @@ impl Value for bool {
     const SHAPE: Shape = Shape::Switch;
     const FORM: &'static str = "true|false";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         match text.trim().to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Ok(true),
             "false" | "0" | "no" | "off" => Ok(false),
-            _ => Err(Misfit::not(text, "a switch", "write true or false")),
+            _ => Err(InvalidValue::not(text, "a switch", "write true or false")),
         }
     }
 
@@ -158,9 +157,9 @@ macro_rules! whole_number {
             const SHAPE: Shape = Shape::Number;
             const FORM: &'static str = "NUMBER";
 
-            fn parse(text: &str) -> Result<Self, Misfit> {
+            fn parse(text: &str) -> Result<Self, InvalidValue> {
                 text.trim().parse().map_err(|_| {
-                    Misfit::not(text, "a whole number", &format!("write a number from 0 to {}", u32::MAX))
+                    InvalidValue::not(text, "a whole number", &format!("write a number from 0 to {}", u32::MAX))
                 })
             }
 
@@ -180,9 +179,9 @@ impl Value for f64 {
     const SHAPE: Shape = Shape::Number;
     const FORM: &'static str = "NUMBER";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         let number = text.trim().parse::<Self>().ok().filter(|number| number.is_finite());
-        number.ok_or_else(|| Misfit::not(text, "a number", "write a number such as 2 or 1.5"))
+        number.ok_or_else(|| InvalidValue::not(text, "a number", "write a number such as 2 or 1.5"))
     }
 
     fn toml(&self) -> Option<String> {
@@ -198,7 +197,7 @@ impl Value for Duration {
     const SHAPE: Shape = Shape::Quantity;
     const FORM: &'static str = "DURATION";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
         let parsed = match text.parse::<u64>() {
             Ok(seconds) => Some(Self::from_secs(seconds)),
@@ -206,7 +205,7 @@ impl Value for Duration {
         };
         // Deadlines are added to the clock: beyond ten years lie only slips and overflow.
         parsed.filter(|duration| *duration <= Self::from_secs(10 * 365 * 86_400)).ok_or_else(|| {
-            Misfit::not(
+            InvalidValue::not(
                 text,
                 "a duration of at most ten years",
                 "write it with a unit, such as 300ms, 30s, 5m or 24h; a bare number counts seconds",
@@ -227,9 +226,9 @@ impl Value for SocketAddr {
     const SHAPE: Shape = Shape::Text;
     const FORM: &'static str = "ADDRESS:PORT";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         let remedy = "write an IP address and a port, such as 127.0.0.1:4444, 0.0.0.0:4444 or [::1]:4444";
-        text.trim().parse().map_err(|_| Misfit::not(text, "an address and port", remedy))
+        text.trim().parse().map_err(|_| InvalidValue::not(text, "an address and port", remedy))
     }
 
     fn toml(&self) -> Option<String> {
@@ -241,10 +240,11 @@ impl Value for IpNet {
     const SHAPE: Shape = Shape::Text;
     const FORM: &'static str = "NETWORK";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
         let network = text.parse().or_else(|_| text.parse().map(|host: IpAddr| Self::from(host)));
-        network.map_err(|_| Misfit::not(text, "an address or network", "write one such as 10.0.0.7 or 10.0.0.0/8"))
+        network
+            .map_err(|_| InvalidValue::not(text, "an address or network", "write one such as 10.0.0.7 or 10.0.0.0/8"))
     }
 
     fn toml(&self) -> Option<String> {
@@ -256,9 +256,9 @@ impl Value for Url {
     const SHAPE: Shape = Shape::Text;
     const FORM: &'static str = "URL";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
         Self::parse(text.trim()).map_err(|error| {
-            Misfit::new(
+            InvalidValue::new(
                 format!("{text:?} is not a URL ({error})"),
                 "write one with its scheme, such as https://example.com/",
             )

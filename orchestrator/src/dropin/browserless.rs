@@ -22,9 +22,7 @@ pub(crate) struct Query {
 }
 
 /// Reads the query of a URL for a browser of `engine`.
-///
-/// # Errors
-/// `Field`, with the parameter's name.
+/// Errors: `Field`, with the parameter's name.
 pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
     let mut read = Query::default();
     let create_body = &mut read.create_body;

@@ -43,9 +43,8 @@ enum Matching {
 }
 
 /// Reads a new-session body. `known` says which version an engine has, where that is known.
-///
-/// # Errors
-/// `InvalidBody` and `Field` for a body of a wrong form, `Capability` when nothing fits, or for what is refused.
+/// Errors: `InvalidBody` and `Field` for a body of a wrong form, `Capability` when nothing fits, or for what is
+/// refused.
 pub(crate) fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Result<NewSession, Error> {
     let mut candidates = candidates(body)?;
     // Asked once for each engine, however many alternatives there are.
@@ -65,13 +64,11 @@ pub(crate) fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Re
 }
 
 /// Whether a browser of version `has` is what a client who asks for `wants` means.
-#[must_use]
 pub(crate) fn version_fits(wants: &str, has: &str) -> bool {
     has == wants || has.strip_prefix(wants).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The error for a version that is not here.
-#[must_use]
 pub(crate) fn other_version(wants: &str, engine: Engine, has: &str) -> Error {
     let message = format!("there is no {engine} of version `{wants}` here, but {has}: leave it out, or ask for that");
     Error::Capability { capability: "browserVersion".to_owned(), message }
@@ -82,9 +79,7 @@ fn refused(capability: impl Into<String>, message: impl Into<String>) -> Error {
 }
 
 /// The engine that an alternative matches.
-///
-/// # Errors
-/// `Capability` when it matches none.
+/// Errors: `Capability` when it matches none.
 fn fits(
     caps: &Map<String, Value>,
     matching: Matching,

@@ -7,9 +7,7 @@ use super::CreateBody;
 use crate::error::Error;
 
 /// Reads one switch into the create call's body. `place` is where the client wrote it.
-///
-/// # Errors
-/// `Field`, for a switch that a running browser cannot take and for one with a wrong value.
+/// Errors: `Field`, for a switch that a running browser cannot take and for one with a wrong value.
 pub(super) fn read(create_body: &mut CreateBody, place: &str, switch: &str) -> Result<(), Error> {
     let (name, value) = parts(switch.trim());
     let value = value.map(unquoted);

@@ -64,13 +64,11 @@ impl FieldError {
     }
 
     /// The same problem of a part that stands at `parent`.
-    #[must_use]
     pub(crate) fn within(self, parent: &str) -> Self {
         Self { path: join(parent, &self.path), ..self }
     }
 
     /// The same problem under another name.
-    #[must_use]
     pub(crate) fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
         Self { path: name(&self.path), ..self }
     }
@@ -99,13 +97,11 @@ impl Error {
     }
 
     /// The same error, when it is about a field, of a part of the request that stands at `parent`.
-    #[must_use]
     pub(crate) fn within(self, parent: &str) -> Self {
         self.map_field(|error| error.within(parent))
     }
 
     /// The same error, with what it says of a field changed.
-    #[must_use]
     pub(crate) fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
         match self {
             Self::Field(error) => Self::Field(change(error)),

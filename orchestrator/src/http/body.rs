@@ -19,10 +19,10 @@ use tokio::time::timeout;
 use super::App;
 use super::budget::Part;
 use super::passing::broke_off;
-use super::weight::{Unweighed, Weight, weigh};
+use super::weight::{Weight, WeightError, weigh};
 use crate::error::{Error, FieldError};
 
-/// What is made of a body is held about so many times at once: parsed, checked and copied.
+/// How many copies of a body exist at once, about: parsed, checked and copied.
 const COPIES: u64 = 2;
 
 /// A text that is read so fast that it holds up nobody, in bytes.
@@ -44,9 +44,7 @@ impl Deref for Text {
 
 impl Text {
     /// Parses JSON; an error names the field by its path.
-    ///
-    /// # Errors
-    /// `InvalidBody`, `Field`; `BodyTooHeavy` or `BodyMemory` when too much would be made of it.
+    /// Errors: `InvalidBody`, `Field`; `BodyTooHeavy` or `BodyMemory` when too much would be made of it.
     pub(super) fn parse<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
         self.aside(|text| {
             if !text.weighed(COPIES)?.is_object {
@@ -57,9 +55,7 @@ impl Text {
     }
 
     /// Parses any JSON.
-    ///
-    /// # Errors
-    /// `InvalidBody`, `BodyTooHeavy`, `BodyMemory`.
+    /// Errors: `InvalidBody`, `BodyTooHeavy`, `BodyMemory`.
     pub(super) fn value(&mut self) -> Result<Value, Error> {
         self.aside(|text| {
             text.weighed(COPIES)?;
@@ -68,19 +64,17 @@ impl Text {
     }
 
     /// Makes room for as many more copies of what was made of it.
-    ///
-    /// # Errors
-    /// `BodyTooHeavy`, `BodyMemory`.
+    /// Errors: `BodyTooHeavy`, `BodyMemory`.
     pub(super) fn copied(&mut self, times: usize) -> Result<(), Error> {
         self.aside(|text| text.weighed(times as u64).map(drop))
     }
 
-    /// Weighs it, and takes so many times its weight of the budget.
+    /// Measures it, and takes this multiple of its size from the budget.
     fn weighed(&mut self, times: u64) -> Result<Weight, Error> {
         let weight = match weigh(&self.bytes, self.part.room() / times.max(1)) {
             Ok(weight) => weight,
-            Err(Unweighed::NoJson(error)) => return Err(no_json(&error)),
-            Err(Unweighed::TooHeavy) => return Err(self.part.too_heavy()),
+            Err(WeightError::NoJson(error)) => return Err(no_json(&error)),
+            Err(WeightError::TooLarge) => return Err(self.part.too_heavy()),
         };
         self.part.grow(weight.bytes.saturating_mul(times))?;
         Ok(weight)
@@ -97,9 +91,7 @@ impl Text {
 }
 
 /// Reads a body of at most `limit` bytes; `setting` is the limit's name.
-///
-/// # Errors
-/// `BodyTooLarge`, `BodyTimeout`, `BodyTooHeavy`, `BodyMemory`, and `InvalidBody` when it breaks off.
+/// Errors: `BodyTooLarge`, `BodyTimeout`, `BodyTooHeavy`, `BodyMemory`, and `InvalidBody` when it breaks off.
 pub(super) async fn read(app: &App, body: Body, limit: u64, setting: &'static str) -> Result<Text, Error> {
     if body.size_hint().lower() > limit {
         return Err(Error::BodyTooLarge { limit, setting });
@@ -125,18 +117,14 @@ pub(super) async fn read(app: &App, body: Body, limit: u64, setting: &'static st
 }
 
 /// Reads a JSON object; no body means an empty one. What it holds of the budget comes with it.
-///
-/// # Errors
-/// Those of [`read`] and [`Text::parse`], and `MediaType`.
+/// Errors: those of [`read`] and [`Text::parse`], and `MediaType`.
 pub(super) async fn json<T: DeserializeOwned>(app: &App, headers: &HeaderMap, body: Body) -> Result<(T, Text), Error> {
     let mut text = json_text(app, headers, body, app.config.server.max_body.bytes(), "server.max_body").await?;
     Ok((text.parse()?, text))
 }
 
 /// Reads the text of a JSON object; no body means an empty one.
-///
-/// # Errors
-/// Those of [`read`], and `MediaType`.
+/// Errors: those of [`read`], and `MediaType`.
 pub(super) async fn json_text(
     app: &App,
     headers: &HeaderMap,
@@ -194,11 +182,11 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     typed(bytes)
 }
 
-/// What is no JSON and what is JSON of a wrong shape are told apart before the shape is looked at.
+/// Distinguishes invalid JSON from JSON of a wrong shape before it checks the shape.
 fn check_object(bytes: &[u8]) -> Result<(), Error> {
     match weigh(bytes, u64::MAX) {
         Ok(weight) if weight.is_object => Ok(()),
-        Err(Unweighed::NoJson(error)) => Err(no_json(&error)),
+        Err(WeightError::NoJson(error)) => Err(no_json(&error)),
         _ => Err(no_object()),
     }
 }

@@ -26,7 +26,6 @@ const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");
 /// The header by which Playwright's own protocol asks for a browser.
 pub(super) const PLAYWRIGHT: HeaderName = HeaderName::from_static("x-playwright-browser");
 
-/// All of them.
 pub(super) fn routes() -> Router<App> {
     let mut routes = Router::new()
         .route("/", get(root))

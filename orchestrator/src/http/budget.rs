@@ -19,7 +19,6 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// A budget of `total` bytes, which nobody holds any of yet.
-    #[must_use]
     pub(crate) fn new(total: ByteSize) -> Self {
         let units = usize::try_from(total.bytes() / UNIT).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self { units: Arc::new(Semaphore::new(units)), total: total.bytes() }
@@ -45,15 +44,14 @@ impl Part {
         self.budget.total.saturating_sub(self.bytes)
     }
 
-    /// That it cannot hold what was asked, whoever else holds how much.
+    /// The budget could not hold this even if it were empty.
     pub(super) const fn too_heavy(&self) -> Error {
         Error::BodyTooHeavy { limit: self.budget.total }
     }
 
     /// Takes `more` bytes. It never waits, so that no two bodies can wait for each other.
-    ///
-    /// # Errors
-    /// `BodyTooHeavy` when the whole budget would not be enough, `BodyMemory` when others hold too much of it now.
+    /// Errors: `BodyTooHeavy` when the whole budget would not be enough, `BodyMemory` when others hold too much of it
+    /// now.
     pub(super) fn grow(&mut self, more: u64) -> Result<(), Error> {
         let bytes = self.bytes.saturating_add(more);
         let held = self.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);

@@ -16,7 +16,7 @@ use super::App;
 use super::reply::json_reply;
 use crate::config::Config;
 use crate::error::Error;
-use crate::task::{ActiveTask, Event, Record, Task, record_view};
+use crate::task::{ActiveTask, Record, Task, TaskEvent, record_view};
 
 /// Between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ impl Delivery {
         if wait.is_some_and(|wait| wait > longest) {
             return Err(Error::invalid("wait", format!("must be from 0 to {longest} seconds")));
         }
-        // A preference is a wish: what cannot be fulfilled is fulfilled as far as it can.
+        // A preference is optional: the daemon honours it as far as it can.
         let preferred = preferred_wait(headers).map(|wait| wait.min(longest));
         Ok(match wait.or(preferred).filter(|wait| *wait > 0) {
             Some(wait) => Self::Wait(Duration::from_secs(wait)),
@@ -115,7 +115,7 @@ pub(super) async fn whole(app: &App, record: &Record) -> Result<Value, Error> {
 pub(super) fn events(live: Arc<ActiveTask>) -> Response {
     // In this order, so that nothing falls between the two.
     let receiver = live.subscribe();
-    let first = Event::Status(live.record());
+    let first = TaskEvent::Status(live.record());
     let source = Source { live, receiver, first: Some(first), over: false };
     let events = stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
@@ -126,23 +126,23 @@ pub(super) fn events(live: Arc<ActiveTask>) -> Response {
 
 /// The one event of a task that has ended.
 pub(super) fn stream_of(record: Arc<Record>) -> Response {
-    let event = Event::Status(Record::clone(&record));
+    let event = TaskEvent::Status(Record::clone(&record));
     Sse::new(stream::once(async move { sse(&event) })).into_response()
 }
 
-fn sse(event: &Event) -> Result<SseEvent, axum::Error> {
+fn sse(event: &TaskEvent) -> Result<SseEvent, axum::Error> {
     SseEvent::default().event(event.name()).json_data(event.data())
 }
 
 struct Source {
     live: Arc<ActiveTask>,
-    receiver: broadcast::Receiver<Event>,
-    first: Option<Event>,
+    receiver: broadcast::Receiver<TaskEvent>,
+    first: Option<TaskEvent>,
     over: bool,
 }
 
 impl Source {
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<TaskEvent> {
         if self.over {
             return None;
         }
@@ -153,13 +153,13 @@ impl Source {
                     biased;
                     heard = self.receiver.recv() => match heard {
                         Ok(event) => break event,
-                        // A slow client misses events, and is told the state again at the end.
+                        // A slow client misses events, and gets the state again at the end.
                         Err(RecvError::Lagged(_)) => {}
                         Err(RecvError::Closed) => return None,
                     },
                     () = self.live.ended() => {
                         self.over = true;
-                        break Event::Status(self.live.record());
+                        break TaskEvent::Status(self.live.record());
                     }
                 }
             },

@@ -21,7 +21,6 @@ use crate::keys::KeyId;
 use crate::session::{Created, Ending, Kind};
 use crate::webdriver::{self as driver, OWN};
 
-/// All of them.
 pub(super) fn routes() -> Router<App> {
     commands().route("/ping", get(ping)).nest("/wd/hub", commands().route("/status", get(status)).fallback(unknown))
 }

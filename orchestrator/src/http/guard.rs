@@ -12,7 +12,7 @@ use url::{Host, Url};
 use super::App;
 use super::base::Peer;
 use super::query;
-use super::reply::{Asked, Form, REQUEST};
+use super::reply::{Form, REQUEST, RequestContext};
 use crate::config::Config;
 use crate::engine::RequestId;
 use crate::error::Error;
@@ -24,7 +24,7 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let id = RequestId::random();
     let span = tracing::info_span!("request", id = %id, method = %request.method(), route = route(&request));
     let header = HeaderValue::try_from(id.as_str());
-    let asked = Asked { id, form: Form::of(request.uri().path()) };
+    let asked = RequestContext { id, form: Form::of(request.uri().path()) };
     let work = async {
         let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure);
         let checked = check(&app.config, request.headers(), secure)

@@ -21,7 +21,6 @@ use crate::error::Error;
 use crate::keys::KeyId;
 use crate::session::Session;
 
-/// All of them.
 pub(super) fn routes() -> Router<App> {
     Router::new()
         .route("/json", get(root))

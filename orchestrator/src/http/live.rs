@@ -70,13 +70,13 @@ impl FromRequestParts<App> for ViewToken {
 }
 
 /// Who asks for a session's picture, let in.
-pub(super) struct Visit {
+pub(super) struct ViewAccess {
     session: Arc<Session>,
     grant: Grant,
     view: ViewQuery,
 }
 
-impl FromRequestParts<App> for Visit {
+impl FromRequestParts<App> for ViewAccess {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
@@ -93,14 +93,14 @@ pub(super) async fn page(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-    visit: Result<Visit, Error>,
+    access: Result<ViewAccess, Error>,
 ) -> Result<Response, Error> {
     let wants_page = headers
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_none_or(|accept| accept.contains("text/html") || !accept.contains("json"));
-    let Visit { session, grant, view } = match visit {
-        Ok(visit) => visit,
+    let ViewAccess { session, grant, view } = match access {
+        Ok(access) => access,
         Err(error) if !wants_page => return Err(error),
         Err(error) => {
             let view = ViewQuery::read(query.as_deref()).unwrap_or_default();
@@ -139,7 +139,7 @@ pub(super) async fn page(
 }
 
 /// `GET /sessions/<id>/stream/state`: what a page asks for when its websocket does not open.
-pub(super) async fn state(Visit { session, grant, .. }: Visit) -> Response {
+pub(super) async fn state(ViewAccess { session, grant, .. }: ViewAccess) -> Response {
     let left = u64::try_from(session.time_left().as_millis()).unwrap_or(u64::MAX);
     let body = json!({"status": session.status(), "time_left": left, "enable_actions": grant.may_act});
     json_reply(StatusCode::OK, &body)
@@ -148,7 +148,7 @@ pub(super) async fn state(Visit { session, grant, .. }: Visit) -> Response {
 /// `GET /sessions/<id>/stream/socket`: the websocket. `live::message` says what goes over it.
 pub(super) async fn socket(
     State(app): State<App>,
-    Visit { session, grant, .. }: Visit,
+    ViewAccess { session, grant, .. }: ViewAccess,
     mut request: Request,
 ) -> Result<Response, Error> {
     let accept = accept(request.headers())?;

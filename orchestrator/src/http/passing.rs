@@ -21,9 +21,7 @@ pub(super) struct BodyFault(oneshot::Receiver<Error>);
 
 impl BodyFault {
     /// Does what needs the body, and breaks it off when the body is at fault.
-    ///
-    /// # Errors
-    /// The body's fault, and those of `work`.
+    /// Errors: the body's fault, and those of `work`.
     pub(super) async fn or<T>(self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let fault = async {
             match self.0.await {
@@ -41,9 +39,7 @@ impl BodyFault {
 }
 
 /// A body to pass on, of at most `limit` bytes; `setting` is the limit's name.
-///
-/// # Errors
-/// `BodyTooLarge` when it says itself that it is longer.
+/// Errors: `BodyTooLarge` when it says itself that it is longer.
 pub(super) fn passing(
     app: &App,
     body: Body,

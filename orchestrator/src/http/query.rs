@@ -12,14 +12,14 @@ use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus
 use crate::world::{Environment, PatientRef, RequestQuery};
 
 /// The parameters that a route takes.
-struct Takes {
+struct AllowedParameters {
     /// Each may be there once.
     once: &'static [&'static str],
     /// Each may be there as often as wanted, also as `name[]` or `name[0]`.
     lists: &'static [&'static str],
 }
 
-const SESSIONS: Takes = Takes {
+const SESSIONS: AllowedParameters = AllowedParameters {
     once: &[
         "start_time",
         "end_time",
@@ -33,7 +33,7 @@ const SESSIONS: Takes = Takes {
     ],
     lists: &["status", "browser_type"],
 };
-const TASKS: Takes = Takes {
+const TASKS: AllowedParameters = AllowedParameters {
     once: &[
         "start_time",
         "end_time",
@@ -47,20 +47,19 @@ const TASKS: Takes = Takes {
     ],
     lists: &["executionType"],
 };
-const TASK: Takes = Takes { once: &["format"], lists: &[] };
-const ITEMS: Takes = Takes { once: &["status", "after", "limit", "format"], lists: &[] };
-const WORLD_REQUESTS: Takes = Takes {
+const TASK: AllowedParameters = AllowedParameters { once: &["format"], lists: &[] };
+const ITEMS: AllowedParameters = AllowedParameters { once: &["status", "after", "limit", "format"], lists: &[] };
+const WORLD_REQUESTS: AllowedParameters = AllowedParameters {
     once: &["start_time", "end_time", "patient_id", "environment_type", "status", "key_id", "page", "limit"],
     lists: &[],
 };
-const TOKEN: Takes = Takes { once: &["token"], lists: &[] };
-const VIEW: Takes = Takes { once: &["token", "theme", "enable_actions"], lists: &[] };
-const NOTHING: Takes = Takes { once: &[], lists: &[] };
+const TOKEN: AllowedParameters = AllowedParameters { once: &["token"], lists: &[] };
+const VIEW: AllowedParameters = AllowedParameters { once: &["token", "theme", "enable_actions"], lists: &[] };
+const NOTHING: AllowedParameters = AllowedParameters { once: &[], lists: &[] };
 
 /// What may stand behind a route's question mark.
 enum Rule {
-    /// These parameters.
-    Takes(&'static Takes),
+    AllowedParameters(&'static AllowedParameters),
     /// Each parameter once; the route knows which there are, or leaves that to others.
     Once,
     /// It is not ours: the driver reads it.
@@ -70,7 +69,7 @@ enum Rule {
 /// The rule of a route, by the path it was made with. One that is not named here takes no parameters.
 fn rule(route: &str) -> Rule {
     let within = route.strip_prefix("/wd/hub").unwrap_or(route);
-    Rule::Takes(match within {
+    Rule::AllowedParameters(match within {
         "/sessions" => &SESSIONS,
         "/lam/tasks" => &TASKS,
         "/lam/tasks/{id}" => &TASK,
@@ -94,12 +93,10 @@ fn rule(route: &str) -> Rule {
 
 /// Checks the query of a request to `route`: of two values one would be passed over in silence, and so would a parameter
 /// that nobody reads.
-///
-/// # Errors
-/// `Field` for a parameter that is given twice, and for one that the route does not have.
+/// Errors: `Field` for a parameter that is given twice, and for one that the route does not have.
 pub(super) fn check(route: &str, query: &str) -> Result<(), Error> {
     match rule(route) {
-        Rule::Takes(takes) => pairs(query, takes).map(drop),
+        Rule::AllowedParameters(takes) => pairs(query, takes).map(drop),
         Rule::Once => {
             let mut once = Once::default();
             form_urlencoded::parse(query.as_bytes()).try_for_each(|(name, _)| once.check(&name))
@@ -111,7 +108,7 @@ pub(super) fn check(route: &str, query: &str) -> Result<(), Error> {
 type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// The parameters of a query, checked.
-fn pairs<'a>(query: &'a str, takes: &Takes) -> Result<Vec<Pair<'a>>, Error> {
+fn pairs<'a>(query: &'a str, takes: &AllowedParameters) -> Result<Vec<Pair<'a>>, Error> {
     let mut once = Once::default();
     let mut pairs = Vec::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -125,7 +122,7 @@ fn pairs<'a>(query: &'a str, takes: &Takes) -> Result<Vec<Pair<'a>>, Error> {
     Ok(pairs)
 }
 
-impl Takes {
+impl AllowedParameters {
     fn unknown(&self, name: &str) -> Error {
         let lists = self.lists.iter().map(|name| format!("{name}[]"));
         // The other name of a filter is for clients that know it already.

@@ -11,8 +11,7 @@ use crate::error::{Blame, Error};
 
 /// What an answer has to know of its request.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
-    /// Its id.
+pub(super) struct RequestContext {
     pub(super) id: RequestId,
     /// Which form its errors have.
     pub(super) form: Form,
@@ -44,7 +43,7 @@ impl Form {
 
 tokio::task_local! {
     /// The request that this task answers.
-    pub(super) static REQUEST: Asked;
+    pub(super) static REQUEST: RequestContext;
 }
 
 fn request_id() -> String {
@@ -60,7 +59,6 @@ fn log(error: &Error) {
     }
 }
 
-/// A JSON response.
 pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Response {
     match serde_json::to_vec(body) {
         Ok(bytes) => (
@@ -86,7 +84,7 @@ fn rest(error: &Error, request_id: &str) -> Value {
 }
 
 /// A whole answer as bytes, for a connection on which nothing is read: it is closed behind this.
-pub(super) fn last_words(error: &Error) -> Vec<u8> {
+pub(super) fn raw_response(error: &Error) -> Vec<u8> {
     log(error);
     let (status, body) = (error.status(), rest(error, RequestId::random().as_str()).to_string());
     let reason = status.canonical_reason().unwrap_or_default();

@@ -83,7 +83,7 @@ pub(crate) async fn serve(listener: Listener, router: Router, config: Arc<Config
 fn refuse(stream: TcpStream, tls: bool, limit: usize) {
     metrics::counter!("warmpool_connections_refused_total").increment(1);
     if !tls && let Ok(mut stream) = stream.into_std() {
-        let _ = stream.write_all(&reply::last_words(&Error::AddressLimit { limit }));
+        let _ = stream.write_all(&reply::raw_response(&Error::AddressLimit { limit }));
     }
 }
 

@@ -46,7 +46,7 @@ impl Flow {
 }
 
 /// The time in which a client that has been answered is heard out.
-struct Linger {
+struct ClosingWindow {
     /// When it last sent something.
     heard: Instant,
     /// When it is heard no longer, whatever it sends.
@@ -54,7 +54,7 @@ struct Linger {
     timer: Pin<Box<Sleep>>,
 }
 
-impl Linger {
+impl ClosingWindow {
     fn new(limit: Duration) -> Self {
         let now = Instant::now();
         Self { heard: now, end: now + limit, timer: Box::pin(sleep(LINGER.min(limit))) }
@@ -87,8 +87,8 @@ pub(super) struct Watched<S> {
     hearing: Duration,
     /// Only while the client takes nothing.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Once the last word is said.
-    linger: Option<Linger>,
+    /// Once the answer has been sent.
+    linger: Option<ClosingWindow>,
     flow: Arc<Flow>,
 }
 
@@ -165,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
                 return Poll::Ready(Ok(()));
             }
         }
-        let linger = this.linger.get_or_insert_with(|| Linger::new(this.hearing));
+        let linger = this.linger.get_or_insert_with(|| ClosingWindow::new(this.hearing));
         let mut unwanted = [0; 8 << 10];
         loop {
             let mut unwanted = ReadBuf::new(&mut unwanted);

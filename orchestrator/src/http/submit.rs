@@ -88,7 +88,7 @@ fn is_cause(code: &str) -> bool {
 /// What a retry may bring: secrets are not kept, so they have to be sent again.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Again {
+struct RetryRequest {
     secrets: Option<Members>,
     wait: Option<u64>,
 }
@@ -155,7 +155,7 @@ pub(super) async fn retry(
     body: Body,
 ) -> Result<Response, Error> {
     let mut text = body::json_text(&app, &headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
-    let again: Again = text.parse()?;
+    let again: RetryRequest = text.parse()?;
     let delivery = Delivery::of(&headers, again.wait, &app.config)?;
     let task = super::tasks::task_id(&id)?;
     let record = super::tasks::record_of(&app.tasks.find(task, &key).await?);

@@ -17,7 +17,7 @@ use super::passing::passing;
 use super::reply::{W3c, w3c, w3c_reply, with_w3c_headers};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::session::{Driver, Session};
+use crate::session::{DriverSession, Session};
 use crate::webdriver::{self as driver, Command, Links};
 
 fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
@@ -46,9 +46,9 @@ pub(super) async fn create(
 ) -> Result<Response, W3c> {
     let session = open(&app, &id, &token)?;
     refuse_page_types(&headers)?;
-    let (wish, _text) = new_session_body(&app, body).await?;
+    let (requested, _text) = new_session_body(&app, body).await?;
     let links = links(&base, &session);
-    let (status, reply) = driver::new_session(&app.sessions, &session, &app.config, &links, &wish).await?;
+    let (status, reply) = driver::new_session(&app.sessions, &session, &app.config, &links, &requested).await?;
     let reply: Value = serde_json::from_slice(&reply).map_err(Error::internal)?;
     Ok(w3c_reply(status, &reply))
 }
@@ -58,11 +58,11 @@ pub(super) async fn create(
 pub(super) async fn new_session_body(app: &App, body: Body) -> Result<(Value, Text), Error> {
     let limit = app.config.webdriver.max_session_body.bytes();
     let mut text = body::read(app, body, limit, "webdriver.max_session_body").await?;
-    let wish = text.value()?;
-    if let Some(alternatives) = wish["capabilities"]["firstMatch"].as_array() {
+    let requested = text.value()?;
+    if let Some(alternatives) = requested["capabilities"]["firstMatch"].as_array() {
         text.copied(alternatives.len())?;
     }
-    Ok((wish, text))
+    Ok((requested, text))
 }
 
 pub(super) fn links(base: &Base, session: &Session) -> Links {
@@ -72,7 +72,7 @@ pub(super) fn links(base: &Base, session: &Session) -> Links {
 /// `GET …/status`
 pub(super) async fn status(State(app): State<App>, Path((id, token)): Path<(String, String)>) -> Result<Response, W3c> {
     let session = open(&app, &id, &token)?;
-    let ready = session.driver() == Driver::Idle;
+    let ready = session.driver() == DriverSession::Idle;
     let message = if ready { "ready for a session" } else { "has its one session" };
     Ok(w3c(StatusCode::OK, &json!({"ready": ready, "message": message})))
 }
@@ -164,8 +164,8 @@ pub(super) async fn manage_downloads(
         }
         Method::POST => {
             let limit = app.config.server.max_body.bytes();
-            let wish = body::read(app, request.into_body(), limit, "server.max_body").await?.value()?;
-            let Some(name) = wish["name"].as_str() else {
+            let requested = body::read(app, request.into_body(), limit, "server.max_body").await?.value()?;
+            let Some(name) = requested["name"].as_str() else {
                 return Err(Error::invalid("name", "must be the name of a downloaded file").into());
             };
             let contents = driver::download(session, driver_id, name).await?;

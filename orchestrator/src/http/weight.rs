@@ -24,22 +24,21 @@ pub(super) struct Weight {
 
 /// Why a text has no weight.
 #[derive(Debug)]
-pub(super) enum Unweighed {
-    /// It is no JSON.
+pub(super) enum WeightError {
     NoJson(serde_json::Error),
     /// It weighs more than it may. What follows in it has not been looked at.
-    TooHeavy,
+    TooLarge,
 }
 
 /// Weighs a JSON text without making the tree, as far as `most` bytes. It fails where making one would.
-pub(super) fn weigh(text: &[u8], most: u64) -> Result<Weight, Unweighed> {
+pub(super) fn weigh(text: &[u8], most: u64) -> Result<Weight, WeightError> {
     let mut sum = Sum { bytes: 0, most };
     let mut reader = serde_json::Deserializer::from_slice(text);
     let read = Scale(&mut sum).deserialize(&mut reader);
     match read.and_then(|is_object| reader.end().map(|()| is_object)) {
         Ok(is_object) => Ok(Weight { is_object, bytes: sum.bytes }),
-        Err(_) if sum.bytes > most => Err(Unweighed::TooHeavy),
-        Err(error) => Err(Unweighed::NoJson(error)),
+        Err(_) if sum.bytes > most => Err(WeightError::TooLarge),
+        Err(error) => Err(WeightError::NoJson(error)),
     }
 }
 
@@ -141,7 +140,7 @@ mod tests {
     #[test]
     fn what_is_no_json_weighs_nothing() {
         for text in ["", "{", "[1,]", "{} x", "\"\\u12\"", "nul", "{\"a\" 1}"] {
-            assert!(matches!(weigh(text.as_bytes(), u64::MAX), Err(Unweighed::NoJson(_))), "{text}");
+            assert!(matches!(weigh(text.as_bytes(), u64::MAX), Err(WeightError::NoJson(_))), "{text}");
         }
         assert!(weigh("[".repeat(100_000).as_bytes(), u64::MAX).is_err());
         assert!(weigh(b"{\"a\": [null, 1.5, -3, true, {}]}", u64::MAX).unwrap().is_object);
@@ -151,10 +150,10 @@ mod tests {
     #[test]
     fn weighing_ends_where_it_is_too_much() {
         let text = r#"[{"":0},{"":0}, and this is not even looked at"#;
-        assert!(matches!(weigh(text.as_bytes(), 1000), Err(Unweighed::TooHeavy)));
-        assert!(matches!(weigh(text.as_bytes(), u64::MAX), Err(Unweighed::NoJson(_))));
+        assert!(matches!(weigh(text.as_bytes(), 1000), Err(WeightError::TooLarge)));
+        assert!(matches!(weigh(text.as_bytes(), u64::MAX), Err(WeightError::NoJson(_))));
         let whole = weight(r#"{"a":["b",{"c":[]}]}"#);
         assert!(weigh(br#"{"a":["b",{"c":[]}]}"#, whole).is_ok());
-        assert!(matches!(weigh(br#"{"a":["b",{"c":[]}]}"#, whole - 1), Err(Unweighed::TooHeavy)));
+        assert!(matches!(weigh(br#"{"a":["b",{"c":[]}]}"#, whole - 1), Err(WeightError::TooLarge)));
     }
 }

@@ -110,7 +110,7 @@ async fn answer(
     drop((request, text));
     let begun = Instant::now();
     if let Some(wait) = wait {
-        let ended = until_end(app.worlds.follow(&record.world_id));
+        let ended = wait_for_end(app.worlds.follow(&record.world_id));
         let _ = tokio::time::timeout(wait, ended).await;
         let caller = WorldCaller::Integration(Box::new(key));
         record = app.worlds.find(record.world_id.as_str(), &caller).await?;
@@ -134,7 +134,7 @@ fn wait(headers: &HeaderMap, wait: Option<u64>, longest: Duration) -> Result<Opt
     Ok(seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs))
 }
 
-async fn until_end(changes: Option<watch::Receiver<(WorldRecord, f64)>>) {
+async fn wait_for_end(changes: Option<watch::Receiver<(WorldRecord, f64)>>) {
     if let Some(mut changes) = changes {
         // An error means that nobody makes it any more.
         let _ = changes.wait_for(|(record, _)| record.status.is_end()).await;

@@ -32,7 +32,6 @@ pub(super) enum BrowserError {
 /// A browser that somebody watches. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) enum Browser {
-    /// One with DevTools.
     DevTools(Arc<DevTools>),
     /// One that the agent asks.
     Pages(Arc<Session>),
@@ -59,9 +58,7 @@ impl Browser {
     }
 
     /// DevTools, for what only they can do.
-    ///
-    /// # Errors
-    /// `NoDevTools` of an engine that the agent asks.
+    /// Errors: `NoDevTools` of an engine that the agent asks.
     pub(super) const fn devtools(&self) -> Result<&Arc<DevTools>, BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools),
@@ -88,9 +85,9 @@ impl Browser {
     }
 
     /// Takes a tab one step through its history. Where there is none, nothing happens.
-    pub(super) async fn go(&self, tab: &str, step: HistoryStep) -> Result<(), BrowserError> {
+    pub(super) async fn move_in_history(&self, tab: &str, step: HistoryStep) -> Result<(), BrowserError> {
         match self {
-            Self::DevTools(devtools) => Ok(devtools.go(tab, step).await?),
+            Self::DevTools(devtools) => Ok(devtools.move_in_history(tab, step).await?),
             Self::Pages(session) => {
                 let action = match step {
                     HistoryStep::Back => PageAction::Back {},
@@ -104,7 +101,7 @@ impl Browser {
 }
 
 impl Tabs {
-    /// Passes the list to `tell`, now and whenever it changes, until the browser cannot be asked any more.
+    /// Passes the list to `tell`, now and whenever it changes, until the browser stops answering.
     pub(super) async fn follow(self, tell: impl Fn(Vec<Tab>)) -> BrowserError {
         match self {
             Self::DevTools(devtools) => devtools.follow(tell).await.into(),

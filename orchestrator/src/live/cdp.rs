@@ -45,7 +45,7 @@ pub(super) enum CdpError {
 
 /// An event of one attached target.
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct CdpEvent {
     /// Its name.
     pub(super) method: String,
     /// What it says.
@@ -67,7 +67,7 @@ pub(super) struct Cdp {
 #[derive(Debug, Default)]
 struct Shared {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
-    listeners: Mutex<HashMap<String, mpsc::Sender<Event>>>,
+    listeners: Mutex<HashMap<String, mpsc::Sender<CdpEvent>>>,
     /// Rings when a tab came, went or changed its title or address.
     targets: Notify,
 }
@@ -109,7 +109,7 @@ impl Cdp {
     }
 
     /// Sends a command whose result nobody needs.
-    pub(super) async fn tell(&self, session: &str, method: &'static str, params: Value) -> Result<(), CdpError> {
+    pub(super) async fn notify(&self, session: &str, method: &'static str, params: Value) -> Result<(), CdpError> {
         let id = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.send(id, Some(session), method, &params).await
     }
@@ -123,7 +123,7 @@ impl Cdp {
     }
 
     /// Hears the events of one attached target from here on.
-    pub(super) fn listen(&self, session: &str) -> mpsc::Receiver<Event> {
+    pub(super) fn listen(&self, session: &str) -> mpsc::Receiver<CdpEvent> {
         let (sender, receiver) = mpsc::channel(EVENTS);
         let mut listeners = self.shared.listeners.lock();
         listeners.retain(|_, listener| !listener.is_closed());
@@ -190,7 +190,7 @@ impl Shared {
         let (session, method) = (session.to_owned(), method.to_owned());
         let mut listeners = self.listeners.lock();
         if let Some(listener) = listeners.get(&session) {
-            let event = Event { method, params: message["params"].take() };
+            let event = CdpEvent { method, params: message["params"].take() };
             // Whoever does not keep up loses the connection to the target, and not the others' events.
             if listener.try_send(event).is_err() {
                 listeners.remove(&session);

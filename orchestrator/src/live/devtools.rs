@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::sleep;
 use warmpool_protocol::{MAX_PAGES, MAX_TEXT};
 
-use super::cdp::{Cdp, CdpError, Event};
+use super::cdp::{Cdp, CdpError, CdpEvent};
 use super::input::Command;
 use super::message::{HistoryStep, Tab};
 use crate::session::Session;
@@ -49,7 +49,7 @@ impl DevTools {
         Ok(Self { session, cdp, attached: tokio::sync::Mutex::default() })
     }
 
-    /// Passes the list of tabs to `tell`, now and whenever it may have changed, until the browser cannot be asked any more.
+    /// Passes the list of tabs to `tell`, now and whenever it may have changed, until the browser stops answering.
     pub(super) async fn follow(&self, tell: impl Fn(Vec<Tab>)) -> CdpError {
         loop {
             match self.tabs().await {
@@ -95,14 +95,14 @@ impl DevTools {
     }
 
     /// A tab's events from here on.
-    pub(super) fn listen(&self, attached: &str) -> tokio::sync::mpsc::Receiver<Event> {
+    pub(super) fn listen(&self, attached: &str) -> tokio::sync::mpsc::Receiver<CdpEvent> {
         self.cdp.listen(attached)
     }
 
     /// Sends an input to a tab. What becomes of it is seen, not answered.
     pub(super) async fn input(&self, tab: &str, (method, params): Command) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;
-        self.cdp.tell(&attached, method, params).await
+        self.cdp.notify(&attached, method, params).await
     }
 
     /// Sends an input to a tab, and waits until the page has taken it.
@@ -119,21 +119,21 @@ impl DevTools {
     /// Opens an address in a tab.
     pub(super) async fn open(&self, tab: &str, url: &str) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;
-        self.cdp.tell(&attached, "Page.navigate", json!({"url": url})).await
+        self.cdp.notify(&attached, "Page.navigate", json!({"url": url})).await
     }
 
     /// Takes a tab one step through its history. Where there is none, nothing happens.
-    pub(super) async fn go(&self, tab: &str, step: HistoryStep) -> Result<(), CdpError> {
+    pub(super) async fn move_in_history(&self, tab: &str, step: HistoryStep) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;
         let by: i64 = match step {
             HistoryStep::Back => -1,
             HistoryStep::Forward => 1,
-            HistoryStep::Reload => return self.cdp.tell(&attached, "Page.reload", json!({})).await,
+            HistoryStep::Reload => return self.cdp.notify(&attached, "Page.reload", json!({})).await,
         };
         let history = self.cdp.call(Some(&attached), "Page.getNavigationHistory", json!({})).await?;
         let to = history["currentIndex"].as_i64().and_then(|at| usize::try_from(at + by).ok());
         match to.and_then(|to| history["entries"][to]["id"].as_i64()) {
-            Some(id) => self.cdp.tell(&attached, "Page.navigateToHistoryEntry", json!({"entryId": id})).await,
+            Some(id) => self.cdp.notify(&attached, "Page.navigateToHistoryEntry", json!({"entryId": id})).await,
             None => Ok(()),
         }
     }

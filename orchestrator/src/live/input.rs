@@ -88,9 +88,9 @@ pub(super) enum Input {
         #[serde(default)]
         modifiers: u8,
     },
-    /// Text that no single key made: from an input method, a phone's keyboard or a clipboard.
+    /// Text that comes from no single key: from an input method, a phone's keyboard or a clipboard.
     Text { text: String },
-    /// Text that an input method is still at.
+    /// Text that an input method is still composing.
     Compose { text: String },
 }
 
@@ -105,11 +105,11 @@ pub(super) struct Pressed {
 }
 
 impl Pressed {
-    /// The command for an input. `None` for one that makes no sense.
+    /// The command for an input; `None` for an invalid one.
     pub(super) fn command(&mut self, input: Input) -> Option<Command> {
         Some(match input {
             Input::Mouse { phase, x, y, button, buttons, clicks, modifiers } => {
-                if !(sane(x) && sane(y)) {
+                if !(is_position(x) && is_position(y)) {
                     return None;
                 }
                 let kind = match phase {
@@ -129,7 +129,7 @@ impl Pressed {
                 ("Input.dispatchMouseEvent", params)
             }
             Input::Wheel { x, y, dx, dy, modifiers } => {
-                if ![x, y, dx, dy].into_iter().all(sane) {
+                if ![x, y, dx, dy].into_iter().all(is_position) {
                     return None;
                 }
                 let params = json!({
@@ -138,7 +138,9 @@ impl Pressed {
                 ("Input.dispatchMouseEvent", params)
             }
             Input::Touch { phase, touches, modifiers } => {
-                if touches.len() > MAX_TOUCHES || !touches.iter().all(|touch| sane(touch.x) && sane(touch.y)) {
+                if touches.len() > MAX_TOUCHES
+                    || !touches.iter().all(|touch| is_position(touch.x) && is_position(touch.y))
+                {
                     return None;
                 }
                 let kind = match phase {
@@ -205,7 +207,7 @@ impl Pressed {
     }
 }
 
-/// Keys alone do not edit in a browser without a window: the shortcut's meaning has to be named.
+/// In a browser without a window keys alone do not edit: DevTools wants the name of the editing command too.
 fn editing(params: &Value) -> Option<&'static str> {
     const CONTROL: u64 = 2;
     const META: u64 = 4;
@@ -225,8 +227,8 @@ fn editing(params: &Value) -> Option<&'static str> {
     }
 }
 
-/// No page is a million pixels long in a picture, and JSON knows no infinity.
-fn sane(number: f64) -> bool {
+/// Rejects positions that no picture has, and infinity, which JSON cannot represent.
+fn is_position(number: f64) -> bool {
     number.is_finite() && number.abs() < 1e6
 }
 
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn shortcuts_carry_their_meaning() {
+    fn shortcuts_name_their_editing_command() {
         let mut held = Pressed::default();
         let key = |modifiers| json!({"input": "key", "down": true, "key": "c", "code": "KeyC", "key_code": 67, "modifiers": modifiers});
         let (_, params) = held.command(read(key(2))).unwrap();

@@ -1,5 +1,5 @@
-//! What a viewer and the daemon say to each other, in JSON. Pictures, and on a display the viewer's RFB, are binary
-//! messages beside these.
+//! The JSON messages between a viewer and the daemon. Pictures, and a viewer's RFB on a display, are binary messages
+//! beside these.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +26,9 @@ pub(super) struct Tab {
     pub(super) url: String,
 }
 
-/// What every viewer of a session is to know.
+/// What every viewer of a session knows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct State {
+pub(super) struct ViewState {
     /// How many watch.
     pub(super) viewers: usize,
     /// Which of them has the control.
@@ -55,13 +55,13 @@ pub(super) enum Notice<'a> {
         text: bool,
         browser_type: Engine,
         mode: Mode,
-        /// After so many milliseconds without a word the connection is dead.
+        /// After this many milliseconds of silence the connection counts as dead.
         silence: u64,
     },
     /// At each change, and now and then.
     State {
         #[serde(flatten)]
-        state: &'a State,
+        state: &'a ViewState,
         /// The session's status.
         status: &'a str,
         /// What is left of its time, in milliseconds.
@@ -69,7 +69,7 @@ pub(super) enum Notice<'a> {
     },
     /// What was copied in the browser.
     Clipboard { text: &'a str },
-    /// Something that was asked for did not work.
+    /// A request failed.
     Refused { message: &'a str },
     /// The session ended: nothing follows. `recording` says whether this viewer may fetch one.
     Ended { status: &'a str, reason: &'a str, message: &'a str, recording: bool },
@@ -88,15 +88,15 @@ impl Notice<'_> {
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Request {
-    /// Take the control, or give it back.
+    /// Take control, or give it back.
     Control { take: bool },
-    /// Hold the client's commands, or let them go.
+    /// Hold the client's commands, or release them.
     Pause { on: bool },
     /// One more picture is on the viewer's screen.
     Ack,
     /// Watch this tab; without one, whichever is in front. On a display: bring this tab to the front.
     Tab { id: Option<String> },
-    /// Back, forward or again.
+    /// Back, forward or reload.
     Go { to: HistoryStep },
     /// Open an address.
     Open { url: String },
@@ -108,7 +108,7 @@ pub(super) enum Request {
     Input(Input),
 }
 
-/// Where to go in a tab's history.
+/// A step in a tab's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum HistoryStep {

@@ -1,7 +1,7 @@
-//! What a viewer of a display may say: RFB's client messages, one by one (RFC 6143, section 7.5).
+//! The filter for messages from viewers of a display: RFB's client messages (RFC 6143, section 7.5).
 //!
-//! A viewer's bytes are taken apart into whole messages, because only then is it clear what is an input and what is a request for a
-//! picture. Viewers without the control get their pictures; their keys, pointer and clipboard stop here.
+//! It splits a viewer's bytes into whole messages, to distinguish inputs from requests for pictures. Viewers without
+//! control get their pictures; the filter drops their keys, pointer and clipboard.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -20,7 +20,7 @@ const LEFT_OUT: [i32; 3] = [EXTENDED_MOUSE_BUTTONS, XVP, GII];
 const EXTENDED_MOUSE_BUTTONS: i32 = -316;
 const XVP: i32 = -309;
 const GII: i32 = -305;
-/// With it the display announces its clipboard and sends it only to those who ask; without it, to everybody.
+/// With this encoding the display announces its clipboard and sends it on request; without it, to everybody.
 #[expect(clippy::cast_possible_wrap, reason = "the protocol numbers it so")]
 const EXTENDED_CLIPBOARD: i32 = 0xC0A1_E5CE_u32 as i32;
 
@@ -57,7 +57,7 @@ enum Message {
     Pointer,
     /// The clipboard, and keys in another form.
     OtherInput,
-    /// It is for nobody here.
+    /// The filter drops it.
     Dropped,
 }
 
@@ -75,8 +75,8 @@ impl Filter {
         Self { stage: Stage::Version, waiting: BytesMut::new(), keys: BTreeSet::new(), pointer: None }
     }
 
-    /// Takes bytes of the viewer and puts into `to` what the display may have of them. `acts` says whether the viewer
-    /// holds the control now. True when something of it was an input that went through.
+    /// Reads bytes of the viewer and appends to `to` those that may go to the display. `acts` says whether the viewer has
+    /// control now. Returns whether an input was among them.
     pub(super) fn feed(&mut self, bytes: &[u8], acts: bool, to: &mut BytesMut) -> Result<bool, Violation> {
         self.waiting.extend_from_slice(bytes);
         let mut acted = false;
@@ -85,13 +85,13 @@ impl Filter {
             match self.stage {
                 Stage::Version => {
                     if !message.starts_with(b"RFB 003.00") {
-                        return Err(Violation("RFB 3.8 is spoken here"));
+                        return Err(Violation("only RFB 3.8 is supported"));
                     }
                     to.extend_from_slice(&message);
                     self.stage = Stage::Security;
                 }
                 Stage::Security => {
-                    // None: who may look was settled before this connection.
+                    // None: the viewer was authorised before this connection.
                     if message[0] != 1 {
                         return Err(Violation("only the security type None is offered"));
                     }
@@ -99,7 +99,7 @@ impl Filter {
                     self.stage = Stage::Init;
                 }
                 Stage::Init => {
-                    // Always shared: no viewer sends the others away.
+                    // Always shared, so that no viewer disconnects the others.
                     to.put_u8(1);
                     self.stage = Stage::Messages;
                 }
@@ -109,7 +109,7 @@ impl Filter {
         Ok(acted)
     }
 
-    /// Lets go of every key and button that this viewer still holds.
+    /// Releases every key and button that this viewer holds down.
     pub(super) fn release(&mut self, to: &mut BytesMut) {
         for key in std::mem::take(&mut self.keys) {
             to.put_slice(&[KEY_EVENT, 0, 0, 0]);
@@ -158,7 +158,7 @@ impl Filter {
         false
     }
 
-    /// The length of the first message, once all of it is there.
+    /// The length of the first message, once it is complete.
     fn whole(&self) -> Result<Option<usize>, Violation> {
         let bytes = &self.waiting[..];
         let length = match self.stage {
@@ -173,7 +173,7 @@ impl Filter {
     }
 }
 
-/// The length of the message that starts here, `None` while too little of it is there to tell.
+/// The length of the message that starts here; `None` until enough of it has arrived.
 fn length(bytes: &[u8]) -> Result<Option<usize>, Violation> {
     let Some(&first) = bytes.first() else { return Ok(None) };
     Ok(match first {
@@ -193,7 +193,7 @@ fn length(bytes: &[u8]) -> Result<Option<usize>, Violation> {
         POINTER_EVENT => Some(6),
         CUT_TEXT => match bytes.get(4..8) {
             Some(mut count) => {
-                // Below zero it is the extended clipboard's message, as long as the number without its sign.
+                // A negative number marks a message of the extended clipboard; its length is the absolute value.
                 let count = count.get_i32().unsigned_abs() as usize;
                 if count > MAX_CUT_TEXT {
                     return Err(Violation("the clipboard's text is too long"));
@@ -213,7 +213,6 @@ fn length(bytes: &[u8]) -> Result<Option<usize>, Violation> {
     })
 }
 
-/// What the whole message is.
 fn kind(message: &[u8]) -> Message {
     match message[0] {
         SET_ENCODINGS => Message::Encodings,
@@ -225,8 +224,8 @@ fn kind(message: &[u8]) -> Message {
     }
 }
 
-/// The list of encodings without those that would change the viewer's messages, and with the one that keeps the
-/// clipboard with whoever may have it.
+/// The list of encodings without those that would change the viewer's messages, and with the one that makes the display
+/// send its clipboard on request only.
 fn encodings(message: &[u8], to: &mut BytesMut) {
     let mut list: Vec<i32> = message[4..].chunks_exact(4).map(|mut number| number.get_i32()).collect();
     list.retain(|encoding| !LEFT_OUT.contains(encoding));

@@ -11,10 +11,10 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::browser::Browser;
-use super::message::State;
+use super::message::ViewState;
 use super::screencast::{Screencast, ScreencastSettings, USUAL_SIDE};
 use crate::error::Error;
-use crate::session::{Attachment, Session, Share, Shut};
+use crate::session::{Attachment, HeldGate, Session, Share};
 
 /// Before the browser is asked again after it could not be.
 const RETRY: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// The viewers of one session. It is made by the first and goes with the last.
 pub(super) struct Room {
     pub(super) session: Arc<Session>,
-    state: Arc<watch::Sender<State>>,
+    state: Arc<watch::Sender<ViewState>>,
     browser: Arc<watch::Sender<Option<Browser>>>,
     casts: Mutex<HashMap<String, Weak<Screencast>>>,
     /// The longer side of each viewer's picture, and the longest of all.
@@ -39,12 +39,12 @@ pub(super) struct Room {
 struct Control {
     /// A person at work counts like a client: the session does not end for want of one while they work.
     attachment: Option<Attachment>,
-    pause: Option<Shut>,
+    pause: Option<HeldGate>,
 }
 
 impl Room {
     pub(super) fn new(session: Arc<Session>, settings: ScreencastSettings) -> Self {
-        let state = Arc::new(watch::Sender::new(State::default()));
+        let state = Arc::new(watch::Sender::new(ViewState::default()));
         let browser = Arc::new(watch::Sender::new(None));
         let end = CancellationToken::new();
         let follow = follow(Arc::clone(&session), Arc::clone(&state), Arc::clone(&browser));
@@ -70,7 +70,7 @@ impl Room {
     }
 
     /// What viewers are to know, from now on.
-    pub(super) fn watch(&self) -> watch::Receiver<State> {
+    pub(super) fn watch(&self) -> watch::Receiver<ViewState> {
         self.state.subscribe()
     }
 
@@ -119,7 +119,7 @@ impl Room {
         self.state.borrow().holder == Some(viewer)
     }
 
-    /// Gives the control to a viewer, whoever had it before.
+    /// Gives control to a viewer and takes it from any other.
     pub(super) fn take(&self, viewer: u64) {
         let mut control = self.control();
         // The client's commands are held for one person, not for the next.
@@ -160,7 +160,7 @@ impl Room {
         self.control.lock()
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut ViewState)) {
         self.state.send_modify(change);
     }
 }
@@ -182,9 +182,7 @@ pub(super) struct Membership {
 
 impl Membership {
     /// Takes a place.
-    ///
-    /// # Errors
-    /// `SocketLimit` when `limit` watch already.
+    /// Errors: `SocketLimit` when `limit` watch already.
     pub(super) fn take(room: Arc<Room>, limit: usize) -> Result<Self, Error> {
         let entered = room.state.send_if_modified(|state| {
             let room_left = state.viewers < limit;
@@ -211,7 +209,7 @@ impl Drop for Membership {
 
 /// Keeps an eye on the browser for as long as somebody watches. A browser that a driver started in the place of the
 /// first one is found by connecting again.
-async fn follow(session: Arc<Session>, state: Arc<watch::Sender<State>>, to: Arc<watch::Sender<Option<Browser>>>) {
+async fn follow(session: Arc<Session>, state: Arc<watch::Sender<ViewState>>, to: Arc<watch::Sender<Option<Browser>>>) {
     loop {
         match Browser::connect(Arc::clone(&session)).await {
             Ok((browser, tabs)) => {

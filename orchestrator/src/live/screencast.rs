@@ -154,9 +154,9 @@ async fn run(
             () = frames.closed() => break,
             () = async { taken.notified().await; sleep_until(next).await; } => {}
         }
-        browser.cdp.tell(&attached, "Page.screencastFrameAck", acknowledge).await?;
+        browser.cdp.notify(&attached, "Page.screencastFrameAck", acknowledge).await?;
     }
-    browser.cdp.tell(&attached, "Page.stopScreencast", json!({})).await
+    browser.cdp.notify(&attached, "Page.stopScreencast", json!({})).await
 }
 
 fn frame(number: u32, params: &Value) -> Option<Frame> {

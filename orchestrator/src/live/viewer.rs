@@ -29,7 +29,7 @@ use crate::worker::ReadHalf;
 const IN_FLIGHT: u32 = 2;
 /// Before a picture is looked for again where there was none.
 const RETRY: Duration = Duration::from_millis(300);
-/// After so many beats without a sign of life, the other side is gone.
+/// Pings without an answer after which the other side counts as gone.
 const SILENCE_BEATS: u32 = 3;
 /// Beyond these beats, for what is on its way.
 const SILENCE_SLACK: Duration = Duration::from_secs(5);
@@ -95,7 +95,7 @@ impl Viewer {
         }
     }
 
-    /// Shows the session until the viewer leaves or may not watch any more.
+    /// Shows the session until the viewer leaves or loses the right to watch.
     pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(self, socket: WebSocketStream<S>) {
         let (mut sink, mut stream) = socket.split();
         let session = &self.room().session;
@@ -131,7 +131,7 @@ impl Viewer {
         };
         // A key that was down when the connection broke would stay down for ever.
         if !matches!(reason_to_close, CloseReason::Ended(_)) {
-            let _ = timeout(CLOSE_TIMEOUT, self.let_go(&mut input)).await;
+            let _ = timeout(CLOSE_TIMEOUT, self.release_input(&mut input)).await;
         }
         let (last, code, reason) = match &reason_to_close {
             CloseReason::Left => return,
@@ -171,7 +171,7 @@ impl Viewer {
         chosen.filter(|tab| self.room().has(tab)).or_else(|| self.room().front())
     }
 
-    /// Sends pictures and news until the viewer does not take them.
+    /// Sends pictures and notices until the viewer stops taking them.
     async fn send<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         sink: &mut Sink<S>,
@@ -236,7 +236,7 @@ impl Viewer {
         }
     }
 
-    /// Turns to the tab that is to be watched, if that is another one now.
+    /// Switches to another tab if the viewer should watch a different one now.
     fn watch(&self, watched: &mut Option<WatchedTab>) {
         let tab = self.tab();
         let stays = watched.as_ref().is_some_and(|it| Some(&it.tab) == tab.as_ref() && it.cast.runs());
@@ -251,7 +251,7 @@ impl Viewer {
         });
     }
 
-    fn state(&self, state: &super::message::State) -> Message {
+    fn state(&self, state: &super::message::ViewState) -> Message {
         let session = &self.room().session;
         let told = Notice::State { state, status: session.status().as_str(), time_left: millis(session.time_left()) };
         Message::text(told.json())
@@ -271,7 +271,7 @@ impl Viewer {
             let message = tokio::select! {
                 biased;
                 _ = state.changed() => {
-                    if std::mem::replace(&mut acted, self.acts()) && !acted && self.let_go(input).await.is_err() {
+                    if std::mem::replace(&mut acted, self.acts()) && !acted && self.release_input(input).await.is_err() {
                         return;
                     }
                     continue;
@@ -327,7 +327,7 @@ impl Viewer {
             Request::View { side } => return room.view(viewer, Some(side)),
             Request::Control { take: true } if self.grant.may_act => return room.take(viewer),
             Request::Control { take: false } => {
-                let _ = self.let_go(input).await;
+                let _ = self.release_input(input).await;
                 return room.give_back(viewer);
             }
             Request::Pause { on } if self.acts() => return room.pause(viewer, on),
@@ -366,7 +366,7 @@ impl Viewer {
                     None => {}
                 }
             }
-            Request::Go { to } => browser.go(tab, to).await?,
+            Request::Go { to } => browser.move_in_history(tab, to).await?,
             Request::Open { url } => match crate::session::page_address(&url) {
                 Ok(url) => browser.open(tab, &url).await?,
                 Err(wrong) => drop(notes.try_send(refusal(&format!("The address {wrong}.")))),
@@ -381,8 +381,8 @@ impl Viewer {
         Ok(())
     }
 
-    /// Lets go of what this viewer holds down in the page and on the display.
-    async fn let_go(&self, input: &mut ViewerInput) -> Result<(), InputError> {
+    /// Releases the keys and buttons that this viewer holds down in the page and on the display.
+    async fn release_input(&self, input: &mut ViewerInput) -> Result<(), InputError> {
         let commands = input.pressed.release();
         if let (Some(browser), Some(tab)) = (self.room().browser(), self.tab())
             && let Ok(devtools) = browser.devtools()
@@ -391,7 +391,7 @@ impl Viewer {
                 let _ = devtools.input(&tab, command).await;
             }
         }
-        input.let_go().await
+        input.release_input().await
     }
 }
 

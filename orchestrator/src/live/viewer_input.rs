@@ -33,15 +33,15 @@ impl ViewerInput {
         Self { pressed: Pressed::default(), filter: Filter::new(), display, to: BytesMut::new() }
     }
 
-    /// Passes on what the display may have of a viewer's bytes. True when something of it was an input.
+    /// Forwards the viewer's bytes that may go to the display. Returns whether an input was among them.
     pub(super) async fn feed(&mut self, bytes: &[u8], acts: bool) -> Result<bool, InputError> {
         let acted = self.filter.feed(bytes, acts, &mut self.to)?;
         self.pass().await?;
         Ok(acted)
     }
 
-    /// Lets go of what is held down on the display.
-    pub(super) async fn let_go(&mut self) -> Result<(), InputError> {
+    /// Releases the keys and buttons held down on the display.
+    pub(super) async fn release_input(&mut self) -> Result<(), InputError> {
         self.filter.release(&mut self.to);
         self.pass().await
     }

@@ -12,7 +12,7 @@ use fantoccini::Client;
 use serde_json::{Value, json};
 
 pub(crate) use command::Raw;
-pub(crate) use context::Driven;
+pub(crate) use context::DriverContext;
 
 use self::context::DriverState;
 use self::link::Dial;
@@ -36,12 +36,10 @@ pub(crate) struct Browser {
 
 impl Browser {
     /// The browser of `session`, which nobody else drives and whose `Launch` names no page.
-    #[must_use]
     pub(crate) fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
         Self { sessions, session, config, state: Arc::default() }
     }
 
-    /// Which engine it is.
     pub(crate) fn engine(&self) -> Engine {
         self.session.options.engine
     }
@@ -56,13 +54,13 @@ impl Browser {
     /// Dialogs are accepted when the next command meets them: a recording does not say what its maker did, and who
     /// recorded something mostly agreed.
     async fn new_client(&self, timeouts: Timeouts, max_output: u64) -> Result<Client, StepError> {
-        let wish = json!({"capabilities": {"alwaysMatch": {
+        let requested = json!({"capabilities": {"alwaysMatch": {
             "pageLoadStrategy": "normal",
             "unhandledPromptBehavior": "accept",
             "timeouts": timeouts.value(),
         }}});
         let links = Links { devtools: String::new(), bidi: String::new() };
-        let made = webdriver::new_session(&self.sessions, &self.session, &self.config, &links, &wish).await;
+        let made = webdriver::new_session(&self.sessions, &self.session, &self.config, &links, &requested).await;
         let (status, body) = made.map_err(|error| StepError::new(FailureCode::DriverError, error.to_string()))?;
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let Some(id) = body["value"]["sessionId"].as_str().filter(|_| status.is_success()) else {

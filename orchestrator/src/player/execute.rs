@@ -79,7 +79,7 @@ async fn carry_out(playback: &mut Playback<'_>, work: &Work) -> Result<(), StepE
             let usual = playback.limits.step_timeout;
             let timeout = first.map_or(usual, |step| steps::time_for(step, run.recording.timeout, playback.limits));
             playback.open(timeout).await?;
-            playback.browser.soil().await;
+            playback.browser.mark_dirty().await;
             play(playback, &run.recording).await?;
         }
         Work::Extract(work) => {
@@ -110,7 +110,7 @@ async fn read(playback: &mut Playback<'_>, work: &Extract) -> Result<(), StepErr
         navigation::open(playback.page()?, url).await?;
     }
     if !work.recording.steps.is_empty() {
-        playback.browser.soil().await;
+        playback.browser.mark_dirty().await;
     }
     play(playback, &work.recording).await?;
     let timeout = StepTimeout::of(playback.limits.step_timeout);

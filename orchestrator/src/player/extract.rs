@@ -1,8 +1,8 @@
-//! Reading pages into results.
+//! Extracts results from pages.
 //!
-//! The live page is read, by one script that is the same for all engines, and not its HTML in the daemon: what people
-//! want to extract is often made by scripts, lies in shadow roots, or is found by XPath. The script gives back texts in
-//! the order of the plan; `assemble` makes objects of them and `convert` gives them their types.
+//! One script, the same for all engines, reads the live page. The page's HTML would not do: scripts make much of what people
+//! extract, shadow roots contain it, or XPath selects it. The script returns texts in the order of the plan; `assemble` makes
+//! objects of them and `convert` gives them their types.
 
 mod assemble;
 mod convert;
@@ -24,8 +24,8 @@ use crate::script::{FailureCode, StepError};
 /// The function that reads a page.
 const FUNCTION: &str = include_str!("extract/extract.js");
 
-/// What a page gave.
-struct Reading {
+/// The results of one page.
+struct ExtractedPage {
     rows: Vec<Value>,
     place: DocumentState,
 }
@@ -88,7 +88,7 @@ pub(crate) async fn pages(playback: &mut Playback<'_>, plan: &Plan, next: Option
     }
 }
 
-/// Goes to the next page. Says whether there is one that was not read yet.
+/// Goes to the next page. False when there is none that has not been read.
 async fn turn(
     playback: &mut Playback<'_>,
     selectors: &Selectors,
@@ -150,7 +150,7 @@ async fn read(
     plan: &Plan,
     timeout: StepTimeout,
     must_match: bool,
-) -> Result<Reading, StepError> {
+) -> Result<ExtractedPage, StepError> {
     let limit = playback.output_left();
     let request = plan_json(plan);
     let mut retry = Retry::until(timeout.deadline);
@@ -167,7 +167,12 @@ async fn read(
     }
 }
 
-async fn read_now(page: &super::page::Page, plan: &Plan, request: &Value, limit: u64) -> Result<Reading, StepError> {
+async fn read_now(
+    page: &super::page::Page,
+    plan: &Plan,
+    request: &Value,
+    limit: u64,
+) -> Result<ExtractedPage, StepError> {
     #[derive(Deserialize)]
     struct Answer {
         rows: Vec<Vec<Value>>,
@@ -185,7 +190,7 @@ async fn read_now(page: &super::page::Page, plan: &Plan, request: &Value, limit:
     }
     let rows = answer.rows.iter().map(|row| assemble::object(&plan.fields, row));
     let rows: Vec<Value> = rows.map(|row| row.map(Value::Object)).collect::<Result<_, _>>()?;
-    Ok(Reading { rows, place: answer.r#where })
+    Ok(ExtractedPage { rows, place: answer.r#where })
 }
 
 fn has_selectors(plan: &Plan) -> bool {

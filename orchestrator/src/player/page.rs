@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::browser::{Browser, Driven, Raw, Timeouts};
+use super::browser::{Browser, DriverContext, Raw, Timeouts};
 use super::retry::Retry;
 use crate::engine::Engine;
 use crate::script::selector::Selectors;
@@ -58,7 +58,6 @@ pub(crate) struct Found {
 /// How ready an element must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// It is there.
     Present,
     /// It can be seen, and stands still.
     Visible,
@@ -80,7 +79,6 @@ impl Readiness {
 pub(crate) struct Page {
     /// The driver.
     pub(crate) client: Client,
-    /// Which engine it is.
     pub(crate) engine: Engine,
     browser: Browser,
     timeouts: Timeouts,
@@ -98,7 +96,7 @@ impl Page {
     /// The first window of a browser, whose driver waits `timeout` for pages and scripts.
     pub(crate) async fn open(browser: &Browser, timeout: Duration, max_output: u64) -> Result<Self, StepError> {
         let timeouts = Timeouts { page_load: timeout, script: timeout };
-        let Driven { client, main, others } = browser.drive(timeouts, max_output).await?;
+        let DriverContext { client, main, others } = browser.drive(timeouts, max_output).await?;
         let (engine, browser) = (browser.engine(), browser.clone());
         Ok(Self { client, engine, browser, timeouts, main, others, in_main: true, in_frame: false, around: None })
     }
@@ -150,7 +148,6 @@ impl Page {
         understand(self.client.execute_async(&script, arguments).await)
     }
 
-    /// Which document is there.
     pub(crate) async fn document_state(&self) -> Result<DocumentState, StepError> {
         self.call("where", Vec::new()).await
     }

@@ -50,14 +50,11 @@ impl<'a> Playback<'a> {
     }
 
     /// The page.
-    ///
-    /// # Errors
-    /// There is none yet.
+    /// Errors: There is none yet.
     pub(crate) fn page(&mut self) -> Result<&mut Page, StepError> {
         self.page.as_mut().ok_or_else(|| StepError::new(FailureCode::DriverError, "the browser was not opened"))
     }
 
-    /// The page, where there is one.
     pub(crate) const fn opened(&self) -> Option<&Page> {
         self.page.as_ref()
     }
@@ -68,9 +65,7 @@ impl<'a> Playback<'a> {
     }
 
     /// Adds a result.
-    ///
-    /// # Errors
-    /// `TooLarge`.
+    /// Errors: `TooLarge`.
     pub(crate) fn push_output(&mut self, result: Value) -> Result<(), StepError> {
         let size = result.to_string().len() as u64;
         if size > self.output_left() {
@@ -91,9 +86,7 @@ impl<'a> Playback<'a> {
     }
 
     /// How many bytes another artifact may have.
-    ///
-    /// # Errors
-    /// `TooLarge` when there may be no other.
+    /// Errors: `TooLarge` when there may be no other.
     pub(crate) fn artifact_room(&self) -> Result<u64, StepError> {
         if self.artifacts.len() >= self.limits.max_artifacts {
             let message =
@@ -105,9 +98,7 @@ impl<'a> Playback<'a> {
     }
 
     /// Keeps a file; a name that is taken gets a number. Gives its place.
-    ///
-    /// # Errors
-    /// `TooLarge`.
+    /// Errors: `TooLarge`.
     pub(crate) fn add_artifact(
         &mut self,
         name: &str,

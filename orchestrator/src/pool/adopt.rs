@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::time::timeout;
-use warmpool_protocol::{Secret, State};
+use warmpool_protocol::{Secret, WorkerState};
 
 use super::{Lease, Pool};
 use crate::engine::{Engine, WorkerId};
@@ -27,9 +27,7 @@ impl Pool {
     /// Looks through the containers that carry our label, and gives a lease of each one that runs and that `owners`
     /// claims, without waiting for its agent: its worker is watched from now on, and its health is `Unknown` until the
     /// agent or the runtime says how it is. To be called once, before [`Pool::keep_unclaimed`] and [`Pool::run`].
-    ///
-    /// # Errors
-    /// [`RuntimeError`] when the runtime cannot be used; nothing has changed then.
+    /// Errors: [`RuntimeError`] when the runtime cannot be used; nothing has changed then.
     pub(crate) async fn adopt(
         &self,
         mut owners: HashMap<WorkerId, KeyId>,
@@ -105,5 +103,5 @@ impl Pool {
 
 async fn is_warm(worker: &Worker) -> bool {
     let health = timeout(HEALTH_TIMEOUT, worker.agent.health()).await;
-    matches!(health, Ok(Ok(snapshot)) if snapshot.state == State::Warm)
+    matches!(health, Ok(Ok(snapshot)) if snapshot.state == WorkerState::Warm)
 }

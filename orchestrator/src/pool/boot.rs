@@ -87,7 +87,7 @@ impl Pool {
         }
         // Whoever marked it first, the container is ours to remove: see `Remover::Boot`.
         self.lock().set_removing(&id);
-        self.tell_hopeless(key);
+        self.fail_waiters(key);
         self.remove(&id).await;
     }
 
@@ -143,7 +143,7 @@ impl Pool {
                 () = stop.cancelled() => {}
                 loss = worker.lost() => {
                     pool.note_loss(&loss);
-                    // A worker that has an owner is given back by its owner, who must tell the client first.
+                    // A worker that has an owner is given back by its owner, which must answer the client first.
                     if pool.lock().is_ready(&worker.id) {
                         tracing::warn!(worker = %worker.id, %loss, "a warm worker was lost");
                         pool.retire(&worker.id);

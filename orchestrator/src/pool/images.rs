@@ -62,9 +62,9 @@ impl Pool {
         if stuck() { Err(self.no_engine(key.engine)) } else { Ok(()) }
     }
 
-    /// Tells those who wait for a worker of this kind when it makes no sense any more.
-    pub(super) fn tell_hopeless(&self, key: PoolKey) {
-        let reason = self.lock().hopeless(key, tokio::time::Instant::now());
+    /// Fails the callers that wait for a worker of this kind once waiting is pointless.
+    pub(super) fn fail_waiters(&self, key: PoolKey) {
+        let reason = self.lock().start_error(key, tokio::time::Instant::now());
         if let Some(reason) = reason {
             self.dismiss(|waited| waited == key, || Error::NoStart { kind: key.to_string(), reason: reason.clone() });
         }

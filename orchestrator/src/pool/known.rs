@@ -42,13 +42,11 @@ impl Rejections {
 
 impl Pool {
     /// How many callers were turned away within the last five minutes because the queue was full.
-    #[must_use]
     pub(crate) fn recently_rejected(&self) -> usize {
         self.inner.rejections.recent()
     }
 
     /// What a warm worker of this engine says of itself, if there is one.
-    #[must_use]
     pub(crate) fn warm_snapshot(&self, engine: Engine) -> Option<Snapshot> {
         let state = self.lock();
         let worker = state.ready(engine)?;

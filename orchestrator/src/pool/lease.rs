@@ -21,7 +21,6 @@ impl Lease {
     }
 
     /// The worker's id.
-    #[must_use]
     pub(crate) fn id(&self) -> &WorkerId {
         &self.worker.id
     }

@@ -69,7 +69,6 @@ pub(super) enum Action {
 }
 
 /// What to do now. Callers that wait come before empty kinds; the emptiest kind comes first.
-#[must_use]
 pub(super) fn plan(view: &View) -> Vec<Action> {
     let mut kinds = view.kinds.clone();
     let mut actions = Vec::new();

@@ -12,21 +12,18 @@ const PING_EVERY: Duration = Duration::from_secs(2);
 
 impl Pool {
     /// Whether every kind is at its target, and the runtime answers.
-    #[must_use]
     pub(crate) fn is_warm(&self) -> bool {
         let state = self.lock();
         state.runtime_up && state.is_warm(Instant::now())
     }
 
     /// Whether the container runtime can be used.
-    #[must_use]
     pub(crate) fn runtime_up(&self) -> bool {
         self.lock().runtime_up
     }
 
     /// Whether a caller can have a worker, now or as soon as the one behind the last hand-out is warm. After an outage
     /// that is once every kind is at its target again.
-    #[must_use]
     pub(crate) fn can_serve(&self) -> bool {
         self.lock().can_serve(Instant::now())
     }

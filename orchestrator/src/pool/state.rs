@@ -18,8 +18,8 @@ use crate::worker::Worker;
 /// The first pause after a failed start; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// One failure may be bad luck; after so many in a row those who wait are told.
-const HOPELESS: u32 = 2;
+/// A single failure may pass; after this many in a row the waiting callers get the error.
+const FAILURES_TO_GIVE_UP: u32 = 2;
 
 /// Where a worker is on its one way.
 enum Stage {
@@ -81,7 +81,7 @@ struct Backoff {
     failure: Failure,
 }
 
-pub(super) struct State {
+pub(super) struct PoolState {
     pub(super) workers: HashMap<WorkerId, PooledWorker>,
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) runtime_up: bool,
@@ -96,8 +96,7 @@ pub(super) struct State {
     last_number: u64,
 }
 
-impl State {
-    /// Any ready worker of this engine.
+impl PoolState {
     pub(super) fn ready(&self, engine: Engine) -> Option<&Arc<Worker>> {
         self.workers.values().find_map(|entry| match &entry.stage {
             Stage::Ready(worker) if entry.key.engine == engine => Some(worker),
@@ -285,7 +284,7 @@ impl State {
     }
 
     /// A lease came back unused: the worker is warm still. False when its place is gone or the pool closed.
-    pub(super) fn put_back(&mut self, worker: &Arc<Worker>) -> bool {
+    pub(super) fn return_unused(&mut self, worker: &Arc<Worker>) -> bool {
         let closed = self.closed;
         match self.workers.get_mut(&worker.id) {
             Some(entry) if matches!(entry.stage, Stage::Leased(..)) && !closed => {
@@ -330,7 +329,7 @@ impl State {
         let failures = self.backoffs.get(&key).map_or(0, |backoff| backoff.failures) + 1;
         let pause = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
         // One failure may be bad luck; when none can be started, none can be had.
-        if failures >= HOPELESS {
+        if failures >= FAILURES_TO_GIVE_UP {
             self.warmed &= self.alive(None) > 0;
         }
         self.backoffs.insert(key, Backoff { failures, until: Instant::now() + pause, failure });
@@ -350,21 +349,22 @@ impl State {
 
     /// Why waiting for such a worker makes no sense now, if it makes none: the last ones did not start, the next one
     /// is not tried yet, and none is there or on its way.
-    pub(super) fn hopeless(&self, key: PoolKey, now: Instant) -> Option<String> {
-        let backoff = self.backoffs.get(&key).filter(|backoff| backoff.failures >= HOPELESS && backoff.until > now)?;
+    pub(super) fn start_error(&self, key: PoolKey, now: Instant) -> Option<String> {
+        let backoff =
+            self.backoffs.get(&key).filter(|backoff| backoff.failures >= FAILURES_TO_GIVE_UP && backoff.until > now)?;
         let coming =
             |entry: &PooledWorker| entry.key == key && matches!(entry.stage, Stage::Starting | Stage::Ready(_));
         if self.workers.values().any(coming) { None } else { backoff.failure.reason.clone() }
     }
 
-    /// Takes out of the queue whoever waits for what the predicate holds of.
+    /// Removes from the queue the callers that wait for a matching worker.
     pub(super) fn dismiss(&mut self, of: impl Fn(PoolKey) -> bool) -> Vec<Waiter> {
         let (gone, left) = std::mem::take(&mut self.waiters).into_iter().partition(|waiter| of(waiter.key));
         self.waiters = left;
         Vec::from(gone)
     }
 
-    /// Lets the session that was just handed out have the machine for a moment.
+    /// Delays refills, so that the session that has just begun has the machine to itself for a moment.
     pub(super) fn hold_refill(&mut self, pause: Duration) {
         self.refill_at = Some(Instant::now() + pause);
     }
@@ -390,11 +390,11 @@ mod tests {
 
     const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
 
-    fn state(optional: bool) -> State {
-        State::new(BTreeMap::from([(FIREFOX, Target { count: 1, optional })]))
+    fn state(optional: bool) -> PoolState {
+        PoolState::new(BTreeMap::from([(FIREFOX, Target { count: 1, optional })]))
     }
 
-    fn fail(state: &mut State, reason: Option<&str>) {
+    fn fail(state: &mut PoolState, reason: Option<&str>) {
         let reason = reason.map(ToOwned::to_owned);
         state.start_failed(FIREFOX, Failure { error: "it broke".to_owned(), reason });
     }
@@ -426,14 +426,14 @@ mod tests {
         let mut state = state(true);
         let now = Instant::now();
         fail(&mut state, Some("no display"));
-        assert_eq!(state.hopeless(FIREFOX, now), None);
+        assert_eq!(state.start_error(FIREFOX, now), None);
         fail(&mut state, Some("no display"));
-        assert_eq!(state.hopeless(FIREFOX, now).as_deref(), Some("no display"));
-        assert_eq!(state.hopeless(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
+        assert_eq!(state.start_error(FIREFOX, now).as_deref(), Some("no display"));
+        assert_eq!(state.start_error(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
         let other = PoolKey { preset: Some(crate::engine::PresetId::of(&Settings::default())), ..FIREFOX };
-        assert_eq!(state.hopeless(other, now), None);
+        assert_eq!(state.start_error(other, now), None);
         state.add_starting(FIREFOX);
-        assert_eq!(state.hopeless(FIREFOX, now), None, "one is on its way");
+        assert_eq!(state.start_error(FIREFOX, now), None, "one is on its way");
     }
 
     fn worker() -> (Arc<Worker>, crate::worker::Reports) {
@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn workers_on_demand_can_be_had_where_an_engine_is_installed() {
-        let mut state = State::new(BTreeMap::from([(FIREFOX, Target { count: 0, optional: false })]));
+        let mut state = PoolState::new(BTreeMap::from([(FIREFOX, Target { count: 0, optional: false })]));
         state.runtime_up = true;
         state.absent.extend(Engine::ALL);
         assert!(!state.can_serve(Instant::now()));
@@ -510,6 +510,6 @@ mod tests {
         let mut state = state(true);
         fail(&mut state, None);
         fail(&mut state, None);
-        assert_eq!(state.hopeless(FIREFOX, Instant::now()), None);
+        assert_eq!(state.start_error(FIREFOX, Instant::now()), None);
     }
 }

@@ -27,7 +27,7 @@ const fn protocol(reason: &'static str) -> Violation {
 
 /// How far a piece of the stream may be forwarded.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fed {
+pub(super) struct Scanned {
     /// So many bytes, counted from the piece's start. What follows is the start of a header that is not complete yet,
     /// or what is wrong.
     pub(super) forward: usize,
@@ -64,7 +64,7 @@ impl Frames {
     }
 
     /// Looks at the next piece of the stream. `piece` must start where the last `forward` ended.
-    pub(super) fn feed(&mut self, piece: &[u8]) -> Fed {
+    pub(super) fn feed(&mut self, piece: &[u8]) -> Scanned {
         let mut at = 0;
         while at < piece.len() {
             let rest = piece.len() - at;
@@ -77,13 +77,13 @@ impl Frames {
             match parse(&piece[at..]) {
                 Ok(Some(header)) => match self.enter(&header) {
                     Ok(()) => at += header.len,
-                    Err(violation) => return Fed { forward: at, violation: Some(violation) },
+                    Err(violation) => return Scanned { forward: at, violation: Some(violation) },
                 },
                 Ok(None) => break,
-                Err(violation) => return Fed { forward: at, violation: Some(violation) },
+                Err(violation) => return Scanned { forward: at, violation: Some(violation) },
             }
         }
-        Fed { forward: at, violation: None }
+        Scanned { forward: at, violation: None }
     }
 
     fn enter(&mut self, header: &Header) -> Result<(), Violation> {

@@ -13,13 +13,13 @@ use crate::session::Gate;
 const MIN_BUFFER: usize = 4 << 10;
 /// The buffer of a socket under load.
 const MAX_BUFFER: usize = 256 << 10;
-/// After so many reads that filled less than a quarter of it, a buffer shrinks.
+/// A buffer shrinks after this many reads that filled less than a quarter of it.
 const SHRINK_AFTER: u32 = 64;
 
 /// Why a pump stopped.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// The reading side ended; `clean` when a Close frame was the last word.
+pub(super) enum PumpEnd {
+    /// The reading side ended; `clean` when a Close frame came last.
     End { clean: bool },
     /// The bytes break the protocol or a limit; nothing of what is wrong was forwarded.
     Violation { code: u16, reason: &'static str },
@@ -72,7 +72,7 @@ where
 
     /// Moves bytes until there is a reason to stop. `stall` bounds one write; `moved` hears of every piece; a `gate`
     /// holds what was read until it opens.
-    pub(super) async fn run(&mut self, stall: Duration, gate: Option<&Gate>, moved: impl Fn(usize)) -> Stop {
+    pub(super) async fn run(&mut self, stall: Duration, gate: Option<&Gate>, moved: impl Fn(usize)) -> PumpEnd {
         loop {
             if let Some(gate) = gate {
                 gate.open().await;
@@ -80,18 +80,18 @@ where
             let piece = self.forward - self.written;
             match timeout(stall, self.flush()).await {
                 Ok(Ok(())) => {}
-                Ok(Err(_)) => return Stop::Broken,
-                Err(_) => return Stop::Stalled,
+                Ok(Err(_)) => return PumpEnd::Broken,
+                Err(_) => return PumpEnd::Stalled,
             }
             if piece > 0 {
                 moved(piece);
             }
             if let Some((code, reason)) = self.violation {
-                return Stop::Violation { code, reason };
+                return PumpEnd::Violation { code, reason };
             }
             self.fit();
             match self.reader.read(&mut self.buffer[self.filled..]).await {
-                Ok(0) | Err(_) => return Stop::End { clean: self.frames.closed() },
+                Ok(0) | Err(_) => return PumpEnd::End { clean: self.frames.closed() },
                 Ok(read) => {
                     self.filled += read;
                     self.last_read = read;

@@ -76,9 +76,7 @@ impl Docker {
     }
 
     /// Whether the engine answers.
-    ///
-    /// # Errors
-    /// [`RuntimeError::Unreachable`].
+    /// Errors: [`RuntimeError::Unreachable`].
     pub(crate) async fn ping(&self) -> Result<(), RuntimeError> {
         let client = self.client().await?;
         client.ping().await.map(drop).map_err(|error| RuntimeError::Unreachable(error.to_string()))
@@ -86,9 +84,7 @@ impl Docker {
 
     /// Makes the workers' own bridge network where it is missing: no traffic between workers, no IPv6. One that is there
     /// must be so already, whoever made it.
-    ///
-    /// # Errors
-    /// [`RuntimeError`]; `UnfitNetwork` where workers on the network could reach one another.
+    /// Errors: [`RuntimeError`]; `UnfitNetwork` where workers on the network could reach one another.
     pub(crate) async fn ensure_network(&self) -> Result<(), RuntimeError> {
         if let Some(found) = self.network().await? {
             return found.check();
@@ -118,9 +114,7 @@ impl Docker {
     /// Makes and starts the worker's container; gives where its agent listens.
     ///
     /// Safe to call again for the same worker when a reply was lost: the name decides.
-    ///
-    /// # Errors
-    /// [`RuntimeError`]; the caller removes what may have been made.
+    /// Errors: [`RuntimeError`]; the caller removes what may have been made.
     pub(crate) async fn start(&self, spec: &WorkerSpec) -> Result<AgentAddress, RuntimeError> {
         let client = self.client().await?.with_timeout(WORK_TIMEOUT);
         let name = container_name(&spec.worker);
@@ -170,9 +164,7 @@ impl Docker {
     }
 
     /// Looks a worker's container up.
-    ///
-    /// # Errors
-    /// [`RuntimeError`] when the engine cannot be asked.
+    /// Errors: [`RuntimeError`] when the engine cannot be asked.
     pub(crate) async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
         let client = self.client().await?;
         match client.inspect_container(&container_name(worker), None::<InspectContainerOptions>).await {
@@ -193,9 +185,7 @@ impl Docker {
     }
 
     /// Removes a worker's container, running or not, with all it wrote. A container that is gone is a success.
-    ///
-    /// # Errors
-    /// [`RuntimeError`]; reconciling tries again.
+    /// Errors: [`RuntimeError`]; reconciling tries again.
     pub(crate) async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
         let client = self.client().await?.with_timeout(WORK_TIMEOUT);
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
@@ -210,9 +200,7 @@ impl Docker {
     }
 
     /// Every container with this daemon's label, in whatever state.
-    ///
-    /// # Errors
-    /// [`RuntimeError`] when the engine cannot be asked.
+    /// Errors: [`RuntimeError`] when the engine cannot be asked.
     pub(crate) async fn owned(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
         let client = self.client().await?;
         let label = format!("{LABEL_INSTANCE}={}", self.inner.instance);
@@ -265,7 +253,7 @@ impl Docker {
         match self.inner.config.worker.agent_transport {
             AgentTransport::Unix => true,
             AgentTransport::Tcp => false,
-            // Runtimes that put a kernel or a machine between container and host share no sockets unless told to.
+            // Runtimes that put a kernel or a machine between container and host share no sockets by default.
             AgentTransport::Auto => {
                 let runtime = self.inner.config.docker.runtime.as_deref();
                 runtime.is_none_or(|runtime| SHARING_RUNTIMES.contains(&runtime))
@@ -274,9 +262,7 @@ impl Docker {
     }
 
     /// The id of the image that `name` means now.
-    ///
-    /// # Errors
-    /// [`RuntimeError::NoImage`] when there is none.
+    /// Errors: [`RuntimeError::NoImage`] when there is none.
     pub(crate) async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
         let client = self.client().await?;
         match client.inspect_image(name).await {
@@ -292,8 +278,8 @@ impl Docker {
     /// [`RuntimeError`] when the engine cannot be asked.
     pub async fn facts(&self) -> Result<DockerFacts, RuntimeError> {
         let client = self.client().await?;
-        let version = client.version().await.map_err(|error| refused("tell its version", error))?;
-        let info = client.info().await.map_err(|error| refused("tell about itself", error))?;
+        let version = client.version().await.map_err(|error| refused("report its version", error))?;
+        let info = client.info().await.map_err(|error| refused("describe itself", error))?;
         let mut images = Vec::new();
         for engine in Engine::ALL {
             let (name, needed) = (self.inner.config.image(engine), self.inner.config.needs_engine(engine));

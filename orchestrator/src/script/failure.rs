@@ -46,7 +46,6 @@ pub(crate) enum FailureCode {
 
 impl FailureCode {
     /// The name in JSON.
-    #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::MissingInput => "missing_input",
@@ -71,7 +70,6 @@ impl FailureCode {
     }
 
     /// Whether the same task may well succeed when it is tried again.
-    #[must_use]
     pub(crate) const fn is_transient(self) -> bool {
         matches!(
             self,

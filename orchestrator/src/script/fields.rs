@@ -7,9 +7,7 @@ pub(crate) use crate::error::join;
 use crate::error::{Error, FieldError};
 
 /// Reads the object at path `at`.
-///
-/// # Errors
-/// `Field`, by the path of what is wrong.
+/// Errors: `Field`, by the path of what is wrong.
 pub(crate) fn read<T: DeserializeOwned>(at: &str, value: &Value) -> Result<T, Error> {
     // serde would read a struct from a list too.
     if !value.is_object() {

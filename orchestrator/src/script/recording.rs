@@ -21,9 +21,7 @@ pub(crate) struct Recording {
 
 impl Recording {
     /// Reads an export. Members that a later Recorder may add are left alone.
-    ///
-    /// # Errors
-    /// `Field`.
+    /// Errors: `Field`.
     pub(crate) fn parse(at: &str, value: &Value) -> Result<Self, Error> {
         if !value.is_object() {
             return Err(wrong(at, "must be a recording: an object with `title` and `steps`"));
@@ -45,9 +43,7 @@ impl Recording {
     }
 
     /// Reads steps that stand alone.
-    ///
-    /// # Errors
-    /// `Field`.
+    /// Errors: `Field`.
     pub(crate) fn steps(at: &str, value: &Value) -> Result<Vec<Step>, Error> {
         match value.as_array() {
             Some(steps) if steps.is_empty() => Err(wrong(at, "has no step")),

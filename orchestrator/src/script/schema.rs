@@ -36,7 +36,6 @@ pub(crate) struct Plan {
 pub(crate) struct Field {
     /// Where it is; where its parent is when there is none.
     pub(crate) selectors: Option<Selectors>,
-    /// What it is.
     pub(crate) shape: Shape,
     /// Whether it is a failure that there is none.
     pub(crate) required: bool,
@@ -48,7 +47,7 @@ pub(crate) struct Field {
 #[derive(Debug, Clone)]
 pub(crate) enum Shape {
     /// One value, read and turned into its type.
-    Value(Source, Convert),
+    Value(Source, Conversion),
     /// One value for each element.
     List(Box<Field>),
     /// The rows of a table; by the names in its head, or as lists.
@@ -81,8 +80,7 @@ pub(crate) enum Source {
 
 /// What is made of what was read.
 #[derive(Debug, Clone)]
-pub(crate) enum Convert {
-    /// Nothing.
+pub(crate) enum Conversion {
     Keep,
     Number {
         /// What stands before its fraction; found out when it is not said.
@@ -114,9 +112,7 @@ pub(crate) enum Convert {
 pub(crate) enum Group {
     /// The first group there is, else the whole match.
     First,
-    /// By its number.
     Number(usize),
-    /// By its name.
     Name(String),
 }
 
@@ -169,9 +165,7 @@ struct FieldMembers {
 }
 
 /// Reads what to extract: an object with [`MEMBERS`] alone.
-///
-/// # Errors
-/// `Field`.
+/// Errors: `Field`.
 pub(crate) fn parse(at: &str, value: &Value) -> Result<Plan, Error> {
     let given: PlanMembers = read(at, value)?;
     let mut count = 0;
@@ -250,26 +244,26 @@ fn shape(
     }
     let of_item = |shape| Box::new(Field { selectors: None, shape, required: false, default: Value::Null });
     Ok(match kind {
-        "text" => Shape::Value(source(Source::Text), Convert::Keep),
-        "html" => Shape::Value(Source::Html { inner: given.inner }, Convert::Keep),
+        "text" => Shape::Value(source(Source::Text), Conversion::Keep),
+        "html" => Shape::Value(Source::Html { inner: given.inner }, Conversion::Keep),
         "attribute" => match &given.attribute {
-            Some(name) => Shape::Value(Source::Attribute { name: name.clone() }, Convert::Keep),
+            Some(name) => Shape::Value(Source::Attribute { name: name.clone() }, Conversion::Keep),
             None => return Err(wrong(&join(at, "attribute"), "is missing: it names the attribute to read")),
         },
         "number" => {
             if given.decimal.is_some_and(|mark| !matches!(mark, '.' | ',')) {
                 return Err(wrong(&join(at, "decimal"), "must be `.` or `,`"));
             }
-            Shape::Value(source(Source::Text), Convert::Number { decimal: given.decimal })
+            Shape::Value(source(Source::Text), Conversion::Number { decimal: given.decimal })
         }
         "boolean" => {
             let pattern = given.pattern.as_deref().map(|pattern| regex(&join(at, "pattern"), pattern)).transpose()?;
-            Shape::Value(source(Source::State), Convert::Boolean { pattern: pattern.flatten() })
+            Shape::Value(source(Source::State), Conversion::Boolean { pattern: pattern.flatten() })
         }
-        "date" => Shape::Value(source(Source::Moment), Convert::Date { format: given.format.clone() }),
+        "date" => Shape::Value(source(Source::Moment), Conversion::Date { format: given.format.clone() }),
         "regex" => Shape::Value(source(Source::Text), finder(at, given)?),
         "list" => match &given.item {
-            None => Shape::List(of_item(Shape::Value(source(Source::Text), Convert::Keep))),
+            None => Shape::List(of_item(Shape::Value(source(Source::Text), Conversion::Keep))),
             Some(Value::String(kind)) => {
                 Shape::List(Box::new(field(&join(at, "item"), &json!({"type": kind}), depth + 1, count)?))
             }
@@ -316,10 +310,10 @@ fn check_members(at: &str, kind: &str, value: &Value) -> Result<(), Error> {
 }
 
 fn text() -> Shape {
-    Shape::Value(Source::Text, Convert::Keep)
+    Shape::Value(Source::Text, Conversion::Keep)
 }
 
-fn finder(at: &str, given: &FieldMembers) -> Result<Convert, Error> {
+fn finder(at: &str, given: &FieldMembers) -> Result<Conversion, Error> {
     let field = join(at, "pattern");
     let pattern = given.pattern.as_deref().ok_or_else(|| wrong(&field, "is missing: it is the expression to find"))?;
     let pattern = regex(&field, pattern)?;
@@ -341,7 +335,7 @@ fn finder(at: &str, given: &FieldMembers) -> Result<Convert, Error> {
             return Err(wrong(&join(at, "group"), "is not in `pattern`"));
         }
     }
-    Ok(Convert::Regex { pattern, group, all: given.all })
+    Ok(Conversion::Regex { pattern, group, all: given.all })
 }
 
 #[cfg(test)]
@@ -386,8 +380,10 @@ mod tests {
     #[test]
     fn the_short_forms_mean_the_long_ones() {
         let plan = parse("", &json!({"schema": {"a": "h1", "b": {"selector": "a", "attribute": "href"}}})).unwrap();
-        assert!(matches!(plan.fields[0].1.shape, Shape::Value(Source::Text, Convert::Keep)));
-        let Shape::Value(Source::Attribute { name }, Convert::Keep) = &plan.fields[1].1.shape else { panic!("text") };
+        assert!(matches!(plan.fields[0].1.shape, Shape::Value(Source::Text, Conversion::Keep)));
+        let Shape::Value(Source::Attribute { name }, Conversion::Keep) = &plan.fields[1].1.shape else {
+            panic!("text")
+        };
         assert_eq!(name, "href");
         assert_eq!(parse("", &json!({"builtins": ["json_ld", "meta"]})).unwrap().fields[1].0, "meta");
     }

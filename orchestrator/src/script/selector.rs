@@ -117,9 +117,7 @@ impl std::fmt::Display for Selectors {
 
 impl Selectors {
     /// Reads a list of alternatives as the Recorder writes it. `field` is the list's path.
-    ///
-    /// # Errors
-    /// `Field`.
+    /// Errors: `Field`.
     pub(crate) fn parse_list(field: &str, value: &Value) -> Result<Self, Error> {
         let list = value.as_array().filter(|list| !list.is_empty());
         let list = list.ok_or_else(|| wrong(field, "must be a list with at least one selector"))?;
@@ -128,9 +126,7 @@ impl Selectors {
     }
 
     /// Reads one selector, or a list of alternatives.
-    ///
-    /// # Errors
-    /// `Field`.
+    /// Errors: `Field`.
     pub(crate) fn parse(field: &str, value: &Value) -> Result<Self, Error> {
         match value {
             Value::Array(_) => Self::parse_list(field, value),

@@ -96,13 +96,11 @@ pub(crate) enum Action {
 /// A click, or two.
 #[derive(Debug, Clone)]
 pub(crate) struct Click {
-    /// On what.
     pub(crate) selectors: Selectors,
     /// Where, from the element's left upper corner, in CSS pixels.
     pub(crate) offset: (f64, f64),
     /// With which button, as the Pointer Events count them.
     pub(crate) button: u64,
-    /// With what.
     pub(crate) device: Device,
     /// How long the button stays down.
     pub(crate) duration: Duration,
@@ -123,7 +121,6 @@ pub(crate) enum Device {
 /// A condition on the number of elements.
 #[derive(Debug, Clone)]
 pub(crate) struct WaitForElement {
-    /// Which.
     pub(crate) selectors: Selectors,
     /// How their number compares to `count`.
     pub(crate) operator: Operator,
@@ -200,9 +197,7 @@ pub(super) fn milliseconds(field: &str, value: f64) -> Result<Duration, Error> {
 }
 
 /// Reads a list of steps. `depth` is how deep they are nested in other steps.
-///
-/// # Errors
-/// `Field`.
+/// Errors: `Field`.
 pub(crate) fn parse_list(at: &str, value: &Value, depth: usize) -> Result<Vec<Step>, Error> {
     let list = value.as_array().ok_or_else(|| wrong(at, "must be a list of steps"))?;
     list.iter().enumerate().map(|(index, step)| Step::parse(&format!("{at}[{index}]"), step, depth)).collect()

@@ -24,7 +24,7 @@ impl std::fmt::Debug for Values {
 
 /// A place that a template fills.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Slot {
+pub(crate) struct Placeholder {
     kind: SlotKind,
     name: String,
 }
@@ -35,7 +35,7 @@ enum SlotKind {
     Secret,
 }
 
-impl std::fmt::Display for Slot {
+impl std::fmt::Display for Placeholder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.kind {
             SlotKind::Input => write!(f, "input.{}", self.name),
@@ -44,7 +44,7 @@ impl std::fmt::Display for Slot {
     }
 }
 
-impl Slot {
+impl Placeholder {
     /// The member of the body that would fill it, such as `inputs.q`.
     pub(crate) fn field(&self) -> String {
         match self.kind {
@@ -89,12 +89,12 @@ fn find<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
 
 /// Whether a text has a template, so that what it will be is not known yet.
 pub(crate) fn is_open(text: &str) -> bool {
-    pieces(text).any(|piece| matches!(piece, Piece::Slot(_)))
+    pieces(text).any(|piece| matches!(piece, Piece::Placeholder(_)))
 }
 
 enum Piece<'a> {
     Text(&'a str),
-    Slot(Slot),
+    Placeholder(Placeholder),
 }
 
 /// A text cut at its templates.
@@ -107,14 +107,14 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
         let mut from = 0;
         while let Some(at) = rest[from..].find("{{").map(|at| at + from) {
             let Some(end) = rest[at..].find("}}").map(|end| end + at) else { break };
-            if let Some(slot) = Slot::parse(&rest[at + 2..end]) {
+            if let Some(slot) = Placeholder::parse(&rest[at + 2..end]) {
                 if at > 0 {
                     let text = &rest[..at];
                     rest = &rest[at..];
                     return Some(Piece::Text(text));
                 }
                 rest = &rest[end + 2..];
-                return Some(Piece::Slot(slot));
+                return Some(Piece::Placeholder(slot));
             }
             from = at + 2;
         }
@@ -123,11 +123,11 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
 }
 
 /// Every slot in a JSON value's strings.
-pub(crate) fn slots(value: &Value, found: &mut BTreeSet<Slot>) {
+pub(crate) fn slots(value: &Value, found: &mut BTreeSet<Placeholder>) {
     match value {
         Value::String(text) => {
             found.extend(pieces(text).filter_map(|piece| match piece {
-                Piece::Slot(slot) => Some(slot),
+                Piece::Placeholder(slot) => Some(slot),
                 Piece::Text(_) => None,
             }));
         }
@@ -138,24 +138,22 @@ pub(crate) fn slots(value: &Value, found: &mut BTreeSet<Slot>) {
 }
 
 /// The first slot that has no value.
-pub(crate) fn missing(value: &Value, values: &Values) -> Option<Slot> {
+pub(crate) fn missing(value: &Value, values: &Values) -> Option<Placeholder> {
     let mut found = BTreeSet::new();
     slots(value, &mut found);
     found.into_iter().find(|slot| slot.value(values).is_none())
 }
 
 /// The same value with every template filled. What is filled in is not read again, so a value may hold braces.
-///
-/// # Errors
-/// The first slot that has no value.
-pub(crate) fn fill(value: &Value, values: &Values) -> Result<Value, Slot> {
+/// Errors: the first slot that has no value.
+pub(crate) fn fill(value: &Value, values: &Values) -> Result<Value, Placeholder> {
     Ok(match value {
         Value::String(text) => {
             let mut filled = String::new();
             for piece in pieces(text) {
                 match piece {
                     Piece::Text(text) => filled.push_str(text),
-                    Piece::Slot(slot) => match slot.value(values) {
+                    Piece::Placeholder(slot) => match slot.value(values) {
                         Some(text) => filled.push_str(&text),
                         None => return Err(slot),
                     },

@@ -69,9 +69,7 @@ impl Work {
         &["url", "recording", "steps", "schema", "rows", "builtins", "next", "wait_for", "validate"];
 
     /// Reads a run: an object with nothing but [`Work::RUN_MEMBERS`].
-    ///
-    /// # Errors
-    /// `Field`, by the member's path.
+    /// Errors: `Field`, by the member's path.
     pub(crate) fn parse_run(body: &Value) -> Result<Run, Error> {
         only(body, Self::RUN_MEMBERS)?;
         let recording = recording(body)?.ok_or_else(|| {
@@ -81,9 +79,7 @@ impl Work {
     }
 
     /// Reads an extract: an object with nothing but [`Work::EXTRACT_MEMBERS`].
-    ///
-    /// # Errors
-    /// `Field`, by the member's path.
+    /// Errors: `Field`, by the member's path.
     pub(crate) fn parse_extract(body: &Value) -> Result<Extract, Error> {
         only(body, Self::EXTRACT_MEMBERS)?;
         let url = match body.get("url") {
@@ -109,9 +105,7 @@ impl Work {
     }
 
     /// Checks that every `{{input.name}}` and `{{secret.name}}` has a value.
-    ///
-    /// # Errors
-    /// `Field`, which names the first that has none.
+    /// Errors: `Field`, which names the first that has none.
     pub(crate) fn check_values(&self, values: &Values) -> Result<(), Error> {
         match template::missing(self.source(), values) {
             None => Ok(()),
@@ -138,7 +132,7 @@ impl Work {
     }
 }
 
-fn missing(slot: &template::Slot) -> String {
+fn missing(slot: &template::Placeholder) -> String {
     format!("`{{{{{slot}}}}}` has no value: send it as `{}`", slot.field())
 }
 

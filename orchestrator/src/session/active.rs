@@ -22,7 +22,7 @@ use crate::worker::{Health, Worker};
 
 /// The one WebDriver session of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Driver {
+pub(crate) enum DriverSession {
     /// None yet.
     #[default]
     Idle,
@@ -35,7 +35,6 @@ pub(crate) enum Driver {
 /// A live session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Its id.
     pub id: SessionId,
     /// The key that made it.
     pub owner: KeyId,
@@ -43,7 +42,6 @@ pub(crate) struct Session {
     pub options: Options,
     /// When it was made, in Unix milliseconds.
     pub created_ms: u64,
-    /// The worker it owns.
     pub worker: Arc<Worker>,
     /// Warnings about options that could not be made quite true.
     pub warnings: Vec<String>,
@@ -62,44 +60,36 @@ pub(crate) struct Session {
     pub(super) ending: watch::Sender<Option<Ending>>,
     /// Cancelled once the end is in the table and in the store.
     pub(super) recorded: CancellationToken,
-    pub(super) driver: Mutex<Driver>,
+    pub(super) driver: Mutex<DriverSession>,
 }
 
 impl Session {
     /// The secret that opens the session's DevTools and WebDriver URLs.
-    #[must_use]
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
     /// The secret that opens the session's live view and its recording, and nothing else.
-    #[must_use]
     pub(crate) fn view_token(&self) -> &str {
         &self.view_token
     }
 
     /// Checks a token from a URL in constant time.
-    ///
-    /// # Errors
-    /// `InvalidToken`.
+    /// Errors: `InvalidToken`.
     pub(crate) fn check_token(&self, token: &str) -> Result<(), Error> {
         use subtle::ConstantTimeEq as _;
         if bool::from(self.token.as_bytes().ct_eq(token.as_bytes())) { Ok(()) } else { Err(Error::InvalidToken) }
     }
 
     /// Checks the token of a live-view URL in constant time.
-    ///
-    /// # Errors
-    /// `InvalidToken`.
+    /// Errors: `InvalidToken`.
     pub(crate) fn check_view_token(&self, token: &str) -> Result<(), Error> {
         use subtle::ConstantTimeEq as _;
         if bool::from(self.view_token.as_bytes().ct_eq(token.as_bytes())) { Ok(()) } else { Err(Error::InvalidToken) }
     }
 
     /// Waits until a client's command may go on to the browser.
-    ///
-    /// # Errors
-    /// `SessionEnded` when the session ends instead.
+    /// Errors: `SessionEnded` when the session ends instead.
     pub(crate) async fn admitted(&self) -> Result<(), Error> {
         tokio::select! {
             biased;
@@ -109,7 +99,6 @@ impl Session {
     }
 
     /// How it is now.
-    #[must_use]
     pub(crate) fn status(&self) -> Status {
         if let Some(ending) = &*self.ending.borrow() {
             return ending.status();
@@ -133,7 +122,6 @@ impl Session {
     }
 
     /// Why it ended, once it has.
-    #[must_use]
     pub(crate) fn ending(&self) -> Option<Ending> {
         self.ending.borrow().clone()
     }
@@ -154,9 +142,7 @@ impl Session {
     }
 
     /// Fails when it has ended.
-    ///
-    /// # Errors
-    /// `SessionEnded`.
+    /// Errors: `SessionEnded`.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         match &*self.ending.borrow() {
             None => Ok(()),
@@ -165,9 +151,7 @@ impl Session {
     }
 
     /// Counts one socket, until the attachment is dropped.
-    ///
-    /// # Errors
-    /// `SocketLimit`.
+    /// Errors: `SocketLimit`.
     pub(crate) fn attach(self: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
         Activity::attach(&self.activity, limit)
     }
@@ -186,29 +170,25 @@ impl Session {
     }
 
     /// What is left of `session_timeout`.
-    #[must_use]
     pub(crate) fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     /// The driver session's state.
-    #[must_use]
-    pub(crate) fn driver(&self) -> Driver {
+    pub(crate) fn driver(&self) -> DriverSession {
         self.driver.lock().clone()
     }
 
     /// Takes the right to make the one driver session.
-    ///
-    /// # Errors
-    /// `Conflict` when there is one, or one is being made.
+    /// Errors: `Conflict` when there is one, or one is being made.
     pub(crate) fn open_driver(self: &Arc<Self>) -> Result<DriverOpening, Error> {
         let mut driver = self.driver.lock();
         match &*driver {
-            Driver::Idle => {
-                *driver = Driver::Opening;
+            DriverSession::Idle => {
+                *driver = DriverSession::Opening;
                 Ok(DriverOpening { session: Arc::clone(self) })
             }
-            Driver::Opening | Driver::Open(_) => Err(Error::Conflict {
+            DriverSession::Opening | DriverSession::Open(_) => Err(Error::Conflict {
                 message: "this session has its one WebDriver session already: quit it, or create another session"
                     .to_owned(),
             }),
@@ -216,11 +196,10 @@ impl Session {
     }
 
     /// The record of it as it is now.
-    #[must_use]
     pub(crate) fn record(&self) -> Record {
         let driver_session = match self.driver() {
-            Driver::Open(id) => Some(id),
-            Driver::Idle | Driver::Opening => None,
+            DriverSession::Open(id) => Some(id),
+            DriverSession::Idle | DriverSession::Opening => None,
         };
         Record {
             session_id: self.id.clone(),
@@ -246,15 +225,15 @@ pub(crate) struct DriverOpening {
 impl DriverOpening {
     /// The driver made the session `id`.
     pub(super) fn opened(self, id: String) {
-        *self.session.driver.lock() = Driver::Open(id);
+        *self.session.driver.lock() = DriverSession::Open(id);
     }
 }
 
 impl Drop for DriverOpening {
     fn drop(&mut self) {
         let mut driver = self.session.driver.lock();
-        if *driver == Driver::Opening {
-            *driver = Driver::Idle;
+        if *driver == DriverSession::Opening {
+            *driver = DriverSession::Idle;
         }
     }
 }

@@ -6,9 +6,7 @@ use url::Url;
 const MAX_URL: usize = 16 << 10;
 
 /// A page's address in its proper form: only what a client could open by itself, and nothing of the container's own.
-///
-/// # Errors
-/// What is wrong with it, to stand behind a subject.
+/// Errors: What is wrong with it, to stand behind a subject.
 pub(crate) fn page_address(text: &str) -> Result<String, String> {
     if text.len() > MAX_URL {
         return Err("is too long".to_owned());

@@ -1,4 +1,4 @@
-//! Making a session: a worker for it, its record, and whoever asked for it still there at the end.
+//! Creates a session: a worker for it, its record, and a check that the caller is still there at the end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +25,12 @@ pub(crate) struct Created {
 
 impl Created {
     /// The session, which is not the client's yet.
-    ///
-    /// # Errors
-    /// `Draining`, as [`Created::confirm`] would find.
+    /// Errors: `Draining`, as [`Created::confirm`] would find.
     pub(crate) fn session(&self) -> Result<&Arc<Session>, Error> {
         self.session.as_ref().ok_or(Error::Draining)
     }
 
-    /// The client is being told: the session is its own now.
+    /// The client is getting the answer: the session is its own now.
     #[must_use]
     pub(crate) fn confirm(mut self) -> Option<Arc<Session>> {
         self.session.take()
@@ -52,9 +50,7 @@ impl Sessions {
     ///
     /// A client that leaves while it waits leaves the queue; once it has a worker the rest goes on without it, and the
     /// session ends as soon as nobody takes it.
-    ///
-    /// # Errors
-    /// Those of [`Pool::lease`](crate::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
+    /// Errors: those of [`Pool::lease`](crate::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
     /// `DiskNearlyFull`, and `Worker` when no worker could be made ready.
     pub(crate) async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
@@ -148,7 +144,7 @@ impl Sessions {
         batch.delete(Table::Sessions, record.store_key()).essential();
         let (store, id) = (self.inner.store.clone(), record.session_id.clone());
         self.inner.drain.spawn(async move {
-            if let Err(error) = store.insist(batch, Durability::Process, |_| {}).await {
+            if let Err(error) = store.commit_with_retry(batch, Durability::Process, |_| {}).await {
                 tracing::error!(session = %id, %error, "a record could not be taken back");
             }
         });

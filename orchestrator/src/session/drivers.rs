@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use super::{Driver, Record, Session};
+use super::{DriverSession, Record, Session};
 use crate::engine::SessionId;
 
 /// Which live session a driver's id belongs to.
@@ -16,7 +16,7 @@ pub(super) struct DriverIndex {
 impl DriverIndex {
     /// Notes the driver session of `session`, if it has one.
     pub(super) fn add(&self, session: &Session) {
-        if let Driver::Open(driver) = session.driver() {
+        if let DriverSession::Open(driver) = session.driver() {
             self.ids.lock().insert(driver, session.id.clone());
         }
     }
@@ -28,7 +28,6 @@ impl DriverIndex {
         }
     }
 
-    /// The session of a driver's id.
     pub(super) fn find(&self, driver: &str) -> Option<SessionId> {
         self.ids.lock().get(driver).cloned()
     }

@@ -1,4 +1,4 @@
-//! How sessions end: the status, the reason, and the websocket Close frame that tells a client.
+//! How sessions end: the status, the reason, and the websocket Close frame for the client.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,6 @@ impl Status {
         [Self::Starting, Self::Running, Self::Terminated, Self::Completed, Self::Unknown, Self::Success, Self::Failure];
 
     /// The name in JSON.
-    #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -46,7 +45,6 @@ impl Status {
     }
 
     /// The status in the three words that WebDriver sessions have.
-    #[must_use]
     pub(crate) const fn of_webdriver(self) -> Self {
         match self {
             Self::Starting | Self::Running => Self::Running,
@@ -75,7 +73,6 @@ pub(crate) enum Ending {
     TimedOut,
     /// `idle_timeout` is over.
     Idle,
-    /// The task that owned it succeeded.
     TaskSucceeded,
     /// The task that owned it did not succeed.
     TaskFailed,
@@ -85,7 +82,6 @@ pub(crate) enum Ending {
     KeyRevoked,
     /// The client left before it got its answer.
     ClientGone,
-    /// The worker was lost.
     WorkerLost(Loss),
     /// The daemon was down, and the worker was gone when it came back.
     Interrupted,
@@ -93,7 +89,6 @@ pub(crate) enum Ending {
 
 impl Ending {
     /// The end for which the loss of its worker stands.
-    #[must_use]
     pub(crate) fn of_loss(loss: Loss) -> Self {
         match loss {
             Loss::BrowserClosed => Self::BrowserClosed,
@@ -102,7 +97,6 @@ impl Ending {
     }
 
     /// The status that it leaves.
-    #[must_use]
     pub(crate) const fn status(&self) -> Status {
         match self {
             Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => Status::Completed,
@@ -120,7 +114,6 @@ impl Ending {
     }
 
     /// The short name in records and metrics.
-    #[must_use]
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Self::BrowserClosed => "browser_closed",
@@ -142,7 +135,6 @@ impl Ending {
     }
 
     /// One plain sentence for people.
-    #[must_use]
     pub(crate) fn message(&self) -> String {
         match self {
             Self::BrowserClosed => "the client closed the browser".to_owned(),
@@ -164,7 +156,6 @@ impl Ending {
     }
 
     /// The websocket Close code (RFC 6455, section 7.4.1).
-    #[must_use]
     pub(crate) const fn close_code(&self) -> u16 {
         match self {
             Self::BrowserClosed | Self::ClientFinished | Self::Disconnected => 1000,
@@ -183,7 +174,6 @@ impl Ending {
     }
 
     /// What a later request to the session gets.
-    #[must_use]
     pub(crate) fn error(&self, id: &SessionId) -> Error {
         Error::SessionEnded { id: id.to_string(), status: self.status().as_str(), reason: self.message() }
     }

@@ -12,7 +12,7 @@ pub(crate) struct Gate {
 
 /// While this lives, the gate is shut.
 #[derive(Debug)]
-pub(crate) struct Shut {
+pub(crate) struct HeldGate {
     gate: Gate,
 }
 
@@ -23,9 +23,9 @@ impl Gate {
 
     /// Shuts it, until what is returned is dropped. `None` when it is shut already.
     #[must_use]
-    pub(crate) fn shut(&self) -> Option<Shut> {
+    pub(crate) fn shut(&self) -> Option<HeldGate> {
         let was = self.shut.send_replace(true);
-        (!was).then(|| Shut { gate: self.clone() })
+        (!was).then(|| HeldGate { gate: self.clone() })
     }
 
     /// Waits until it is open.
@@ -37,7 +37,7 @@ impl Gate {
     }
 }
 
-impl Drop for Shut {
+impl Drop for HeldGate {
     fn drop(&mut self) {
         self.gate.shut.send_replace(false);
     }

@@ -20,9 +20,7 @@ impl Journal {
     }
 
     /// Writes the record as it is when its turn comes; nothing once the end was written.
-    ///
-    /// # Errors
-    /// `DiskNearlyFull`, `StoreBusy`: nothing was written.
+    /// Errors: `DiskNearlyFull`, `StoreBusy`: nothing was written.
     pub(super) async fn note(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
         let closed = self.closed.lock().await;
         if *closed {
@@ -32,14 +30,12 @@ impl Journal {
     }
 
     /// Writes the end, after all that was noted; tries until the store has taken it.
-    ///
-    /// # Errors
-    /// The store is gone.
+    /// Errors: the store is gone.
     pub(super) async fn close(&self, record: &Record) -> Result<(), Error> {
         let mut closed = self.closed.lock().await;
         *closed = true;
         let held = |error: &_| tracing::warn!(session = %record.session_id, %error, "the end of a session waits");
-        Ok(self.store.insist(written(record)?, Durability::Process, held).await?)
+        Ok(self.store.commit_with_retry(written(record)?, Durability::Process, held).await?)
     }
 }
 

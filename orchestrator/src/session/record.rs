@@ -30,7 +30,6 @@ pub(crate) enum Kind {
 pub(crate) struct Options {
     /// By which endpoint.
     pub kind: Kind,
-    /// The engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
@@ -62,7 +61,6 @@ pub(crate) struct Options {
 
 impl Options {
     /// The kind of browsers without settings that a worker for it may have.
-    #[must_use]
     pub(crate) const fn pool_key(&self) -> PoolKey {
         PoolKey::plain(self.engine, self.mode)
     }
@@ -94,7 +92,6 @@ impl Ended {
 /// A session as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// Its id.
     pub session_id: SessionId,
     /// The key that made it.
     pub owner: KeyId,
@@ -144,7 +141,6 @@ impl Record {
     }
 
     /// The key in the store: ordered by time, then by id.
-    #[must_use]
     pub(crate) fn store_key(&self) -> Vec<u8> {
         let mut key = self.created_ms.to_be_bytes().to_vec();
         key.extend_from_slice(self.session_id.as_str().as_bytes());
@@ -155,7 +151,6 @@ impl Record {
 /// A session as lists and look-ups show it. Holds nothing that opens it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Listing {
-    /// Its id.
     pub session_id: SessionId,
     /// Its status now.
     pub status: Status,
@@ -167,7 +162,6 @@ pub(crate) struct Listing {
     pub message: Option<String>,
     /// What made it: `devtools`, `webdriver` or `task`.
     pub kind: Kind,
-    /// Its engine.
     pub browser_type: Engine,
     /// Whether its browser has no display.
     pub headless: bool,
@@ -199,7 +193,6 @@ pub(crate) struct Listing {
 
 impl Listing {
     /// The listing of a record whose status is `status` at the time `now_ms`.
-    #[must_use]
     pub(crate) fn new(record: &Record, status: Status, now_ms: u64) -> Self {
         let options = &record.options;
         let status = if options.kind == Kind::WebDriver { status.of_webdriver() } else { status };
@@ -234,9 +227,7 @@ pub(crate) enum SortKey {
     Timestamp,
     /// How long it lasted.
     ExecutionTime,
-    /// Its id.
     SessionId,
-    /// Its status.
     Status,
 }
 
@@ -259,7 +250,6 @@ pub(crate) struct SessionQuery {
     pub page: u64,
     /// 1 to 100.
     pub limit: u64,
-    /// By what to sort.
     pub sort_by: SortKey,
     /// In which direction.
     pub sort_order: SortOrder,

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream;
 use tokio::time::timeout;
-use warmpool_protocol::State;
+use warmpool_protocol::WorkerState;
 
 use super::journal::written;
 use super::record::Ended;
@@ -29,9 +29,7 @@ const WRITES_AT_ONCE: usize = 64;
 impl Sessions {
     /// Reads every record from the store into the table. Those without an end count as unknown until
     /// [`Sessions::reclaim`] has looked for their workers.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
+    /// Fails when the store cannot be read.
     pub(crate) async fn load(&self) -> Result<(), Error> {
         let mut range = KeyRange::all();
         loop {
@@ -53,9 +51,7 @@ impl Sessions {
     /// Looks for the workers of the sessions that have no end: those whose container runs live on under the same URLs, the
     /// others end, and so do those whose key was revoked meanwhile. One whose agent does not answer is `unknown` until it
     /// does, or until its watch gives it up as it would any other.
-    ///
-    /// # Errors
-    /// When the runtime cannot be used; nothing has changed then.
+    /// Fails when the runtime cannot be used; nothing has changed then.
     pub(crate) async fn reclaim(&self) -> Result<(), RuntimeError> {
         let open: Vec<Arc<Record>> = {
             let table = self.lock();
@@ -116,7 +112,8 @@ impl Sessions {
         self.lock().insert(ended.session_id.clone(), SessionEntry::Past(Arc::new(ended.clone())));
         let store = self.inner.store.clone();
         self.inner.drain.spawn(async move {
-            let outcome = async { Ok::<_, Error>(store.insist(written(&ended)?, Durability::Process, |_| {}).await?) };
+            let outcome =
+                async { Ok::<_, Error>(store.commit_with_retry(written(&ended)?, Durability::Process, |_| {}).await?) };
             if let Err(error) = outcome.await {
                 tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
             }
@@ -131,7 +128,7 @@ async fn wake(session: Arc<Session>) {
         ready = session.worker.ready() => ready,
         _ = session.ended() => return,
     };
-    let asleep = ready.is_ok() && session.worker.snapshot.borrow().state == State::Warm;
+    let asleep = ready.is_ok() && session.worker.snapshot.borrow().state == WorkerState::Warm;
     if asleep && let Err(error) = session.worker.agent.launch(&session.options.launch).await {
         tracing::warn!(session = %session.id, %error, "a session's worker could not be woken");
         session.end(Ending::Interrupted);

@@ -64,7 +64,6 @@ impl Shares {
     }
 
     /// Those that have not run out.
-    #[must_use]
     pub(crate) fn current(&self) -> Vec<Share> {
         self.at(&Now::read())
     }
@@ -74,9 +73,7 @@ impl Shares {
     }
 
     /// Makes a link that ends after `ttl`.
-    ///
-    /// # Errors
-    /// `Conflict` when there are `limit` links already.
+    /// Errors: `Conflict` when there are `limit` links already.
     pub(crate) fn add(&self, enable_actions: bool, ttl: Duration, limit: usize) -> Result<Share, Error> {
         let now = Now::read();
         let share = Share::new(enable_actions, ttl, &now);

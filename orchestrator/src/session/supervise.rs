@@ -13,8 +13,8 @@ use crate::worker::Health;
 /// How long sockets have to pass their Close frames on before the worker goes, and the driver its last answer.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
-/// How long a session that is one connection outlives it: the worker may have to say that its browser was closed.
-const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long a session that is one connection outlives it: the worker may still report that its browser was closed.
+const CLOSE_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Sessions {
     /// Puts a session into the table and starts watching over it.
@@ -33,15 +33,15 @@ impl Sessions {
     }
 }
 
-/// Watches over `session` until it ends; then tells everybody, writes the record and drops the lease.
+/// Watches over `session` until it ends; then publishes the end, writes the record and drops the lease.
 async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     let ending = watch(&session, sessions.reconnect_window()).await;
     session.end(ending);
-    // What was said first holds, and may not be what was found here.
+    // The first reason holds, and it may not be the one found here.
     let ending = session.ended().await;
     tracing::info!(session = %session.id, status = ending.status().as_str(), reason = ending.code(), "session ended");
     sessions.close(&session, &ending).await;
-    // Who closes the last window closes the browser by a command, and is owed the driver's answer to it.
+    // A client that closes the last window closes the browser by a command, and must get the driver's answer to it.
     let answers = ending == Ending::BrowserClosed;
     let closed = async {
         while session.activity.sockets() > 0 || (answers && session.activity.commands() > 0) {
@@ -94,7 +94,7 @@ fn next_deadline(session: &Session, reconnect_window: Duration) -> (Instant, End
     let by_socket = session.options.kind == Kind::DevTools && !session.options.keep_alive;
     if let Some(detached) = session.activity.detached_at().filter(|_| by_socket) {
         // Who connects to make a session has no URL to come back to.
-        let window = if session.options.one_connection { LAST_WORD } else { reconnect_window };
+        let window = if session.options.one_connection { CLOSE_REPORT_TIMEOUT } else { reconnect_window };
         sooner(detached + window, Ending::Disconnected);
     }
     next

@@ -14,7 +14,7 @@ use super::gate::Gate;
 use super::journal::Journal;
 use super::record::Ended;
 use super::share::Shares;
-use super::{Driver, DriverOpening, Ending, Listing, Record, Session, SessionQuery, Share, Status};
+use super::{DriverOpening, DriverSession, Ending, Listing, Record, Session, SessionQuery, Share, Status};
 use crate::clock::{Now, unix_ms};
 use crate::config::Config;
 use crate::drain::Drain;
@@ -48,7 +48,6 @@ pub(super) struct Inner {
 /// A row of the table.
 #[derive(Clone)]
 pub(super) enum SessionEntry {
-    /// It lives.
     Live(Arc<Session>),
     /// It ended, or its worker has not been found again yet.
     Past(Arc<Record>),
@@ -80,7 +79,6 @@ impl SessionEntry {
 
 impl Sessions {
     /// An empty table. [`Sessions::load`] fills it from the store.
-    #[must_use]
     pub(crate) fn new(
         config: Arc<Config>,
         instance: Arc<Instance>,
@@ -121,7 +119,7 @@ impl Sessions {
             activity: Activity::new(record.attached),
             ending: tokio::sync::watch::Sender::new(None),
             recorded: CancellationToken::new(),
-            driver: Mutex::new(record.driver_session.map_or(Driver::Idle, Driver::Open)),
+            driver: Mutex::new(record.driver_session.map_or(DriverSession::Idle, DriverSession::Open)),
         }
     }
 
@@ -149,9 +147,7 @@ impl Sessions {
 
     /// Finds a live session without asking who calls: for routes that a token in the URL opens. It is open for as long as
     /// the key works that made it.
-    ///
-    /// # Errors
-    /// `UnknownSession`, `SessionEnded`.
+    /// Errors: `UnknownSession`, `SessionEnded`.
     pub(crate) fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
         let session = match self.lock().get(&SessionId::from(id)) {
             Some(SessionEntry::Live(session)) => Arc::clone(session),
@@ -165,9 +161,7 @@ impl Sessions {
     }
 
     /// Finds a session of `owner`, live or not.
-    ///
-    /// # Errors
-    /// `UnknownSession`, also when it is another key's.
+    /// Errors: `UnknownSession`, also when it is another key's.
     pub(crate) fn find(&self, id: &str, owner: &KeyId) -> Result<(Listing, Option<Arc<Session>>), Error> {
         let entry = self.lock().get(&SessionId::from(id)).filter(|entry| entry.owner() == owner).cloned();
         let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
@@ -185,9 +179,7 @@ impl Sessions {
     }
 
     /// Finds a session, live or not, by the token of its own live view. The links of others do not open it.
-    ///
-    /// # Errors
-    /// `UnknownSession`, `InvalidToken`.
+    /// Errors: `UnknownSession`, `InvalidToken`.
     pub(crate) fn find_by_view_token(&self, id: &str, token: &str) -> Result<Listing, Error> {
         use subtle::ConstantTimeEq as _;
         let entry = self.lock().get(&SessionId::from(id)).cloned();
@@ -201,7 +193,6 @@ impl Sessions {
     }
 
     /// One page of the sessions of `owner`, and how many match in all.
-    #[must_use]
     pub(crate) fn list(&self, query: &SessionQuery, owner: &KeyId) -> (Vec<Listing>, u64) {
         let now = unix_ms();
         let rows: Vec<SessionEntry> = self.lock().values().filter(|entry| entry.owner() == owner).cloned().collect();
@@ -215,9 +206,7 @@ impl Sessions {
     }
 
     /// Ends a session of `owner` and waits until that is written. Ending one that has ended changes nothing.
-    ///
-    /// # Errors
-    /// `UnknownSession`.
+    /// Errors: `UnknownSession`.
     pub(crate) async fn end(&self, id: &str, owner: &KeyId) -> Result<Listing, Error> {
         if let (_, Some(session)) = self.find(id, owner)? {
             session.end(Ending::Deleted);
@@ -227,7 +216,6 @@ impl Sessions {
     }
 
     /// The live sessions.
-    #[must_use]
     pub(crate) fn all_live(&self) -> Vec<Arc<Session>> {
         let live = |entry: &SessionEntry| match entry {
             SessionEntry::Live(session) => Some(Arc::clone(session)),
@@ -237,7 +225,6 @@ impl Sessions {
     }
 
     /// How many sessions live.
-    #[must_use]
     pub(crate) fn live_count(&self) -> usize {
         self.lock().values().filter(|entry| matches!(entry, SessionEntry::Live(_))).count()
     }
@@ -276,9 +263,7 @@ impl Sessions {
     }
 
     /// Finds the live session of `owner` whose driver session is `driver`.
-    ///
-    /// # Errors
-    /// `UnknownSession`, also when it has ended or is another key's.
+    /// Errors: `UnknownSession`, also when it has ended or is another key's.
     pub(crate) fn driven_by(&self, driver: &str, owner: &KeyId) -> Result<Arc<Session>, Error> {
         let unknown = || Error::UnknownSession { id: driver.chars().take(64).collect() };
         let id = self.inner.drivers.find(driver).ok_or_else(unknown)?;
@@ -287,15 +272,12 @@ impl Sessions {
     }
 
     /// The token that a link's URL carries: the link's id, and the proof that this instance made it.
-    #[must_use]
     pub(crate) fn share_token(&self, session: &Session, share: &Share) -> String {
         format!("{}.{}", share.share_id, self.share_proof(session, share.share_id.as_str()))
     }
 
     /// The link whose token this is.
-    ///
-    /// # Errors
-    /// `InvalidToken`, also for a link that has ended.
+    /// Errors: `InvalidToken`, also for a link that has ended.
     pub(crate) fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
         use subtle::ConstantTimeEq as _;
         let (id, proof) = token.split_once('.').ok_or(Error::InvalidToken)?;

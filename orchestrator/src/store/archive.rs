@@ -17,7 +17,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 use tar::{Archive, Builder, EntryType, Header};
 
-use super::dump::{self, Dumped, Restored, Rows, Target, Writer};
+use super::dump::{self, DumpTarget, Dumped, Restored, Rows, Writer};
 use super::folder::{self, Folder, Place};
 use super::unfinished::Unfinished;
 use super::{StoreError, free_bytes};
@@ -65,7 +65,7 @@ pub(super) fn finish(writer: Writer, data: &Path, folders: &[Folder], min_free: 
                 return Err(StoreError::DiskNearlyFull { free_bytes, min_free_bytes: needed });
             }
             let name = place.to_string();
-            let mut content = Hashed::new(file.take(bytes));
+            let mut content = HashingReader::new(file.take(bytes));
             let entry = header(EntryType::Regular, &name, bytes, &rows);
             let added = entry.and_then(|header| tar.append(&header, &mut content));
             let added = added.and_then(|()| match content.bytes == bytes {
@@ -101,19 +101,19 @@ fn sum_line(sha256: &str, name: &str) -> String {
 }
 
 /// Checks all of a backup, then hands its content on in order. It may be a dump alone, too.
-pub(super) fn read(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
+pub(super) fn read(path: &Path, target: &mut dyn DumpTarget) -> Result<Restored, StoreError> {
     // Two passes, so that nothing of a bad file is ever used and nothing large is held in memory.
-    pass(path, &mut dump::Nowhere)?;
+    pass(path, &mut dump::DiscardTarget)?;
     pass(path, target)
 }
 
-fn pass(path: &Path, target: &mut dyn Target) -> Result<Restored, StoreError> {
+fn pass(path: &Path, target: &mut dyn DumpTarget) -> Result<Restored, StoreError> {
     let mut file = BufReader::new(File::open(path).map_err(StoreError::io("open", path))?);
     let start = file.fill_buf().map_err(StoreError::io("read", path))?;
     if start.get(MAGIC) == Some(b"ustar") { entries(path, file, target) } else { dump::read(path, file, target) }
 }
 
-fn entries(path: &Path, file: BufReader<File>, target: &mut dyn Target) -> Result<Restored, StoreError> {
+fn entries(path: &Path, file: BufReader<File>, target: &mut dyn DumpTarget) -> Result<Restored, StoreError> {
     let bad = |reason: String| StoreError::Backup { path: path.to_owned(), reason };
     let unread = |error: io::Error| match error.raw_os_error() {
         Some(_) => StoreError::io("read", path)(error),
@@ -126,7 +126,7 @@ fn entries(path: &Path, file: BufReader<File>, target: &mut dyn Target) -> Resul
         let entry = entry.map_err(unread)?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let (kind, bytes) = (entry.header().entry_type(), entry.size());
-        let mut content = Hashed::new(entry);
+        let mut content = HashingReader::new(entry);
         match (&mut restored, kind) {
             _ if ended => return Err(bad("something follows its end".into())),
             (None, EntryType::Regular) if name == ROWS => {
@@ -163,13 +163,13 @@ fn entries(path: &Path, file: BufReader<File>, target: &mut dyn Target) -> Resul
 }
 
 /// A reader that counts and hashes what is read of it.
-struct Hashed<R> {
+struct HashingReader<R> {
     inner: R,
     hash: Sha256,
     bytes: u64,
 }
 
-impl<R> Hashed<R> {
+impl<R> HashingReader<R> {
     fn new(inner: R) -> Self {
         Self { inner, hash: Sha256::new(), bytes: 0 }
     }
@@ -179,7 +179,7 @@ impl<R> Hashed<R> {
     }
 }
 
-impl<R: Read> Read for Hashed<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.hash.update(&buffer[..read]);

@@ -100,7 +100,7 @@ impl Store {
     }
 }
 
-/// Makes a backup every `backup_interval` until told to stop. Failures are logged and tried again sooner.
+/// Makes a backup every `backup_interval` until `stop`. Logs failures and tries again sooner.
 pub(crate) async fn run_backups(store: Store, stop: CancellationToken) {
     let Some(dir) = store.directory().map(Path::to_owned) else {
         return;

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::archive;
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
-use super::dump::{Restored, Target};
+use super::dump::{DumpTarget, Restored};
 use super::folder::{Folder, Place, Staging};
 use super::layout::{DATABASE, UNFINISHED, create_private_dir, sync_parent};
 use super::recovery_file::RecoveryFile;
@@ -51,12 +51,12 @@ pub(super) fn build(dir: &Path, file: Option<&Path>) -> Result<Option<Restored>,
 }
 
 /// What a dump fills.
-struct Filling<'s, 'a> {
+struct Build<'s, 'a> {
     backend: SledBackend,
     staging: Option<&'s mut Staging<'a>>,
 }
 
-impl Target for Filling<'_, '_> {
+impl DumpTarget for Build<'_, '_> {
     fn folders(&mut self, names: &[String]) -> Result<(), StoreError> {
         self.staging.as_mut().map_or(Ok(()), |staging| staging.begin(names))
     }
@@ -80,9 +80,9 @@ fn fill(path: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> 
     create_private_dir(path)?;
     let mut backend = SledBackend::open(path).map_err(writing)?;
     schema::begin(&mut backend, SCHEMA_VERSION).map_err(writing)?;
-    let mut filling = Filling { backend, staging };
+    let mut filling = Build { backend, staging };
     let restored = file.map(|file| archive::read(file, &mut filling)).transpose()?;
-    let Filling { mut backend, .. } = filling;
+    let Build { mut backend, .. } = filling;
     backend.flush().map_err(writing)?;
     backend.barrier().and_then(|mut barrier| barrier.wait()).map_err(writing)?;
     Ok(restored)

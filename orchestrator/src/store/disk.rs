@@ -19,9 +19,9 @@ pub(super) fn watch(
     let (watched, ended) = mpsc::channel();
     let context = context.clone();
     let measure = move || {
-        let _busy = context.vitals.busy(Work::Gauge);
-        context.vitals.measured_free((context.free_space)());
-        context.vitals.measured_size(size());
+        let _busy = context.monitor.busy(Work::Gauge);
+        context.monitor.measured_free((context.free_space)());
+        context.monitor.measured_size(size());
     };
     measure();
     std::thread::Builder::new()

@@ -67,7 +67,7 @@ pub struct Restored {
 }
 
 /// Where the content of a backup goes when it is read back.
-pub(super) trait Target {
+pub(super) trait DumpTarget {
     /// Folders whose files follow.
     fn folders(&mut self, _names: &[String]) -> Result<(), StoreError> {
         Ok(())
@@ -85,9 +85,9 @@ pub(super) trait Target {
 }
 
 /// Takes nothing: for a pass that only checks.
-pub(super) struct Nowhere;
+pub(super) struct DiscardTarget;
 
-impl Target for Nowhere {}
+impl DumpTarget for DiscardTarget {}
 
 #[derive(Serialize, Deserialize)]
 struct Header {
@@ -216,7 +216,7 @@ pub(super) fn dump_backend(backend: &dyn Backend, path: &Path) -> Result<Dumped,
 }
 
 /// Hands the content of a dump on, and checks it meanwhile: what it handed on counts only when it succeeds.
-pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn Target) -> Result<Restored, StoreError> {
+pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget) -> Result<Restored, StoreError> {
     let bad = |reason: String| StoreError::Backup { path: path.to_owned(), reason };
     let mut input = Input { path, from, hash: Sha256::new() };
     let first = input.line()?;

@@ -1,4 +1,4 @@
-//! A backend that fails where a test tells it to.
+//! A backend that fails where a test wants it to.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::backend::{Backend, BackendError, Barrier, RawRow};
 use super::batch::Op;
-use super::health::Vitals;
+use super::health::Monitor;
 use super::memory::MemoryBackend;
 use super::request::Context;
 use super::{Direction, KeyRange, Store, StoreOptions, Table};
@@ -43,7 +43,7 @@ pub(crate) enum Fault {
     Panic,
 }
 
-/// Holds whoever comes until it is opened.
+/// Blocks callers until it is opened.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -102,12 +102,12 @@ impl Faults {
         *self.0.calls.lock().get(&point).unwrap_or(&0)
     }
 
-    /// Pretends that so many bytes are free on the disk.
+    /// Sets how many bytes the disk reports as free.
     pub(crate) fn set_free_bytes(&self, bytes: u64) {
         self.0.free_bytes.store(bytes, Ordering::SeqCst);
     }
 
-    /// From now on, whoever asks how much is free waits until the gate is opened.
+    /// From now on, measurements of the free space block until the gate is opened.
     pub(crate) fn hang_free_space(&self, gate: Gate) {
         *self.0.free_gate.lock() = Some(gate);
     }
@@ -141,7 +141,6 @@ impl Faults {
     }
 }
 
-/// Any backend, with faults.
 struct FaultBackend<B> {
     inner: B,
     faults: Faults,
@@ -196,7 +195,7 @@ impl Store {
     pub(crate) fn faulty(faults: &Faults, options: StoreOptions) -> Store {
         let plan = faults.clone();
         let context = Context {
-            vitals: Arc::new(Vitals::new()),
+            monitor: Arc::new(Monitor::new()),
             free_space: Arc::new(move || Some(plan.free_space())),
             min_free_bytes: options.min_free_bytes,
             on_fatal: options.on_fatal.clone(),
@@ -205,4 +204,15 @@ impl Store {
         let backend = FaultBackend { inner: MemoryBackend::default(), faults: faults.clone() };
         Store::on(Box::new(backend), context, options, None, None).unwrap()
     }
+}
+
+/// Waits until the condition holds.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("not in time: {what}");
 }

@@ -116,7 +116,7 @@ impl<'a> Staging<'a> {
     pub(super) fn begin(&mut self, names: &[String]) -> Result<(), StoreError> {
         for name in names {
             let folder = self.folders.iter().find(|folder| folder.name == name);
-            let folder = folder.ok_or_else(|| self.stranger(name))?;
+            let folder = folder.ok_or_else(|| self.unknown_files(name))?;
             create_private_dir(&self.root.join(folder.name))?;
             self.held.push(*folder);
         }
@@ -125,7 +125,7 @@ impl<'a> Staging<'a> {
 
     pub(super) fn add(&self, place: &Place, content: &mut dyn Read) -> Result<(), StoreError> {
         let folder = self.held.iter().find(|folder| folder.name == place.folder && (folder.has)(&place.name));
-        let folder = folder.ok_or_else(|| self.stranger(&place.to_string()))?;
+        let folder = folder.ok_or_else(|| self.unknown_files(&place.to_string()))?;
         let owner = self.root.join(folder.name).join(&place.owner);
         create_private_dir(&owner)?;
         let path = owner.join(&place.name);
@@ -154,7 +154,7 @@ impl<'a> Staging<'a> {
         sync_parent(&self.root)
     }
 
-    fn stranger(&self, what: &str) -> StoreError {
+    fn unknown_files(&self, what: &str) -> StoreError {
         let source = io::Error::new(io::ErrorKind::Unsupported, "this release knows no such files");
         StoreError::Io { doing: format!("restore {what} into {}", self.data.display()), source }
     }

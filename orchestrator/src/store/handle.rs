@@ -12,7 +12,8 @@ use super::backend::{Backend, BackendError};
 use super::batch::{Batch, Direction, Durability, KeyRange, Row, Table};
 use super::commit::Commit;
 use super::disk::{self, free_bytes};
-use super::health::{FatalHook, StoreHealth, StoreState, Vitals};
+use super::executor::{BarrierLink, Executor};
+use super::health::{FatalHook, Monitor, StoreHealth, StoreState};
 use super::lock::DirLock;
 use super::memory::{self, MemoryBackend};
 use super::options::StoreOptions;
@@ -20,7 +21,6 @@ use super::recover::{self, Recovery};
 use super::recovery_file::RecoveryFile;
 use super::request::{Context, Request};
 use super::ticket::Ticket;
-use super::worker::{BarrierLink, Worker};
 use super::{StoreError, layout, thread};
 
 /// An open store, and what had to be done to open it.
@@ -43,11 +43,11 @@ pub struct Store {
 enum Link {
     Thread(mpsc::Sender<Request>),
     /// Carried out by the caller, which a paused test clock does not overtake.
-    Inline(Arc<Mutex<Worker>>),
+    Inline(Arc<Mutex<Executor>>),
 }
 
 struct Shared {
-    vitals: Arc<Vitals>,
+    monitor: Arc<Monitor>,
     options: StoreOptions,
     dir: Option<PathBuf>,
     context: Context,
@@ -78,10 +78,10 @@ impl Store {
     /// it, [`StoreError::Io`] if the file system refuses. Damage is no error: see [`Recovery`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
-        let vitals = Arc::new(Vitals::new());
+        let monitor = Arc::new(Monitor::new());
         let database = dir.join(layout::DATABASE);
         let context = Context {
-            vitals: Arc::clone(&vitals),
+            monitor: Arc::clone(&monitor),
             free_space: Arc::new(move || free_bytes(&database)),
             min_free_bytes: options.min_free_bytes,
             on_fatal: options.on_fatal.clone(),
@@ -96,20 +96,20 @@ impl Store {
     #[must_use]
     pub fn memory() -> Self {
         let backend = MemoryBackend::default();
-        let vitals = Arc::new(Vitals::new());
+        let monitor = Arc::new(Monitor::new());
         let context = Context {
-            vitals: Arc::clone(&vitals),
+            monitor: Arc::clone(&monitor),
             free_space: Arc::new(|| None),
             min_free_bytes: 0,
             on_fatal: FatalHook::default(),
             recovery_file: None,
         };
         let after = BarrierLink::Inline(Box::new(memory::NoBarrier));
-        let worker = Worker::new(Box::new(backend), after, context.clone(), None);
+        let executor = Executor::new(Box::new(backend), after, context.clone(), None);
         Self {
-            link: Link::Inline(Arc::new(Mutex::new(worker))),
+            link: Link::Inline(Arc::new(Mutex::new(executor))),
             shared: Arc::new(Shared {
-                vitals,
+                monitor,
                 options: StoreOptions::default(),
                 dir: None,
                 context,
@@ -133,7 +133,7 @@ impl Store {
         Ok(Self {
             link: Link::Thread(sender),
             shared: Arc::new(Shared {
-                vitals: Arc::clone(&context.vitals),
+                monitor: Arc::clone(&context.monitor),
                 options,
                 dir,
                 context,
@@ -166,12 +166,12 @@ impl Store {
         Ok(Commit::new(self.clone(), ticket, answer, until))
     }
 
-    /// Makes changes that must not be lost: tries until the store has taken them. `held` is told each time why it has
-    /// not. Ask for it with a batch that may use the reserve ([`Batch::essential`]).
+    /// Makes changes that must not be lost: retries until the store has taken them, and calls `held` with each error. Use it
+    /// with a batch that may use the reserve ([`Batch::essential`]).
     ///
     /// # Errors
     /// Those of [`Store::commit`] that do not pass: sizes, or a store that has failed or is closed.
-    pub async fn insist(
+    pub async fn commit_with_retry(
         &self,
         batch: Batch,
         durability: Durability,
@@ -222,10 +222,10 @@ impl Store {
     /// second, or is stalled.
     #[must_use]
     pub fn health(&self) -> StoreHealth {
-        self.shared.vitals.health(self.shared.context.min_free_bytes)
+        self.shared.monitor.health(self.shared.context.min_free_bytes)
     }
 
-    /// Makes everything durable, lets go of the files and ends the threads. Later calls get
+    /// Makes everything durable, closes the files and ends the threads. Later calls get
     /// [`StoreError::Closed`].
     ///
     /// # Errors
@@ -269,13 +269,13 @@ impl Store {
                 Ok(sent) => sent.map_err(|_| self.gone()),
                 Err(_) => Err(self.timed_out(self.options().call_timeout)),
             },
-            Link::Inline(worker) => {
-                if self.shared.vitals.health(0).state != StoreState::Ok {
+            Link::Inline(executor) => {
+                if self.shared.monitor.health(0).state != StoreState::Ok {
                     return Err(self.gone());
                 }
                 let outcome = {
-                    let mut worker = worker.lock();
-                    worker.take(request).and_then(|()| worker.finish_group())
+                    let mut executor = executor.lock();
+                    executor.take(request).and_then(|()| executor.finish_group())
                 };
                 if let Err(error) = outcome {
                     self.shared.context.fatal(&error);
@@ -286,7 +286,7 @@ impl Store {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.shared.vitals.failed()
+        self.shared.monitor.failed()
     }
 
     /// Keeps two dumps apart.
@@ -296,12 +296,12 @@ impl Store {
 
     pub(super) fn gone(&self) -> StoreError {
         // The threads say so before they close; otherwise they are failing just now.
-        if self.shared.vitals.closed() { StoreError::Closed } else { StoreError::Failed }
+        if self.shared.monitor.closed() { StoreError::Closed } else { StoreError::Failed }
     }
 
     /// A thread that hangs, as sled does after a full disk, never comes back by itself.
     pub(super) fn timed_out(&self, waited: Duration) -> StoreError {
-        if self.shared.vitals.busy_for() > MAX_BUSY {
+        if self.shared.monitor.busy_for() > MAX_BUSY {
             let stuck = std::io::Error::other("the storage thread hangs");
             self.shared.context.fatal(&BackendError::Io(stuck));
         }

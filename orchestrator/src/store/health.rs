@@ -49,7 +49,7 @@ impl StoreHealth {
     }
 }
 
-/// What a fatal hook does: it is told the reason and, outside tests, does not return.
+/// A fatal hook gets the reason and, outside tests, does not return.
 type Hook = dyn Fn(&str) + Send + Sync;
 
 /// What happens after the store has failed. By default the process aborts, without running destructors:
@@ -86,7 +86,7 @@ const CLOSED: u8 = 2;
 
 /// Shared by the handle and the threads.
 #[derive(Debug)]
-pub(super) struct Vitals {
+pub(super) struct Monitor {
     started: Instant,
     phase: AtomicU8,
     /// Milliseconds after `started` at which the operation under way began, plus one; 0 if there is none.
@@ -97,8 +97,8 @@ pub(super) struct Vitals {
     disk: DiskGauge,
 }
 
-/// What was last measured of the disk. Looking at a disk may take as long as the disk likes, so whoever asks how the store
-/// is doing gets this instead.
+/// The last measurement of the disk. A measurement can take arbitrarily long, so callers who ask for the store's health get
+/// this one.
 #[derive(Debug)]
 struct DiskGauge {
     /// As `busy_since`, of a measurement under way.
@@ -116,7 +116,7 @@ pub(super) enum Work {
     Gauge,
 }
 
-impl Vitals {
+impl Monitor {
     pub(super) fn new() -> Self {
         Self {
             started: Instant::now(),
@@ -219,7 +219,7 @@ impl Vitals {
     }
 }
 
-/// Ends the mark that [`Vitals::busy`] set.
+/// Ends the mark that [`Monitor::busy`] set.
 pub(super) struct Busy<'a>(&'a AtomicU64);
 
 impl Drop for Busy<'_> {

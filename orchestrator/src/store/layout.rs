@@ -6,7 +6,6 @@ use std::path::Path;
 
 use super::StoreError;
 
-/// The database.
 pub(super) const DATABASE: &str = "db";
 /// A database that is being built.
 pub(super) const UNFINISHED: &str = "db.new";

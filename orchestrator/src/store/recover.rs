@@ -26,9 +26,9 @@ use super::sled::SledBackend;
 use super::{Direction, KeyRange, StoreError, StoreOptions, Table, backup_folder, record, thread};
 use crate::clock::unix_ms;
 
-/// So many starts may die while opening before the database itself is taken to be the reason.
+/// Starts that may die while opening before the database itself counts as the reason.
 const MAX_UNFINISHED_OPENS: u32 = 3;
-/// So many damaged databases are kept for a human to look at.
+/// Damaged databases that are kept for inspection.
 const KEEP_CORRUPT: usize = 5;
 /// Rows checked between two signs of progress.
 const PAGE: usize = 256;
@@ -68,7 +68,7 @@ impl fmt::Display for Recovery {
     }
 }
 
-/// An open database and its story.
+/// An open database, and what had to be recovered.
 pub(super) struct Prepared {
     pub(super) backend: SledBackend,
     pub(super) recovery: Option<Recovery>,

@@ -1,4 +1,4 @@
-//! What one start of the store leaves for the next: the file `db.trouble`.
+//! The file `db.trouble`, in which one start of the store leaves notes for the next.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -72,7 +72,7 @@ impl RecoveryFile {
     pub(super) fn record_failure(&self, reason: &str) {
         let notes = RecoveryNotes { failed: Some(reason.to_owned()), ..self.read() };
         if let Err(error) = self.write(&notes) {
-            tracing::error!(%error, "cannot leave word for the next start");
+            tracing::error!(%error, "cannot record the failure for the next start");
         }
     }
 

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::backend::BackendError;
 use super::batch::{Batch, Op};
-use super::health::{FatalHook, Vitals};
+use super::health::{FatalHook, Monitor};
 use super::recovery_file::RecoveryFile;
 use super::ticket::Ticket;
 use super::{Direction, Durability, KeyRange, Row, StoreError, Table};
@@ -46,19 +46,19 @@ pub(super) enum Request {
     EndCapture {
         reply: Reply<Vec<Op>>,
     },
-    /// Answer once everything is durable and the files are let go.
+    /// Answer once everything is durable and the files are closed.
     Close {
         reply: Reply<()>,
     },
 }
 
-/// How much space is free, bytes, if it can be told.
+/// How much space is free, in bytes, if it is known.
 pub(super) type FreeSpace = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// What the threads need to know.
 #[derive(Clone)]
 pub(super) struct Context {
-    pub(super) vitals: Arc<Vitals>,
+    pub(super) monitor: Arc<Monitor>,
     pub(super) free_space: FreeSpace,
     pub(super) min_free_bytes: u64,
     pub(super) on_fatal: FatalHook,
@@ -69,7 +69,7 @@ pub(super) struct Context {
 impl Context {
     /// Ends the process, or whatever the hook does. Nothing is cleaned up.
     pub(super) fn fatal(&self, error: &BackendError) {
-        if !self.vitals.fail() {
+        if !self.monitor.fail() {
             return;
         }
         let reason = error.to_string();
@@ -83,7 +83,7 @@ impl Context {
     /// Checked before the backend is touched: sled cannot go on after it has met a full disk. Blocks.
     pub(super) fn disk_nearly_full(&self, essential: bool) -> Option<StoreError> {
         let free_bytes = (self.free_space)();
-        self.vitals.measured_free(free_bytes);
+        self.monitor.measured_free(free_bytes);
         let free_bytes = free_bytes?;
         let min_free_bytes = if essential { self.min_free_bytes / 4 } else { self.min_free_bytes };
         (free_bytes < min_free_bytes).then_some(StoreError::DiskNearlyFull { free_bytes, min_free_bytes })

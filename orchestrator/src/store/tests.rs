@@ -45,7 +45,7 @@ fn rounds(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Remembers what the fatal hook was told instead of ending the process.
+/// Collects the reasons that the fatal hook gets, instead of ending the process.
 #[derive(Clone, Default)]
 struct Fatal(Arc<Mutex<Vec<String>>>);
 
@@ -55,7 +55,7 @@ impl Fatal {
         FatalHook::new(move |reason| told.lock().push(reason.to_owned()))
     }
 
-    fn told(&self) -> Vec<String> {
+    fn reasons(&self) -> Vec<String> {
         self.0.lock().clone()
     }
 }

@@ -12,10 +12,10 @@ use tokio::sync::mpsc;
 
 use super::StoreError;
 use super::backend::{Backend, BackendError, Barrier};
+use super::executor::{BarrierLink, Executor, GROUP};
 use super::health::Work;
 use super::lock::DirLock;
 use super::request::{Context, Reply, Request};
-use super::worker::{BarrierLink, GROUP, Worker};
 
 /// The most commits that wait for the barrier thread.
 const BARRIER_QUEUE: usize = 1024;
@@ -42,34 +42,34 @@ pub(super) fn spawn(
     let after = BarrierLink::Thread(to_barrier, barrier_thread);
     std::thread::Builder::new()
         .name("store".into())
-        .spawn(move || run_storage(Worker::new(backend, after, context.clone(), lock), &context, requests))
+        .spawn(move || run_storage(Executor::new(backend, after, context.clone(), lock), &context, requests))
         .map_err(io)?;
     Ok(to_storage)
 }
 
-fn run_storage(mut worker: Worker, context: &Context, mut requests: mpsc::Receiver<Request>) {
+fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Receiver<Request>) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         while let Some(first) = requests.blocking_recv() {
-            let _busy = context.vitals.busy(Work::Storage);
+            let _busy = context.monitor.busy(Work::Storage);
             let mut next = Some(first);
             let mut taken = 0;
             while let Some(request) = next {
                 if let Request::Close { reply } = request {
-                    worker.finish_group()?;
+                    executor.finish_group()?;
                     return Ok(Some(reply));
                 }
-                worker.take(request)?;
+                executor.take(request)?;
                 taken += 1;
                 next = if taken < GROUP { requests.try_recv().ok() } else { None };
             }
-            worker.finish_group()?;
+            executor.finish_group()?;
         }
         Ok(None)
     }));
     let failure = match outcome {
         Ok(Ok(reply)) => {
-            context.vitals.close();
-            worker.close();
+            context.monitor.close();
+            executor.close();
             if let Some(reply) = reply {
                 let _ = reply.send(Ok(()));
             }
@@ -80,7 +80,7 @@ fn run_storage(mut worker: Worker, context: &Context, mut requests: mpsc::Receiv
     };
     // Only tests get past the hook. Then the backend is leaked: dropping it could hang or write.
     context.fatal(&failure);
-    worker.leak();
+    executor.leak();
 }
 
 fn run_barrier(mut barrier: Box<dyn Barrier>, waiting: &std_mpsc::Receiver<Reply<()>>, context: &Context) {
@@ -89,15 +89,15 @@ fn run_barrier(mut barrier: Box<dyn Barrier>, waiting: &std_mpsc::Receiver<Reply
         group.push(first);
         group.extend(waiting.try_iter().take(BARRIER_QUEUE));
         let outcome = {
-            let _busy = context.vitals.busy(Work::Barrier);
+            let _busy = context.monitor.busy(Work::Barrier);
             barrier.wait()
         };
         if let Err(error) = outcome {
-            // After a failed sync the kernel may have dropped the pages: only a fresh process can tell.
+            // After a failed sync the kernel may have dropped the pages: only a fresh process can find out.
             context.fatal(&error);
             return;
         }
-        context.vitals.made_durable();
+        context.monitor.made_durable();
         for reply in group.drain(..) {
             let _ = reply.send(Ok(()));
         }

@@ -24,7 +24,7 @@ pub(crate) struct SubmitOptions {
     pub secrets: Map<String, Value>,
     /// The client's idempotency key.
     pub idempotency: Option<String>,
-    /// The whole request as it was sent, to tell whether a key came with the same one.
+    /// The whole request as it was sent, to check whether a key came with the same one.
     pub request: String,
     /// The task whose failed items are tried again.
     pub retry_of: Option<TaskId>,
@@ -32,11 +32,9 @@ pub(crate) struct SubmitOptions {
 
 impl Tasks {
     /// Accepts an order: once this returns the task is on the disk, and runs when its turn comes.
-    ///
-    /// # Errors
-    /// `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`, `DiskNearlyFull`,
-    /// `StoreBusy`, and those of [`Order::parse_work`]: there is no task. `OutcomeUnknown`: the task is accepted, or does
-    /// not exist, as soon as the disk says which.
+    /// Errors: `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`,
+    /// `DiskNearlyFull`, `StoreBusy`, and those of [`Order::parse_work`]: there is no task. `OutcomeUnknown`: the task
+    /// is accepted, or does not exist, as soon as the disk says which.
     pub(crate) async fn accept(&self, owner: KeyId, order: Order, options: SubmitOptions) -> Result<Task, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Draining);

@@ -23,7 +23,6 @@ const EVENTS: usize = 256;
 pub(super) enum StopReason {
     /// Somebody asked for it.
     Cancelled,
-    /// Its key was revoked.
     KeyRevoked,
     /// The daemon goes down.
     Interrupted,
@@ -31,7 +30,7 @@ pub(super) enum StopReason {
 
 /// What happens to a task, for those who follow it.
 #[derive(Debug, Clone)]
-pub(crate) enum Event {
+pub(crate) enum TaskEvent {
     /// Its status changed.
     Status(Record),
     /// Its work, or that of one of its items, goes on.
@@ -45,9 +44,8 @@ pub(crate) enum Event {
     Item(Item),
 }
 
-impl Event {
+impl TaskEvent {
     /// The event's name.
-    #[must_use]
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Status(record) if record.status.is_end() => "end",
@@ -58,7 +56,6 @@ impl Event {
     }
 
     /// The event's data, as JSON.
-    #[must_use]
     pub(crate) fn data(&self) -> Value {
         match self {
             Self::Status(record) => view::record(record, None),
@@ -83,7 +80,7 @@ pub(crate) struct ActiveTask {
     record: Mutex<Record>,
     /// Whether the store is known to have it. Until then it is nobody's task.
     stored: AtomicBool,
-    events: broadcast::Sender<Event>,
+    events: broadcast::Sender<TaskEvent>,
     /// Cancelled once its end is in the store.
     ended: CancellationToken,
     stop: CancellationToken,
@@ -128,7 +125,6 @@ impl ActiveTask {
     }
 
     /// The record as it is now.
-    #[must_use]
     pub(crate) fn record(&self) -> Record {
         self.lock().clone()
     }
@@ -146,11 +142,11 @@ impl ActiveTask {
 
     /// Events from now on.
     #[must_use]
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Event> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<TaskEvent> {
         self.events.subscribe()
     }
 
-    pub(super) fn notify(&self, event: Event) {
+    pub(super) fn notify(&self, event: TaskEvent) {
         // Perhaps nobody follows it.
         let _ = self.events.send(event);
     }

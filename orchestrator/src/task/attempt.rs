@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::active::{ActiveTask, Event, StopReason};
+use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::order::Order;
 use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, TaskError};
 use super::tasks::Tasks;
@@ -44,7 +44,7 @@ impl AttemptResults {
 }
 
 /// What the player made of a piece of work in a session, before it is on the disk.
-pub(super) struct Played {
+pub(super) struct PlaybackResult {
     pub(super) outcome: Outcome,
     /// How the session ended, if that ended the work.
     lost: Option<Ending>,
@@ -67,7 +67,7 @@ struct ProgressEvents<'a> {
 
 impl ProgressListener for ProgressEvents<'_> {
     fn progress(&self, event: Progress) {
-        self.task.notify(Event::Progress { item: self.item, progress: event });
+        self.task.notify(TaskEvent::Progress { item: self.item, progress: event });
     }
 }
 
@@ -104,7 +104,7 @@ impl Tasks {
         item: &WorkItem<'_>,
         session: &Session,
         browser: &Browser,
-    ) -> Played {
+    ) -> PlaybackResult {
         let limits = item.order.limits(&self.inner.config);
         let listener = ProgressEvents { task, item: item.index };
         let outcome = execute(item.work, &item.values, browser.clone(), &limits, &listener, task.stop_token()).await;
@@ -112,7 +112,7 @@ impl Tasks {
             Some(failure) if failure.code == FailureCode::BrowserDied => Some(session.ended().await),
             _ => None,
         };
-        Played { outcome, lost }
+        PlaybackResult { outcome, lost }
     }
 
     /// Saves the results, unless the work was stopped.
@@ -121,9 +121,9 @@ impl Tasks {
         task: &ActiveTask,
         item: Option<u32>,
         session: &Session,
-        played: Played,
+        played: PlaybackResult,
     ) -> Result<Attempt, Error> {
-        let Played { outcome, lost } = played;
+        let PlaybackResult { outcome, lost } = played;
         let succeeded = outcome.failure.is_none();
         if let Some(stop) = task.stopped().filter(|_| !succeeded) {
             return Ok(Attempt::Stopped(stop));
@@ -155,9 +155,7 @@ impl Tasks {
     }
 
     /// Writes artifacts, and large output, into files.
-    ///
-    /// # Errors
-    /// `DiskNearlyFull` when it was stopped while it waited for room.
+    /// Errors: `DiskNearlyFull` when it was stopped while it waited for room.
     async fn save_results(
         &self,
         task: &ActiveTask,
@@ -183,9 +181,7 @@ impl Tasks {
     }
 
     /// Result objects, in a file if they are large.
-    ///
-    /// # Errors
-    /// `DiskNearlyFull` when the task was stopped while it waited for room.
+    /// Errors: `DiskNearlyFull` when the task was stopped while it waited for room.
     pub(super) async fn save_output(&self, task: &ActiveTask, rows: Vec<Value>) -> Result<Output, Error> {
         let text = serde_json::to_vec(&rows).map_err(Error::internal)?;
         if text.len() <= INLINE_OUTPUT {

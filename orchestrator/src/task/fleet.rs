@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::active::{ActiveTask, Event, StopReason};
+use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::lifecycle::{TaskEnd, stop_error};
 use super::order::{FleetRules, Order};
@@ -244,9 +244,7 @@ impl Fleet<'_> {
 
     /// Writes an item's next status and the fleet's counts, and then publishes them. The beginning of an item is written
     /// now or not at all; all else waits until the store takes it.
-    ///
-    /// # Errors
-    /// Nothing is written, and nothing has changed.
+    /// Errors: Nothing is written, and nothing has changed.
     async fn write(&self, item: &mut Item, status: Status) -> Result<(), Error> {
         let from = item.status;
         let next = Item { status, ..item.clone() };
@@ -284,12 +282,12 @@ impl Fleet<'_> {
         });
         if first {
             self.tasks.inner.table.update(&record);
-            self.task.notify(Event::Status(record));
+            self.task.notify(TaskEvent::Status(record));
         }
         if status.is_end() {
             metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str()).increment(1);
         }
-        self.task.notify(Event::Item(item.clone()));
+        self.task.notify(TaskEvent::Item(item.clone()));
         Ok(())
     }
 
@@ -364,7 +362,7 @@ impl Fleet<'_> {
                     bytes = u64::MAX / 2;
                     rows.push(json!({"truncated": true, "items": format!("/lam/tasks/{}/items", self.task.id)}));
                 }
-                // The record names only so many files. The items name the others.
+                // The record names a limited number of files. The items name the others.
                 let room = MAX_ARTIFACTS.saturating_sub(artifacts.len());
                 artifacts.extend(item.artifacts.into_iter().take(room));
             }

@@ -17,19 +17,16 @@ pub(crate) struct TaskId(Ulid);
 
 impl TaskId {
     /// When the task was accepted, in Unix milliseconds.
-    #[must_use]
     pub(crate) fn timestamp(self) -> u64 {
         self.0.timestamp_ms()
     }
 
     /// The id as a number, in its own order.
-    #[must_use]
     pub(crate) const fn number(self) -> u128 {
         self.0.0
     }
 
     /// The id with this number.
-    #[must_use]
     pub(crate) const fn from_number(number: u128) -> Self {
         Self(Ulid(number))
     }
@@ -40,7 +37,6 @@ impl TaskId {
     }
 
     /// The key in the store: ordered as the ids are.
-    #[must_use]
     pub(crate) const fn store_key(self) -> [u8; 16] {
         self.0.0.to_be_bytes()
     }

@@ -14,7 +14,7 @@ const LOCKS: usize = 16;
 
 /// What a key led to, as the store has it.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Earlier {
+pub(super) struct KnownKey {
     pub(super) task: TaskId,
     /// Of the request, so that nobody can guess anything about it from what is stored.
     pub(super) fingerprint: String,

@@ -1,6 +1,6 @@
 //! The changes of a task's status. Each is in the store before anybody hears of it.
 
-use super::active::{ActiveTask, Event, StopReason};
+use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::record::{ArtifactRecord, Output, Record, TaskError};
 use super::status::Status;
 use super::storage::put_record;
@@ -53,9 +53,7 @@ fn batch_of(record: &Record) -> Result<Batch, Error> {
 
 impl Tasks {
     /// Writes down that a task runs now. Only once this is on the disk may it do anything.
-    ///
-    /// # Errors
-    /// It is not on the disk, and nothing of the task has changed.
+    /// Errors: It is not on the disk, and nothing of the task has changed.
     pub(super) async fn mark_running(&self, task: &ActiveTask) -> Result<(), Error> {
         let record = Record { status: Status::Running, started_ms: Some(unix_ms()), ..task.record() };
         self.inner.storage.commit(batch_of(&record)?, Durability::Power).await?;
@@ -64,9 +62,7 @@ impl Tasks {
     }
 
     /// Writes down that a task is queued again.
-    ///
-    /// # Errors
-    /// The store is gone. There the task still runs, and the next process takes it for running.
+    /// Errors: the store is gone. There the task still runs, and the next process takes it for running.
     pub(super) async fn mark_queued(&self, task: &ActiveTask) -> Result<(), Error> {
         let record = Record { status: Status::Queued, started_ms: None, ..task.record() };
         self.inner.storage.write(task, batch_of(&record)?, Durability::Process).await?;
@@ -78,7 +74,7 @@ impl Tasks {
     fn publish(&self, task: &ActiveTask, status: Status, started_ms: Option<u64>) {
         let record = task.change(|record| (record.status, record.started_ms) = (status, started_ms));
         self.inner.table.update(&record);
-        task.notify(Event::Status(record));
+        task.notify(TaskEvent::Status(record));
     }
 
     /// Writes an end, then publishes it and removes the task from the table. If the store is gone before it has taken the
@@ -109,7 +105,7 @@ impl Tasks {
         #[expect(clippy::cast_precision_loss, reason = "a metric")]
         metrics::histogram!("warmpool_task_seconds", "type" => record.kind.as_str())
             .record(record.execution_time() as f64 / 1000.0);
-        task.notify(Event::Status(record));
+        task.notify(TaskEvent::Status(record));
         task.set_ended();
     }
 

@@ -79,7 +79,6 @@ pub(crate) enum Isolation {
     /// Each has a fresh browser context, where the engine has such; a browser may serve several, one after another.
     #[default]
     Context,
-    /// Each has a container.
     Container,
 }
 
@@ -98,9 +97,7 @@ impl FleetRules {
 
 impl Order {
     /// Reads the work.
-    ///
-    /// # Errors
-    /// Those of [`Work::parse_run`] and [`Work::parse_extract`].
+    /// Errors: those of [`Work::parse_run`] and [`Work::parse_extract`].
     pub(crate) fn parse_work(&self) -> Result<Work, Error> {
         match self.work_kind {
             Kind::Extract => Work::parse_extract(&self.work).map(Work::Extract),
@@ -128,7 +125,6 @@ impl Order {
         }
     }
 
-    /// What its sessions are to be.
     pub(super) fn session(&self, config: &Config) -> Options {
         let items = u32::try_from(self.per_session(config)).unwrap_or(u32::MAX);
         let life = self.life().saturating_mul(items);
@@ -161,7 +157,7 @@ impl Order {
         }
     }
 
-    /// The host that an item opens first, as far as can be told before.
+    /// The host that an item opens first, as far as it is known beforehand.
     pub(super) fn first_host(&self, inputs: &Map<String, Value>) -> Option<String> {
         let navigates = |step: &&Value| step["type"] == "navigate";
         let steps = self.work["steps"].as_array().or_else(|| self.work["recording"]["steps"].as_array());

@@ -11,7 +11,6 @@ pub(crate) enum SortKey {
     Timestamp,
     /// How long it took.
     ExecutionTime,
-    /// Its id.
     TaskId,
     /// Its status, by name.
     Status,
@@ -25,7 +24,6 @@ impl SortKey {
         [Self::Timestamp, Self::ExecutionTime, Self::TaskId, Self::Status, Self::ExecutionType];
 
     /// The name in queries.
-    #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Timestamp => "timestamp",
@@ -54,7 +52,6 @@ pub(crate) struct TaskQuery {
     pub page: u64,
     /// 1 to 100.
     pub limit: u64,
-    /// By what to sort.
     pub sort_by: SortKey,
     /// In which direction.
     pub sort_order: SortOrder,

@@ -86,7 +86,6 @@ pub(crate) struct ArtifactRecord {
 /// How many items of a fleet are in which state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ItemCounts {
-    /// All of them.
     pub total: u32,
     /// Not begun, or to be tried again.
     pub queued: u32,
@@ -102,7 +101,6 @@ pub(crate) struct ItemCounts {
 
 impl ItemCounts {
     /// A fleet of which nothing is done.
-    #[must_use]
     pub(crate) fn of(total: u32) -> Self {
         Self { total, queued: total, ..Self::default() }
     }
@@ -134,9 +132,7 @@ pub(crate) struct Record {
     pub owner: KeyId,
     /// What it does.
     pub kind: Kind,
-    /// How it is.
     pub status: Status,
-    /// On which engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
@@ -186,7 +182,6 @@ pub(crate) struct Record {
 
 impl Record {
     /// How long it took, in milliseconds; 0 until it has ended.
-    #[must_use]
     pub(crate) fn execution_time(&self) -> u64 {
         match (self.started_ms, self.ended_ms) {
             (Some(started), Some(ended)) => ended.saturating_sub(started),
@@ -194,7 +189,6 @@ impl Record {
         }
     }
 
-    /// Its row in the index.
     pub(super) fn index_row(&self) -> IndexRow {
         IndexRow {
             id: self.task_id,
@@ -211,7 +205,6 @@ impl Record {
 pub(crate) struct Item {
     /// Its number, from 0.
     pub index: u32,
-    /// How it is.
     pub status: Status,
     /// How often it was begun.
     #[serde(default)]

@@ -21,9 +21,7 @@ const INTERRUPTION: Duration = Duration::from_secs(10);
 impl Tasks {
     /// Makes the index of the history, and finds the tasks that have not ended. They do not run before
     /// [`Tasks::resume`].
-    ///
-    /// # Errors
-    /// When the store cannot be read.
+    /// Fails when the store cannot be read.
     pub(crate) async fn load(&self) -> Result<(), Error> {
         let rows = self.inner.storage.index().await?;
         let open: Vec<TaskId> = rows.iter().filter(|(_, row)| !row.status.is_end()).map(|(_, row)| row.id).collect();

@@ -13,7 +13,6 @@ macro_rules! names {
             pub(crate) const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
 
             /// The name in JSON and in queries.
-            #[must_use]
             pub(crate) const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
@@ -66,7 +65,6 @@ names! {
 
 impl Status {
     /// Whether nothing more will happen to it.
-    #[must_use]
     pub(crate) const fn is_end(self) -> bool {
         matches!(self, Self::Cancelled | Self::Failure | Self::Success)
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::id::TaskId;
-use super::idempotency::{Earlier, IdempotencyKey};
+use super::idempotency::{IdempotencyKey, KnownKey};
 use super::index_row::IndexRow;
 use super::order::Order;
 use super::record::{ArtifactRecord, Item, Output, Record};
@@ -111,13 +111,13 @@ impl TaskStorage {
             batch.put(Table::TaskSecrets, id.store_key(), secrets::encrypt(&self.instance, id, secrets)?);
         }
         if let Some(IdempotencyKey { row, fingerprint }) = idempotency {
-            batch.put_json(Table::TaskKeys, row, &Earlier { task: id, fingerprint })?;
+            batch.put_json(Table::TaskKeys, row, &KnownKey { task: id, fingerprint })?;
         }
         Ok(self.store.begin(batch, Durability::Power).await?)
     }
 
     /// What an idempotency key led to.
-    pub(super) async fn earlier(&self, key: &IdempotencyKey) -> Result<Option<Earlier>, Error> {
+    pub(super) async fn earlier(&self, key: &IdempotencyKey) -> Result<Option<KnownKey>, Error> {
         let value = self.store.get(Table::TaskKeys, &key.row).await?;
         value.map(|value| serde_json::from_slice(&value).map_err(Error::internal)).transpose()
     }
@@ -152,7 +152,6 @@ impl TaskStorage {
         }
     }
 
-    /// The oldest rows of the index.
     pub(super) async fn oldest(&self, limit: usize) -> Result<Vec<(KeyId, IndexRow)>, Error> {
         let rows = self.store.scan(Table::TaskIndex, KeyRange::all(), limit, Direction::Ascending).await?;
         Ok(rows.iter().filter_map(|row| IndexRow::decode(&row.key, &row.value)).collect())

@@ -38,9 +38,7 @@ pub(super) struct Page {
 
 impl TaskTable {
     /// Enters a new task, which nobody sees before the store has it.
-    ///
-    /// # Errors
-    /// `TaskQueueFull` when `queue_length` tasks are queued.
+    /// Errors: `TaskQueueFull` when `queue_length` tasks are queued.
     pub(super) fn insert(
         &self,
         queue_length: usize,

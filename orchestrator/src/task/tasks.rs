@@ -47,13 +47,11 @@ pub(super) struct Inner {
 pub(crate) enum Task {
     /// It has not ended.
     Active(Arc<ActiveTask>),
-    /// It has ended.
     Ended(Box<Record>),
 }
 
 impl Tasks {
     /// An empty table. [`Tasks::load`] fills it from the store.
-    #[must_use]
     pub(crate) fn new(
         config: Arc<Config>,
         instance: Arc<Instance>,
@@ -77,9 +75,7 @@ impl Tasks {
     }
 
     /// Finds a task of `owner`.
-    ///
-    /// # Errors
-    /// `UnknownTask`, also when it is another key's; `OutcomeUnknown` while it is on its way into the store.
+    /// Errors: `UnknownTask`, also when it is another key's; `OutcomeUnknown` while it is on its way into the store.
     pub(crate) async fn find(&self, id: TaskId, owner: &KeyId) -> Result<Task, Error> {
         let unknown = || Error::UnknownTask { id: id.to_string() };
         if let Some(task) = self.inner.table.active(id) {
@@ -94,9 +90,7 @@ impl Tasks {
     }
 
     /// One page of the tasks of `owner`, and how many match in all.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
+    /// Fails when the store cannot be read.
     pub(crate) async fn list(&self, query: &TaskQuery, owner: &KeyId) -> Result<(Vec<Record>, u64), Error> {
         let page = self.inner.table.page(owner, query);
         let mut found = page.active;
@@ -107,9 +101,7 @@ impl Tasks {
     }
 
     /// Stops a task of `owner`, and waits until its end is written. Stopping one that has ended changes nothing.
-    ///
-    /// # Errors
-    /// `UnknownTask`.
+    /// Errors: `UnknownTask`.
     pub(crate) async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<Record, Error> {
         match self.find(id, owner).await? {
             Task::Active(task) => {
@@ -127,37 +119,29 @@ impl Tasks {
     }
 
     /// The whole output of a task or of one of its items.
-    ///
-    /// # Errors
-    /// When its file cannot be read.
+    /// Fails when its file cannot be read.
     pub(crate) async fn output(&self, task: TaskId, output: &Output) -> Result<Vec<Value>, Error> {
         self.inner.storage.output(task, output).await
     }
 
     /// Items of a fleet from the one after `after` on, at most a hundred, in their order.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
+    /// Fails when the store cannot be read.
     pub(crate) async fn items(&self, task: TaskId, after: Option<u32>) -> Result<Vec<Item>, Error> {
         self.inner.storage.items(task, after).await
     }
 
     /// What a task was asked to do.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
+    /// Fails when the store cannot be read.
     pub(crate) async fn order(&self, record: &Record) -> Result<Order, Error> {
         self.inner.storage.order(record).await
     }
 
     /// The path of an artifact's file.
-    #[must_use]
     pub(crate) fn artifact(&self, task: TaskId, artifact: &ArtifactRecord) -> Option<PathBuf> {
         self.inner.storage.artifact(task, artifact)
     }
 
     /// How many tasks are queued, are running, and are in the history.
-    #[must_use]
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
         self.inner.table.counts()
     }

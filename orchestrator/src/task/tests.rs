@@ -16,7 +16,7 @@ use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
 use crate::runtime::Docker;
 use crate::session::Sessions;
-use crate::store::fault::{Fault as StoreFault, Faults, Gate, Point};
+use crate::store::fault::{Fault as StoreFault, Faults, Gate, Point, until};
 use crate::store::{Store, StoreOptions};
 
 struct Bench {
@@ -90,17 +90,6 @@ fn order() -> Order {
         "engine": "chromium", "mode": "headless", "launch": {"url": null}, "timeout_ms": 1000,
     }))
     .unwrap()
-}
-
-/// Waits until the condition holds.
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..2000 {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("not in time: {what}");
 }
 
 fn unknown(outcome: Result<Task, Error>) -> String {

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use super::record::{ArtifactRecord, Item, Output, Record};
 
 /// A task, with these result objects where they are not in the record.
-#[must_use]
 pub(crate) fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
     let mut view = json!({
         "taskId": record.task_id,
@@ -40,7 +39,6 @@ pub(crate) fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
 }
 
 /// An item of a fleet, with these result objects where they are not in it.
-#[must_use]
 pub(crate) fn item(item: &Item, output: Option<Vec<Value>>) -> Value {
     let mut view = json!({
         "index": item.index,
@@ -66,7 +64,6 @@ pub(crate) fn item(item: &Item, output: Option<Vec<Value>>) -> Value {
 }
 
 /// The artifacts of a task, or of one of its items.
-#[must_use]
 pub(crate) fn artifacts(record: &Record, list: &[ArtifactRecord]) -> Value {
     let one = |artifact: &ArtifactRecord| {
         json!({

@@ -50,7 +50,7 @@ impl Workers {
 
     /// Waits until it is the task's turn to have a worker. `None` when it is stopped or the daemon goes down before.
     pub(super) async fn turn(&self, task: &ActiveTask) -> Option<OwnedSemaphorePermit> {
-        let _counted = (Counted::new(&self.queueing), Counted::new(&task.queueing));
+        let _counted = (CountGuard::new(&self.queueing), CountGuard::new(&task.queueing));
         let turn = tokio::select! {
             biased;
             () = task.stop_token().cancelled() => None,
@@ -73,7 +73,7 @@ impl Workers {
                 }
             }
             let created = {
-                let _counted = Counted::new(&self.leasing);
+                let _counted = CountGuard::new(&self.leasing);
                 tokio::select! {
                     () = task.stop_token().cancelled() => None,
                     created = self.sessions.create(task.owner.clone(), options.clone()) => Some(created),
@@ -138,16 +138,16 @@ pub(super) const fn is_shortage(error: &Error) -> bool {
 }
 
 /// Adds one to a count while it exists.
-struct Counted<'a>(&'a AtomicUsize);
+struct CountGuard<'a>(&'a AtomicUsize);
 
-impl<'a> Counted<'a> {
+impl<'a> CountGuard<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Matroska, and its subset WebM, as far as one track of pictures needs it (RFC 9559). What is written can be played
-//! at any time; `finish` adds what players need to jump about in it.
+//! Writes Matroska and its subset WebM, as far as one track of pictures needs them (RFC 9559). The file is playable at any
+//! time; `finish` adds what players need for seeking.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -8,11 +8,11 @@ mod resume;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 
-/// A cluster's pictures tell their time in 16 bits of milliseconds.
+/// The pictures of a cluster have 16-bit times, in milliseconds.
 const CLUSTER_MS: u64 = 30_000;
 /// A size that is not known yet.
 const UNKNOWN: [u8; 8] = [0x01, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF];
-/// Room for the list of the file's parts, which is known at the end.
+/// Space reserved for the list of the file's parts, which is known at the end.
 const SEEK_HEAD_ROOM: usize = 96;
 
 const EBML: u32 = 0x1A45_DFA3;
@@ -57,7 +57,7 @@ impl Codec {
         }
     }
 
-    /// How its files' names end.
+    /// The extension of its files.
     pub(super) const fn extension(self) -> &'static str {
         match self {
             Self::Vp8 => "webm",
@@ -162,11 +162,11 @@ impl Matroska {
         head.extend(block);
         self.put(&head)?;
         self.put(data)?;
-        // What was recorded is there, whatever happens next.
+        // From here on the picture survives a crash.
         self.file.flush()
     }
 
-    /// Writes what is known at the end only: the sizes, the duration, and where what lies.
+    /// Writes what is known only at the end: the sizes, the duration, and the index.
     pub(super) fn finish(mut self, duration_ms: u64) -> io::Result<()> {
         self.end_cluster()?;
         let cues_at = self.at - self.segment;
@@ -179,7 +179,7 @@ impl Matroska {
         let parts = [(INFO, self.info), (TRACKS, self.tracks), (CUES, cues_at)];
         let seeks: Vec<u8> = parts.iter().flat_map(|(part, position)| seek(*part, *position)).collect();
         let mut list = element(SEEK_HEAD, &seeks);
-        // What is left of the room stays empty, and says so.
+        // A void element fills the rest of the reserved space.
         let room = element(VOID, &[0; SEEK_HEAD_ROOM]).len() - list.len();
         list.extend(element(VOID, &vec![0; room - 2]));
         self.patch(self.segment, &list)?;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_lies_where_it_is_said_to() {
+    fn the_index_names_the_position_of_every_part() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.webm");
         let mut video = Matroska::begin(File::create(&path).unwrap(), Codec::Vp8, 1280, 800).unwrap();

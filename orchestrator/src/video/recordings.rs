@@ -75,9 +75,7 @@ impl Recordings {
     }
 
     /// The parts of a session's recording, the oldest first. Blocks.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
+    /// Fails when the folder cannot be read.
     pub(crate) fn parts(&self, id: &SessionId) -> io::Result<Vec<Part>> {
         let folder = self.folder(id);
         let entries = match fs::read_dir(&folder) {
@@ -110,15 +108,12 @@ impl Recordings {
     }
 
     /// The file of a part, if there may be one of that name.
-    #[must_use]
     pub(crate) fn file(&self, id: &SessionId, name: &str) -> Option<PathBuf> {
         is_part(name).then(|| self.folder(id).join(name)).filter(|path| path.is_file())
     }
 
     /// Removes a session's recording. Blocks.
-    ///
-    /// # Errors
-    /// When files cannot be removed.
+    /// Fails when files cannot be removed.
     pub(crate) fn remove(&self, id: &SessionId) -> io::Result<()> {
         match fs::remove_dir_all(self.folder(id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -148,12 +143,12 @@ impl Recordings {
     }
 
     /// Finishes the parts that an earlier process was writing when it was killed.
-    pub(super) async fn mend(&self) -> io::Result<()> {
+    pub(super) async fn repair(&self) -> io::Result<()> {
         let recordings = self.clone();
-        tokio::task::spawn_blocking(move || recordings.mend_all()).await.map_err(io::Error::other)?
+        tokio::task::spawn_blocking(move || recordings.repair_all()).await.map_err(io::Error::other)?
     }
 
-    fn mend_all(&self) -> io::Result<()> {
+    fn repair_all(&self) -> io::Result<()> {
         for id in self.sessions()? {
             let cut = |part: &Part| part.started_at < self.began && part.duration.is_none();
             for part in self.parts(&id)?.into_iter().filter(cut) {
@@ -200,7 +195,7 @@ impl Recordings {
     }
 
     /// Removes the oldest recordings while less than `min_free` bytes are free.
-    pub(super) async fn give_way(&self, min_free: u64) -> io::Result<()> {
+    pub(super) async fn free_space(&self, min_free: u64) -> io::Result<()> {
         let recordings = self.clone();
         let work = move || recordings.make_room(min_free).map(drop);
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
@@ -364,12 +359,12 @@ mod tests {
         let damaged = recordings.new_part(&SessionId::from("ses_b"), "mkv").unwrap();
         fs::write(&damaged, "no video").unwrap();
         recordings.began = 0;
-        recordings.mend_all().unwrap();
+        recordings.repair_all().unwrap();
         assert_eq!(recordings.parts(&id).unwrap()[0].duration, None, "this process may still be writing it");
         recordings.began = unix_ms() + 1;
         let _writing = recordings.writing(&id).unwrap();
         assert!(!recordings.parts(&id).unwrap()[0].complete);
-        recordings.mend_all().unwrap();
+        recordings.repair_all().unwrap();
         let parts = recordings.parts(&id).unwrap();
         assert!(parts[0].complete && parts[0].duration == Some(1500 + LAST_PICTURE_MS), "{parts:?}");
         let parts = recordings.parts(&SessionId::from("ses_b")).unwrap();

@@ -38,9 +38,16 @@ pub(super) struct Format {
 
 pub(super) enum Source {
     /// The worker's encoder.
-    Display { body: Incoming, buffer: BytesMut },
-    /// The tab in front.
-    Frames { front: FrontTab, pause: Duration, first: Option<Frame>, began: Instant },
+    Display {
+        body: Incoming,
+        buffer: BytesMut,
+    },
+    Frames {
+        front: FrontTab,
+        pause: Duration,
+        first: Option<Frame>,
+        began: Instant,
+    },
 }
 
 impl Source {

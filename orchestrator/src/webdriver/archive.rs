@@ -53,9 +53,7 @@ enum Place {
 
 impl Archive {
     /// Takes a piece of the body; gives what it has of the zip.
-    ///
-    /// # Errors
-    /// `InvalidBody` for what is no such object, `Field` when `file` is no base64.
+    /// Errors: `InvalidBody` for what is no such object, `Field` when `file` is no base64.
     pub(super) fn feed(&mut self, piece: &[u8]) -> Result<Vec<u8>, Error> {
         let mut rest = piece;
         while let Some((&byte, tail)) = rest.split_first() {
@@ -91,9 +89,7 @@ impl Archive {
     }
 
     /// The body has ended; gives the rest of the zip.
-    ///
-    /// # Errors
-    /// Those of [`Archive::feed`].
+    /// Errors: those of [`Archive::feed`].
     pub(super) fn finish(mut self) -> Result<Vec<u8>, Error> {
         if self.place != Place::End {
             return Err(wrong("it ends too early"));

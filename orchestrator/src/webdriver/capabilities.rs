@@ -4,9 +4,9 @@
 //! with what the client always wants; `legacy` understands the form before the standard. Then each alternative is
 //! matched here.
 //!
-//! Four things can become of a wish: it is true of the warm browser already, or the driver can make it true there; it
-//! needs a browser started for it, inside the same container; it has no effect, and `warnings` say so; or it would weaken
-//! the container's isolation, and is refused by name.
+//! There are four outcomes for a capability: the warm browser has it already, or the driver can set it there; it needs a
+//! browser started for it, inside the same container; it has no effect, and `warnings` say so; or it would weaken the
+//! container's isolation, and is refused by name.
 
 mod chromium;
 mod firefox;
@@ -101,18 +101,15 @@ fn refused(capability: impl Into<String>, message: &str) -> Rejection {
 }
 
 /// Whether the standard has a capability of this name, or it is an extension's.
-#[must_use]
 pub(crate) fn is_known(name: &str) -> bool {
     standard::has(name) || standard::is_extension(name)
 }
 
 /// Checks that an alternative has no options of other browsers than this engine's.
-///
-/// # Errors
-/// `Capability`, which names them.
+/// Errors: `Capability`, which names them.
 pub(crate) fn match_options(caps: &Map<String, Value>, engine: Engine) -> Result<(), Error> {
     let others = OPTIONS.iter().filter(|(owner, _)| *owner != Some(engine)).flat_map(|(_, names)| names.iter());
-    match others.into_iter().find(|name| caps.get(**name).is_some_and(|value| !says_nothing(name, value))) {
+    match others.into_iter().find(|name| caps.get(**name).is_some_and(|value| !is_default(name, value))) {
         None => Ok(()),
         Some(other) => {
             let message = format!("belongs to another browser than {engine}: create a session of that browser_type");
@@ -122,7 +119,7 @@ pub(crate) fn match_options(caps: &Map<String, Value>, engine: Engine) -> Result
 }
 
 /// Whether a capability is a note for a grid's console, or what some clients say to every browser.
-fn says_nothing(name: &str, value: &Value) -> bool {
+fn is_default(name: &str, value: &Value) -> bool {
     name.starts_with(NOTES) || (name == "goog:chromeOptions" && *value == json!({"w3c": true}))
 }
 
@@ -160,7 +157,7 @@ fn check(
     }
     caps.retain(|name, value| {
         let stays = is_drivers(name, engine);
-        if !stays && !says_nothing(name, value) {
+        if !stays && !is_default(name, value) {
             warnings.idle(name, "no browser of this session knows it");
         }
         stays
@@ -230,14 +227,14 @@ mod tests {
 
     #[test]
     fn what_a_running_browser_cannot_take_needs_one_of_its_own() {
-        for wish in [
+        for requested in [
             json!({"args": ["--lang=fr"]}),
             json!({"prefs": {"download.prompt_for_download": false}}),
             json!({"extensions": ["AAAA"]}),
             json!({"mobileEmulation": {"deviceName": "Pixel 2"}}),
             json!({"args": ["--window-size=800,600"]}),
         ] {
-            assert_eq!(options(wish.clone()).unwrap().mode, DriverMode::Cold, "{wish}");
+            assert_eq!(options(requested.clone()).unwrap().mode, DriverMode::Cold, "{requested}");
         }
         let proxied = ask(json!({"capabilities": {"alwaysMatch": {"proxy": {"proxyType": "manual"}}}}));
         assert_eq!(proxied.unwrap().mode, DriverMode::Cold);
@@ -245,7 +242,7 @@ mod tests {
 
     #[test]
     fn what_weakens_isolation_is_refused_by_name() {
-        for (wish, name) in [
+        for (requested, name) in [
             (json!({"debuggerAddress": "127.0.0.1:1"}), "goog:chromeOptions.debuggerAddress"),
             (json!({"args": ["--remote-debugging-port=1"]}), "--remote-debugging-port=1"),
             (json!({"args": ["Remote-Allow-Origins=*"]}), "Remote-Allow-Origins=*"),
@@ -253,9 +250,9 @@ mod tests {
             (json!({"args": ["--disable-seccomp-filter-sandbox"]}), "--disable-seccomp-filter-sandbox"),
             (json!({"unheardOf": 1}), "goog:chromeOptions.unheardOf"),
         ] {
-            match options(wish.clone()) {
+            match options(requested.clone()) {
                 Err(Error::Capability { capability, .. }) => assert_eq!(capability, name),
-                other => panic!("{wish}: {other:?}"),
+                other => panic!("{requested}: {other:?}"),
             }
         }
     }

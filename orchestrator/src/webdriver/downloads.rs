@@ -21,9 +21,7 @@ use crate::session::{Busy, Session};
 use crate::worker::AgentError;
 
 /// What the browser has downloaded, and all of it: the names, and more for clients that read it.
-///
-/// # Errors
-/// `UnknownSession`, `Worker`.
+/// Errors: `UnknownSession`, `Worker`.
 pub(crate) async fn downloads(session: &Arc<Session>, id: &str) -> Result<Value, Error> {
     check_id(session, id)?;
     let _busy = session.busy();
@@ -40,9 +38,7 @@ pub(crate) async fn downloads(session: &Arc<Session>, id: &str) -> Result<Value,
 }
 
 /// Removes all downloads.
-///
-/// # Errors
-/// Those of [`downloads`].
+/// Errors: those of [`downloads`].
 pub(crate) async fn remove_downloads(session: &Arc<Session>, id: &str) -> Result<(), Error> {
     check_id(session, id)?;
     let _busy = session.busy();
@@ -58,9 +54,7 @@ pub(crate) async fn remove_downloads(session: &Arc<Session>, id: &str) -> Result
 
 /// One download as the JSON reply that Selenium's clients read: a zip of one file, in base64. It is made while it is
 /// read, so that a large file takes no memory.
-///
-/// # Errors
-/// `UnknownFile`, and those of [`downloads`].
+/// Errors: `UnknownFile`, and those of [`downloads`].
 pub(crate) async fn download(
     session: &Arc<Session>,
     id: &str,
@@ -80,7 +74,7 @@ pub(crate) async fn download(
         }
         Err(error) => return Err(verdict(session, error).await),
     };
-    let packer = Packer::new(name).map_err(Error::internal)?;
+    let packer = ZipEncoder::new(name).map_err(Error::internal)?;
     let head = format!("{{\"value\":{{\"filename\":{},\"contents\":\"", json!(name));
     let reply = Reply { file, packer: Some(packer), head: Some(head), _busy: busy };
     Ok(stream::try_unfold(reply, Reply::next))
@@ -100,7 +94,7 @@ async fn list(session: &Arc<Session>) -> Result<Vec<File>, Error> {
 struct Reply {
     file: Incoming,
     /// Gone once the zip is complete.
-    packer: Option<Packer>,
+    packer: Option<ZipEncoder>,
     head: Option<String>,
     _busy: Busy,
 }
@@ -134,9 +128,9 @@ impl Reply {
 
 /// Bytes that the zip writer has written and nobody has taken yet.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Written {
+impl io::Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -148,14 +142,14 @@ impl io::Write for Written {
 }
 
 /// A zip of one file, as base64.
-struct Packer {
-    zip: ZipWriter<StreamWriter<Written>>,
-    written: Written,
+struct ZipEncoder {
+    zip: ZipWriter<StreamWriter<SharedBuffer>>,
+    written: SharedBuffer,
 }
 
-impl Packer {
+impl ZipEncoder {
     fn new(name: &str) -> io::Result<Self> {
-        let written = Written::default();
+        let written = SharedBuffer::default();
         let mut zip = ZipWriter::new_stream(written.clone());
         // Fast: the way from here to the client is rarely what is slow.
         let options = SimpleFileOptions::default().compression_level(Some(1));
@@ -167,7 +161,7 @@ impl Packer {
         self.zip.write_all(bytes)
     }
 
-    /// What can be told so far: base64 goes in threes.
+    /// The text that is complete so far: base64 encodes three bytes at a time.
     fn text(&self) -> String {
         let mut bytes = self.written.0.lock();
         let whole = bytes.len() / 3 * 3;
@@ -191,7 +185,7 @@ mod tests {
     #[test]
     fn what_is_packed_in_pieces_is_one_zip() {
         let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
-        let mut packer = Packer::new("büro plan.bin").unwrap();
+        let mut packer = ZipEncoder::new("büro plan.bin").unwrap();
         let mut text = String::new();
         for piece in content.chunks(4097) {
             packer.write(piece).unwrap();

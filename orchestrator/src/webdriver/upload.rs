@@ -15,9 +15,7 @@ use crate::session::Session;
 use crate::worker::{AgentError, Body};
 
 /// Uploads a file; gives the path that it has inside the worker.
-///
-/// # Errors
-/// `InvalidBody`, `Field`, and those of [`forward`](super::forward).
+/// Errors: `InvalidBody`, `Field`, and those of [`forward`](super::forward).
 pub(crate) async fn upload(session: &Arc<Session>, id: &str, body: Body) -> Result<String, Error> {
     check_id(session, id)?;
     let _busy = session.busy();
@@ -35,14 +33,14 @@ pub(crate) async fn upload(session: &Arc<Session>, id: &str, body: Body) -> Resu
     }
 }
 
-/// The zip in a body. What is wrong with the body is told to `fault`, and breaks the zip off.
+/// The zip in a body. An error in the body goes to `fault` and ends the zip.
 fn unpacked(body: Body, fault: oneshot::Sender<Error>) -> Body {
     let state = Some((body, Archive::default(), fault));
     let frames = stream::unfold(state, async |state| {
         let (mut body, mut archive, fault) = state?;
         loop {
             let unpacked = match body.frame().await {
-                // Whoever made the body has been told.
+                // `fault` has the error already.
                 Some(Err(error)) => return Some((Err(error), None)),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => archive.feed(&data),

@@ -24,9 +24,7 @@ const HANDLES_LIMIT: usize = 1 << 20;
 const RECT: &str = "window/rect";
 
 /// Gives the current window the size of the screen that the client asked for.
-///
-/// # Errors
-/// Those of [`forward`].
+/// Errors: those of [`forward`].
 pub(crate) async fn fill_screen(session: &Arc<Session>, config: &Config, id: &str, size: Size) -> Result<(), Error> {
     let reply = forward(session, config, id, Command::own(RECT), resize(size)).await?;
     // The connection is used again once its reply has been read.
@@ -66,9 +64,7 @@ pub(super) fn closes(method: &Method, command: &Command) -> bool {
 
 /// Passes on the answer to a command that closed a window. The last one takes the driver's session with it, by the
 /// standard, and so it takes ours, whether or not the browser stays.
-///
-/// # Errors
-/// `Worker` when the answer broke off.
+/// Errors: `Worker` when the answer broke off.
 pub(super) async fn closed(session: &Session, response: Response<Incoming>) -> Result<Response<Answer>, Error> {
     let (parts, body) = response.into_parts();
     let body = Limited::new(body, HANDLES_LIMIT).collect().await;

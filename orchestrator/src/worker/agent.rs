@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::{
-    Claim, DriverMode, ErrorBody, Event, File, Launch, Launched, NewDriverSession, Page, PageAction, Secret, Snapshot,
-    StoredFile, Window,
+    Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page, PageAction, Secret, Snapshot,
+    StoredFile, Window, WorkerEvent,
 };
 
 use super::connection::{AgentStream, Connector};
@@ -87,7 +87,6 @@ impl std::fmt::Debug for Agent {
 
 impl Agent {
     /// An agent that answers to `secret` (hex) on `address`.
-    #[must_use]
     pub(crate) fn new(address: AgentAddress, secret: &Secret) -> Self {
         // A client of its own: when the worker goes, so do its pooled connections, and a container that gets the same
         // address later never sees them.
@@ -228,7 +227,7 @@ impl Agent {
     }
 
     /// Opens the event stream. While one is open the agent knows that its daemon lives.
-    pub(super) async fn events(&self) -> Result<Lines<Event>, AgentError> {
+    pub(super) async fn events(&self) -> Result<Lines<WorkerEvent>, AgentError> {
         self.stream("/events", EVENT_LIMIT).await
     }
 

@@ -29,14 +29,11 @@ pub(crate) struct AgentStream(Either<UnixStream, TcpStream>);
 
 /// The reading half of one.
 pub(crate) type ReadHalf = Either<unix::OwnedReadHalf, tcp::OwnedReadHalf>;
-/// The writing half of one.
 pub(crate) type WriteHalf = Either<unix::OwnedWriteHalf, tcp::OwnedWriteHalf>;
 
 impl AgentStream {
     /// Connects.
-    ///
-    /// # Errors
-    /// When nobody listens there, or something that is no socket has taken its place.
+    /// Fails when nobody listens there, or something that is no socket has taken its place.
     pub(super) async fn connect(to: &AgentAddress) -> io::Result<Self> {
         let connecting = async {
             match to {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use warmpool_protocol::{Event, State};
+use warmpool_protocol::{WorkerEvent, WorkerState};
 
 use super::lines::Lines;
 use super::{Health, Loss, Reports, Worker};
@@ -43,7 +43,7 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
             }
             Err(error) => tracing::trace!(worker = %worker.id, %error, "no event stream"),
         }
-        // The stream is cut: only the runtime can tell a dead container from a passing fault.
+        // The stream is cut: only the runtime can distinguish a dead container from a passing fault.
         match runtime.state(&worker.id).await {
             Ok(ContainerState::Exited { oom: true, .. }) => return Loss::OutOfMemory,
             Ok(ContainerState::Exited { code, .. }) => return Loss::ContainerExited { code },
@@ -69,7 +69,7 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
 }
 
 /// Reads events until the stream is cut (`None`) or the worker is lost.
-async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
+async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> Option<Loss> {
     let mut first = true;
     // A new stream has missed the event that says why the worker ended. The agent repeats it, as it does the driver's
     // end; this stands for it where the agent does not.
@@ -82,29 +82,29 @@ async fn listen(mut events: Lines<Event>, reports: &Reports) -> Option<Loss> {
             Err(_) => return unexplained.or(Some(Loss::Unresponsive)),
         };
         match event {
-            Event::State(snapshot) => {
+            WorkerEvent::State(snapshot) => {
                 let state = snapshot.state;
                 reports.snapshot.send_replace(snapshot);
                 match state {
-                    State::Starting => {}
-                    State::Warm | State::Active => {
+                    WorkerState::Starting => {}
+                    WorkerState::Warm | WorkerState::Active => {
                         reports.health.send_replace(Health::Alive);
                     }
-                    State::Ended if first => unexplained = Some(Loss::BrowserExited { code: None, signal: None }),
-                    State::Failed if first => {
+                    WorkerState::Ended if first => unexplained = Some(Loss::BrowserExited { code: None, signal: None }),
+                    WorkerState::Failed if first => {
                         unexplained = Some(Loss::BootFailed { reason: "no reason given".to_owned() })
                     }
-                    State::Ended | State::Failed => {}
+                    WorkerState::Ended | WorkerState::Failed => {}
                 }
             }
-            Event::Beat | Event::Unknown if unexplained.is_some() => return unexplained,
-            Event::Beat | Event::Unknown => {}
-            Event::Exited { oom: true, clean: false, .. } => return Some(Loss::OutOfMemory),
-            Event::Exited { clean: true, .. } => return Some(Loss::BrowserClosed),
-            Event::Exited { code, signal, .. } => return Some(Loss::BrowserExited { code, signal }),
-            Event::Unresponsive => return Some(Loss::Unresponsive),
-            Event::DriverExited => return Some(Loss::DriverExited),
-            Event::Failed { reason } => return Some(Loss::BootFailed { reason }),
+            WorkerEvent::Beat | WorkerEvent::Unknown if unexplained.is_some() => return unexplained,
+            WorkerEvent::Beat | WorkerEvent::Unknown => {}
+            WorkerEvent::Exited { oom: true, clean: false, .. } => return Some(Loss::OutOfMemory),
+            WorkerEvent::Exited { clean: true, .. } => return Some(Loss::BrowserClosed),
+            WorkerEvent::Exited { code, signal, .. } => return Some(Loss::BrowserExited { code, signal }),
+            WorkerEvent::Unresponsive => return Some(Loss::Unresponsive),
+            WorkerEvent::DriverExited => return Some(Loss::DriverExited),
+            WorkerEvent::Failed { reason } => return Some(Loss::BootFailed { reason }),
         }
         first = false;
     }

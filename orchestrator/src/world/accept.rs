@@ -35,9 +35,8 @@ pub(crate) struct Generated {
 
 impl Worlds {
     /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns.
-    ///
-    /// # Errors
-    /// `InvalidField` for a picture; `NoRenderer` where there is no image; `WorldQueueFull`; when the store refuses.
+    /// Errors: `InvalidField` for a picture; `NoRenderer` where there is no image; `WorldQueueFull`; when the store
+    /// refuses.
     pub(crate) async fn generate(
         &self,
         key: &IntegrationKey,

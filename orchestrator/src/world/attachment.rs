@@ -35,9 +35,7 @@ pub(super) enum PictureError {
 }
 
 /// Looks at a picture's head, which costs next to nothing: its format and its size.
-///
-/// # Errors
-/// [`PictureError`].
+/// Errors: [`PictureError`].
 pub(super) fn inspect(bytes: &[u8], max_pixels: u64) -> Result<(), PictureError> {
     let (width, height) = decoder(bytes)?.dimensions();
     if width == 0 || height == 0 {
@@ -51,9 +49,7 @@ pub(super) fn inspect(bytes: &[u8], max_pixels: u64) -> Result<(), PictureError>
 
 /// Decodes a picture, turns it upright, makes it no larger than a scene needs, and writes it anew as JPEG: without any of
 /// the data that cameras add, such as place and time. Takes a processor some tens of milliseconds.
-///
-/// # Errors
-/// [`PictureError`].
+/// Errors: [`PictureError`].
 pub(super) fn normalise(bytes: &[u8], max_pixels: u64) -> Result<Bytes, PictureError> {
     inspect(bytes, max_pixels)?;
     let mut decoder = decoder(bytes)?;

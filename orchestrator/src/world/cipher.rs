@@ -59,13 +59,11 @@ pub(super) struct Cipher(LessSafeKey);
 /// What a cipher cannot read: another key made it, or it is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the text was encrypted with another key, or is damaged")]
-pub(super) struct Unreadable;
+pub(super) struct DecryptError;
 
 impl Cipher {
     /// The operator's cipher: by the file, else by the environment, else by `fallback`.
-    ///
-    /// # Errors
-    /// `Read`, `Short`.
+    /// Errors: `Read`, `Short`.
     pub(super) fn of_operator(file: Option<&Path>, fallback: [u8; 32]) -> Result<(Self, KeySource), NamesKeyError> {
         let text = match file {
             Some(path) => Some(
@@ -101,28 +99,23 @@ impl Cipher {
     }
 
     /// Decrypts what [`Cipher::encrypt`] made.
-    ///
-    /// # Errors
-    /// [`Unreadable`].
-    pub(super) fn decrypt(&self, text: &str) -> Result<Vec<u8>, Unreadable> {
-        let bytes = STANDARD_NO_PAD.decode(text).map_err(|_| Unreadable)?;
-        let (nonce, text) = bytes.split_first_chunk::<NONCE_LEN>().ok_or(Unreadable)?;
+    /// Errors: [`DecryptError`].
+    pub(super) fn decrypt(&self, text: &str) -> Result<Vec<u8>, DecryptError> {
+        let bytes = STANDARD_NO_PAD.decode(text).map_err(|_| DecryptError)?;
+        let (nonce, text) = bytes.split_first_chunk::<NONCE_LEN>().ok_or(DecryptError)?;
         let mut text = text.to_vec();
         let plain = self.0.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::empty(), &mut text);
-        plain.map(|plain| plain.to_vec()).map_err(|_| Unreadable)
+        plain.map(|plain| plain.to_vec()).map_err(|_| DecryptError)
     }
 
-    /// Encrypts a value as JSON.
     pub(super) fn encrypt_json(&self, value: &impl Serialize) -> String {
         self.encrypt(&serde_json::to_vec(value).unwrap_or_default())
     }
 
     /// Decrypts what [`Cipher::encrypt_json`] made.
-    ///
-    /// # Errors
-    /// [`Unreadable`].
-    pub(super) fn decrypt_json<T: DeserializeOwned>(&self, text: &str) -> Result<T, Unreadable> {
-        serde_json::from_slice(&self.decrypt(text)?).map_err(|_| Unreadable)
+    /// Errors: [`DecryptError`].
+    pub(super) fn decrypt_json<T: DeserializeOwned>(&self, text: &str) -> Result<T, DecryptError> {
+        serde_json::from_slice(&self.decrypt(text)?).map_err(|_| DecryptError)
     }
 }
 
@@ -136,10 +129,10 @@ mod tests {
         let text = one.encrypt(b"Ann Lee");
         assert!(!text.contains("Ann"));
         assert_eq!(one.decrypt(&text).unwrap(), b"Ann Lee");
-        assert_eq!(other.decrypt(&text), Err(Unreadable));
+        assert_eq!(other.decrypt(&text), Err(DecryptError));
         assert_ne!(one.encrypt(b"Ann Lee"), text, "each time with another nonce");
         for broken in ["", "AA", "no base64!", &text[1..], &text[..text.len() - 2]] {
-            assert_eq!(one.decrypt(broken), Err(Unreadable), "{broken}");
+            assert_eq!(one.decrypt(broken), Err(DecryptError), "{broken}");
         }
     }
 

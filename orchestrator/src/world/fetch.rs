@@ -81,9 +81,7 @@ pub(super) struct Fetcher {
 
 impl Fetcher {
     /// The bytes at an address.
-    ///
-    /// # Errors
-    /// [`FetchError`].
+    /// Errors: [`FetchError`].
     pub(super) async fn fetch(&self, url: &Url) -> Result<Bytes, FetchError> {
         let host = url.host_str().unwrap_or_default().to_owned();
         let after = self.timeout;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use crate::blocking::blocking;
 use crate::engine::WorldId;
 use crate::error::Error;
 use crate::store::{Folder, free_bytes};
@@ -46,9 +47,7 @@ impl Files {
     }
 
     /// Writes a file so that it is whole or not there, also after loss of power.
-    ///
-    /// # Errors
-    /// `DiskNearlyFull`; `Internal`.
+    /// Errors: `DiskNearlyFull`; `Internal`.
     pub(super) async fn put(&self, world: &WorldId, name: &str, bytes: Bytes) -> Result<(), Error> {
         let (root, path, min_free) = (self.root.clone(), self.path(world, name), self.min_free);
         blocking(move || {
@@ -71,9 +70,7 @@ impl Files {
     }
 
     /// Reads a whole file.
-    ///
-    /// # Errors
-    /// `Internal` when it is not there.
+    /// Errors: `Internal` when it is not there.
     pub(super) async fn get(&self, world: &WorldId, name: &str) -> Result<Bytes, Error> {
         let path = self.path(world, name);
         blocking(move || fs::read(path)).await.map(Bytes::from)
@@ -86,9 +83,7 @@ impl Files {
     }
 
     /// Removes all files of a world.
-    ///
-    /// # Errors
-    /// `Internal`.
+    /// Errors: `Internal`.
     pub(super) async fn remove_all(&self, world: &WorldId) -> Result<(), Error> {
         let folder = self.root.join(world.as_str());
         blocking(move || gone(fs::remove_dir_all(folder))).await
@@ -113,18 +108,6 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
-    }
-}
-
-/// Does file work beside the daemon's threads.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => Err(Error::DiskNearlyFull),
-        Ok(Err(error)) => Err(Error::internal(error)),
-        Err(error) => Err(Error::internal(error)),
     }
 }
 

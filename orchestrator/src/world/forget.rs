@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::files::{PICTURES, blocking};
+use super::files::PICTURES;
 use super::record::{Content, WorldRecord};
 use super::{PatientRef, WorldCaller, Worlds};
+use crate::blocking::blocking;
 use crate::clock::{millis, unix_ms};
 use crate::drain::Phase;
 use crate::engine::WorldId;
@@ -23,7 +24,7 @@ const PAGE: usize = 256;
 
 /// What was deleted of a patient.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Forgotten {
+pub(crate) struct Deleted {
     pub worlds: usize,
     /// Whether the patient was known.
     pub patients: usize,
@@ -31,9 +32,7 @@ pub(crate) struct Forgotten {
 
 impl Worlds {
     /// Deletes a world with all its files; one that is being made is given up.
-    ///
-    /// # Errors
-    /// `UnknownWorld`; when store or disk refuse: then the world is there as before, or without its files.
+    /// Errors: `UnknownWorld`; when store or disk refuse: then the world is there as before, or without its files.
     pub(crate) async fn delete(&self, id: &str, caller: &WorldCaller) -> Result<(), Error> {
         let record = self.find(id, caller).await?;
         self.remove(&record).await
@@ -41,7 +40,7 @@ impl Worlds {
 
     async fn remove(&self, record: &WorldRecord) -> Result<(), Error> {
         let id = &record.world_id;
-        if let Some(live) = self.let_go(id) {
+        if let Some(live) = self.remove_live(id) {
             live.cancel.cancel();
         }
         self.inner.files.remove_all(id).await?;
@@ -57,7 +56,7 @@ impl Worlds {
     }
 
     /// The patients that a caller means by this id.
-    fn meant(&self, caller: &WorldCaller, patient_id: &str) -> Vec<PatientRef> {
+    fn references(&self, caller: &WorldCaller, patient_id: &str) -> Vec<PatientRef> {
         match caller {
             WorldCaller::Integration(key) => vec![self.inner.patients.reference(&key.id, patient_id)],
             WorldCaller::Operator(owner) => self.patients_of(owner, patient_id),
@@ -65,12 +64,10 @@ impl Worlds {
     }
 
     /// Deletes all that is kept of a patient: worlds, attachments, id and name. Rows of the log stay, and are anonymous.
-    ///
-    /// # Errors
-    /// `UnknownPatient`; when store or disk refuse: then try again.
-    pub(crate) async fn delete_patient(&self, patient_id: &str, caller: &WorldCaller) -> Result<Forgotten, Error> {
-        let mut forgotten = Forgotten::default();
-        for reference in self.meant(caller, patient_id) {
+    /// Errors: `UnknownPatient`; when store or disk refuse: then try again.
+    pub(crate) async fn delete_patient(&self, patient_id: &str, caller: &WorldCaller) -> Result<Deleted, Error> {
+        let mut forgotten = Deleted::default();
+        for reference in self.references(caller, patient_id) {
             // So that no request for the patient comes between the worlds and the name.
             let _none = self.inner.accepting.lock().await;
             for record in self.worlds_of(&reference).await? {
@@ -85,7 +82,7 @@ impl Worlds {
                 forgotten.patients += 1;
             }
         }
-        if forgotten == Forgotten::default() {
+        if forgotten == Deleted::default() {
             return Err(Error::UnknownPatient);
         }
         Ok(forgotten)
@@ -107,14 +104,12 @@ impl Worlds {
 
     /// All that is kept of a patient, as a ZIP archive: `patient.json`, and a folder a world with its pictures and what was
     /// attached.
-    ///
-    /// # Errors
-    /// `UnknownPatient`; when store or disk refuse.
+    /// Errors: `UnknownPatient`; when store or disk refuse.
     pub(crate) async fn export(&self, patient_id: &str, caller: &WorldCaller) -> Result<std::fs::File, Error> {
         let mut worlds = Vec::new();
         let mut paths = Vec::new();
         let mut identity = None;
-        for reference in self.meant(caller, patient_id) {
+        for reference in self.references(caller, patient_id) {
             let Some(patient) = self.inner.patients.find(&reference).await? else { continue };
             identity = identity.or_else(|| patient.identity());
             for record in self.worlds_of(&reference).await? {

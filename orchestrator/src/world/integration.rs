@@ -66,7 +66,7 @@ pub enum IntegrationState {
 
 /// A secret that was replaced and still works for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Replaced {
+struct PreviousSecret {
     hash: SecretHash,
     until: Deadline,
 }
@@ -93,7 +93,7 @@ pub struct IntegrationKey {
     /// Whether it works.
     pub state: IntegrationState,
     hash: SecretHash,
-    replaced: Option<Replaced>,
+    replaced: Option<PreviousSecret>,
 }
 
 /// A key just made or rotated.
@@ -174,7 +174,7 @@ impl IntegrationKeys {
         }
         let (secret, hash, shown) = new_secret(old.kind);
         let until = Deadline::after(keep_old_for, &Now::read());
-        let replaced = (!keep_old_for.is_zero()).then_some(Replaced { hash: old.hash, until });
+        let replaced = (!keep_old_for.is_zero()).then_some(PreviousSecret { hash: old.hash, until });
         let key = IntegrationKey { hash, shown, replaced, ..old };
         self.put(key.clone()).await?;
         Ok(NewIntegrationKey { key, secret })
@@ -201,7 +201,7 @@ impl IntegrationKeys {
     pub fn find(&self, secret: &str) -> Option<IntegrationKey> {
         let hash = SecretHash::of(secret);
         let now = Now::read();
-        // What is compared is a hash of 256 random bits: how long that takes tells nothing of the secret.
+        // What is compared is a hash of 256 random bits: the time that takes reveals nothing of the secret.
         let matches = |key: &IntegrationKey| {
             let replaced = key.replaced.as_ref().filter(|replaced| !replaced.until.is_over(&now));
             key.hash == hash || replaced.is_some_and(|replaced| replaced.hash == hash)

@@ -1,4 +1,4 @@
-//! The log of requests for worlds. A row names its patient by reference only: whoever deletes a patient makes the patient's
+//! The log of requests for worlds. A row names its patient by reference only: deleting a patient makes the patient's
 //! rows anonymous without touching them.
 
 use std::collections::HashMap;
@@ -107,7 +107,6 @@ impl RequestLog {
         Self { inner: Arc::new(Inner { store, patients, rows, next: AtomicU32::new(0) }) }
     }
 
-    /// Adds a row.
     pub(crate) async fn add(&self, row: RequestRow) {
         let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
         let mut batch = Batch::new();
@@ -129,9 +128,7 @@ impl RequestLog {
     }
 
     /// One page of rows, newest first, and how many there are in all.
-    ///
-    /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not answer.
     pub(crate) async fn list(&self, query: &RequestQuery) -> Result<(Vec<RequestView>, usize), Error> {
         let first = (query.page - 1).saturating_mul(query.limit);
         let mut total = 0;
@@ -163,9 +160,7 @@ impl RequestLog {
     }
 
     /// One row as clients see it.
-    ///
-    /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not answer.
     pub(crate) async fn show(&self, row: RequestRow) -> Result<RequestView, Error> {
         self.view(row, &mut HashMap::new()).await
     }

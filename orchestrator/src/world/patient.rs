@@ -80,9 +80,7 @@ struct Inner {
 
 impl Patients {
     /// Takes the operator's key, and makes sure that it is the one that was used before.
-    ///
-    /// # Errors
-    /// When it is another one, or cannot be read.
+    /// Fails when it is another one, or cannot be read.
     pub(super) async fn open(
         store: Store,
         instance: Arc<Instance>,
@@ -100,16 +98,13 @@ impl Patients {
         Ok(Self { inner: Arc::new(Inner { store, instance, operator }) })
     }
 
-    /// The reference of a patient of one integration key.
     pub(super) fn reference(&self, key: &IntegrationKeyId, patient_id: &str) -> PatientRef {
         let hash = self.inner.instance.fingerprint(&["patient", key.as_str(), patient_id]);
         PatientRef(hex::encode(hash))
     }
 
     /// A patient that is known.
-    ///
-    /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not answer.
     pub(super) async fn find(&self, reference: &PatientRef) -> Result<Option<Patient>, Error> {
         let row = self.inner.store.get(Table::Patients, reference.as_str().as_bytes()).await?;
         let Some(row) = row.and_then(|row| serde_json::from_slice::<PatientRow>(&row).ok()) else { return Ok(None) };
@@ -119,9 +114,7 @@ impl Patients {
     }
 
     /// A patient, known or new. A new one is not in the store before [`Patient::put`] is committed.
-    ///
-    /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not answer.
     pub(super) async fn find_or_make(&self, reference: &PatientRef) -> Result<Patient, Error> {
         if let Some(patient) = self.find(reference).await? {
             return Ok(patient);

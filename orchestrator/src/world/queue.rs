@@ -23,9 +23,7 @@ const RUNTIME_RETRY: Duration = Duration::from_secs(5);
 
 impl Worlds {
     /// Takes up the worlds that an earlier process left unfinished, oldest first.
-    ///
-    /// # Errors
-    /// When the store does not answer.
+    /// Fails when the store does not answer.
     pub(crate) async fn load(&self) -> Result<(), StoreError> {
         let mut unfinished: Vec<WorldRecord> = Vec::new();
         let mut range = KeyRange::all();
@@ -171,15 +169,15 @@ impl Worlds {
         batch.essential();
         let world = ended.world_id.clone();
         let held = |error: &StoreError| tracing::warn!(%world, %error, "a world waits for the store");
-        if let Err(error) = self.inner.store.insist(batch, Durability::Power, held).await {
+        if let Err(error) = self.inner.store.commit_with_retry(batch, Durability::Power, held).await {
             tracing::error!(%world, %error, "how a world ended could not be written; the next start makes it anew");
         }
-        self.let_go(&world);
+        self.remove_live(&world);
         live.change(|record| *record = ended);
     }
 
     /// Takes a world out of what is being made.
-    pub(super) fn let_go(&self, world: &WorldId) -> Option<Arc<LiveWorld>> {
+    pub(super) fn remove_live(&self, world: &WorldId) -> Option<Arc<LiveWorld>> {
         self.lock().live.remove(world)
     }
 }

@@ -64,7 +64,7 @@ pub(crate) struct ContentItem {
     pub placement: Option<Placement>,
 }
 
-/// What of a world tells of its patient: kept encrypted with the patient's own key.
+/// What a world reveals of its patient: kept encrypted with the patient's own key.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Content {
     pub variation: String,
@@ -103,7 +103,7 @@ pub(crate) struct WorldRecord {
 }
 
 impl WorldRecord {
-    /// What tells of the patient.
+    /// What reveals the patient.
     pub(super) fn open(&self, cipher: &Cipher) -> Content {
         cipher.decrypt_json(&self.content).unwrap_or_default()
     }

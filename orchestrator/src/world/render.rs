@@ -10,11 +10,12 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{sleep, timeout};
 
 use super::attachment::normalise;
-use super::files::{PICTURES, blocking};
+use super::files::PICTURES;
 use super::record::{Content, Failure, Placement};
 use super::request::ItemKind;
 use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
 use super::{LiveWorld, Worlds};
+use crate::blocking::blocking;
 use crate::drain::Drain;
 use crate::engine::WorkerId;
 use crate::error::Error;
@@ -96,9 +97,7 @@ impl RenderError {
 
 impl Renderer {
     /// Starts a renderer and waits until it can take a job.
-    ///
-    /// # Errors
-    /// `Runtime`, `Crashed`.
+    /// Errors: `Runtime`, `Crashed`.
     pub(super) async fn start(runtime: &Docker, drain: &Drain) -> Result<Self, RenderError> {
         // In a task of its own: a caller who gives up must not leave a container behind that is just being made. What
         // nobody takes is dropped, and so removed.

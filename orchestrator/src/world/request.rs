@@ -144,9 +144,7 @@ pub(crate) struct WorldRequest {
 
 impl WorldRequest {
     /// Checks a request.
-    ///
-    /// # Errors
-    /// `InvalidField`, which names the field and the remedy.
+    /// Errors: `InvalidField`, which names the field and the remedy.
     pub(crate) fn check(request: GenerateRequest, limits: Limits) -> Result<Self, Error> {
         let patient_id = name("patient_id", request.patient_id)?;
         let patient_name = name("patient_name", request.patient_name)?;

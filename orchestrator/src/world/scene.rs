@@ -132,9 +132,7 @@ pub(super) struct SceneEvents {
 
 impl SceneEvents {
     /// Adds what was read.
-    ///
-    /// # Errors
-    /// `TooLong`.
+    /// Errors: `TooLong`.
     pub(super) fn add(&mut self, bytes: &[u8]) -> Result<(), SceneError> {
         if self.pending.len() + bytes.len() > MAX_LINE {
             return Err(SceneError::TooLong);
@@ -144,9 +142,7 @@ impl SceneEvents {
     }
 
     /// The next whole event.
-    ///
-    /// # Errors
-    /// `NoEvent`.
+    /// Errors: `NoEvent`.
     pub(super) fn next(&mut self) -> Result<Option<SceneEvent>, SceneError> {
         let Some(end) = self.pending[self.searched..].iter().position(|byte| *byte == b'\n') else {
             self.searched = self.pending.len();

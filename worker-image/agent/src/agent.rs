@@ -9,7 +9,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use warmpool_protocol::{Claim, Event, Identity, Launch, Launched, Settings, State};
+use warmpool_protocol::{Claim, Identity, Launch, Launched, Settings, WorkerEvent, WorkerState};
 
 use crate::engine::Engine;
 use crate::error::{ApiError, BootError};
@@ -47,7 +47,6 @@ pub(crate) struct Claimed {
 }
 
 impl Agent {
-    /// An agent nobody has claimed.
     pub(crate) fn new(processes: Processes) -> Self {
         Self { processes, claimed: OnceLock::new(), claim: Notify::new() }
     }
@@ -83,15 +82,15 @@ impl Agent {
         Ok(())
     }
 
-    /// The worker, for who knows its secret.
+    /// The worker, for callers that know its secret.
     pub(crate) fn open(&self, authorization: Option<&[u8]>) -> Result<&Arc<Claimed>, ApiError> {
         self.claimed
             .get()
             .filter(|claimed| authorization.is_some_and(|value| claimed.shared.claim.secret.opens(value)))
-            .ok_or_else(|| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "the worker's secret is wanted"))
+            .ok_or_else(|| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "the worker's secret is required"))
     }
 
-    /// Waits for the claim, boots, and returns when nobody needs the worker any more.
+    /// Waits for the claim, boots, and returns once no daemon listens any more.
     pub(crate) async fn run(&self) {
         let claimed = loop {
             if let Some(claimed) = self.claimed.get() {
@@ -103,7 +102,6 @@ impl Agent {
         claimed.orphaned().await;
     }
 
-    /// Whether a daemon has claimed it.
     pub(crate) fn is_claimed(&self) -> bool {
         self.claimed.get().is_some()
     }
@@ -125,7 +123,7 @@ impl Claimed {
         }
     }
 
-    /// Boots the engine and makes the settings true with which this worker waits.
+    /// Boots the engine and applies the settings with which this worker waits.
     async fn boot_preset(&self) -> Result<Identity, BootError> {
         let identity = self.engine.boot().await?;
         let preset = self.shared.claim.preset.clone();
@@ -140,7 +138,7 @@ impl Claimed {
 
     fn freeze(&self) {
         let mut frozen = self.frozen.lock();
-        if self.shared.status.state() == State::Warm {
+        if self.shared.status.state() == WorkerState::Warm {
             *frozen = freeze::stop();
         }
     }
@@ -158,7 +156,7 @@ impl Claimed {
         };
         let preset = self.preset.get();
         let mut warnings = preset.map(|(_, warnings)| warnings.clone()).unwrap_or_default();
-        // What a preset made true needs no second time.
+        // The settings of the preset hold already.
         let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
         if !holds {
             if was_frozen {
@@ -166,7 +164,7 @@ impl Claimed {
             }
             warnings = self.engine.apply(settings).await?;
         } else if was_frozen {
-            // A dozen processes that wake up want the processor at once, so the answer goes first.
+            // A dozen processes wake up and compete for the processor, so the answer goes first.
             tokio::spawn(async {
                 tokio::task::yield_now().await;
                 freeze::resume();
@@ -185,7 +183,7 @@ impl Claimed {
         Ok(Launched { warnings })
     }
 
-    /// `POST /context`: a window in a browser context of its own, in the place of the one there was.
+    /// `POST /context`: a window in a browser context of its own, in place of the previous one.
     pub(crate) async fn open_context(&self) -> Result<String, ApiError> {
         self.close_context().await?;
         self.engine.open_context().await
@@ -197,14 +195,14 @@ impl Claimed {
         self.shared.files.clear().await
     }
 
-    /// Tells once each time the browser stops answering.
+    /// Reports each time the browser stops answering.
     async fn watch_for_hangs(self: Arc<Self>) {
         let limit = self.shared.claim.unresponsive_timeout();
-        while self.shared.status.state() == State::Active {
+        while self.shared.status.state() == WorkerState::Active {
             sleep(limit / 4).await;
             let mut ping = std::pin::pin!(self.engine.ping());
             if tokio::time::timeout(limit, &mut ping).await.is_err() {
-                self.shared.status.publish(&Event::Unresponsive);
+                self.shared.status.publish(&WorkerEvent::Unresponsive);
                 ping.await;
             }
         }
@@ -219,7 +217,7 @@ impl Claimed {
                 return;
             }
             tokio::select! {
-                () = sleep(limit) => return tracing::info!("nobody has listened for too long"),
+                () = sleep(limit) => return tracing::info!("no daemon has listened for too long; the worker ends"),
                 _ = readers.wait_for(|count| *count > 0) => {}
             }
         }

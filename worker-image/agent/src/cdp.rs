@@ -35,7 +35,7 @@ pub(crate) enum CdpError {
 
 /// An event, of the browser or of a session.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub(crate) struct CdpEvent {
     /// Name, such as `Target.attachedToTarget`.
     pub(crate) method: String,
     /// What it says.
@@ -46,9 +46,9 @@ type Reply = Result<Value, CdpError>;
 /// `None` once the socket is closed, so that no command waits for ever.
 type Pending = Arc<Mutex<Option<HashMap<u64, Waiting>>>>;
 
-/// Who waits for a reply.
+/// A call that waits for its reply.
 struct Waiting {
-    /// The session that was told.
+    /// The session of the command.
     session: Option<String>,
     reply: oneshot::Sender<Reply>,
 }
@@ -83,7 +83,7 @@ impl Cdp {
     pub(crate) async fn connect(
         port: LocalPort,
         path: &str,
-        handle: impl Fn(&Self, Event) + Send + 'static,
+        handle: impl Fn(&Self, CdpEvent) + Send + 'static,
     ) -> Result<Self, CdpError> {
         let connect = |e: &dyn std::fmt::Display| CdpError::Connect(e.to_string());
         let stream = port.connect().await.map_err(|e| connect(&e))?;
@@ -113,7 +113,7 @@ impl Cdp {
                     handle(&reader, event);
                 }
             }
-            // Dropping the senders tells everyone who waits.
+            // Dropping the senders ends every call that waits.
             reader.pending.lock().take();
         });
         Ok(cdp)
@@ -137,14 +137,14 @@ impl Cdp {
     }
 }
 
-/// Hands a reply to whoever waits for it; gives an event back.
-fn settle(pending: &Pending, incoming: Incoming) -> Option<Event> {
+/// Hands a reply to its caller; returns an event.
+fn settle(pending: &Pending, incoming: Incoming) -> Option<CdpEvent> {
     let Some(id) = incoming.id else {
         let method = incoming.method?;
         if method == "Target.detachedFromTarget" {
             abandon(pending, &incoming.params["sessionId"]);
         }
-        return Some(Event { method, params: incoming.params });
+        return Some(CdpEvent { method, params: incoming.params });
     };
     let waiting = pending.lock().as_mut().and_then(|all| all.remove(&id))?;
     let reply = match incoming.error {

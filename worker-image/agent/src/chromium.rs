@@ -68,7 +68,6 @@ impl Chromium {
         }
     }
 
-    /// See [`crate::engine::Engine::boot`].
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         if !claim.headless {
@@ -133,7 +132,6 @@ impl Chromium {
         browser.filter(|browser| browser.process.running()).ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 
-    /// See [`crate::engine::Engine::apply`].
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         let browser = self.browser()?;
         *self.settings.lock() = settings.clone();
@@ -150,7 +148,6 @@ impl Chromium {
         Ok(warnings)
     }
 
-    /// See [`crate::engine::Engine::navigate`].
     pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
         let browser = self.browser()?;
         let Some(page) = browser.first_page().await.map_err(gone)? else { return Ok(()) };
@@ -166,54 +163,45 @@ impl Chromium {
         navigated.map(drop).map_err(gone)
     }
 
-    /// See [`crate::engine::Engine::ping`].
     pub(crate) async fn ping(&self) {
         if let Ok(browser) = self.browser() {
             let _ = browser.cdp.call(None, "Browser.getVersion", json!({})).await;
         }
     }
 
-    /// See [`crate::engine::Engine::devtools`].
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let browser = self.browser()?;
         let path = path.map_or_else(|| browser.path.clone(), |rest| format!("/devtools/{rest}"));
         Ok(endpoint(&browser, browser.port, path))
     }
 
-    /// See [`crate::engine::Engine::pages`].
     #[expect(clippy::unused_async, reason = "the seam's other engines need it")]
     pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
         Err(ApiError::not_found("Chromium tells of its pages over DevTools"))
     }
 
-    /// See [`crate::engine::Engine::act`].
     pub(crate) async fn act(&self, _page: &str, _action: &PageAction) -> Result<bool, ApiError> {
         self.pages().await.map(|_| false)
     }
 
-    /// See [`crate::engine::Engine::debugging`].
     pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
         Ok(self.browser()?.port)
     }
 
-    /// See [`crate::engine::Engine::driver`].
     pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {
         let driver = self.driver.get().ok_or_else(|| ApiError::upstream("no driver is running"))?;
         Ok(driver.port)
     }
 
-    /// See [`crate::engine::Engine::bidi`].
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
         Ok(endpoint(&*self.browser()?, self.driver()?, path))
     }
 
-    /// See [`crate::engine::Engine::intercepts`].
     pub(crate) fn intercepts(&self, path: &str) -> bool {
         DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end))
             && self.browser().is_ok_and(|browser| browser.keeper.has_locale())
     }
 
-    /// See [`crate::engine::Engine::before_command`].
     pub(crate) async fn before_command(&self, body: &[u8]) {
         if !body.windows(client::LOCALE.len()).any(|window| window == client::LOCALE) {
             return;

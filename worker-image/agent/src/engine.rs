@@ -18,10 +18,11 @@ use crate::ports::LocalPort;
 use crate::webkit::Webkit;
 use crate::worker::Worker;
 
-/// Refuses capabilities of any other form than `{"alwaysMatch": {…}, "firstMatch": [{…}, …]}`: what nobody looks
-/// through must not reach a driver.
+/// Refuses capabilities of any other form than `{"alwaysMatch": {…}, "firstMatch": [{…}, …]}`: unchecked members must not
+/// reach a driver.
 fn check_form(capabilities: &Value) -> Result<(), ApiError> {
-    let wrong = || ApiError::bad_request("capabilities: objects in alwaysMatch and in the list firstMatch wanted");
+    let wrong =
+        || ApiError::bad_request("capabilities: alwaysMatch must be an object and firstMatch a list of objects");
     let is_object = |value: &Value| value.is_null() || value.is_object();
     for (name, value) in capabilities.as_object().ok_or_else(wrong)? {
         let holds = match name.as_str() {
@@ -63,9 +64,7 @@ macro_rules! each {
 
 impl Engine {
     /// The engine of this image, not started yet.
-    ///
-    /// # Errors
-    /// When the image names none that the agent knows.
+    /// Fails when the image names none that the agent knows.
     pub(crate) fn new(worker: Arc<Worker>) -> Result<Self, ApiError> {
         match std::env::var(VARIABLE).unwrap_or_default().as_str() {
             "chromium" => Ok(Self::Chromium(Arc::new(Chromium::new(worker)))),
@@ -118,7 +117,6 @@ impl Engine {
         each!(self, engine => engine.debugging())
     }
 
-    /// The driver's port.
     pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {
         each!(self, engine => engine.driver())
     }
@@ -168,9 +166,7 @@ impl Engine {
     }
 
     /// Opens a WebDriver session and gives back what the driver answers.
-    ///
-    /// # Errors
-    /// When the capabilities have not the form in which the engines look through them, or nothing answers.
+    /// Fails when the capabilities have not the form in which the engines look through them, or nothing answers.
     pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         check_form(&wanted.capabilities)?;
         each!(self, engine => engine.new_session(wanted).await)

@@ -23,7 +23,7 @@ use crate::error::ApiError;
 
 /// Longest file name, in bytes: what Linux file systems take.
 const MAX_NAME: usize = 255;
-/// Bytes that are still read when the file cannot be kept, so that the sender is there to see the refusal.
+/// Bytes that the agent still reads when it cannot keep the file, so that the sender sees the refusal.
 const DISCARD_LIMIT: u64 = 16 << 20;
 /// Endings of downloads that are not finished: Chromium's, Firefox's and WebKit's.
 const UNFINISHED: [&str; 3] = [".crdownload", ".part", ".wkdownload"];
@@ -75,13 +75,12 @@ impl Files {
         }
     }
 
-    /// A download came to nothing.
+    /// A download was cancelled.
     pub(crate) fn download_canceled(&self, guid: &str) {
         self.announced().remove(guid);
     }
 
-    /// From now on a download is complete when the browser has told so, and not before: Firefox keeps its place with an
-    /// empty file of its name.
+    /// From now on a download is complete once the browser has said so: Firefox reserves its name with an empty file.
     pub(crate) fn await_announcements(&self) {
         self.announced_only.store(true, Ordering::Relaxed);
     }
@@ -244,7 +243,7 @@ impl Files {
     }
 }
 
-/// A file that is not yet whole; it goes unless it is renamed.
+/// A file that is being received. It is removed unless it is renamed.
 struct Part(PathBuf);
 
 impl Drop for Part {
@@ -257,7 +256,7 @@ fn frames(body: Incoming) -> impl Stream<Item = Result<Bytes, ApiError>> + Unpin
     body.into_data_stream().map(|chunk| chunk.map_err(|_| ApiError::bad_request("the body was cut off")))
 }
 
-/// The browser may take its own files away at the same moment.
+/// The browser may remove its own files at the same moment.
 async fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path).await {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -290,7 +289,7 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     if plain { Ok(()) } else { Err(ApiError::bad_request("name: one plain file name wanted")) }
 }
 
-/// The last component of somebody else's path, if it is a plain name.
+/// The last component of a foreign path, if it is a plain name.
 fn safe_component(path: &str) -> Option<String> {
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
     check_name(name).ok().map(|()| name.to_owned())
@@ -359,13 +358,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_the_browser_announces_its_word_counts() {
+    async fn announced_downloads_are_complete_when_the_browser_says_so() {
         let home = tempfile::tempdir().unwrap();
         let files = Files::new(home.path().join("files")).unwrap();
         files.await_announcements();
         let path = files.downloads().join("late.zip");
         std::fs::write(&path, "").unwrap();
-        assert!(!files.list().await.unwrap()[0].complete, "an empty file may be a place that is kept");
+        assert!(!files.list().await.unwrap()[0].complete, "an empty file may be a reserved name");
         files.download_began("d", &path.display().to_string());
         assert!(!files.list().await.unwrap()[0].complete);
         files.download_completed("d", Some(path));

@@ -57,7 +57,6 @@ impl Firefox {
         }
     }
 
-    /// See [`crate::engine::Engine::boot`].
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
@@ -104,40 +103,34 @@ impl Firefox {
         browser.filter(|browser| browser.process.running()).ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 
-    /// See [`crate::engine::Engine::apply`].
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         let browser = self.browser()?;
         *self.settings.lock() = settings.clone();
         apply(&browser, &settings).await
     }
 
-    /// See [`crate::engine::Engine::navigate`].
     pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
         self.browser()?.control.call("navigate", json!({"url": url})).await.map(drop).map_err(gone)
     }
 
-    /// See [`crate::engine::Engine::ping`].
     pub(crate) async fn ping(&self) {
         if let Ok(browser) = self.browser() {
             let _ = browser.control.call("ping", Value::Null).await;
         }
     }
 
-    /// See [`crate::engine::Engine::pages`].
     pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
         let params = json!({"most": MAX_PAGES, "longest": MAX_TEXT});
         let pages = self.browser()?.control.call("pages", params).await.map_err(gone)?;
         serde_json::from_value(pages).map_err(|e| ApiError::upstream(e.to_string()))
     }
 
-    /// See [`crate::engine::Engine::act`].
     pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ApiError> {
         let (verb, url) = action.parts();
         let done = self.browser()?.control.call("act", json!({"page": page, "act": verb, "url": url})).await;
         done.map(|done| done == Value::Bool(true)).map_err(gone)
     }
 
-    /// See [`crate::engine::Engine::devtools`].
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let port = self.browser()?.port;
         match path {
@@ -146,29 +139,24 @@ impl Firefox {
         }
     }
 
-    /// See [`crate::engine::Engine::debugging`].
     pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
         Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets"))
     }
 
-    /// See [`crate::engine::Engine::driver`].
     pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {
         let driver = self.driver.get().ok_or_else(|| ApiError::upstream("no driver is running"))?;
         Ok(driver.port)
     }
 
-    /// See [`crate::engine::Engine::bidi`].
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
         // A driver's session has its websocket in the browser itself.
         Ok(Endpoint { port: self.browser()?.port, path, interceptor: None })
     }
 
-    /// See [`crate::engine::Engine::intercepts`].
     pub(crate) fn intercepts(&self, _path: &str) -> bool {
         false
     }
 
-    /// See [`crate::engine::Engine::before_command`].
     pub(crate) async fn before_command(&self, _body: &[u8]) {}
 }
 

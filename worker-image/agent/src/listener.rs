@@ -23,9 +23,7 @@ pub(crate) enum Listener {
 
 impl Listener {
     /// Listens in the shared folder where there is one, else on the network.
-    ///
-    /// # Errors
-    /// When neither is possible.
+    /// Fails when neither is possible.
     pub(crate) async fn bind() -> io::Result<Self> {
         if !Path::new(SHARED_FOLDER).is_dir() {
             let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));

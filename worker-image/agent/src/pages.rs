@@ -1,4 +1,4 @@
-//! The pages of the browser, for those who watch it: a list of them, and a few actions on each.
+//! The pages of the browser for live views: a list of them, and a few actions on each.
 //!
 //! A browser with DevTools lists its pages itself. The agent asks the others over channels of its own, which clients and
 //! pages do not see, and only for as long as somebody reads the list.
@@ -18,7 +18,7 @@ use crate::body::{Body, BodyError, empty};
 use crate::engine::Engine;
 use crate::error::ApiError;
 
-/// Between two questions to the browser.
+/// Time between two requests for the list.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// `GET /pages`: a line with the list of pages, the one in front first, and another at each change.

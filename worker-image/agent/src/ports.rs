@@ -1,8 +1,8 @@
-//! The ports of the container's own programs, which are Unix sockets and no ports.
+//! The ports of the container's own programs, which are in fact Unix sockets.
 //!
-//! Debuggers and drivers listen on loopback ports and on nothing else, and whoever can make a browser connect there can
-//! knock: chromedriver ends for anybody who asks. So each program is started with a small library
-//! (`worker-image/unix-ports`) that puts a Unix socket in the place of each loopback port. A page cannot name one.
+//! Debuggers and drivers can listen on loopback ports only, and a page can make its browser connect there: chromedriver
+//! ends for anybody who asks it to. The agent therefore starts each program with a small library
+//! (`worker-image/unix-ports`) that puts a Unix socket in place of each loopback port. A page cannot name one.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -32,12 +32,12 @@ impl LocalPort {
         Self(number)
     }
 
-    /// The number that the program believes to listen on.
+    /// The number on which the program believes it listens.
     pub(crate) const fn number(self) -> u16 {
         self.0
     }
 
-    /// Host and port, as the program wants to be addressed.
+    /// Host and port, as in a URL.
     pub(crate) fn authority(self) -> String {
         format!("127.0.0.1:{}", self.0)
     }
@@ -52,26 +52,20 @@ impl LocalPort {
     }
 
     /// Opens a connection.
-    ///
-    /// # Errors
-    /// When nothing listens.
+    /// Fails when nothing listens.
     pub(crate) async fn connect(self) -> io::Result<UnixStream> {
         UnixStream::connect(self.path()).await
     }
 
     /// Listens itself.
-    ///
-    /// # Errors
-    /// When something else does.
+    /// Fails when something else does.
     pub(crate) fn listen(self) -> io::Result<UnixListener> {
         UnixListener::bind(self.path())
     }
 }
 
-/// Makes the folder of the sockets. To be called before any program starts.
-///
-/// # Errors
-/// When there is no place for it.
+/// Makes the folder of the sockets. Call it before any program starts.
+/// Fails when there is no place for it.
 pub(crate) fn prepare() -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(FOLDER) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && fs::symlink_metadata(FOLDER)?.is_dir() => Ok(()),
@@ -79,7 +73,7 @@ pub(crate) fn prepare() -> io::Result<()> {
     }
 }
 
-/// Has a program listen on Unix sockets.
+/// Makes a program listen on Unix sockets.
 pub(crate) fn hide(command: &mut Command) -> &mut Command {
     command.env("LD_PRELOAD", LIBRARY).env(FOLDER_VARIABLE, FOLDER)
 }

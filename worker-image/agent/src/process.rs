@@ -1,7 +1,7 @@
 //! Child processes of the container: started here, reaped here.
 //!
 //! The agent is PID 1, so every orphan of the container becomes its child. One `waitpid(-1)` loop
-//! reaps them all; who waits for a process of its own gets the status through a [`Process`].
+//! reaps them all; a [`Process`] gives the status to those who wait for it.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// How a process ended. Exactly one of the two is known, or neither when nobody saw the end.
+/// How a process ended. One of the two is known, or neither when the end was not observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Exit {
     /// Exit code, when the process ended by itself.

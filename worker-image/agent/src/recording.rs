@@ -1,7 +1,7 @@
 //! The display as a stream of video: pictures from the X server by RFB, whenever they change, through `vpxenc`.
 //!
-//! What goes out is IVF with VP8 in it, its times in milliseconds since the first picture. The picture is taken and
-//! converted on a thread of its own, because the agent's one thread has a client's frames to pass on.
+//! The output is VP8 in IVF, with times in milliseconds since the first picture. A thread of its own takes and converts
+//! the pictures, because the agent's one thread passes a client's frames on.
 
 mod screen;
 mod yuv;
@@ -44,7 +44,7 @@ pub(crate) fn stream(processes: &Processes, query: &str) -> Result<Response<Body
     let rate = rate(query)?;
     let socket = UnixStream::connect(RFB_SOCKET).map_err(|_| ApiError::not_found("this worker has no display"))?;
     let hang_up = socket.try_clone()?;
-    // Unbuffered: what is encoded is to leave before the next picture comes, which may be a long time.
+    // Unbuffered: an encoded picture must not wait for the next one, which may come much later.
     let mut command = Command::new("stdbuf");
     command
         .args(["-o0", "vpxenc", "--codec=vp8", "--ivf", "--rt", "--cpu-used=10", "--threads=1", "--quiet"])
@@ -94,7 +94,7 @@ fn rate(query: &str) -> Result<u32, ApiError> {
     rate.ok_or_else(|| ApiError::bad_request("rate: 1 to 60 wanted"))
 }
 
-/// Gives the encoder a picture each time the display has changed, and its time to whoever reads the other end.
+/// Gives the encoder a picture each time the display has changed, and its time to the reader of the output.
 fn take(socket: &UnixStream, mut encoder: impl Write, rate: u32, times: &SyncSender<u64>) -> io::Result<()> {
     let mut screen = Screen::open(socket)?;
     let (width, height) = screen.size();

@@ -1,4 +1,4 @@
-//! The agent's one address: who may ask, and what for.
+//! The routes of the agent, and who may use them.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ async fn answer(agent: Arc<Agent>, request: Request<Incoming>) -> Result<Respons
 async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
     let path = request.uri().path().to_owned();
     if path == "/claim" && request.method() == Method::POST {
-        // Nobody has shown a secret yet: nothing is read for those who come too late, and little for the first.
+        // The caller has shown no secret yet, so the agent reads little of the first claim and nothing of later ones.
         agent.check_unclaimed()?;
         agent.claim(read_json_within(request.into_body(), MAX_CLAIM).await?)?;
         return json(&json!({}));
@@ -126,11 +126,9 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
     }
 }
 
-/// Lets through what belongs to a driver's session. Without this, a path that reads differently here and in the daemon
-/// could make the driver start a browser that nobody has looked at, or end itself.
-///
-/// # Errors
-/// For every path but `session/<id>/…`, and for one whose parts a driver might resolve against one another.
+/// Accepts only commands of a driver's session. Otherwise a path that the agent and the daemon read differently could make
+/// the driver start a browser with unchecked capabilities, or end itself.
+/// Fails for every path but `session/<id>/…`, and for one whose parts a driver might resolve against one another.
 fn check_command_path(path: &str) -> Result<(), ApiError> {
     let refused = || ApiError::not_found("only commands of a driver's session are served here");
     let mut parts = path.split('/');

@@ -1,8 +1,8 @@
 //! How the agent learns of a browser that the driver starts.
 //!
-//! Such a browser is the driver's child, so its end would be the driver's secret. The driver is
-//! therefore given the agent's own program as the browser's binary. Run that way, it starts the
-//! browser, tells the agent over a socket how it began and ended, and does nothing else.
+//! Such a browser is the driver's child, so only the driver would learn of its end. The agent therefore gives the driver
+//! its own program as the browser's binary. Run that way, the program starts the browser, reports its start and end over a
+//! socket, and does nothing else.
 
 use std::env;
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ use crate::process::{Exit, Process};
 pub(crate) const SOCKET: &str = "WARMPOOL_SHIM_SOCKET";
 /// Names the browser to start.
 pub(crate) const BROWSER: &str = "WARMPOOL_SHIM_BROWSER";
-/// Browsers that may be waiting to be noticed.
+/// Reports that may wait to be read.
 const REPORTS: usize = 8;
 /// Longest line of a report, in bytes.
 const MAX_LINE: u64 = 64;
@@ -51,7 +51,6 @@ fn run(socket: &Path, browser: &Path) -> io::Result<ExitCode> {
 pub(crate) struct Reports(mpsc::Receiver<Process>);
 
 impl Reports {
-    /// Listens at `socket`.
     pub(crate) fn listen(socket: &Path) -> io::Result<Self> {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket)?;
@@ -69,7 +68,7 @@ impl Reports {
         self.0.recv().await
     }
 
-    /// Forgets browsers nobody asked for.
+    /// Discards reports that nobody has read.
     pub(crate) fn clear(&mut self) {
         while self.0.try_recv().is_ok() {}
     }

@@ -1,4 +1,4 @@
-//! The worker's state, and the stream of events that tells the daemon of each change.
+//! The worker's state, and the stream of events that reports each change to the daemon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use hyper::body::Frame;
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Interval, MissedTickBehavior, interval};
-use warmpool_protocol::{Event, Identity, Snapshot, State};
+use warmpool_protocol::{Identity, Snapshot, WorkerEvent, WorkerState};
 
 use crate::body::{Body, BodyError};
 use crate::process::Exit;
@@ -21,7 +21,7 @@ const BACKLOG: usize = 64;
 /// Time between two signs of life.
 const BEAT: Duration = Duration::from_secs(5);
 
-fn line(event: &Event) -> Bytes {
+fn line(event: &WorkerEvent) -> Bytes {
     let mut line = serde_json::to_vec(event).unwrap_or_default();
     line.push(b'\n');
     line.into()
@@ -31,7 +31,7 @@ struct Inner {
     snapshot: Snapshot,
     /// What cannot be undone, in its order: the end of the browser, and that of its driver. Each new reader gets these
     /// again, because it may have missed them.
-    ends: Vec<Event>,
+    ends: Vec<WorkerEvent>,
 }
 
 /// State and events behind one lock, so that no reader sees them disagree.
@@ -56,7 +56,7 @@ impl Status {
     }
 
     /// Where the worker stands now.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> WorkerState {
         self.inner.lock().snapshot.state
     }
 
@@ -68,59 +68,59 @@ impl Status {
     /// The browser is ready.
     pub(crate) fn warm(&self, identity: Identity) {
         let mut inner = self.inner.lock();
-        if inner.snapshot.state == State::Starting {
-            inner.snapshot = Snapshot { state: State::Warm, identity };
-            self.send(&Event::State(inner.snapshot.clone()));
+        if inner.snapshot.state == WorkerState::Starting {
+            inner.snapshot = Snapshot { state: WorkerState::Warm, identity };
+            self.send(&WorkerEvent::State(inner.snapshot.clone()));
         }
     }
 
     /// From warm to active; `false` when the worker was in any other state.
     pub(crate) fn activate(&self) -> bool {
         let mut inner = self.inner.lock();
-        if inner.snapshot.state != State::Warm {
+        if inner.snapshot.state != WorkerState::Warm {
             return false;
         }
-        inner.snapshot.state = State::Active;
-        self.send(&Event::State(inner.snapshot.clone()));
+        inner.snapshot.state = WorkerState::Active;
+        self.send(&WorkerEvent::State(inner.snapshot.clone()));
         true
     }
 
     /// The browser could not be made ready.
     pub(crate) fn failed(&self, reason: String) {
         tracing::warn!(reason, "the browser could not be made ready");
-        self.end(State::Failed, Event::Failed { reason });
+        self.end(WorkerState::Failed, WorkerEvent::Failed { reason });
     }
 
     /// The browser has ended.
     pub(crate) fn exited(&self, exit: Exit, oom: bool) {
         let Exit { code, signal } = exit;
         tracing::info!(code, signal, oom, "the browser has ended");
-        self.end(State::Ended, Event::Exited { clean: exit.clean(), code, signal, oom });
+        self.end(WorkerState::Ended, WorkerEvent::Exited { clean: exit.clean(), code, signal, oom });
     }
 
     /// Sends an event that changes no state.
-    pub(crate) fn publish(&self, event: &Event) {
+    pub(crate) fn publish(&self, event: &WorkerEvent) {
         let mut inner = self.inner.lock();
         self.send(event);
-        let driver_ended = |event: &Event| matches!(event, Event::DriverExited);
+        let driver_ended = |event: &WorkerEvent| matches!(event, WorkerEvent::DriverExited);
         if driver_ended(event) && !inner.ends.iter().any(driver_ended) {
             inner.ends.push(event.clone());
         }
     }
 
-    fn end(&self, state: State, event: Event) {
+    fn end(&self, state: WorkerState, event: WorkerEvent) {
         let mut inner = self.inner.lock();
-        if matches!(inner.snapshot.state, State::Ended | State::Failed) {
+        if matches!(inner.snapshot.state, WorkerState::Ended | WorkerState::Failed) {
             return;
         }
         inner.snapshot.state = state;
         self.send(&event);
-        self.send(&Event::State(inner.snapshot.clone()));
+        self.send(&WorkerEvent::State(inner.snapshot.clone()));
         inner.ends.push(event);
     }
 
     /// Call it under the lock, so that events keep their order.
-    fn send(&self, event: &Event) {
+    fn send(&self, event: &WorkerEvent) {
         // No reader is no error: the daemon may be restarting.
         let _ = self.events.send(line(event));
     }
@@ -148,7 +148,7 @@ pub(crate) fn stream(status: &Arc<Status>) -> Body {
     let events = status.events.subscribe();
     // Taken from the back: the state comes first, then what has ended.
     let mut first: Vec<Bytes> = inner.ends.iter().rev().map(line).collect();
-    first.push(line(&Event::State(inner.snapshot.clone())));
+    first.push(line(&WorkerEvent::State(inner.snapshot.clone())));
     drop(inner);
     status.readers.send_modify(|count| *count += 1);
     let mut beat = interval(BEAT);
@@ -164,7 +164,7 @@ fn lines(feed: EventFeed) -> impl Stream<Item = Result<Frame<Bytes>, BodyError>>
             Some(line) => line,
             None => tokio::select! {
                 line = feed.events.recv() => line.ok()?,
-                _ = feed.beat.tick() => line(&Event::Beat),
+                _ = feed.beat.tick() => line(&WorkerEvent::Beat),
             },
         };
         Some((Ok(Frame::data(line)), feed))
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_is_told_again_to_a_late_reader() {
+    async fn a_late_reader_gets_the_end_again() {
         let status = Arc::new(Status::new());
         status.exited(Exit { code: None, signal: Some(9) }, true);
         status.exited(Exit { code: Some(0), signal: None }, false);
@@ -207,32 +207,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_drivers_end_is_told_again_to_a_late_reader() {
+    async fn a_late_reader_gets_the_drivers_end_again() {
         let status = Arc::new(Status::new());
         status.warm(Identity::default());
         assert!(status.activate());
         let mut early = stream(&status);
-        status.publish(&Event::DriverExited);
-        status.publish(&Event::DriverExited);
+        status.publish(&WorkerEvent::DriverExited);
+        status.publish(&WorkerEvent::DriverExited);
         let mut late = stream(&status);
         for body in [&mut early, &mut late] {
             assert_eq!(next(body).await.unwrap()["state"], "active");
             assert_eq!(next(body).await.unwrap(), json!({"type": "driver_exited"}));
         }
-        status.publish(&Event::Unresponsive);
-        assert_eq!(next(&mut late).await.unwrap()["type"], "unresponsive", "the end is told once");
+        status.publish(&WorkerEvent::Unresponsive);
+        assert_eq!(next(&mut late).await.unwrap()["type"], "unresponsive", "each end is sent once");
     }
 
     #[tokio::test]
-    async fn a_late_reader_is_told_first_what_ended_first() {
+    async fn a_late_reader_gets_ends_in_their_order() {
         for driver_first in [true, false] {
             let status = Arc::new(Status::new());
             if driver_first {
-                status.publish(&Event::DriverExited);
+                status.publish(&WorkerEvent::DriverExited);
             }
             status.exited(Exit { code: Some(1), signal: None }, false);
             if !driver_first {
-                status.publish(&Event::DriverExited);
+                status.publish(&WorkerEvent::DriverExited);
             }
             let mut body = stream(&status);
             assert_eq!(next(&mut body).await.unwrap()["state"], "ended");
@@ -248,7 +248,7 @@ mod tests {
         let body = stream(&status);
         assert_eq!(*status.readers().borrow(), 1);
         for _ in 0..=BACKLOG {
-            status.publish(&Event::Unresponsive);
+            status.publish(&WorkerEvent::Unresponsive);
         }
         let seen = body.into_data_stream().count().await;
         assert_eq!(seen, 1, "only the state, which stood apart");

@@ -1,4 +1,4 @@
-//! Upgrades passed through: websockets, whose heads are rewritten and whose frames are not looked at, and the display.
+//! Forwards upgraded connections: websockets, whose heads are rewritten and whose frames stay as they are, and the display.
 
 use std::io;
 
@@ -33,8 +33,7 @@ const RFB: &str = "rfb";
 /// Opens an endpoint with the client's own handshake and, once both sides have switched,
 /// carries bytes both ways until both have ended.
 ///
-/// Nothing but the rewritten head goes upstream before its 101, and an answer other than 101 is
-/// given back as it is.
+/// Nothing but the rewritten head goes upstream before its 101. Any other answer goes back as it is.
 pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Response<Body>, ApiError> {
     let Endpoint { port, path, interceptor } = to;
     if !wants_websocket(&request) {
@@ -45,7 +44,7 @@ pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Res
     parts.uri = path.parse().map_err(|e| ApiError::bad_request(format!("path: {e}")))?;
     address_headers(&mut parts.headers, port);
     if interceptor.as_ref().is_some_and(|interceptor| interceptor.needs_plain()) {
-        // Who reads along cannot read what is compressed.
+        // The interceptor cannot read compressed messages.
         parts.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
     }
 
@@ -109,7 +108,7 @@ fn wants(request: &Request<Incoming>, protocol: &str) -> bool {
 }
 
 async fn carry(client: OnUpgrade, browser: OnUpgrade, interceptor: Option<Box<dyn Interceptor>>) {
-    // The browser's side is there first: its 101 is what the client's answer was made of.
+    // The browser's side comes first: the client's answer is made from its 101.
     let Ok(browser) = browser.await else { return };
     let Ok(client) = client.await else { return };
     let (Ok((mut client, sent)), Ok((mut browser, told))) = (bare::<Connection>(client), bare::<UnixStream>(browser))
@@ -117,7 +116,7 @@ async fn carry(client: OnUpgrade, browser: OnUpgrade, interceptor: Option<Box<dy
         tracing::error!("an upgraded connection is not a plain socket");
         return;
     };
-    // What either side wrote right behind its head was read along with it.
+    // Bytes that either side sent right after its head were read together with it.
     if client.write_all(&told).await.is_err() {
         return;
     }

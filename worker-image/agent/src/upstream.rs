@@ -31,7 +31,7 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     UPGRADE,
 ];
 
-/// [`LocalPort::connect`] in the form the pooled client wants it.
+/// [`LocalPort::connect`] as a service for the pooled client.
 #[derive(Clone)]
 struct Dialer;
 
@@ -60,13 +60,12 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// A client without any connection yet.
     pub(crate) fn new() -> Self {
         let client = Client::builder(TokioExecutor::new()).set_host(false).build(Dialer);
         Self { client }
     }
 
-    /// Sends a request on and gives back what is answered; both bodies are streamed.
+    /// Forwards a request and returns the answer; both bodies are streamed.
     /// `path` may carry a query.
     pub(crate) async fn forward<B>(
         &self,
@@ -105,8 +104,8 @@ fn uri(to: LocalPort, path: &str) -> Result<Uri, ApiError> {
         .map_err(|e| ApiError::bad_request(format!("path: {e}")))
 }
 
-/// Makes a request look local: browser and driver refuse foreign hosts and any origin, and the
-/// worker's secret is none of their business. Every other header stays.
+/// Makes a request look local: browser and driver refuse foreign hosts and any origin. Removes the worker's secret, which
+/// they must not see. Every other header stays.
 pub(crate) fn address_headers(headers: &mut HeaderMap, to: LocalPort) {
     headers.remove(ORIGIN);
     headers.remove(AUTHORIZATION);

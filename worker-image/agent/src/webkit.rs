@@ -52,7 +52,6 @@ impl Webkit {
         Self { worker, running: OnceLock::new(), sessions: tokio::sync::Mutex::default() }
     }
 
-    /// See [`crate::engine::Engine::boot`].
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         // Headless too: WebKitGTK draws to a display or not at all.
@@ -82,7 +81,6 @@ impl Webkit {
             .ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 
-    /// See [`crate::engine::Engine::apply`].
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         let mut warnings = Vec::new();
         if settings.locales.len() > 1 {
@@ -96,56 +94,46 @@ impl Webkit {
         Ok(warnings)
     }
 
-    /// See [`crate::engine::Engine::navigate`].
     pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
         self.running()?.shell.open(url).await.map_err(failed)
     }
 
-    /// See [`crate::engine::Engine::ping`].
     pub(crate) async fn ping(&self) {
         if let Ok(running) = self.running() {
             let _ = running.shell.ping().await;
         }
     }
 
-    /// See [`crate::engine::Engine::pages`].
     pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
         self.running()?.shell.pages().await.map_err(failed)
     }
 
-    /// See [`crate::engine::Engine::act`].
     pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ApiError> {
         self.running()?.shell.act(page, action).await.map_err(failed)
     }
 
-    /// See [`crate::engine::Engine::devtools`].
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let path = path.map_or_else(|| "/devtools".to_owned(), |rest| format!("/devtools/{rest}"));
         Ok(Endpoint { port: self.running()?.websockets, path, interceptor: None })
     }
 
-    /// See [`crate::engine::Engine::debugging`].
     pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
         Ok(self.running()?.websockets)
     }
 
-    /// See [`crate::engine::Engine::driver`].
     pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {
         Ok(self.running()?.driver.port)
     }
 
-    /// See [`crate::engine::Engine::bidi`].
     pub(crate) fn bidi(&self, _path: String) -> Result<Endpoint, ApiError> {
         Err(ApiError::not_found("WebKitGTK's driver does not speak WebDriver BiDi"))
     }
 
-    /// See [`crate::engine::Engine::intercepts`].
     #[expect(clippy::unused_self, reason = "the seam's other engines need it")]
     pub(crate) fn intercepts(&self, _path: &str) -> bool {
         false
     }
 
-    /// See [`crate::engine::Engine::before_command`].
     #[expect(clippy::unused_async, reason = "the seam's other engines need it")]
     pub(crate) async fn before_command(&self, _body: &[u8]) {}
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use warmpool_protocol::{Claim, Event};
+use warmpool_protocol::{Claim, WorkerEvent};
 
 use crate::files::Files;
 use crate::oom;
@@ -44,7 +44,7 @@ impl Worker {
         tokio::spawn(async move {
             let exit = process.exited().await;
             tracing::warn!(code = exit.code, signal = exit.signal, "the driver has ended");
-            status.publish(&Event::DriverExited);
+            status.publish(&WorkerEvent::DriverExited);
         });
     }
 }

@@ -30,7 +30,7 @@ pub use settings::{
     HEADLESS_FIREFOX_DISPLAY, Launch, Launched, SettingError, Settings, Size, check_locales, check_user_agent,
     check_viewport,
 };
-pub use state::{Event, Identity, Snapshot, State};
+pub use state::{Identity, Snapshot, WorkerEvent, WorkerState};
 
 /// The folder that the daemon shares with one worker, as the worker sees it.
 pub const SHARED_FOLDER: &str = "/run/warmpool";

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 /// Where a worker is in its life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum WorkerState {
     /// The agent starts browser and driver.
     #[default]
     Starting,
@@ -37,7 +37,7 @@ pub struct Identity {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Where the worker is in its life.
-    pub state: State,
+    pub state: WorkerState,
     /// Browser and driver.
     #[serde(flatten)]
     pub identity: Identity,
@@ -55,7 +55,7 @@ impl Snapshot {
 /// A line of `GET /events`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Event {
+pub enum WorkerEvent {
     /// The first line, and one at each change.
     State(Snapshot),
     /// Nothing is new, but the agent is alive.
@@ -92,23 +92,23 @@ mod tests {
 
     #[test]
     fn events_have_the_form_that_every_daemon_reads() {
-        let snapshot = Snapshot { state: State::Warm, identity: Identity::default() };
+        let snapshot = Snapshot { state: WorkerState::Warm, identity: Identity::default() };
         let line = json!({
             "type": "state", "state": "warm", "browser": null, "driver": null, "user_agent": null, "headless": false,
             "args": [],
         });
-        assert_eq!(serde_json::to_value(Event::State(snapshot)).unwrap(), line);
-        let exited = Event::Exited { clean: false, code: None, signal: Some(9), oom: true };
+        assert_eq!(serde_json::to_value(WorkerEvent::State(snapshot)).unwrap(), line);
+        let exited = WorkerEvent::Exited { clean: false, code: None, signal: Some(9), oom: true };
         let line = json!({"type": "exited", "clean": false, "code": null, "signal": 9, "oom": true});
         assert_eq!(serde_json::to_value(exited).unwrap(), line);
     }
 
     #[test]
     fn a_daemon_ignores_what_it_does_not_know() {
-        let read = |line: Value| serde_json::from_value::<Event>(line).unwrap();
-        assert_eq!(read(json!({"type": "hiccup", "since": 3})), Event::Unknown);
+        let read = |line: Value| serde_json::from_value::<WorkerEvent>(line).unwrap();
+        assert_eq!(read(json!({"type": "hiccup", "since": 3})), WorkerEvent::Unknown);
         let more = read(json!({"type": "state", "state": "active", "battery": 1, "browser": "B/1.2"}));
-        let Event::State(snapshot) = more else { panic!("{more:?}") };
-        assert_eq!((snapshot.state, snapshot.version()), (State::Active, Some("1.2")));
+        let WorkerEvent::State(snapshot) = more else { panic!("{more:?}") };
+        assert_eq!((snapshot.state, snapshot.version()), (WorkerState::Active, Some("1.2")));
     }
 }

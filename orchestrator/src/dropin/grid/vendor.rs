@@ -40,7 +40,7 @@ const BARE: [&str; 22] = [
 
 /// What a vendor's capabilities ask beside the fields of a create call.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct VendorOptions {
     /// To fetch downloads.
     pub(super) downloads: bool,
     /// A window of this size.
@@ -48,8 +48,8 @@ pub(super) struct Asked {
 }
 
 /// Takes the capabilities that concern the service out of `caps` and into the create call's body.
-pub(super) fn read(create_body: &mut CreateBody, caps: &mut Map<String, Value>) -> Result<Asked, Error> {
-    let mut asked = Asked::default();
+pub(super) fn read(create_body: &mut CreateBody, caps: &mut Map<String, Value>) -> Result<VendorOptions, Error> {
+    let mut asked = VendorOptions::default();
     for (name, value) in std::mem::take(caps) {
         if matches!(name.as_str(), "selenoid:options" | "moon:options") {
             let Value::Object(options) = value else { return Err(refused(name, "must be an object")) };
@@ -73,7 +73,7 @@ pub(super) fn read(create_body: &mut CreateBody, caps: &mut Map<String, Value>) 
 /// One of the grid's own capabilities. Any other that begins with `se:` is a note for its console.
 fn read_grid(
     create_body: &mut CreateBody,
-    asked: &mut Asked,
+    asked: &mut VendorOptions,
     option: &str,
     name: &str,
     value: Value,
@@ -92,7 +92,7 @@ fn read_grid(
 /// One of Selenoid's or Moon's options; `place` is where the client wrote it.
 fn read_option(
     create_body: &mut CreateBody,
-    asked: &mut Asked,
+    asked: &mut VendorOptions,
     option: &str,
     place: String,
     value: Value,

@@ -21,7 +21,7 @@ pub(super) struct DriverState {
 }
 
 /// A driver that stands in the first window of a piece of work.
-pub(crate) struct Driven {
+pub(crate) struct DriverContext {
     /// The driver.
     pub(crate) client: Client,
     /// That window, where it is known.
@@ -60,20 +60,22 @@ impl Browser {
     }
 
     /// The work leaves something in the driver's session, as pressed keys and a slow network, which are no context's.
-    pub(crate) async fn soil(&self) {
+    pub(crate) async fn mark_dirty(&self) {
         self.state.lock().await.is_dirty = true;
     }
 
     /// Makes the driver stand in the first window of this work, with a session of its own or with the one it had for the
     /// work before.
-    pub(crate) async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<Driven, StepError> {
+    pub(crate) async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<DriverContext, StepError> {
         let mut state = self.state.lock().await;
         let known = state.client.clone();
         let client = match &known {
             Some(client) => client.clone(),
             None => state.client.insert(self.new_client(timeouts, max_output).await?).clone(),
         };
-        let Some(window) = state.window.clone() else { return Ok(Driven { client, main: None, others: Vec::new() }) };
+        let Some(window) = state.window.clone() else {
+            return Ok(DriverContext { client, main: None, others: Vec::new() });
+        };
         if known.is_none() {
             let mut others = client.windows().await?;
             others.retain(|other| *other != window);
@@ -89,7 +91,7 @@ impl Browser {
                 client.issue_cmd(Raw::delete("chromium/network_conditions")).await?;
             }
         }
-        Ok(Driven { client, main: Some(window), others: state.others.clone() })
+        Ok(DriverContext { client, main: Some(window), others: state.others.clone() })
     }
 }
 

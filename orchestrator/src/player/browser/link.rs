@@ -73,7 +73,7 @@ impl Dial {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let path = request.uri().path().to_owned();
         let id = path.strip_prefix("/session/").and_then(|rest| rest.split('/').next()).unwrap_or_default().to_owned();
-        // The session's end is its owner's affair, also when fantoccini lets go of it.
+        // The owner ends the session; fantoccini must not.
         if request.method() == Method::DELETE && path == format!("/session/{id}") {
             return reply(StatusCode::OK, &json!({"value": null}));
         }

@@ -1,4 +1,4 @@
-//! What a page's script read, as objects.
+//! Makes objects of the texts that a page's script returned.
 
 use serde_json::{Map, Value, json};
 
@@ -12,9 +12,7 @@ type Members = Map<String, Value>;
 const MOST_OBJECTS: usize = 10_000;
 
 /// One result.
-///
-/// # Errors
-/// `MissingField`.
+/// Errors: `MissingField`.
 pub(super) fn object(fields: &[(String, Field)], read: &[Value]) -> Result<Members, StepError> {
     fields
         .iter()
@@ -34,7 +32,7 @@ fn within(name: &str, mut error: StepError) -> StepError {
 
 fn value(field: &Field, read: &Value) -> Result<Value, StepError> {
     let found = match &field.shape {
-        _ if read.is_null() && !is_truth(field) => None,
+        _ if read.is_null() && !is_boolean(field) => None,
         Shape::Value(_, how) => convert(how, read),
         Shape::List(item) => {
             let items = read.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -56,9 +54,9 @@ fn value(field: &Field, read: &Value) -> Result<Value, StepError> {
     }
 }
 
-/// Whether what is not there is false rather than nothing.
-fn is_truth(field: &Field) -> bool {
-    matches!(field.shape, Shape::Value(_, crate::script::schema::Convert::Boolean { .. })) && field.default.is_null()
+/// Whether an absent value means false.
+fn is_boolean(field: &Field) -> bool {
+    matches!(field.shape, Shape::Value(_, crate::script::schema::Conversion::Boolean { .. })) && field.default.is_null()
 }
 
 fn missing(read: &Value) -> StepError {
@@ -204,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn linked_data_is_flat_and_what_is_broken_is_left_out() {
+    fn linked_data_is_flattened_and_broken_data_skipped() {
         let read = json!([
             "{\"@type\": \"A\"}",
             "{",
@@ -218,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_that_come_again_are_lists() {
+    fn repeated_properties_become_lists() {
         let read = json!([["og:image", "a"], ["og:title", "t"], ["og:image", "b"], ["og:image", "c"]]);
         assert_eq!(builtin_value(Builtin::OpenGraph, &read), json!({"og:image": ["a", "b", "c"], "og:title": "t"}));
     }

@@ -1,4 +1,4 @@
-//! Texts of a page as numbers, days, truths and matches.
+//! Converts texts of a page to numbers, dates, booleans and matches.
 
 use jiff::civil::{Date, DateTime};
 use jiff::fmt::rfc2822;
@@ -7,12 +7,12 @@ use jiff::{Timestamp, Zoned};
 use regex::{Captures, Regex};
 use serde_json::{Number, Value};
 
-use crate::script::schema::{Convert, Group};
+use crate::script::schema::{Conversion, Group};
 
-/// What says no.
+/// Texts that mean no.
 const NO: [&str; 9] = ["", "0", "false", "no", "off", "none", "null", "n", "unchecked"];
 
-/// Forms of days and moments that pages use, beside ISO 8601 and that of mail.
+/// Formats of dates and times that pages use, beside ISO 8601 and RFC 2822.
 const FORMS: [&str; 16] = [
     "%Y-%m-%d %H:%M:%S",
     "%Y-%m-%d %H:%M",
@@ -32,18 +32,18 @@ const FORMS: [&str; 16] = [
     "%Y%m%d",
 ];
 
-/// Turns what was read into its type. `None` when it is none of that type.
-pub(super) fn convert(how: &Convert, read: &Value) -> Option<Value> {
+/// Converts a text to its type; `None` when it does not fit.
+pub(super) fn convert(how: &Conversion, read: &Value) -> Option<Value> {
     match how {
-        Convert::Keep => Some(read.clone()),
-        Convert::Number { decimal } => number(read.as_str()?, *decimal).map(Value::Number),
-        Convert::Boolean { pattern } => Some(Value::Bool(truth(read, pattern.as_ref()))),
-        Convert::Date { format } => date(read.as_str()?, format.as_deref()).map(Value::String),
-        Convert::Regex { pattern, group, all } => found(pattern.as_ref()?, group, *all, read.as_str()?),
+        Conversion::Keep => Some(read.clone()),
+        Conversion::Number { decimal } => number(read.as_str()?, *decimal).map(Value::Number),
+        Conversion::Boolean { pattern } => Some(Value::Bool(boolean(read, pattern.as_ref()))),
+        Conversion::Date { format } => date(read.as_str()?, format.as_deref()).map(Value::String),
+        Conversion::Regex { pattern, group, all } => found(pattern.as_ref()?, group, *all, read.as_str()?),
     }
 }
 
-fn truth(read: &Value, pattern: Option<&Regex>) -> bool {
+fn boolean(read: &Value, pattern: Option<&Regex>) -> bool {
     match (read, pattern) {
         (Value::Bool(state), _) => *state,
         (Value::String(text), Some(pattern)) => pattern.is_match(text),
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_as_people_write_them() {
+    fn numbers_are_found_in_common_notations() {
         for (text, expected) in [
             ("42", json!(42)),
             ("€ 1.234,56", json!(1234.56)),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn days_and_moments_become_iso() {
+    fn dates_and_times_become_iso() {
         for (text, expected) in [
             ("2024-02-29", "2024-02-29"),
             ("2024-02-29T10:30:00Z", "2024-02-29T10:30:00+00:00"),
@@ -253,19 +253,19 @@ mod tests {
     }
 
     #[test]
-    fn booleans_are_states_words_or_matches() {
-        let word = |text: &str| convert(&Convert::Boolean { pattern: None }, &json!(text));
+    fn booleans_come_from_states_words_or_matches() {
+        let word = |text: &str| convert(&Conversion::Boolean { pattern: None }, &json!(text));
         assert_eq!((word("In stock"), word(" No ")), (Some(json!(true)), Some(json!(false))));
-        let pattern = Convert::Boolean { pattern: Some(Regex::new("(?i)in stock").unwrap()) };
+        let pattern = Conversion::Boolean { pattern: Some(Regex::new("(?i)in stock").unwrap()) };
         assert_eq!(convert(&pattern, &json!("sold out")), Some(json!(false)));
         assert_eq!(convert(&pattern, &json!(true)), Some(json!(true)));
-        assert_eq!(convert(&Convert::Boolean { pattern: None }, &Value::Null), Some(json!(false)));
+        assert_eq!(convert(&Conversion::Boolean { pattern: None }, &Value::Null), Some(json!(false)));
     }
 
     #[test]
     fn expressions_find_what_they_name() {
         let find = |pattern: &str, group: Group, all: bool| {
-            let how = Convert::Regex { pattern: Some(Regex::new(pattern).unwrap()), group, all };
+            let how = Conversion::Regex { pattern: Some(Regex::new(pattern).unwrap()), group, all };
             convert(&how, &json!("SKU 12-ab, SKU 34-cd"))
         };
         assert_eq!(find(r"\d+", Group::First, false), Some(json!("12")));
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn expressions_run_in_linear_time() {
-        let how = Convert::Regex { pattern: Some(Regex::new("(a+)+$").unwrap()), group: Group::First, all: false };
+        let how = Conversion::Regex { pattern: Some(Regex::new("(a+)+$").unwrap()), group: Group::First, all: false };
         assert_eq!(convert(&how, &json!("a".repeat(100_000) + "!")), None);
     }
 
@@ -286,7 +286,7 @@ mod tests {
         fn no_text_breaks_a_reader(text in r"([0-9]|[-.,' eE+€()]|\PC){0,24}") {
             let _ = number(&text, None);
             let _ = date(&text, None);
-            let _ = truth(&json!(text), None);
+            let _ = boolean(&json!(text), None);
         }
 
         #[test]

@@ -29,12 +29,12 @@ pub(super) async fn resize(
     let wanted = (viewport.width.round(), viewport.height.round());
     let is_device = viewport.is_mobile || viewport.has_touch || (viewport.device_scale_factor - 1.0).abs() > 0.001;
     if page.engine == Engine::Chromium && is_device {
-        return pretend(page, viewport, wanted).await;
+        return emulate(page, viewport, wanted).await;
     }
     match fit(page, wanted, timeout).await {
         Ok(()) => {}
         Err(error) if error.code == FailureCode::BrowserDied => return Err(error),
-        Err(_) if page.engine == Engine::Chromium => return pretend(page, viewport, wanted).await,
+        Err(_) if page.engine == Engine::Chromium => return emulate(page, viewport, wanted).await,
         Err(error) if is_device => {
             playback.warn(&format!("only Chromium can be a phone: {}", error.message));
             return Ok(());
@@ -78,7 +78,7 @@ async fn fit_now(page: &Page, wanted: (f64, f64)) -> Result<(), StepError> {
     Err(StepError::passing(FailureCode::NotSupported, message))
 }
 
-async fn pretend(page: &Page, viewport: Viewport, (width, height): (f64, f64)) -> Result<(), StepError> {
+async fn emulate(page: &Page, viewport: Viewport, (width, height): (f64, f64)) -> Result<(), StepError> {
     let orientation = if viewport.is_landscape {
         json!({"angle": 90, "type": "landscapePrimary"})
     } else {

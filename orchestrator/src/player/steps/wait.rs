@@ -143,7 +143,7 @@ pub(super) async fn for_text(
             let place = selectors.map_or_else(|| "the page".to_owned(), ToString::to_string);
             Err(StepError::passing(
                 FailureCode::AssertionFailed,
-                format!("the text of {place} {}; it begins `{found}`", complaint(assertion)),
+                format!("the text of {place} {}; it begins `{found}`", mismatch(assertion)),
             ))
         };
         if let Some(result) = retry.attempt(attempt).await {
@@ -161,7 +161,7 @@ fn holds(assertion: &Assertion, text: &str) -> bool {
     }
 }
 
-fn complaint(assertion: &Assertion) -> String {
+fn mismatch(assertion: &Assertion) -> String {
     match assertion {
         Assertion::Contains(wanted) => format!("does not hold `{wanted}`"),
         Assertion::Equals(wanted) => format!("is not `{wanted}`"),

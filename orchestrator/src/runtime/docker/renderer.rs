@@ -31,9 +31,7 @@ pub(crate) struct RendererPipes {
 
 impl Docker {
     /// Makes and starts a renderer's container. It ends with the connection that the pipes are.
-    ///
-    /// # Errors
-    /// [`RuntimeError`]; the caller removes what may have been made.
+    /// Errors: [`RuntimeError`]; the caller removes what may have been made.
     pub(crate) async fn start_renderer(&self, worker: &WorkerId) -> Result<RendererPipes, RuntimeError> {
         let settings = &self.inner.config.world;
         let client = self.client().await?.with_timeout(WORK_TIMEOUT);
@@ -99,9 +97,7 @@ impl Docker {
     }
 
     /// The renderers of this daemon, running or not.
-    ///
-    /// # Errors
-    /// [`RuntimeError`] when the engine cannot be asked.
+    /// Errors: [`RuntimeError`] when the engine cannot be asked.
     pub(crate) async fn renderers(&self) -> Result<Vec<WorkerId>, RuntimeError> {
         let client = self.client().await?;
         let labels = vec![format!("{LABEL_INSTANCE}={}", self.inner.instance), LABEL_RENDERER.to_owned()];

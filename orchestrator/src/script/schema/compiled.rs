@@ -31,9 +31,7 @@ impl fmt::Debug for Check {
 }
 
 /// Compiles a regular expression of a kind that is searched in linear time; `None` while its template is not filled.
-///
-/// # Errors
-/// `Field`, also when it would take too much memory.
+/// Errors: `Field`, also when it would take too much memory.
 pub(crate) fn regex(field: &str, pattern: &str) -> Result<Option<Regex>, Error> {
     if template::is_open(pattern) {
         return Ok(None);

@@ -92,7 +92,6 @@ pub(crate) struct Pdf {
 pub(crate) enum Assertion {
     /// It holds this.
     Contains(String),
-    /// It is this.
     Equals(String),
     /// It matches this; `None` while the template is not filled.
     Matches(Option<Regex>),

@@ -6,7 +6,7 @@ use crate::error::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// What a driver is told to press (W3C WebDriver, section 17.4.2).
+    /// The key's value in an action (W3C WebDriver, section 17.4.2).
     Press(char),
     /// A key that keyboards have and WebDriver has not, by its name: a media key, or one that switches a lamp.
     Unreachable(String),
@@ -132,7 +132,7 @@ const MARKS: [(&str, char); 6] = [
 ];
 
 /// Keys that no driver can press.
-const UNREACHABLE: &str = "Power Eject Abort CapsLock Convert NonConvert Select Open PrintScreen ContextMenu F13 F14 F15 F16 \
+const UNREACHABLE: &str = "Power Eject Abort CapsLock Conversion NonConvert Select Open PrintScreen ContextMenu F13 F14 F15 F16 \
     F17 F18 F19 F20 F21 F22 F23 F24 NumLock ScrollLock AudioVolumeMute AudioVolumeDown AudioVolumeUp MediaTrackNext \
     MediaTrackPrevious MediaStop MediaPlayPause AltGraph Props Accept ModeChange Print Execute Attn CrSel ExSel EraseEof \
     Play ZoomOut SoftLeft SoftRight Camera Call EndCall VolumeDown VolumeUp Dead Process Unidentified Fn FnLock";
@@ -144,9 +144,7 @@ pub(crate) const fn is_special(character: char) -> bool {
 
 impl Key {
     /// Reads a key by its code (`KeyA`), its value (`a`, `Enter`), or its character.
-    ///
-    /// # Errors
-    /// `Field`.
+    /// Errors: `Field`.
     pub(crate) fn parse(field: &str, name: &str) -> Result<Self, Error> {
         if template::is_open(name) {
             return Ok(Self::Open);

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{FileLine, Header, Op, Place, ROWS_AND_FILES, SCHEMA_VERSION, StoreError, Target, Trailer, change, read};
+use super::{
+    DumpTarget, FileLine, Header, Op, Place, ROWS_AND_FILES, SCHEMA_VERSION, StoreError, Trailer, change, read,
+};
 
 #[derive(Default)]
 struct Counts {
@@ -14,7 +16,7 @@ struct Counts {
     files: u64,
 }
 
-impl Target for Counts {
+impl DumpTarget for Counts {
     fn rows(&mut self, ops: Vec<Op>) -> Result<(), StoreError> {
         self.rows += ops.len() as u64;
         Ok(())

@@ -78,7 +78,7 @@ async fn use_it(dir: &Path, how: &str) -> bool {
     let store = opened.store;
     let rows = store.scan(Table::Sessions, KeyRange::all(), usize::MAX, Direction::Ascending).await;
     let Ok(rows) = rows else {
-        assert!(!fatal.told().is_empty(), "{how}: {rows:?}");
+        assert!(!fatal.reasons().is_empty(), "{how}: {rows:?}");
         return false;
     };
     for row in &rows {
@@ -93,12 +93,12 @@ async fn use_it(dir: &Path, how: &str) -> bool {
         let mut batch = Batch::new();
         batch.put(Table::Sessions, number.to_be_bytes(), value(number));
         if store.commit(batch, Durability::Process).await.is_err() {
-            assert!(!fatal.told().is_empty(), "{how}");
+            assert!(!fatal.reasons().is_empty(), "{how}");
             return false;
         }
     }
     if store.close().await.is_err() {
-        assert!(!fatal.told().is_empty(), "{how}");
+        assert!(!fatal.reasons().is_empty(), "{how}");
         return false;
     }
     true

@@ -2,24 +2,13 @@
 
 use std::io;
 
-use super::super::fault::{Fault, Faults, Gate, Point};
+use super::super::fault::{Fault, Faults, Gate, Point, until};
 use super::*;
 
 fn one(key: &[u8]) -> Batch {
     let mut batch = Batch::new();
     batch.put(Table::Sessions, key, *b"x");
     batch
-}
-
-/// Waits until the condition holds.
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..2000 {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("not in time: {what}");
 }
 
 #[tokio::test]
@@ -77,7 +66,7 @@ async fn what_must_not_be_lost_is_tried_until_there_is_room() {
     let mut batch = one(b"a");
     batch.essential();
     store
-        .insist(batch.clone(), Durability::Process, |error| {
+        .commit_with_retry(batch.clone(), Durability::Process, |error| {
             held.push(error.to_string());
             faults.set_free_bytes(250);
         })
@@ -86,7 +75,7 @@ async fn what_must_not_be_lost_is_tried_until_there_is_room() {
     assert_eq!(held.len(), 1, "{held:?}");
     assert!(store.get(Table::Sessions, b"a").await.unwrap().is_some());
     store.close().await.unwrap();
-    let refused = store.insist(batch, Durability::Process, |_| {}).await;
+    let refused = store.commit_with_retry(batch, Durability::Process, |_| {}).await;
     assert!(matches!(refused, Err(StoreError::Closed)), "a store that is closed takes nothing ever: {refused:?}");
 }
 
@@ -152,8 +141,8 @@ async fn every_failure_ends_the_process() {
             _ => store.commit(one(b"b"), Durability::Power).await,
         };
         assert!(matches!(failed, Err(StoreError::Failed)), "{failed:?}");
-        until("the hook is told", || !fatal.told().is_empty()).await;
-        assert_eq!(fatal.told().len(), 1, "{point:?} {fault:?}");
+        until("the hook is called", || !fatal.reasons().is_empty()).await;
+        assert_eq!(fatal.reasons().len(), 1, "{point:?} {fault:?}");
         assert_eq!(store.health().state, StoreState::Failed);
         // The barrier thread fails alone; the storage thread then finds out with its next commit.
         let later = store.commit(one(b"c"), Durability::Power).await;

@@ -121,7 +121,7 @@ impl TaskList {
         self.first == self.end
     }
 
-    /// One page of the tasks that match, whoever their end user is, and how many match in all.
+    /// One page of the matching tasks of all end users, and how many match in all.
     pub(super) fn page(&self, query: &TaskQuery) -> (Vec<TaskId>, u64) {
         let (rows, categories) = (self.rows(query), CategorySet::of_kinds(&query.kinds));
         let total = self.count(rows.clone(), categories);

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::super::id::TaskId;
+use crate::blocking::blocking;
 use crate::error::Error;
 use crate::store::{Folder, free_bytes};
 
@@ -35,9 +36,7 @@ impl Files {
     }
 
     /// Writes a file so that it is whole or not there, also after loss of power; answers its hash.
-    ///
-    /// # Errors
-    /// `DiskNearlyFull` where less than `min_free` bytes would stay free.
+    /// Errors: `DiskNearlyFull` where less than `min_free` bytes would stay free.
     pub(super) async fn put(&self, task: TaskId, bytes: Bytes, min_free: u64) -> Result<String, Error> {
         let (root, folder) = (self.root.clone(), self.folder(task));
         blocking(move || {
@@ -102,15 +101,6 @@ fn tempfile(folder: &Path, hash: &str) -> io::Result<(PathBuf, fs::File)> {
     let path = folder.join(format!("{hash}.{}", crate::engine::random_text::<6>()));
     let file = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
     Ok((path, file))
-}
-
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => Err(Error::DiskNearlyFull),
-        Ok(Err(error)) => Err(Error::internal(error)),
-        Err(error) => Err(Error::internal(error)),
-    }
 }
 
 #[cfg(test)]

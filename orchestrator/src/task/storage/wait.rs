@@ -10,7 +10,7 @@ use super::TaskStorage;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::store::{Batch, Durability, StoreError, StoreState};
-use crate::task::active::{ActiveTask, Event};
+use crate::task::active::{ActiveTask, TaskEvent};
 use crate::task::record::TaskError;
 
 /// Between two looks whether there is room again, and between two attempts to read.
@@ -18,9 +18,7 @@ const RETRY: Duration = Duration::from_millis(500);
 
 impl TaskStorage {
     /// Writes what must not be lost: tries until the store has taken it.
-    ///
-    /// # Errors
-    /// The store is closed or broken, or will never take this. Nothing was written.
+    /// Errors: the store is closed or broken, or will never take this. Nothing was written.
     pub(in crate::task) async fn write(
         &self,
         task: &ActiveTask,
@@ -29,15 +27,13 @@ impl TaskStorage {
     ) -> Result<(), Error> {
         batch.essential();
         let waiting = |error: &StoreError| show_waiting(task, error.is_full(), error);
-        self.store.insist(batch, durability, waiting).await?;
+        self.store.commit_with_retry(batch, durability, waiting).await?;
         self.clear_waiting(task);
         Ok(())
     }
 
     /// Reads what a task needs: tries until the store answers.
-    ///
-    /// # Errors
-    /// The store is closed or broken, or what it has cannot be read.
+    /// Errors: the store is closed or broken, or what it has cannot be read.
     pub(in crate::task) async fn read<T, R>(&self, task: &ActiveTask, mut read: impl FnMut() -> R) -> Result<T, Error>
     where
         R: Future<Output = Result<T, Error>>,
@@ -83,9 +79,7 @@ impl TaskStorage {
     }
 
     /// Writes a file, and waits for room if there is none: results are not thrown away. Gives the file's hash.
-    ///
-    /// # Errors
-    /// `DiskNearlyFull` when the task was stopped while it waited.
+    /// Errors: `DiskNearlyFull` when the task was stopped while it waited.
     pub(in crate::task) async fn put_file(&self, task: &ActiveTask, bytes: Vec<u8>) -> Result<String, Error> {
         let bytes = Bytes::from(bytes);
         loop {
@@ -110,7 +104,7 @@ impl TaskStorage {
     fn clear_waiting(&self, task: &ActiveTask) {
         if task.record().waiting.is_some() && self.shortage().is_none() {
             tracing::info!(task = %task.id, "the store accepts the task's writes again");
-            task.notify(Event::Status(task.change(|record| record.waiting = None)));
+            task.notify(TaskEvent::Status(task.change(|record| record.waiting = None)));
         }
     }
 }
@@ -123,5 +117,5 @@ fn show_waiting(task: &ActiveTask, is_full: bool, cause: &dyn std::error::Error)
         return;
     }
     tracing::warn!(task = %task.id, %cause, "a task waits for the store");
-    task.notify(Event::Status(task.change(|record| record.waiting = Some(Box::new(waiting)))));
+    task.notify(TaskEvent::Status(task.change(|record| record.waiting = Some(Box::new(waiting)))));
 }

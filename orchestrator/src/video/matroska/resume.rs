@@ -1,4 +1,4 @@
-//! Taking up a file again whose writer was killed: what it holds is found by walking through it.
+//! Resumes a file whose writer was killed, by reading through its elements.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom};
@@ -11,11 +11,11 @@ const NUMBER: usize = 8;
 const HEAD: u64 = 12;
 
 impl Matroska {
-    /// Takes up a file that [`Matroska::begin`] began, to be read and written. Gives it as it was after its last whole
-    /// picture, ready for `finish`, and that picture's time.
+    /// Resumes a file that [`Matroska::begin`] began; it must be open for reading and writing. Returns it as it was after its
+    /// last whole picture, ready for `finish`, and that picture's time.
     pub(in crate::video) fn resume(file: File) -> io::Result<(Self, u64)> {
         let end = file.metadata()?.len();
-        let mut walk = Walk { file: BufReader::new(file), at: 0, end };
+        let mut walk = ElementReader { file: BufReader::new(file), at: 0, end };
         match walk.next()? {
             Some((EBML, length)) => walk.skip(length)?,
             _ => return Err(io::ErrorKind::InvalidData.into()),
@@ -41,7 +41,7 @@ impl Matroska {
                     opened = Some((start - segment, walk.at - 8));
                     continue;
                 }
-                // What follows the pictures is written anew.
+                // `finish` writes what follows the pictures again.
                 CUES => break,
                 TIMESTAMP => {
                     let Some(time_ms) = walk.number(length)? else { break };
@@ -84,13 +84,13 @@ impl Matroska {
 }
 
 /// A walk through a file's elements.
-struct Walk {
+struct ElementReader {
     file: BufReader<File>,
     at: u64,
     end: u64,
 }
 
-impl Walk {
+impl ElementReader {
     /// The next element's name and length. `None` where the file ends.
     fn next(&mut self) -> io::Result<Option<(u32, u64)>> {
         let Some(name) = self.variable(true)? else { return Ok(None) };
@@ -98,7 +98,7 @@ impl Walk {
         Ok(u32::try_from(name).ok().map(|name| (name, length)))
     }
 
-    /// A number that says by its first bits how long it is; names keep these bits.
+    /// A number whose first bits give its length; names keep these bits.
     fn variable(&mut self, keep: bool) -> io::Result<Option<u64>> {
         let mut bytes = [0; NUMBER];
         if !self.take(&mut bytes[..1])? {
@@ -114,7 +114,7 @@ impl Walk {
         Ok(Some(read(&bytes[..=more])))
     }
 
-    /// A number of so many bytes.
+    /// A number of a given length.
     fn number(&mut self, length: u64) -> io::Result<Option<u64>> {
         let mut bytes = [0; NUMBER];
         let Some(bytes) = usize::try_from(length).ok().and_then(|length| bytes.get_mut(..length)) else {
@@ -134,7 +134,7 @@ impl Walk {
         Ok(true)
     }
 
-    /// Passes over so many bytes. False when there are fewer.
+    /// Skips bytes. False when there are fewer.
     fn skip(&mut self, length: u64) -> io::Result<bool> {
         if self.end - self.at < length {
             return Ok(false);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_becomes_what_it_would_have_been() {
+    fn a_resumed_file_equals_an_uninterrupted_one() {
         let dir = tempfile::tempdir().unwrap();
         let (cut, whole) = (dir.path().join("cut.webm"), dir.path().join("whole.webm"));
         pictures(&whole).finish(31_900).unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_of_another_writer_is_not_taken_up() {
+    fn a_cluster_of_another_writer_is_not_resumed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.webm");
         drop(pictures(&path));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_beyond_all_times_does_not_overflow() {
+    fn a_huge_time_does_not_overflow() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.webm");
         drop(Matroska::begin(File::create(&path).unwrap(), Codec::Vp8, 1280, 800).unwrap());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_it_was_cut_it_can_be_taken_up_or_is_none() {
+    fn a_file_cut_anywhere_is_resumed_or_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.webm");
         drop(pictures(&path));

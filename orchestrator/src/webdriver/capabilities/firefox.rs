@@ -283,14 +283,14 @@ mod tests {
 
     #[test]
     fn what_a_running_browser_cannot_take_needs_one_of_its_own() {
-        for wish in [
+        for requested in [
             json!({"args": ["-private"]}),
             json!({"args": ["--width", "800", "--height=600"]}),
             json!({"prefs": {"image.mem.decode_bytes_at_a_time": 4096}}),
             json!({"profile": "UEsFBg=="}),
             json!({"env": {"TZ": "Asia/Tokyo"}}),
         ] {
-            assert_eq!(options(wish.clone()).unwrap().mode, DriverMode::Cold, "{wish}");
+            assert_eq!(options(requested.clone()).unwrap().mode, DriverMode::Cold, "{requested}");
         }
         let sized = options(json!({"args": ["--width", "800", "--height=600"]})).unwrap();
         assert_eq!(sized.capabilities["firstMatch"][0][OPTIONS]["args"], json!(["--width=800", "--height=600"]));
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_weakens_isolation_is_refused_by_name() {
-        for (wish, name) in [
+        for (requested, name) in [
             (json!({"androidPackage": "x"}), "moz:firefoxOptions.androidPackage"),
             (json!({"args": ["--remote-debugging-port=1"]}), "--remote-debugging-port=1"),
             (json!({"args": ["--remote-allow-system-access"]}), "--remote-allow-system-access"),
@@ -316,9 +316,9 @@ mod tests {
             (json!({"profile": 7}), "moz:firefoxOptions.profile"),
             (json!({"unheardOf": 1}), "moz:firefoxOptions.unheardOf"),
         ] {
-            match options(wish.clone()) {
+            match options(requested.clone()) {
                 Err(Error::Capability { capability, .. }) => assert_eq!(capability, name),
-                other => panic!("{wish}: {other:?}"),
+                other => panic!("{requested}: {other:?}"),
             }
         }
     }

@@ -29,10 +29,8 @@ const IDLE: [&str; 13] = [
 /// What old clients write where any version or platform will do.
 const ANY: [&str; 3] = ["", "*", "any"];
 
-/// What the client wishes, as the standard would say it. Names that nobody knows stay.
-///
-/// # Errors
-/// `Field` for a value that the standard does not allow.
+/// The client's capabilities in the standard's form. Unknown names stay.
+/// Errors: `Field` for a value that the standard does not allow.
 pub(super) fn modern(desired: &Map<String, Value>) -> Result<Map<String, Value>, Error> {
     let wishes = desired.iter().filter(|(name, value)| !value.is_null() && !IDLE.contains(&name.as_str()));
     let mut caps: Map<String, Value> = wishes.map(|(name, value)| (name.clone(), value.clone())).collect();

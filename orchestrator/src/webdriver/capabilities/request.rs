@@ -9,9 +9,7 @@ use crate::error::Error;
 
 /// The alternatives that the client offers, each merged with what it always wants. All of them are valid; what is `null`
 /// is left out.
-///
-/// # Errors
-/// `InvalidBody`, and `Field` for a capability that the standard does not allow.
+/// Errors: `InvalidBody`, and `Field` for a capability that the standard does not allow.
 pub(crate) fn candidates(body: &Value) -> Result<Vec<Map<String, Value>>, Error> {
     let wrong = |message: &str| Error::InvalidBody { message: message.to_owned() };
     let Some(capabilities) = body.get("capabilities") else {

@@ -55,11 +55,9 @@ pub(super) fn shown(name: &str) -> String {
     name.chars().take(SHOWN).collect()
 }
 
-/// Refuses names that the standard does not have and values that it does not allow. `null` is no wish. An extension's
+/// Refuses names that the standard does not have and values that it does not allow. `null` asks for nothing. An extension's
 /// values are its owner's to check.
-///
-/// # Errors
-/// `Field`, which names the capability.
+/// Errors: `Field`, which names the capability.
 pub(super) fn validate(capabilities: &Map<String, Value>) -> Result<(), Error> {
     let mut wishes = capabilities.iter().filter(|(_, value)| !value.is_null());
     wishes.try_for_each(|(name, value)| match has(name) {
@@ -70,9 +68,7 @@ pub(super) fn validate(capabilities: &Map<String, Value>) -> Result<(), Error> {
 }
 
 /// Refuses a value that the standard does not allow. A name that it does not have passes.
-///
-/// # Errors
-/// `Field`, which names the capability.
+/// Errors: `Field`, which names the capability.
 pub(super) fn validate_value(name: &str, value: &Value) -> Result<(), Error> {
     match name {
         "acceptInsecureCerts" | "strictFileInteractability" | "webSocketUrl" => {

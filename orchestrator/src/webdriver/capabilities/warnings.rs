@@ -27,7 +27,6 @@ impl Warnings {
         }
     }
 
-    /// All of them.
     pub(super) fn into_texts(self) -> Vec<String> {
         self.0
     }

@@ -99,18 +99,18 @@ mod tests {
 
     #[test]
     fn what_is_true_already_is_taken_out_and_the_rest_is_the_drivers() {
-        let wish = json!({
+        let requested = json!({
             "acceptInsecureCerts": true, "webSocketUrl": false, "proxy": {"proxyType": "direct"},
             OPTIONS: {"args": ["--automation", "--headless"], "binary": "/usr/bin/MiniBrowser", "useOverlayScrollbars": true, "certificates": []},
         });
-        assert_eq!(ask(wish), Ok(json!({"acceptInsecureCerts": true})));
+        assert_eq!(ask(requested), Ok(json!({"acceptInsecureCerts": true})));
         let manual = json!({"proxy": {"proxyType": "manual", "httpProxy": "p:1"}, "pageLoadStrategy": "eager"});
         assert_eq!(ask(manual.clone()), Ok(manual));
     }
 
     #[test]
     fn what_cannot_be_honoured_is_refused_by_name() {
-        for (wish, name) in [
+        for (requested, name) in [
             (json!({"webSocketUrl": true}), "webSocketUrl"),
             (json!({"proxy": {"proxyType": "pac", "proxyAutoconfigUrl": "http://p"}}), "proxy.proxyType"),
             (json!({OPTIONS: 1}), OPTIONS),
@@ -119,7 +119,7 @@ mod tests {
             (json!({OPTIONS: {"certificates": [{"host": "h"}]}}), "webkitgtk:browserOptions.certificates"),
             (json!({OPTIONS: {"unheardOf": 1}}), "webkitgtk:browserOptions.unheardOf"),
         ] {
-            assert_eq!(ask(wish.clone()), Err(name.to_owned()), "{wish}");
+            assert_eq!(ask(requested.clone()), Err(name.to_owned()), "{requested}");
         }
     }
 }

@@ -86,7 +86,7 @@ impl Browser {
             error => error,
         })?;
         let path = line.split_once(READY).and_then(|(_, rest)| Some(rest.split_once('/')?.1));
-        let path = path.ok_or_else(|| BootError::Undriveable("it told no DevTools path".into()))?;
+        let path = path.ok_or_else(|| BootError::Undriveable("the browser printed no DevTools path".into()))?;
         Self::connect(worker, program.process, DEBUGGING_PORT, format!("/{path}"))
             .await
             .map_err(|e| BootError::Undriveable(e.to_string()))

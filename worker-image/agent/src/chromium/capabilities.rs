@@ -1,4 +1,4 @@
-//! What the driver is told to make of a client's capabilities.
+//! The capabilities that the driver gets in place of a client's.
 
 use std::path::Path;
 
@@ -30,9 +30,7 @@ const STARTABLE: [&str; 10] = [
 ];
 
 /// Capabilities for a session with the browser that listens at `address`.
-///
-/// # Errors
-/// When the options are not where the driver would look for them.
+/// Fails when the options are not where the driver would look for them.
 pub(super) fn warm(mut capabilities: Value, address: &str) -> Result<Value, ApiError> {
     each_options(&mut capabilities, |options| {
         options.retain(|name, _| ATTACHABLE.contains(&name.as_str()));
@@ -45,7 +43,6 @@ pub(super) fn warm(mut capabilities: Value, address: &str) -> Result<Value, ApiE
 pub(super) struct Cold<'a> {
     /// The program to start.
     pub(super) binary: &'a Path,
-    /// Our own switches.
     pub(super) switches: &'a [String],
     /// A directory that does not exist yet.
     pub(super) profile: &'a Path,
@@ -54,9 +51,7 @@ pub(super) struct Cold<'a> {
 }
 
 /// Capabilities for a session with a browser that the driver starts.
-///
-/// # Errors
-/// When the options are not where the driver would look for them.
+/// Fails when the options are not where the driver would look for them.
 pub(super) fn cold(mut capabilities: Value, how: &Cold<'_>) -> Result<Value, ApiError> {
     each_options(&mut capabilities, |options| {
         options.retain(|name, _| STARTABLE.contains(&name.as_str()));
@@ -81,9 +76,7 @@ pub(super) fn cold(mut capabilities: Value, how: &Cold<'_>) -> Result<Value, Api
 
 /// Changes the options of every alternative. W3C forbids the same capability in `alwaysMatch` and
 /// in an entry of `firstMatch`, so they are changed where the client has them.
-///
-/// # Errors
-/// When they have them in both: the driver would take those that nobody changed.
+/// Fails when a client has them in both: the driver would use the unchanged ones.
 fn each_options(capabilities: &mut Value, change: impl Fn(&mut Map<String, Value>)) -> Result<(), ApiError> {
     let in_first = capabilities["firstMatch"]
         .as_array()

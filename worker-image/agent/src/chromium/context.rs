@@ -10,7 +10,6 @@ use super::browser::Browser;
 use super::{Chromium, gone};
 
 impl Chromium {
-    /// See [`crate::engine::Engine::open_context`].
     pub(crate) async fn open_context(&self) -> Result<String, ApiError> {
         let browser = self.browser()?;
         let mut context = self.context.lock().await;
@@ -22,7 +21,6 @@ impl Chromium {
         browser.open_window(&id).await.map_err(gone)
     }
 
-    /// See [`crate::engine::Engine::open_window`].
     pub(crate) async fn open_window(&self) -> Result<String, ApiError> {
         let browser = self.browser()?;
         let context = self.context.lock().await;
@@ -30,7 +28,6 @@ impl Chromium {
         browser.open_window(id).await.map_err(gone)
     }
 
-    /// See [`crate::engine::Engine::close_context`].
     pub(crate) async fn close_context(&self) -> Result<(), ApiError> {
         let mut context = self.context.lock().await;
         let Some(id) = context.clone() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Keeps a client's settings true in every target, and an eye on downloads.
+//! Applies a client's settings to every target, and watches downloads.
 //!
 //! Overrides live as long as the DevTools session that set them, so the agent's own connection
 //! stays open for as long as the browser does. Without settings nothing is attached to any page.
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::cdp::{Cdp, CdpError, Event};
+use crate::cdp::{Cdp, CdpError, CdpEvent};
 use crate::worker::Worker;
 use warmpool_protocol::Settings;
 
@@ -28,14 +28,14 @@ use super::overrides::{self, Command, Kind};
 /// How long all existing targets may take to accept settings. A page that hangs must not hold up
 /// the others.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a client's locale command has until ours are set again where the client set none.
+/// How long after a client's locale command the agent sets its own locale again, where the client set none.
 const YIELD: Duration = Duration::from_millis(250);
 
-/// How long a new tab waits for a client that asked to let it go itself. Letting go is not
-/// counted: whoever does it first lets go for all, so ours must not come before the client's.
+/// How long a new tab waits for a client that asked to resume new targets itself. The first command to resume
+/// counts for everybody, so the agent's must not come before the client's.
 const HOLD: Duration = Duration::from_secs(2);
 
-/// Kept by a client that lets new targets go itself.
+/// Held for a client that resumes new targets itself.
 pub(super) struct Resumer(Arc<Keeper>);
 
 impl Drop for Resumer {
@@ -44,7 +44,7 @@ impl Drop for Resumer {
     }
 }
 
-/// One of our sessions with a target.
+/// One of the agent's sessions with a target.
 struct Session {
     kind: Kind,
     target: String,
@@ -54,22 +54,21 @@ struct Session {
 pub(super) struct Keeper {
     worker: Arc<Worker>,
     settings: Mutex<Settings>,
-    /// Our sessions with targets that have settings.
+    /// The agent's sessions with targets that have settings.
     sessions: Mutex<HashMap<String, Session>>,
     /// Browser contexts whose downloads are reported.
     contexts: Mutex<HashSet<String>>,
-    /// Targets that are being told their settings.
+    /// Targets that are receiving their settings.
     busy: watch::Sender<usize>,
-    /// Clients that let new targets go themselves.
+    /// Clients that resume new targets themselves.
     resumers: AtomicUsize,
     /// Whether a client has forbidden downloads, so that it says itself which contexts may have any.
     forbidden: AtomicBool,
-    /// Calls to `yield_locale`, so that only the last one sets ours again.
+    /// Calls to `yield_locale`, so that only the last one restores the agent's locale.
     yields: watch::Sender<u64>,
 }
 
 impl Keeper {
-    /// A keeper of nothing yet.
     pub(super) fn new(worker: Arc<Worker>) -> Arc<Self> {
         Arc::new(Self {
             worker,
@@ -83,7 +82,7 @@ impl Keeper {
         })
     }
 
-    /// Has downloads reported, of this context and of those opened later.
+    /// Makes the browser report downloads, in this context and in later ones.
     pub(super) async fn watch_downloads(&self, cdp: &Cdp) -> Result<(), CdpError> {
         let behavior = json!({
             "behavior": "allow", "downloadPath": self.worker.files.downloads(), "eventsEnabled": true,
@@ -99,11 +98,10 @@ impl Keeper {
         Ok(())
     }
 
-    /// Makes settings true in all targets and arms them for later ones.
-    /// Returns what holds only in part.
+    /// Applies settings to all targets, present and future. Returns a warning for each that holds only in part.
     pub(super) async fn apply(self: &Arc<Self>, cdp: &Cdp, settings: Settings) -> Result<Vec<String>, CdpError> {
         *self.settings.lock() = settings;
-        // Existing targets are told as events before the reply, hence known when it is here.
+        // The events for existing targets come before the reply, so all are known by then.
         cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
         let mut busy = self.busy.subscribe();
         let mut warnings = Vec::new();
@@ -113,19 +111,18 @@ impl Keeper {
         Ok(warnings)
     }
 
-    /// Waits until no target is being told its settings.
+    /// Waits until every target has received its settings.
     pub(super) async fn settled(&self) {
         let mut busy = self.busy.subscribe();
         let _ = timeout(SETTLE_TIMEOUT, busy.wait_for(|count| *count == 0)).await;
     }
 
-    /// Has the downloads of a context reported that the agent itself has made.
+    /// Makes the browser report the downloads of a context that the agent itself opened.
     pub(super) async fn watch_context(&self, cdp: &Cdp, context: &str) -> Result<(), CdpError> {
         self.contexts.lock().insert(context.to_owned());
         cdp.call(None, "Browser.setDownloadBehavior", self.downloads_of(context)).await.map(drop)
     }
 
-    /// A context is gone.
     pub(super) fn forget_context(&self, context: &str) {
         self.contexts.lock().remove(context);
     }
@@ -142,7 +139,7 @@ impl Keeper {
         !self.settings.lock().is_empty()
     }
 
-    /// Notes a client that lets new targets go itself, for as long as it keeps the result.
+    /// Registers a client that resumes new targets itself, until the result is dropped.
     pub(super) fn resumer(self: &Arc<Self>) -> Resumer {
         self.resumers.fetch_add(1, Ordering::AcqRel);
         Resumer(Arc::clone(self))
@@ -153,20 +150,20 @@ impl Keeper {
         self.forbidden.store(true, Ordering::Release);
     }
 
-    /// Our session with a target, if it has settings.
+    /// The agent's session with a target, if that has settings.
     pub(super) fn session_of(&self, target: &str) -> Option<String> {
         let sessions = self.sessions.lock();
         let (session, _) = sessions.iter().find(|(_, session)| session.target == target)?;
         Some(session.clone())
     }
 
-    /// Whether clients may meet a locale of ours.
+    /// Whether the agent has set a locale.
     pub(super) fn has_locale(&self) -> bool {
         !self.settings.lock().locales.is_empty()
     }
 
-    /// Takes our locale back everywhere, because a client is about to set its own, and sets it
-    /// again a little later; where the client's is in force by then the browser refuses ours.
+    /// Withdraws the agent's locale everywhere, because a client is about to set its own, and sets it again a little
+    /// later. Where the client's locale is in force by then, the browser refuses the agent's.
     pub(super) async fn yield_locale(self: &Arc<Self>, cdp: &Cdp) {
         self.yields.send_modify(|count| *count += 1);
         let turn = *self.yields.borrow();
@@ -181,7 +178,7 @@ impl Keeper {
         });
     }
 
-    /// Sets our viewport again, after a client that may have set another is gone.
+    /// Restores the viewport after a client has left that may have set another.
     pub(super) async fn restore_viewport(self: &Arc<Self>, cdp: &Cdp) {
         let viewport = overrides::viewport(&self.settings.lock());
         self.tell_all(cdp, |kind| viewport.clone().filter(|_| kind == Kind::Page)).await;
@@ -202,7 +199,7 @@ impl Keeper {
     }
 
     /// Handles an event. Never waits: replies come over the same socket.
-    pub(super) fn handle(self: &Arc<Self>, cdp: &Cdp, event: Event) {
+    pub(super) fn handle(self: &Arc<Self>, cdp: &Cdp, event: CdpEvent) {
         match event.method.as_str() {
             "Target.attachedToTarget" => self.attached(cdp, &event.params),
             "Target.detachedFromTarget" => {
@@ -253,7 +250,7 @@ impl Keeper {
         });
     }
 
-    /// A context opened by a client takes downloads only after it was told to, unless the client wants none.
+    /// A context that a client opened takes downloads only after a command to do so. A client may have forbidden them.
     fn created(&self, cdp: &Cdp, params: &Value) {
         let Some(context) = params["targetInfo"]["browserContextId"].as_str() else { return };
         if !self.contexts.lock().insert(context.to_owned()) || self.forbidden.load(Ordering::Acquire) {
@@ -264,7 +261,7 @@ impl Keeper {
         tokio::spawn(async move { cdp.call(None, "Browser.setDownloadBehavior", params).await });
     }
 
-    fn download(&self, event: &Event) {
+    fn download(&self, event: &CdpEvent) {
         let text = |field: &str| event.params[field].as_str();
         let Some(guid) = text("guid") else { return };
         let files = &self.worker.files;

@@ -1,4 +1,4 @@
-//! The DevTools commands that make settings true in a target.
+//! The DevTools commands that apply settings to a target.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ impl Kind {
 /// A command and its parameters.
 pub(super) type Command = (&'static str, Value);
 
-/// What a target of that kind is told, in order.
+/// The commands for a target of that kind, in order.
 pub(super) fn commands(settings: &Settings, kind: Kind) -> Vec<Command> {
     if kind == Kind::Other {
         return Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn locale(settings: &Settings) -> Option<Command> {
     Some(("Emulation.setLocaleOverride", json!({"locale": locale})))
 }
 
-/// Gives the renderer's own locale back.
+/// Restores the renderer's own locale.
 pub(super) fn no_locale() -> Command {
     ("Emulation.setLocaleOverride", json!({"locale": ""}))
 }

@@ -19,11 +19,10 @@ use super::browser::Browser;
 use super::capabilities::{self, Cold};
 use super::{Chromium, switches};
 
-/// Time between a driver's answer and the news of the browser it started, which came first.
+/// How long the report of a browser may take that the driver has already started.
 const NEWS: Duration = Duration::from_secs(5);
 
 impl Chromium {
-    /// See [`crate::engine::Engine::new_session`].
     pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         let mut reports = self.reports.lock().await;
         match wanted.mode {

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 /// A brand whose only purpose is that nobody relies on the list's order or length.
 const NOBODY: &str = "Not?A_Brand";
-/// Its version.
 const NOBODY_VERSION: &str = "24";
 
 /// What `navigator.userAgentData` and the `Sec-CH-UA` headers say for this user agent, in the form

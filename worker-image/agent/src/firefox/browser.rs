@@ -18,7 +18,6 @@ use crate::worker::Worker;
 use super::bidi;
 use super::control::{Control, ControlError, ControlSocket, Hello};
 
-/// The program itself.
 const PROGRAM: &str = "/usr/lib/firefox-esr/firefox-esr";
 /// Its name in messages.
 const NAME: &str = "firefox";
@@ -42,7 +41,6 @@ pub(super) struct Start<'a> {
     pub(super) args: &'a [String],
     /// Variables of a client's.
     pub(super) environment: &'a [(String, String)],
-    /// The display.
     pub(super) display: Option<&'a str>,
 }
 
@@ -123,7 +121,6 @@ impl Browser {
     }
 }
 
-/// The size of the window.
 pub(super) fn window(headless: bool, display: Size) -> Size {
     if headless { HEADLESS_FIREFOX_DISPLAY } else { display }
 }

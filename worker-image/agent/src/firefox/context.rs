@@ -7,17 +7,14 @@ use crate::error::ApiError;
 use super::{Firefox, gone};
 
 impl Firefox {
-    /// See [`crate::engine::Engine::open_context`].
     pub(crate) async fn open_context(&self) -> Result<String, ApiError> {
         self.window_by("openContext").await
     }
 
-    /// See [`crate::engine::Engine::open_window`].
     pub(crate) async fn open_window(&self) -> Result<String, ApiError> {
         self.window_by("openWindow").await
     }
 
-    /// See [`crate::engine::Engine::close_context`].
     pub(crate) async fn close_context(&self) -> Result<(), ApiError> {
         self.browser()?.control.call("closeContext", Value::Null).await.map(drop).map_err(gone)
     }

@@ -1,6 +1,6 @@
 //! The agent's own channel into Firefox, which the image's autoconfig opens from inside.
 //!
-//! It is no remote protocol's session, so it takes none away from clients and shows them nothing.
+//! It uses no remote protocol, so it occupies no session that a client could want, and clients do not see it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::worker::Worker;
 
 /// Commands that may wait to be written.
 const COMMANDS: usize = 64;
-/// Longest line taken from the browser, in bytes: the list of as many pages as are told of, each with a long title and
-/// a long address.
+/// The longest line that the agent accepts from the browser, in bytes: the longest list of pages, each with a long title
+/// and address.
 const MAX_LINE: u64 = 1 << 20;
 
 /// Why a command has no result.
@@ -37,13 +37,11 @@ pub(super) enum ControlError {
     Connect(String),
 }
 
-/// What a browser tells of itself when it connects.
+/// How a browser introduces itself when it connects.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Hello {
-    /// Its version.
     pub(super) version: String,
-    /// Its own user agent.
     pub(super) user_agent: String,
     /// Whether the kernel lets it put pages into namespaces and filter their calls.
     pub(super) sandboxed: bool,
@@ -64,7 +62,7 @@ type Reply = Result<Value, ControlError>;
 /// `None` once the channel is closed, so that no command waits for ever.
 type Pending = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Reply>>>>>;
 
-/// A place where one browser will connect.
+/// The socket to which one browser connects.
 pub(super) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
@@ -77,12 +75,11 @@ impl ControlSocket {
         Ok(Self { listener: UnixListener::bind(&path)?, path })
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Waits for the browser, and shuts the door behind it.
+    /// Waits for the browser to connect, and accepts nothing else.
     pub(super) async fn enter(self, worker: Arc<Worker>) -> Result<(Control, Hello), ControlError> {
         let connect = |e: &dyn std::fmt::Display| ControlError::Connect(e.to_string());
         let (stream, _) = self.listener.accept().await.map_err(|e| connect(&e))?;
@@ -118,7 +115,7 @@ impl Control {
         tokio::spawn(async move {
             while let Some(line) = lines.next().await {
                 let Ok(incoming) = serde_json::from_str::<Incoming>(&line) else {
-                    tracing::debug!("the browser told something that is not understood");
+                    tracing::debug!("the browser sent something unreadable");
                     continue;
                 };
                 match (incoming.id, incoming.event.as_deref()) {
@@ -127,13 +124,13 @@ impl Control {
                     _ => {}
                 }
             }
-            // Dropping the senders tells everyone who waits.
+            // Dropping the senders ends every call that waits.
             settled.lock().take();
         });
         Ok((Self { commands, pending, next: Arc::default() }, hello))
     }
 
-    /// Has the browser do something, and waits for what comes of it.
+    /// Sends a command and waits for its result.
     pub(super) async fn call(&self, method: &str, params: Value) -> Reply {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, reply) = oneshot::channel();
@@ -165,7 +162,7 @@ fn settle(pending: &Pending, id: u64, incoming: Incoming) {
     }
 }
 
-/// What the browser tells of a download.
+/// Notes what the browser reports of a download.
 fn download(worker: &Worker, details: &Value) {
     let text = |field: &str| details[field].as_str().unwrap_or_default();
     let (id, path) = (text("download"), text("path"));
@@ -228,7 +225,7 @@ mod tests {
         let (control, hello) = door.enter(Arc::clone(&worker)).await.unwrap();
         assert_eq!((hello.version.as_str(), hello.user_agent.as_str(), hello.sandboxed), ("1", "B/1", true));
         assert_eq!(control.call("a", json!({})).await.unwrap(), 7);
-        assert_eq!(worker.files.list().await.unwrap()[0].name, "far.txt", "it told of a download before");
+        assert_eq!(worker.files.list().await.unwrap()[0].name, "far.txt", "the download's events came first");
         assert_eq!(control.call("b", json!({})).await.unwrap_err().to_string(), "no");
         assert!(control.call("c", json!({})).await.is_err(), "it is gone");
     }

@@ -1,4 +1,4 @@
-//! What a client wants of its Firefox: the vendor capability, which the agent fulfils itself.
+//! The vendor capability `moz:firefoxOptions`, which the agent itself carries out.
 
 use serde_json::{Map, Value};
 
@@ -26,9 +26,7 @@ pub(super) struct Options {
 impl Options {
     /// Takes the options out of capabilities, which go to a driver that would not heed them: it only
     /// attaches to a browser that runs.
-    ///
-    /// # Errors
-    /// When an option is not of its type.
+    /// Fails when an option is not of its type.
     pub(super) fn take(capabilities: &mut Value) -> Result<Self, ApiError> {
         let mut taken = capabilities["alwaysMatch"].as_object_mut().and_then(|always| always.remove(NAME));
         for entry in capabilities["firstMatch"].as_array_mut().into_iter().flatten() {

@@ -18,7 +18,6 @@ use super::options::Options;
 use super::{Firefox, gone, profile};
 
 impl Firefox {
-    /// See [`crate::engine::Engine::new_session`].
     pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         let _alone = self.sessions.lock().await;
         let mut capabilities = wanted.capabilities;
@@ -36,7 +35,7 @@ impl Firefox {
                     Ok(()) => self.ask_driver(capabilities).await,
                     Err(error) => Ok(not_created(&error.to_string())),
                 };
-                // The client may try again, with other wishes.
+                // The client may try again with other capabilities.
                 if answer.as_ref().map_or(true, |answer| answer.status() != StatusCode::OK) {
                     self.replace(Options::default()).await?;
                 }
@@ -45,7 +44,7 @@ impl Firefox {
         }
     }
 
-    /// Starts a browser with these options in the place of the one there is.
+    /// Starts a browser with these options in place of the present one.
     async fn replace(&self, options: Options) -> Result<(), ApiError> {
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
         let profile = self.next_profile();

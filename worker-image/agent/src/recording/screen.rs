@@ -1,4 +1,4 @@
-//! The display's pixels, kept up to date over RFB (RFC 6143): as a viewer, but one who takes them as they are.
+//! The display's pixels, kept up to date over RFB (RFC 6143): as a viewer that accepts only raw pixels.
 
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -58,7 +58,7 @@ impl<'a> Screen<'a> {
         &self.pixels
     }
 
-    /// Waits until something has changed, and tells in which rows.
+    /// Waits until something has changed. Returns the rows in which it has.
     pub(super) fn update(&mut self) -> io::Result<Range<usize>> {
         let [w, h] = [self.width.to_be_bytes(), self.height.to_be_bytes()];
         let request = [3, u8::from(self.begun), 0, 0, 0, 0, w[0], w[1], h[0], h[1]];

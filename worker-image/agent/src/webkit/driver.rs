@@ -22,7 +22,7 @@ const PROGRAM: &str = "WebKitWebDriver";
 const PORT: LocalPort = LocalPort::new(9515);
 /// How long it may take to answer.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time between two questions whether it is there, which nothing it prints tells.
+/// Time between two requests for its status: it prints nothing when it is ready.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running driver.

@@ -1,4 +1,4 @@
-//! The agent's connection to the browser's remote inspector: what pages there are, and talking to each of them.
+//! The agent's connection to the browser's remote inspector: the list of pages, and a channel to each.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -21,7 +21,7 @@ pub(super) const INSPECTOR: LocalPort = LocalPort::new(9400);
 
 /// What a page is called among the targets.
 const PAGE: &str = "WebPage";
-/// Messages that may wait on either way. The browser waits for who does not read.
+/// Messages that may wait in each direction. A reader that does not keep up stops the browser.
 const MESSAGES: usize = 64;
 /// How long the list of pages may take to come.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,9 +32,7 @@ pub(super) type PageId = (u64, u64);
 /// A page that can be inspected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Page {
-    /// Which one.
     pub(super) id: PageId,
-    /// Its title.
     pub(super) title: String,
     /// Its address.
     pub(super) url: String,
@@ -42,7 +40,7 @@ pub(super) struct Page {
 
 struct Inner {
     targets: BTreeMap<u64, Vec<Target>>,
-    /// Who inspects which page: with a number, so that a successor is told apart.
+    /// Who inspects which page, with a number that distinguishes them from a successor.
     attached: HashMap<PageId, (u64, mpsc::Sender<String>)>,
     attachments: u64,
     /// The browser has ended.
@@ -61,7 +59,7 @@ pub(super) struct Attachment {
     inspector: Inspector,
     id: PageId,
     number: u64,
-    /// What the page says. Ends when the page does, or when somebody else takes over.
+    /// The page's messages. They end with the page, or when somebody else takes over.
     pub(super) incoming: mpsc::Receiver<String>,
 }
 
@@ -142,8 +140,8 @@ impl Inspector {
         self.pages().first().map(|page| page.id)
     }
 
-    /// Begins to inspect a page, in the place of whoever did so before: a page speaks to one at a time, and who comes
-    /// again may come before the end of its old socket is known. `None` when there is no such page.
+    /// Begins to inspect a page and replaces its earlier inspector: a page has one at a time, and a client that reconnects
+    /// may do so before the end of its old socket is known. `None` when there is no such page.
     pub(super) async fn attach(&self, id: PageId) -> Option<Attachment> {
         if !self.pages().iter().any(|page| page.id == id) {
             return None;
@@ -163,7 +161,7 @@ impl Inspector {
     }
 
     async fn send(&self, message: Vec<u8>) {
-        // Without the browser there is nobody to tell, and its end is told elsewhere.
+        // Without the browser this goes nowhere; others report its end.
         let _ = self.outgoing.send(message).await;
     }
 
@@ -173,7 +171,7 @@ impl Inspector {
 }
 
 impl Attachment {
-    /// Says something to the page.
+    /// Sends a message to the page.
     pub(super) async fn send(&self, message: &str) {
         self.inspector.send(wire::to_target(self.id.0, self.id.1, message)).await;
     }

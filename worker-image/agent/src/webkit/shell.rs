@@ -19,28 +19,27 @@ use crate::worker::Worker;
 
 use super::inspector::INSPECTOR;
 
-/// The program.
 const PROGRAM: &str = "warmpool-webkit";
 /// How long it may take until its first page has painted.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Commands that may wait for their turn.
 const COMMANDS: usize = 16;
 
-/// What it answers to an act on a page that is not there.
+/// The answer to an action on a page that does not exist.
 const NO_PAGE: &str = "none";
 
-/// Why a command was not obeyed.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ShellError {
     /// The browser has ended.
     #[error("the browser is gone")]
     Gone,
-    /// The browser said no.
+    /// The browser refused.
     #[error("the browser refused: {0}")]
     Refused(String),
 }
 
-/// What a warm browser tells of itself.
+/// How a warm browser introduces itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Warm {
     /// Version of the library.
@@ -63,7 +62,7 @@ impl Shell {
         let start = |source| BootError::Start { program: PROGRAM, source };
         let size = worker.claim.display;
         let mut command = Command::new(PROGRAM);
-        // The browser connects to its own inspector. What pages ask for is asked by another process.
+        // The browser connects to its own inspector. Another process makes the requests of pages.
         ports::hide_and_connect(&mut command)
             .arg("--home")
             .arg(worker.home.join("webkit"))
@@ -72,7 +71,7 @@ impl Shell {
             .args(["--width", &size.width.to_string(), "--height", &size.height.to_string()])
             .env("DISPLAY", &display.name)
             .env("WEBKIT_INSPECTOR_SERVER", INSPECTOR.authority())
-            // Nothing of a desktop is there to be asked.
+            // There is no desktop environment.
             .envs([("LC_ALL", "C.UTF-8"), ("NO_AT_BRIDGE", "1"), ("GSETTINGS_BACKEND", "memory")])
             .envs([("GTK_USE_PORTAL", "0"), ("GIO_USE_VFS", "local"), ("GTK_CSD", "0")]);
         let (program, mut child) = Program::converse(&worker.processes, PROGRAM, &mut command)?;
@@ -96,11 +95,11 @@ impl Shell {
         };
         let answer = self.program.until(START_TIMEOUT, asked).await?;
         let (version, user_agent) =
-            answer.split_once(' ').ok_or_else(|| BootError::Undriveable("it told no version".into()))?;
+            answer.split_once(' ').ok_or_else(|| BootError::Undriveable("the browser reported no version".into()))?;
         Ok(Warm { version: version.to_owned(), user_agent: user_agent.to_owned() })
     }
 
-    /// Makes settings true for every page there is and every later one.
+    /// Applies settings to all pages, present and future.
     pub(super) async fn apply(&self, settings: &Settings) -> Result<(), ShellError> {
         self.ask(settings_command(settings)).await.map(drop)
     }
@@ -137,7 +136,7 @@ impl Shell {
     }
 }
 
-/// Writes one command after the other and reads what is answered. An asker who left does not disturb the order.
+/// Writes one command after the other and reads the answers. A caller who leaves does not disturb the order.
 async fn converse(mut queue: mpsc::Receiver<(String, Answer)>, mut input: pipe::Sender, output: pipe::Receiver) {
     let mut answers = BufReader::new(output).lines();
     while let Some((line, answer)) = queue.recv().await {
@@ -190,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_a_client_says_ends_a_command() {
+    fn no_argument_ends_a_command() {
         let url = "https://a.example/?q=1&do=ping#\n é";
         assert_eq!(
             command("open", &[("url", url)]),
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn only_settings_that_are_set_are_told() {
+    fn only_present_settings_are_sent() {
         assert_eq!(settings_command(&Settings::default()), "do=settings");
         let settings = Settings {
             locales: vec!["de-CH".into(), "en".into()],
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_told_apart_whatever_they_are_called() {
+    fn pages_are_distinct_whatever_their_titles() {
         let page = |id: &str, title: &str, url: &str| Page { id: id.into(), title: title.into(), url: url.into() };
         assert_eq!(
             pages("7/A%20%2F%20b%0A%C3%A9/http%3A%2F%2Fa%2F%3Fx%3D%25 2//about%3Ablank").unwrap(),
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_go_to_who_asked_even_when_an_earlier_one_left() {
+    async fn each_caller_gets_its_answer_even_when_an_earlier_one_left() {
         let (input, commands) = pipe::pipe().unwrap();
         let (mut said, output) = pipe::pipe().unwrap();
         let (sender, queue) = mpsc::channel(4);

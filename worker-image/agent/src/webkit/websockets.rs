@@ -29,11 +29,10 @@ use super::inspector::{Attachment, Inspector, PageId};
 
 /// Largest message of a client, in bytes. The daemon's own limit comes first.
 const MAX_MESSAGE: usize = 256 << 20;
-/// How long a client that said Close may take to hang up.
+/// How long a client that sent Close may take to close its connection.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// Where this listens.
 const PORT: LocalPort = LocalPort::new(9401);
-/// Where pages are.
 const PAGES: &str = "/devtools/page/";
 
 /// Listens until the agent ends.
@@ -126,7 +125,7 @@ where
         tokio::select! {
             said = page.incoming.recv() => match said {
                 Some(message) => if to_client.send(Message::text(message)).await.is_err() { break },
-                // How the browser ended is the daemon's to say.
+                // The daemon reports how the browser ended.
                 None if page.is_lost() => break,
                 None => {
                     let reason = CloseFrame { code: CloseCode::Away, reason: "the page is gone or another client took it".into() };
@@ -154,7 +153,7 @@ where
     page.detach().await;
 }
 
-/// Whoever said Close first is to hang up first too, or it looks as if the browser had left.
+/// The side that sent Close first closes its connection first. Otherwise it looks as if the browser had left.
 async fn read_to_end(mut stream: impl AsyncRead + Unpin) {
     let mut sink = [0; 1024];
     while let Ok(1..) = stream.read(&mut sink).await {}

@@ -22,17 +22,17 @@ pub(super) struct Target {
     pub(super) url: String,
 }
 
-/// What the browser says. A process of its is known by a number, its `connection`.
+/// A message of the browser. Each of its processes has a number, its `connection`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
-    /// All there is to inspect in a process.
+    /// All inspectable targets of a process.
     Targets {
         /// The process.
         connection: u64,
         /// Its targets.
         targets: Vec<Target>,
     },
-    /// Something a target says to who inspects it.
+    /// A message of a target to its inspector.
     Message {
         /// The process.
         connection: u64,
@@ -45,7 +45,6 @@ pub(super) enum Incoming {
     Other,
 }
 
-/// A whole message.
 fn message(name: &str, values: &[&[u8]]) -> Vec<u8> {
     let length = name.len() + 1 + values.iter().map(|value| value.len()).sum::<usize>();
     let mut bytes = Vec::with_capacity(length + 5);
@@ -79,9 +78,7 @@ pub(super) fn to_target(connection: u64, target: u64, text: &str) -> Vec<u8> {
 }
 
 /// Reads the next message.
-///
-/// # Errors
-/// When the stream ends or what it says makes no sense.
+/// Fails when the stream ends or is malformed.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Incoming> {
     let length = stream.read_u32().await? as usize;
     let flags = stream.read_u8().await?;
@@ -195,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_from_a_real_browser_is_understood() {
+    fn a_list_of_a_real_browser_is_parsed() {
         let mut body = b"SetTargetList\0".to_vec();
         body.extend_from_slice(b"\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0WebPage\0\0about:blank\0\0\x1d\x11\x10!");
         let page = Target { id: 1, kind: "WebPage".into(), name: String::new(), url: "about:blank".into() };
@@ -205,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_every_size_come_back() {
+    fn lists_of_every_size_round_trip() {
         for (count, length) in [(1, 10), (2, 100), (3, 300), (40, 90), (2, 70_000), (900, 100)] {
             let list: Vec<_> = (0..count)
                 .map(|id| Target {
@@ -220,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_panic() {
+    fn malformed_messages_do_not_panic() {
         let list = [Target { id: 7, kind: "WebPage".into(), name: "n".into(), url: "u".into() }];
         let good = serialized(&list);
         for at in 0..good.len() {
@@ -234,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_is_read() {
+    async fn messages_round_trip() {
         let mut written = message("SendMessageToFrontend", &[&3u64.to_le_bytes(), &4u64.to_le_bytes(), b"{}\0"]);
         written.extend(introduction());
         let mut stream = written.as_slice();

@@ -1,4 +1,4 @@
-//! The worker: carries out requests on a backend, one after the other, and answers them.
+//! The executor: carries out requests on a backend, one after the other, and answers them.
 
 use std::sync::mpsc as std_mpsc;
 
@@ -16,8 +16,8 @@ pub(super) const GROUP: usize = 64;
 /// The most a dump remembers of what changes while it is written, bytes.
 const CAPTURE_BYTES: usize = 32 * 1024 * 1024;
 
-/// What a backend failure does to the one who asked: nothing is answered any more.
-type Fate<T> = Result<T, BackendError>;
+/// After a backend failure the executor answers no more requests.
+type BackendResult<T> = Result<T, BackendError>;
 
 /// Where commits go that need a barrier.
 pub(super) enum BarrierLink {
@@ -27,7 +27,7 @@ pub(super) enum BarrierLink {
 }
 
 /// Carries out requests one after the other.
-pub(super) struct Worker {
+pub(super) struct Executor {
     backend: Box<dyn Backend>,
     after: BarrierLink,
     context: Context,
@@ -59,15 +59,15 @@ impl Capture {
     }
 }
 
-impl Worker {
+impl Executor {
     pub(super) fn new(backend: Box<dyn Backend>, after: BarrierLink, context: Context, lock: Option<DirLock>) -> Self {
         Self { backend, after, context, group: Vec::with_capacity(GROUP), capture: None, lock }
     }
 
-    /// Carries out one request. Commits are answered by [`Worker::finish_group`] at the earliest.
-    pub(super) fn take(&mut self, request: Request) -> Fate<()> {
+    /// Carries out one request. Commits are answered by [`Executor::finish_group`] at the earliest.
+    pub(super) fn take(&mut self, request: Request) -> BackendResult<()> {
         match request {
-            // One that was withdrawn is passed over: its caller has been told that it never happens.
+            // Its caller has withdrawn it and relies on it never happening.
             Request::Commit { ticket, .. } if !ticket.take() => {}
             Request::Commit { batch, durability, reply, .. } => self.commit(batch, durability, reply)?,
             Request::Get { table, key, reply } => {
@@ -75,7 +75,7 @@ impl Worker {
                 let _ = reply.send(Ok(value));
             }
             Request::GetMany { table, keys, reply } => {
-                let values = keys.iter().map(|key| self.get(table, key)).collect::<Fate<Vec<_>>>()?;
+                let values = keys.iter().map(|key| self.get(table, key)).collect::<BackendResult<Vec<_>>>()?;
                 let _ = reply.send(Ok(values));
             }
             Request::Scan { table, range, limit, direction, reply } => {
@@ -90,7 +90,7 @@ impl Worker {
                         let value = unseal(table, &key, &sealed)?;
                         Ok(Row { key, value })
                     })
-                    .collect::<Fate<Vec<Row>>>()?;
+                    .collect::<BackendResult<Vec<Row>>>()?;
                 let _ = reply.send(Ok(rows));
             }
             Request::StartCapture { reply } => {
@@ -105,19 +105,19 @@ impl Worker {
                 let _ = reply.send(answer);
             }
             Request::Close { reply } => {
-                // Only a store without threads gets here; it has nothing to let go of.
-                self.context.vitals.close();
+                // Only a store without threads gets here; it has no files to close.
+                self.context.monitor.close();
                 let _ = reply.send(Ok(()));
             }
         }
         Ok(())
     }
 
-    fn get(&self, table: Table, key: &[u8]) -> Fate<Option<Vec<u8>>> {
+    fn get(&self, table: Table, key: &[u8]) -> BackendResult<Option<Vec<u8>>> {
         self.backend.get(table, key)?.map(|sealed| unseal(table, key, &sealed)).transpose()
     }
 
-    fn commit(&mut self, batch: Batch, durability: Durability, reply: Reply<()>) -> Fate<()> {
+    fn commit(&mut self, batch: Batch, durability: Durability, reply: Reply<()>) -> BackendResult<()> {
         if let Some(refusal) = self.context.disk_nearly_full(batch.essential) {
             let _ = reply.send(Err(refusal));
             return Ok(());
@@ -140,12 +140,12 @@ impl Worker {
     }
 
     /// Flushes what was applied and answers, or passes on, its commits.
-    pub(super) fn finish_group(&mut self) -> Fate<()> {
+    pub(super) fn finish_group(&mut self) -> BackendResult<()> {
         if self.group.is_empty() {
             return Ok(());
         }
         self.backend.flush()?;
-        self.context.vitals.committed();
+        self.context.monitor.committed();
         for (durability, reply) in self.group.drain(..) {
             match (durability, &mut self.after) {
                 (Durability::Process, _) => {
@@ -153,7 +153,7 @@ impl Worker {
                 }
                 (Durability::Power, BarrierLink::Inline(barrier)) => {
                     barrier.wait()?;
-                    self.context.vitals.made_durable();
+                    self.context.monitor.made_durable();
                     let _ = reply.send(Ok(()));
                 }
                 (Durability::Power, BarrierLink::Thread(barrier, _)) => {
@@ -165,7 +165,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for the last barrier, then lets go of the files.
+    /// Waits for the last barrier, then closes the files.
     pub(super) fn close(self) {
         if let BarrierLink::Thread(to_barrier, thread) = self.after {
             let (reply, _) = oneshot::channel();
@@ -184,7 +184,7 @@ impl Worker {
     }
 }
 
-fn unseal(table: Table, key: &[u8], sealed: &[u8]) -> Fate<Vec<u8>> {
+fn unseal(table: Table, key: &[u8], sealed: &[u8]) -> BackendResult<Vec<u8>> {
     match record::open(table, key, sealed) {
         Ok(value) => Ok(value.to_vec()),
         Err(error) => Err(BackendError::Damaged(format!("table {table}: {error}"))),

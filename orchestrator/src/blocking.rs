@@ -1,0 +1,18 @@
+//! File work off the async threads.
+
+use std::io;
+
+use crate::error::Error;
+
+/// Runs file work where it may block.
+/// Errors: `DiskNearlyFull` when the disk has no space left, otherwise `Internal`.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => Err(Error::DiskNearlyFull),
+        Ok(Err(error)) => Err(Error::internal(error)),
+        Err(error) => Err(Error::internal(error)),
+    }
+}
