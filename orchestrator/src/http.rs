@@ -9,6 +9,7 @@
 //! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask.
 
 mod addresses;
+mod attempts;
 mod auth;
 mod base;
 mod body;

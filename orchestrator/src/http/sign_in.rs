@@ -18,8 +18,9 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::App;
+use super::attempts::Attempts;
 use super::auth::Caller;
-use super::base::Base;
+use super::base::{Base, ClientAddress};
 use super::body;
 use super::reply::json_reply;
 use crate::engine::random_text;
@@ -36,7 +37,10 @@ const HEADER: &str = "x-warmpool-console";
 
 /// Who is signed in. Clones share it; it ends with the process.
 #[derive(Clone, Default)]
-pub(crate) struct SignIns(Arc<Mutex<HashMap<[u8; 32], SignIn>>>);
+pub(crate) struct SignIns {
+    signed_in: Arc<Mutex<HashMap<[u8; 32], SignIn>>>,
+    attempts: Attempts,
+}
 
 struct SignIn {
     key: KeyId,
@@ -45,7 +49,7 @@ struct SignIn {
 
 impl SignIns {
     fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], SignIn>> {
-        self.0.lock()
+        self.signed_in.lock()
     }
 
     fn add(&self, key: KeyId) -> String {
@@ -112,11 +116,16 @@ struct Credentials {
 pub(super) async fn sign_in(
     State(app): State<App>,
     base: Base,
+    ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
     let (credentials, _text): (Credentials, _) = body::json(&app, &headers, body).await?;
+    let attempts = &app.sign_ins.attempts;
+    let limit = app.config.server.failed_sign_ins;
+    attempts.begin(address, limit, Instant::now()).map_err(|retry_after| Error::SignInLimit { retry_after })?;
     let key = app.keys.verify(credentials.key.trim()).ok_or(Error::InvalidKey)?;
+    attempts.succeeded(address);
     let token = app.sign_ins.add(key);
     Ok(with_cookie(&base, &format!("{token}; Max-Age={}", IDLE.as_secs())))
 }
