@@ -25,6 +25,7 @@ await build({
 });
 await copyFile('src/favicon.svg', 'dist/favicon.svg');
 await copyFile('src/world/world.html', 'dist/world.html');
+await copyFile('src/world/world-closed.html', 'dist/world-closed.html');
 await copyFile('src/worlds/worlds.html', 'dist/worlds.html');
 // Last, since its presence means that the rest is there.
 await copyFile('src/live.html', 'dist/live.html');

@@ -126,6 +126,15 @@ pub enum Error {
     /// The integration key is unknown or revoked.
     #[error("the integration key is not valid: list the valid ones with `warmpool integration-key list`")]
     InvalidApiKey,
+    /// The address has failed to sign in too often.
+    #[error(
+        "too many sign-ins from this address have failed (`server.failed_sign_ins`): try again in {} seconds",
+        seconds(retry_after)
+    )]
+    SignInLimit {
+        /// When it may try again.
+        retry_after: Duration,
+    },
     /// There is no such integration key, or it is another service key's.
     #[error("no integration key `{id}`: it is unknown, or belongs to another service key")]
     UnknownIntegrationKey {
@@ -139,7 +148,7 @@ pub enum Error {
         id: String,
     },
     /// The URL of a viewer opens nothing, or nothing any more.
-    #[error("this address shows no world: it was closed, renewed or deleted, or never was")]
+    #[error("this address shows no world: its viewer was closed, renewed or deleted, or never was")]
     UnknownViewer,
     /// Nothing is kept of the patient.
     #[error("nothing is kept of a patient with this id, or it belongs to another key")]
@@ -349,10 +358,16 @@ impl Error {
                 Some(Duration::from_secs(5))
             }
             Self::NoWorker { .. } | Self::NoStart { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
+            Self::SignInLimit { retry_after } => Some(Duration::from_secs(seconds(retry_after))),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,
         }
     }
+}
+
+/// The first whole number of seconds that is not too short.
+const fn seconds(time: &Duration) -> u64 {
+    time.as_secs() + 1
 }
 
 impl From<StoreError> for Error {

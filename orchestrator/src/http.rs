@@ -10,6 +10,7 @@
 
 mod addresses;
 mod app;
+mod attempts;
 mod auth;
 mod base;
 mod body;

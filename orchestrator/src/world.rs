@@ -32,6 +32,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -52,7 +53,8 @@ use record::Content;
 
 pub(crate) use accept::Generated;
 pub use cipher::NamesKeyError;
-pub(crate) use files::{FOLDER, PICTURES};
+pub(crate) use files::FOLDER;
+use files::PICTURES;
 pub(crate) use integration::shorten;
 pub use integration::{IntegrationKey, IntegrationKeys, IntegrationKind, IntegrationState, NewIntegrationKey};
 pub(crate) use log::{RequestLog, RequestQuery, RequestRow};
@@ -164,7 +166,7 @@ impl Worlds {
             tls: crate::tls::client_config()
                 .map_err(|source| NamesKeyError::Read { path: "tls".to_owned(), source })?,
         };
-        let log = RequestLog::new(store.clone(), patients.clone());
+        let log = RequestLog::open(store.clone(), patients.clone()).await?;
         let files = Files::below(&config.store.data_dir, config.store.min_free.bytes());
         let state = Mutex::default();
         let accepting = tokio::sync::Mutex::default();
@@ -270,10 +272,19 @@ impl Worlds {
         self.live(id).map(|live| live.state.subscribe())
     }
 
-    /// Where a picture of a world lies.
-    pub(crate) fn picture(&self, world: &WorldId, name: &str) -> Option<(std::path::PathBuf, &'static str)> {
-        let (name, media_type) = PICTURES.iter().find(|(known, _)| *known == name)?;
-        Some((self.inner.files.path(world, name), media_type))
+    /// A picture of a world, if it is there, and its media type.
+    ///
+    /// # Errors
+    /// When store or disk do not answer.
+    pub(crate) async fn picture(
+        &self,
+        record: &WorldRecord,
+        name: &str,
+    ) -> Result<Option<(Bytes, &'static str)>, Error> {
+        let Some((name, media_type)) = PICTURES.iter().find(|(known, _)| *known == name) else { return Ok(None) };
+        let cipher = self.patient(record).await?.cipher;
+        let bytes = self.inner.files.find(&cipher, &record.world_id, name).await?;
+        Ok(bytes.map(|bytes| (bytes, *media_type)))
     }
 
     async fn record(&self, id: &WorldId) -> Result<Option<WorldRecord>, Error> {

@@ -29,7 +29,8 @@ export async function open(url, options = {}) {
     if (message.type() === 'error' && !refused) page.problems.push(message.text());
   });
   page.on('request', (request) => {
-    if (!request.url().startsWith(own) && !request.url().startsWith('data:')) page.problems.push(`asked ${request.url()}`);
+    const ours = [own, `blob:${own}`, 'data:'].some((start) => request.url().startsWith(start));
+    if (!ours) page.problems.push(`asked ${request.url()}`);
   });
   await go(page, url);
   return page;

@@ -65,7 +65,9 @@ modules! {
     faults,
     recovery,
     webkit,
+    world_requests,
     worlds,
+    world_pages,
 }
 
 fn main() -> ExitCode {

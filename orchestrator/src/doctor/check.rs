@@ -15,6 +15,7 @@ pub fn check(facts: &Facts) -> Vec<Finding> {
         findings.extend(engine::runtime(docker, &facts.needs));
         findings.push(engine::network(docker, &facts.needs));
         findings.extend(docker.images.iter().map(engine::worker_image));
+        findings.push(engine::renderer_image(&docker.renderer));
         findings.extend(facts.docker_root.as_ref().map(engine::engine_space));
     }
     findings.extend([

@@ -33,6 +33,7 @@ impl Error {
             Self::TaskQueueFull { .. } => "task_queue_full",
             Self::MissingApiKey => "missing_api_key",
             Self::InvalidApiKey => "invalid_api_key",
+            Self::SignInLimit { .. } => "sign_in_limit",
             Self::UnknownIntegrationKey { .. } => "unknown_integration_key",
             Self::UnknownWorld { .. } => "unknown_world",
             Self::UnknownViewer => "unknown_viewer",
@@ -100,6 +101,7 @@ impl Error {
             | Self::WorldQueueFull { .. }
             | Self::KeyLimit { .. }
             | Self::SocketLimit { .. }
+            | Self::SignInLimit { .. }
             | Self::AddressLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NoWorker { .. }
             | Self::NoEngine { .. }
@@ -156,6 +158,7 @@ impl Error {
             | Self::TaskQueueFull { .. }
             | Self::MissingApiKey
             | Self::InvalidApiKey
+            | Self::SignInLimit { .. }
             | Self::UnknownIntegrationKey { .. }
             | Self::UnknownWorld { .. }
             | Self::UnknownViewer
@@ -188,5 +191,21 @@ impl Error {
             | Self::Internal { .. } => Blame::Daemon,
             _ => Blame::Client,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Every code of this file stands in the guide's table.
+    #[test]
+    fn the_guide_lists_every_code() {
+        let source = include_str!("class.rs");
+        let (_, codes) = source.split_once("pub const fn code").unwrap();
+        let (codes, _) = codes.split_once("pub const fn status").unwrap();
+        let guide = include_str!("../../docs/api.md");
+        let codes: Vec<&str> = codes.split('"').skip(1).step_by(2).collect();
+        assert!(codes.len() > 40, "{codes:?}");
+        let missing: Vec<&&str> = codes.iter().filter(|code| !guide.contains(&format!("`{code}`"))).collect();
+        assert!(missing.is_empty(), "{missing:?}");
     }
 }

@@ -50,7 +50,7 @@ impl Drop for ConnectionPermit {
 }
 
 /// What one client can choose its addresses from: of IPv6 that is a network of 64 bits.
-fn one_client(address: IpAddr) -> IpAddr {
+pub(super) fn one_client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
         address => address,

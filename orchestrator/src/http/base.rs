@@ -1,6 +1,6 @@
 //! The address under which this client sees the service, for the URLs in replies.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::extract::FromRequestParts;
 use http::header::HOST;
@@ -18,6 +18,21 @@ pub(super) struct Peer {
     pub(super) address: SocketAddr,
     /// Whether it is encrypted.
     pub(super) secure: bool,
+}
+
+/// The address of the client, which a trusted proxy tells.
+pub(super) struct ClientAddress(pub(super) IpAddr);
+
+impl FromRequestParts<App> for ClientAddress {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0; 4]), |peer| peer.address.ip());
+        let told = parts.headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).next_back();
+        // A proxy adds the address that it sees to those that the client has claimed.
+        let told = told.filter(|_| app.config.trusts_proxy(peer)).and_then(|list| list.rsplit(',').next());
+        Ok(Self(told.and_then(|address| address.trim().parse().ok()).unwrap_or(peer)))
+    }
 }
 
 /// Scheme, host, port and what comes before every path, as the client uses them.

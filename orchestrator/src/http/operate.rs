@@ -75,6 +75,8 @@ fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
 pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     let (queued, running, kept) = app.tasks.counts();
+    let (waiting_worlds, rendering) = app.worlds.counts();
+    let renderer_installed = app.worlds.can_render().await;
     let config = &app.config;
     let store = app.store.health();
     let used = app.pool.kinds().iter().map(|kind| kind.counts.leased).sum::<usize>();
@@ -103,6 +105,15 @@ pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response 
             "kept": kept,
             "workers": config.tasks.workers,
             "queue_length": config.tasks.queue_length,
+        },
+        "worlds": {
+            "renderer_installed": renderer_installed,
+            "image": config.world.image,
+            "remedy": (!renderer_installed).then_some("make the image with scripts/images --scene"),
+            "queued": waiting_worlds,
+            "rendering": rendering,
+            "renderers": config.world.renderers,
+            "queue_length": config.world.queue_length,
         },
         "store": {
             "ok": store.ok(),

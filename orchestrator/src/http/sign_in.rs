@@ -2,6 +2,8 @@
 //!
 //! The cookie alone opens nothing: calls carry a header too, which no page of another origin can send along.
 
+use std::time::Instant;
+
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
 use axum::response::{IntoResponse as _, Response};
@@ -13,7 +15,7 @@ use serde_json::json;
 
 use super::App;
 use super::auth::Caller;
-use super::base::Base;
+use super::base::{Base, ClientAddress};
 use super::body;
 use super::reply::json_reply;
 use super::sign_ins::IDLE_TIMEOUT;
@@ -59,11 +61,16 @@ struct Credentials {
 pub(super) async fn sign_in(
     State(app): State<App>,
     base: Base,
+    ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
     let (credentials, _text): (Credentials, _) = body::json(&app, &headers, body).await?;
+    let attempts = &app.sign_ins.attempts;
+    let limit = app.config.server.failed_sign_ins;
+    attempts.begin(address, limit, Instant::now()).map_err(|retry_after| Error::SignInLimit { retry_after })?;
     let key = app.keys.verify(credentials.key.trim()).ok_or(Error::InvalidKey)?;
+    attempts.succeeded(address);
     let token = app.sign_ins.add(key);
     Ok(with_cookie(&base, &format!("{token}; Max-Age={}", IDLE_TIMEOUT.as_secs())))
 }

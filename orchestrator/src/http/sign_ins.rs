@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
+use super::attempts::Attempts;
 use crate::engine::random_text;
 use crate::keys::KeyId;
 
@@ -17,7 +18,10 @@ const MAX_SIGN_INS: usize = 1000;
 
 /// Who is signed in. Clones share it; it ends with the process.
 #[derive(Clone, Default)]
-pub(crate) struct SignIns(Arc<Mutex<HashMap<[u8; 32], SignIn>>>);
+pub(crate) struct SignIns {
+    signed_in: Arc<Mutex<HashMap<[u8; 32], SignIn>>>,
+    pub(super) attempts: Attempts,
+}
 
 struct SignIn {
     key: KeyId,
@@ -27,7 +31,7 @@ struct SignIn {
 impl SignIns {
     pub(super) fn add(&self, key: KeyId) -> String {
         let token = random_text::<32>();
-        let mut signed_in = self.0.lock();
+        let mut signed_in = self.signed_in.lock();
         signed_in.retain(|_, sign_in| sign_in.used.elapsed() < IDLE_TIMEOUT);
         if signed_in.len() >= MAX_SIGN_INS
             && let Some(oldest) = signed_in.iter().min_by_key(|(_, sign_in)| sign_in.used).map(|(hash, _)| *hash)
@@ -39,14 +43,14 @@ impl SignIns {
     }
 
     pub(super) fn find(&self, token: &str) -> Option<KeyId> {
-        let mut signed_in = self.0.lock();
+        let mut signed_in = self.signed_in.lock();
         let sign_in = signed_in.get_mut(&hash(token)).filter(|sign_in| sign_in.used.elapsed() < IDLE_TIMEOUT)?;
         sign_in.used = Instant::now();
         Some(sign_in.key.clone())
     }
 
     pub(super) fn remove(&self, token: &str) {
-        self.0.lock().remove(&hash(token));
+        self.signed_in.lock().remove(&hash(token));
     }
 }
 

@@ -1,32 +1,34 @@
 //! `/w/<token>`: the viewer of a world. Anyone holding this URL sees the world until it is renewed, closed or deleted.
 
-use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderValue, StatusCode};
-use tower::ServiceExt as _;
-use tower_http::services::ServeFile;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::App;
 use super::console;
+use super::follow::wants;
 use super::reply::json_reply;
 use super::worlds::events;
 use crate::error::Error;
 
 /// `GET /w/<token>`
-pub(super) async fn page(State(app): State<App>, Path(token): Path<String>) -> Response {
-    match app.worlds.find_by_token(&token).await {
-        Ok(_) => private(console::page(StatusCode::OK, "world.html", &[])),
-        Err(error) => private(error.into_response()),
-    }
+pub(super) async fn page(State(app): State<App>, Path(token): Path<String>, headers: HeaderMap) -> Response {
+    let mut response = match app.worlds.find_by_token(&token).await {
+        Ok(_) => console::page(StatusCode::OK, "world.html", &[]),
+        Err(Error::UnknownViewer) if wants(&headers, "text/html") => {
+            console::page(StatusCode::NOT_FOUND, "world-closed.html", &[])
+        }
+        Err(error) => error.into_response(),
+    };
+    response.headers_mut().insert(VARY, HeaderValue::from(ACCEPT));
+    private(response)
 }
 
 /// `GET /w/<token>/<file>`: the scene's description, its changes, or one of its pictures.
 pub(super) async fn file(
     State(app): State<App>,
     Path((token, name)): Path<(String, String)>,
-    request: Request,
 ) -> Result<Response, Error> {
     let record = app.worlds.find_by_token(&token).await?;
     let response = match name.as_str() {
@@ -34,13 +36,8 @@ pub(super) async fn file(
         "events" => events(&app, record, "scene", |view| view.scene()),
         _ => {
             let unknown = || Error::UnknownFile { name: name.chars().take(100).collect() };
-            let (path, media_type) = app.worlds.picture(&record.world_id, &name).ok_or_else(unknown)?;
-            let mut response = ServeFile::new(path).oneshot(request).await.unwrap_or_else(|never| match never {});
-            if response.status() == StatusCode::NOT_FOUND {
-                return Err(unknown());
-            }
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-            response.map(Body::new)
+            let (picture, media_type) = app.worlds.picture(&record, &name).await?.ok_or_else(unknown)?;
+            ([(CONTENT_TYPE, HeaderValue::from_static(media_type))], picture).into_response()
         }
     };
     Ok(private(response))

@@ -286,6 +286,8 @@ impl Docker {
             let there = self.image_id(name).await.is_ok();
             images.push(ImageFact { engine, name: name.to_owned(), there, needed });
         }
+        let renderer = self.inner.config.world.image.clone();
+        let renderer_there = self.image_id(&renderer).await.is_ok();
         let runc = version.components.unwrap_or_default().into_iter().find(|part| part.name == "runc");
         Ok(DockerFacts {
             api_version: version.api_version.unwrap_or_default(),
@@ -300,6 +302,7 @@ impl Docker {
             driver: info.driver.unwrap_or_default(),
             runtimes: info.runtimes.unwrap_or_default().into_keys().collect(),
             images,
+            renderer: (renderer, renderer_there),
             network: self.network().await?,
         })
     }

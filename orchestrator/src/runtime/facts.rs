@@ -32,6 +32,8 @@ pub struct DockerFacts {
     pub runtimes: Vec<String>,
     /// The workers' images.
     pub images: Vec<ImageFact>,
+    /// The image of the renderers of worlds, and whether the container engine has it.
+    pub renderer: (String, bool),
     /// The workers' network; none where the daemon has yet to make it.
     pub network: Option<NetworkFacts>,
 }

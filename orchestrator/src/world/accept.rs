@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Worlds;
 use super::attachment;
+use super::cipher::Cipher;
 use super::integration::{IntegrationKey, IntegrationKind};
 use super::log::RequestRow;
 use super::patient::{Identity, PatientRef};
@@ -74,7 +75,7 @@ impl Worlds {
             return Err(Error::WorldQueueFull { length: limit });
         }
         let world_id = WorldId::random();
-        let content = match self.keep_uploads(&world_id, request).await {
+        let content = match self.keep_uploads(&patient.cipher, &world_id, request).await {
             Ok(content) => content,
             Err(error) => {
                 let _ = self.inner.files.remove_all(&world_id).await;
@@ -104,18 +105,19 @@ impl Worlds {
             failure: None,
             content: patient.cipher.encrypt_json(&content),
         };
-        self.inner.keys.used(&key.id, true);
         let mut batch = Batch::new();
         batch.put_json(Table::Worlds, world_id.as_str(), &record)?;
         batch.put(Table::Scenes, scene, world_id.as_str());
         batch.put(Table::PatientWorlds, reference.world_row(world_id.as_str()), world_id.as_str());
         patient.put(&identity, &mut batch)?;
         self.inner.patients.put_check(&mut batch);
-        self.inner.keys.put_in(&key.id, &mut batch)?;
+        let counting = self.inner.keys.put_counted(&key.id, &mut batch).await?;
         if let Err(error) = self.inner.store.commit(batch, Durability::Power).await {
             let _ = self.inner.files.remove_all(&world_id).await;
             return Err(error.into());
         }
+        self.inner.keys.used(&key.id, true);
+        drop(counting);
         row.patient = Some(reference);
         row.world = Some(world_id.clone());
         self.enqueue(record.clone());
@@ -155,7 +157,8 @@ impl Worlds {
         Ok(record.filter(|record| record.status != Status::Failed))
     }
 
-    async fn keep_uploads(&self, world: &WorldId, request: &WorldRequest) -> Result<Content, Error> {
+    async fn keep_uploads(&self, cipher: &Cipher, world: &WorldId, request: &WorldRequest) -> Result<Content, Error> {
+        self.inner.files.create(world).await?;
         let mut content = Content { variation: request.variation.clone(), ..Content::default() };
         for (number, item) in request.items.iter().enumerate() {
             let (mut url, mut file) = (None, None);
@@ -164,7 +167,7 @@ impl Worlds {
                 Source::Url(address) => url = Some(address.to_string()),
                 Source::Data(bytes) => {
                     let name = format!("upload-{number}");
-                    self.inner.files.put(world, &name, Bytes::clone(bytes)).await?;
+                    self.inner.files.put(cipher, world, &name, Bytes::clone(bytes)).await?;
                     file = Some(name);
                 }
             }
@@ -174,19 +177,29 @@ impl Worlds {
         Ok(content)
     }
 
-    /// Makes sure that there is something to render with, as far as is known.
     async fn check_renderers(&self) -> Result<(), Error> {
+        if self.can_render().await {
+            return Ok(());
+        }
+        Err(Error::NoRenderer { image: self.inner.config.world.image.clone() })
+    }
+
+    /// Whether the image of the renderers is on this host, as far as is known.
+    pub(crate) async fn can_render(&self) -> bool {
         let known = self.lock().image.filter(|(when, _)| when.elapsed() < IMAGE_BELIEVED);
-        let there = match known {
-            Some((_, there)) => there,
-            None => {
-                let found = self.inner.runtime.image_id(&self.inner.config.world.image).await;
-                // A runtime that does not answer now may do so when it is this world's turn.
-                let there = !matches!(found, Err(RuntimeError::NoImage(_)));
-                self.lock().image = Some((Instant::now(), there));
-                there
-            }
-        };
-        if there { Ok(()) } else { Err(Error::NoRenderer { image: self.inner.config.world.image.clone() }) }
+        if let Some((_, there)) = known {
+            return there;
+        }
+        let found = self.inner.runtime.image_id(&self.inner.config.world.image).await;
+        // A runtime that does not answer now may do so when it is this world's turn.
+        let there = !matches!(found, Err(RuntimeError::NoImage(_)));
+        self.lock().image = Some((Instant::now(), there));
+        there
+    }
+
+    /// How many worlds wait for their turn, and how many are being rendered.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.queue.len(), state.live.len().saturating_sub(state.queue.len()))
     }
 }

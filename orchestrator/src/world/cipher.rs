@@ -54,6 +54,7 @@ pub(crate) enum KeySource {
 }
 
 /// Encrypts and decrypts with one key.
+#[derive(Clone)]
 pub(super) struct Cipher(LessSafeKey);
 
 /// What a cipher cannot read: another key made it, or it is damaged.
@@ -87,25 +88,41 @@ impl Cipher {
         Self(LessSafeKey::new(key))
     }
 
-    /// Encrypts bytes: the nonce, then the text and its tag, in base64.
-    pub(super) fn encrypt(&self, plain: &[u8]) -> String {
+    /// Encrypts bytes: the nonce, then the encrypted bytes and their tag.
+    pub(super) fn seal(&self, plain: &[u8]) -> Vec<u8> {
         let nonce = random_bytes::<NONCE_LEN>();
-        let mut text = plain.to_vec();
+        let mut sealed = Vec::with_capacity(NONCE_LEN + plain.len() + CHACHA20_POLY1305.tag_len());
+        sealed.extend_from_slice(&nonce);
+        sealed.extend_from_slice(plain);
         #[expect(clippy::expect_used, reason = "only texts of 256 GiB are refused")]
-        self.0
-            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut text)
+        let tag = self
+            .0
+            .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut sealed[NONCE_LEN..])
             .expect("only texts of 256 GiB are refused");
-        STANDARD_NO_PAD.encode([&nonce[..], &text].concat())
+        sealed.extend_from_slice(tag.as_ref());
+        sealed
+    }
+
+    /// Decrypts what [`Cipher::seal`] made, in place.
+    /// Errors: [`DecryptError`].
+    pub(super) fn open(&self, mut sealed: Vec<u8>) -> Result<Vec<u8>, DecryptError> {
+        let (nonce, text) = sealed.split_first_chunk_mut::<NONCE_LEN>().ok_or(DecryptError)?;
+        let plain = self.0.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::empty(), text);
+        let length = plain.map_err(|_| DecryptError)?.len();
+        sealed.truncate(NONCE_LEN + length);
+        sealed.drain(..NONCE_LEN);
+        Ok(sealed)
+    }
+
+    /// Encrypts bytes to text: base64 of what [`Cipher::seal`] makes.
+    pub(super) fn encrypt(&self, plain: &[u8]) -> String {
+        STANDARD_NO_PAD.encode(self.seal(plain))
     }
 
     /// Decrypts what [`Cipher::encrypt`] made.
     /// Errors: [`DecryptError`].
     pub(super) fn decrypt(&self, text: &str) -> Result<Vec<u8>, DecryptError> {
-        let bytes = STANDARD_NO_PAD.decode(text).map_err(|_| DecryptError)?;
-        let (nonce, text) = bytes.split_first_chunk::<NONCE_LEN>().ok_or(DecryptError)?;
-        let mut text = text.to_vec();
-        let plain = self.0.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::empty(), &mut text);
-        plain.map(|plain| plain.to_vec()).map_err(|_| DecryptError)
+        self.open(STANDARD_NO_PAD.decode(text).map_err(|_| DecryptError)?)
     }
 
     pub(super) fn encrypt_json(&self, value: &impl Serialize) -> String {

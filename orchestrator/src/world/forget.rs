@@ -1,13 +1,15 @@
 //! Deleting worlds and patients, the export of a patient's data, and keeping within the limits of time.
 
 use std::io::{self, Seek as _, Write as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use super::files::PICTURES;
+use super::cipher::Cipher;
+use super::files::{PICTURES, found, read};
 use super::record::{Content, WorldRecord};
 use super::{PatientRef, WorldCaller, Worlds};
 use crate::blocking::blocking;
@@ -107,7 +109,7 @@ impl Worlds {
     /// Errors: `UnknownPatient`; when store or disk refuse.
     pub(crate) async fn export(&self, patient_id: &str, caller: &WorldCaller) -> Result<std::fs::File, Error> {
         let mut worlds = Vec::new();
-        let mut paths = Vec::new();
+        let mut files = Vec::new();
         let mut identity = None;
         for reference in self.references(caller, patient_id) {
             let Some(patient) = self.inner.patients.find(&reference).await? else { continue };
@@ -118,13 +120,14 @@ impl Worlds {
                 let attached = content.items.iter().filter_map(|item| item.file.clone());
                 let names = PICTURES.iter().map(|(name, _)| (*name).to_owned()).chain(attached);
                 for name in names {
-                    paths.push((format!("{}/{name}", record.world_id), self.inner.files.path(&record.world_id, &name)));
+                    let path = self.inner.files.path(&record.world_id, &name);
+                    files.push((format!("{}/{name}", record.world_id), path, patient.cipher.clone()));
                 }
             }
         }
         let identity = identity.ok_or(Error::UnknownPatient)?;
         let about = json!({"patient_id": identity.id, "patient_name": identity.name, "worlds": worlds});
-        blocking(move || archive(&about, &paths)).await
+        blocking(move || archive(&about, &files)).await
     }
 
     /// Deletes worlds and rows of the log that are older than they may be, until the daemon stops.
@@ -185,19 +188,16 @@ fn exported(record: &WorldRecord, content: &Content) -> Value {
     })
 }
 
-fn archive(about: &Value, paths: &[(String, std::path::PathBuf)]) -> io::Result<std::fs::File> {
+fn archive(about: &Value, files: &[(String, PathBuf, Cipher)]) -> io::Result<std::fs::File> {
     let mut zip = ZipWriter::new(tempfile::tempfile()?);
     let options = SimpleFileOptions::default();
     zip.start_file("patient.json", options)?;
     zip.write_all(serde_json::to_string_pretty(about)?.as_bytes())?;
-    for (name, path) in paths {
+    for (name, path, cipher) in files {
         // A world that is not ready has not all of its pictures.
-        let mut file = match std::fs::File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            opened => opened?,
-        };
+        let Some(bytes) = found(read(path, cipher))? else { continue };
         zip.start_file(name.as_str(), options.compression_method(zip::CompressionMethod::Stored))?;
-        io::copy(&mut file, &mut zip)?;
+        zip.write_all(&bytes)?;
     }
     let mut file = zip.finish()?;
     file.rewind()?;

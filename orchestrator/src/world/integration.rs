@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::clock::{Deadline, Now, unix_ms};
 use crate::engine::random_text;
@@ -234,12 +234,19 @@ impl IntegrationKeys {
         });
     }
 
-    /// Adds a key's record as it is now to a batch that is about to be committed.
-    pub(super) fn put_in(&self, id: &IntegrationKeyId, batch: &mut Batch) -> Result<(), StoreError> {
-        match self.get(id) {
-            Some(key) => batch.put_json(Table::IntegrationKeys, id.as_str(), &key).map(drop),
-            None => Ok(()),
+    /// Adds a key's record with one more world to a batch. The caller holds the guard until the batch is committed, and
+    /// then calls [`IntegrationKeys::used`].
+    pub(super) async fn put_counted(
+        &self,
+        id: &IntegrationKeyId,
+        batch: &mut Batch,
+    ) -> Result<MutexGuard<'_, ()>, StoreError> {
+        let changing = self.inner.changing.lock().await;
+        if let Some(key) = self.get(id) {
+            let key = IntegrationKey { worlds: key.worlds + 1, last_used_ms: Some(unix_ms()), ..key };
+            batch.put_json(Table::IntegrationKeys, id.as_str(), &key)?;
         }
+        Ok(changing)
     }
 
     /// Writes when keys were last used.

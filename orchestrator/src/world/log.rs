@@ -1,11 +1,14 @@
 //! The log of requests for worlds. A row names its patient by reference only: deleting a patient makes the patient's
 //! rows anonymous without touching them.
 
+mod index;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
@@ -16,7 +19,8 @@ use crate::clock::{millis, unix_ms};
 use crate::engine::WorldId;
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::store::{Batch, Direction, Durability, KeyRange, Store, Table};
+use crate::store::{Batch, Direction, Durability, KeyRange, Store, StoreError, Table};
+use index::{Index, RowKey};
 
 /// Rows read, or removed, at a time.
 const PAGE: usize = 512;
@@ -97,14 +101,32 @@ struct Inner {
     store: Store,
     patients: Patients,
     rows: broadcast::Sender<RequestRow>,
+    index: Mutex<Index>,
     /// Tells rows of one millisecond apart.
     next: AtomicU32,
 }
 
 impl RequestLog {
-    pub(super) fn new(store: Store, patients: Patients) -> Self {
+    /// Reads every row into the index.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(super) async fn open(store: Store, patients: Patients) -> Result<Self, StoreError> {
         let (rows, _) = broadcast::channel(BEHIND);
-        Self { inner: Arc::new(Inner { store, patients, rows, next: AtomicU32::new(0) }) }
+        let mut index = Index::default();
+        let mut range = KeyRange::all();
+        loop {
+            let rows = store.scan(Table::WorldRequests, range.clone(), PAGE, Direction::Ascending).await?;
+            let Some(last) = rows.last() else { break };
+            range = range.after(&last.key);
+            for row in &rows {
+                if let Some(place) = place(&row.key) {
+                    index.add(place, &row.json(Table::WorldRequests)?);
+                }
+            }
+        }
+        let index = Mutex::new(index);
+        Ok(Self { inner: Arc::new(Inner { store, patients, rows, index, next: AtomicU32::new(0) }) })
     }
 
     pub(crate) async fn add(&self, row: RequestRow) {
@@ -115,8 +137,9 @@ impl RequestLog {
             Ok(()) => self.inner.store.commit(batch, Durability::Process).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = written {
-            tracing::error!(%error, "a request for a world could not be logged");
+        match written {
+            Ok(()) => self.inner.index.lock().add((row.at_ms, number), &row),
+            Err(error) => tracing::error!(%error, "a request for a world could not be logged"),
         }
         // Fails only if nobody follows.
         let _ = self.inner.rows.send(row);
@@ -130,30 +153,13 @@ impl RequestLog {
     /// One page of rows, newest first, and how many there are in all.
     /// Fails when the store does not answer.
     pub(crate) async fn list(&self, query: &RequestQuery) -> Result<(Vec<RequestView>, usize), Error> {
-        let first = (query.page - 1).saturating_mul(query.limit);
-        let mut total = 0;
-        let mut found = Vec::new();
-        // Whatever lies outside the times that are asked for is not read.
-        let from = key(query.start_ms.unwrap_or(0), 0);
-        let to = key(query.end_ms.unwrap_or(u64::MAX), u32::MAX);
-        let mut range = KeyRange::between(&from, &to);
-        loop {
-            let rows = self.inner.store.scan(Table::WorldRequests, range.clone(), PAGE, Direction::Descending).await?;
-            let Some(last) = rows.last() else { break };
-            range = range.before(&last.key);
-            for row in &rows {
-                let row: RequestRow = row.json(Table::WorldRequests)?;
-                if query.takes(&row) {
-                    if total >= first && found.len() < query.limit {
-                        found.push(row);
-                    }
-                    total += 1;
-                }
-            }
-        }
+        let (places, total) = self.inner.index.lock().page(query);
+        let keys = places.iter().map(|(at_ms, number)| key(*at_ms, *number)).collect();
         let mut known = HashMap::new();
-        let mut views = Vec::with_capacity(found.len());
-        for row in found {
+        let mut views = Vec::with_capacity(places.len());
+        // A row that was removed in between is left out.
+        for row in self.inner.store.get_many(Table::WorldRequests, keys).await?.into_iter().flatten() {
+            let row = serde_json::from_slice(&row).map_err(Error::internal)?;
             views.push(self.view(row, &mut known).await?);
         }
         Ok((views, total))
@@ -196,7 +202,9 @@ impl RequestLog {
 
     /// Removes rows that are older than `keep_for`.
     pub(super) async fn forget_old(&self, keep_for: std::time::Duration) -> Result<(), Error> {
-        let oldest = key(unix_ms().saturating_sub(millis(keep_for)), 0);
+        let oldest_ms = unix_ms().saturating_sub(millis(keep_for));
+        self.inner.index.lock().forget_before((oldest_ms, 0));
+        let oldest = key(oldest_ms, 0);
         loop {
             let range = KeyRange::between(&key(0, 0), &oldest);
             let rows = self.inner.store.scan(Table::WorldRequests, range, PAGE, Direction::Ascending).await?;
@@ -215,6 +223,12 @@ impl RequestLog {
 /// The key of a row: rows lie in the order of time.
 fn key(at_ms: u64, number: u32) -> Vec<u8> {
     [&at_ms.to_be_bytes()[..], &number.to_be_bytes()].concat()
+}
+
+/// The time and the number in the key of a row.
+fn place(key: &[u8]) -> Option<RowKey> {
+    let (at_ms, number) = key.split_first_chunk()?;
+    Some((u64::from_be_bytes(*at_ms), u32::from_be_bytes(number.try_into().ok()?)))
 }
 
 /// `Ann Lee: 3 images, 1 video, 2 belongings: radio, teapot`.
@@ -256,6 +270,7 @@ mod tests {
 
     #[test]
     fn rows_lie_in_the_order_of_time() {
+        assert_eq!(place(&key(7, 9)), Some((7, 9)));
         assert!(key(1, u32::MAX) < key(2, 0) && key(255, 0) < key(256, 0) && key(2, 1) < key(2, 2));
     }
 }

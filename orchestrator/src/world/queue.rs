@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::patient::Patient;
 use super::record::{Content, Failure, Status, WorldRecord};
 use super::render::{RenderError, Renderer, remove_left};
 use super::{LiveWorld, Worlds};
@@ -40,6 +41,10 @@ impl Worlds {
         }
         unfinished.sort_unstable_by(|a, b| (a.created_ms, &a.world_id).cmp(&(b.created_ms, &b.world_id)));
         for record in unfinished {
+            // A backup has no folders without files.
+            if let Err(error) = self.inner.files.create(&record.world_id).await {
+                tracing::error!(world = %record.world_id, %error, "a world's folder cannot be made");
+            }
             self.enqueue(WorldRecord { status: Status::Queued, ..record });
         }
         Ok(())
@@ -117,11 +122,12 @@ impl Worlds {
         let mut content = Content::default();
         let outcome = loop {
             tries += 1;
-            content = match self.content(&record).await {
-                Ok(content) => content,
+            let patient = match self.patient(&record).await {
+                Ok(patient) => patient,
                 Err(error) => break Err(error.into()),
             };
-            match self.render(live, &mut content, spare.take()).await {
+            content = record.open(&patient.cipher);
+            match self.render(live, &patient.cipher, &mut content, spare.take()).await {
                 Err(RenderError::Runtime(error)) if !matches!(error, crate::runtime::RuntimeError::NoImage(_)) => {
                     tracing::warn!(world = %id, %error, "waiting for the container runtime");
                     sleep(RUNTIME_RETRY).await;
@@ -146,10 +152,9 @@ impl Worlds {
         self.finish(live, &content, failure).await;
     }
 
-    async fn content(&self, record: &WorldRecord) -> Result<Content, Error> {
+    pub(super) async fn patient(&self, record: &WorldRecord) -> Result<Patient, Error> {
         let patient = self.inner.patients.find(&record.patient).await?;
-        let patient = patient.ok_or_else(|| Error::internal("the patient was deleted"))?;
-        Ok(record.open(&patient.cipher))
+        patient.ok_or_else(|| Error::internal("the patient was deleted"))
     }
 
     /// Writes how a world ended, however long the store takes, and lets it go.

@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::{sleep, timeout};
 
 use super::attachment::normalise;
+use super::cipher::Cipher;
 use super::files::PICTURES;
 use super::record::{Content, Failure, Placement};
 use super::request::ItemKind;
@@ -154,22 +155,24 @@ impl Worlds {
     pub(super) async fn render(
         &self,
         live: &LiveWorld,
+        cipher: &Cipher,
         content: &mut Content,
         renderer: Option<Renderer>,
     ) -> Result<(), RenderError> {
         let limit = self.inner.config.world.render_timeout;
-        timeout(limit, self.try_render(live, content, renderer)).await.unwrap_or(Err(RenderError::Slow(limit)))
+        timeout(limit, self.try_render(live, cipher, content, renderer)).await.unwrap_or(Err(RenderError::Slow(limit)))
     }
 
     async fn try_render(
         &self,
         live: &LiveWorld,
+        cipher: &Cipher,
         content: &mut Content,
         renderer: Option<Renderer>,
     ) -> Result<(), RenderError> {
-        self.prepare(live, content).await?;
+        self.prepare(live, cipher, content).await?;
         let record = live.record();
-        let pictures = self.pictures(live, content).await?;
+        let pictures = self.pictures(live, cipher, content).await?;
         // The patient's reference is a keyed hash already; another hash keeps it out of the container.
         let variation = hex::encode(self.inner.instance.fingerprint(&["variation", &content.variation]));
         let seed = hex::encode(self.inner.instance.fingerprint(&["seed", record.patient.as_str(), &variation]));
@@ -207,7 +210,7 @@ impl Worlds {
                 SceneEvent::Progress(fraction) => live.progress(fraction),
                 SceneEvent::File { name, bytes } => {
                     let name = picture_name(&name, &bytes)?;
-                    self.inner.files.put(&record.world_id, name, bytes).await?;
+                    self.inner.files.put(cipher, &record.world_id, name, bytes).await?;
                     made.push(name);
                     if made.contains(&"preview.jpg") && made.contains(&"thumbnail.jpg") {
                         live.change(|record| record.preview = true);
@@ -230,7 +233,7 @@ impl Worlds {
     }
 
     /// Fetches what is to be fetched, and writes every picture anew.
-    async fn prepare(&self, live: &LiveWorld, content: &mut Content) -> Result<(), RenderError> {
+    async fn prepare(&self, live: &LiveWorld, cipher: &Cipher, content: &mut Content) -> Result<(), RenderError> {
         let world = live.record().world_id;
         let max_pixels = self.inner.config.world.max_pixels as u64;
         for (number, item) in content.items.iter_mut().enumerate() {
@@ -240,7 +243,7 @@ impl Worlds {
                 continue;
             }
             let bytes = match (&item.file, &item.url) {
-                (Some(upload), _) => self.inner.files.get(&world, upload).await?,
+                (Some(upload), _) => self.inner.files.get(cipher, &world, upload).await?,
                 (None, Some(url)) => {
                     let url = url.parse().map_err(|_| refused("has an address that cannot be read".to_owned()))?;
                     self.inner
@@ -253,7 +256,7 @@ impl Worlds {
             };
             let picture = blocking(move || Ok(normalise(&bytes, max_pixels))).await?;
             let picture = picture.map_err(|error| refused(error.to_string()))?;
-            self.inner.files.put(&world, &name, picture).await?;
+            self.inner.files.put(cipher, &world, &name, picture).await?;
             if let Some(upload) = item.file.replace(name) {
                 self.inner.files.remove(&world, &upload).await?;
             }
@@ -262,12 +265,17 @@ impl Worlds {
         Ok(())
     }
 
-    async fn pictures(&self, live: &LiveWorld, content: &Content) -> Result<Vec<Option<Bytes>>, Error> {
+    async fn pictures(
+        &self,
+        live: &LiveWorld,
+        cipher: &Cipher,
+        content: &Content,
+    ) -> Result<Vec<Option<Bytes>>, Error> {
         let world = live.record().world_id;
         let mut pictures = Vec::with_capacity(content.items.len());
         for item in &content.items {
             pictures.push(match &item.file {
-                Some(file) => Some(self.inner.files.get(&world, file).await?),
+                Some(file) => Some(self.inner.files.get(cipher, &world, file).await?),
                 None => None,
             });
         }

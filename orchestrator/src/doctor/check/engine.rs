@@ -160,6 +160,14 @@ pub(super) fn worker_image(image: &ImageFact) -> Finding {
     }
 }
 
+pub(super) fn renderer_image((name, there): &(String, bool)) -> Finding {
+    const TITLE: &str = "Renderer image";
+    match there {
+        true => ok(TITLE, name),
+        false => ok(TITLE, format!("no {name}, so requests for worlds are refused; ./scripts/images --scene makes it")),
+    }
+}
+
 pub(super) fn engine_space(root: &Directory) -> Finding {
     const TITLE: &str = "Engine's disk";
     let path = root.path.display();

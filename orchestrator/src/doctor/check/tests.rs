@@ -42,6 +42,7 @@ fn sound() -> Facts {
             driver: "overlay2".to_owned(),
             runtimes: vec!["runc".to_owned()],
             images: vec![image(Engine::Chromium, true, true), image(Engine::Firefox, false, false)],
+            renderer: ("warmpool/scene:latest".to_owned(), false),
             network: Some(NetworkFacts {
                 name: "warmpool".to_owned(),
                 driver: "bridge".to_owned(),
@@ -77,7 +78,7 @@ fn network(facts: &mut Facts) -> &mut NetworkFacts {
 fn a_sound_host_has_no_complaints() {
     let findings = check(&sound());
     assert!(findings.iter().all(|finding| finding.level == Level::Ok && finding.remedy.is_none()), "{findings:?}");
-    assert_eq!(findings.len(), 15);
+    assert_eq!(findings.len(), 16);
 }
 
 #[test]
