@@ -5,6 +5,7 @@
 
 mod check;
 mod effective;
+mod egress;
 mod fault;
 mod file;
 mod flags;
@@ -22,6 +23,7 @@ mod value;
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
+pub(crate) use egress::EgressRule;
 pub use fault::EXIT_USAGE;
 pub(crate) use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, QuietFlags};

@@ -37,6 +37,7 @@ pub(crate) use share::Share;
 pub(crate) use table::Sessions;
 
 use crate::clock::Deadline;
+use crate::egress::Egress;
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -70,6 +71,8 @@ pub(crate) struct Session {
     pub created_ms: u64,
     /// The worker it owns.
     pub worker: Arc<Worker>,
+    /// The way out of the worker.
+    pub egress: Egress,
     /// Warnings about options that could not be made quite true.
     pub warnings: Vec<String>,
     /// The secret in its client URLs.
@@ -257,6 +260,7 @@ impl Session {
             driver_session,
             attached: self.activity.was_attached(),
             shares: self.shares(),
+            egress: Some(self.egress.summary()),
             ended: None,
         }
     }

@@ -10,6 +10,7 @@
 //! | `server`, `body`, `percent`, `error` | that address: routes, bodies, names, refusals |
 //! | `ports` | the other programs' ports, hidden from pages |
 //! | `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
+//! | `egress` | the browser's connections, handed to the daemon |
 //! | `files`, `archive` | uploads and downloads |
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `cdp` | the agent's own DevTools connection |
@@ -24,6 +25,7 @@ mod body;
 mod cdp;
 mod chromium;
 mod display;
+mod egress;
 mod engine;
 mod error;
 mod files;
@@ -54,6 +56,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use agent::Agent;
+use egress::Egress;
 use process::Processes;
 use server::Listener;
 
@@ -102,7 +105,8 @@ async fn serve() -> io::Result<ExitCode> {
 
     ports::prepare()?;
     let listener = Listener::bind().await?;
-    let agent = Arc::new(Agent::new(processes.clone()));
+    let egress = Egress::listen().await?;
+    let agent = Arc::new(Agent::new(processes.clone(), egress));
     tokio::spawn(server::serve(listener, Arc::clone(&agent)));
     let unclaimed = async {
         sleep(CLAIM_TIMEOUT).await;

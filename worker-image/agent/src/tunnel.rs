@@ -109,7 +109,7 @@ fn wants_websocket(request: &Request<Incoming>) -> bool {
     wants(request, "websocket")
 }
 
-fn wants(request: &Request<Incoming>, protocol: &str) -> bool {
+pub(crate) fn wants(request: &Request<Incoming>, protocol: &str) -> bool {
     let names = |name, wanted: &str| {
         request
             .headers()
@@ -176,7 +176,7 @@ async fn overseen(
 }
 
 /// The socket itself and the bytes already read from it.
-fn bare<S>(upgraded: Upgraded) -> Result<(S, Bytes), Upgraded>
+pub(crate) fn bare<S>(upgraded: Upgraded) -> Result<(S, Bytes), Upgraded>
 where
     TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
