@@ -5,9 +5,23 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Whether an address can belong to a public host: none of this machine, of a private network, of a link or of a cloud's
 /// metadata service, and none that carries such an address inside.
 pub(crate) fn is_public(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
+    special_kind(address).is_none()
+}
+
+/// What an address that no public host can have is, in words that follow it.
+pub(crate) fn special_kind(address: IpAddr) -> Option<&'static str> {
+    let (loopback, link_local, public) = match address {
+        IpAddr::V4(address) => (address.is_loopback(), address.is_link_local(), is_public_v4(address)),
+        IpAddr::V6(address) => match carried_v4(address) {
+            Some(inside) => return special_kind(inside.into()),
+            None => (address.is_loopback(), address.is_unicast_link_local(), is_public_v6(address)),
+        },
+    };
+    match (public, loopback, link_local) {
+        (true, ..) => None,
+        (_, true, _) => Some("is a loopback address"),
+        (_, _, true) => Some("is a link-local address, where clouds have their metadata"),
+        _ => Some("is a private or reserved address"),
     }
 }
 
@@ -29,9 +43,6 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    if let Some(inside) = carried_v4(address) {
-        return is_public_v4(inside);
-    }
     let [a, b, ..] = address.segments();
     // Global unicast is 2000::/3; within it, the ranges for documentation and for other protocols.
     let documentation = (a == 0x2001 && b == 0xdb8) || (a == 0x3fff && b < 0x1000);
@@ -96,6 +107,8 @@ mod tests {
             "2001::1",
             "3fff::1",
             "4000::1",
+            "64:ff9b:1::a9fe:a9fe",
+            "fec0::1",
         ] {
             assert!(!is_public(text.parse().unwrap()), "{text}");
         }

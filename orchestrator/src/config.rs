@@ -6,6 +6,7 @@
 mod check;
 mod default;
 mod effective;
+mod egress;
 mod fault;
 mod file;
 mod flags;
@@ -23,6 +24,7 @@ mod value;
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
+pub(crate) use egress::EgressRule;
 pub use fault::EXIT_USAGE;
 pub(crate) use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, QuietFlags};

@@ -18,6 +18,7 @@
 //! | [`runtime`]   | where containers come from; the only place that knows bollard |
 //! | [`worker`]    | one container with its agent, from the daemon's side |
 //! | [`pool`]      | which workers there are, who has them, and who waits |
+//! | [`egress`]    | what leaves a worker: which addresses its browser may reach, and the connections there |
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
@@ -38,7 +39,7 @@
 //! | [`client`]    | tasks on the command line, over HTTP as any client |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> pool -> {runtime, worker}`,
+//! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> {pool, egress} -> {runtime, worker}`,
 //! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `error`, `clock`, `drain`,
 //! `store` and `tcp` may be used by all.
 //!
@@ -70,6 +71,7 @@ pub mod control;
 pub mod doctor;
 mod drain;
 mod dropin;
+mod egress;
 mod engine;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -75,6 +75,12 @@ pub fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
     describe_histogram!("warmpool_worker_boot_seconds", Unit::Seconds, "From a worker's start until it is warm");
     describe_counter!("warmpool_worker_boot_failures_total", "Workers that never became warm, by engine");
     describe_counter!("warmpool_relay_bytes_total", Unit::Bytes, "Websocket bytes relayed; up is towards the browser");
+    describe_counter!(
+        "warmpool_egress_bytes_total",
+        Unit::Bytes,
+        "Bytes of pages, by direction as the browser sees it"
+    );
+    describe_counter!("warmpool_egress_refused_total", "Connections of pages that were refused, by reason");
     describe_counter!("warmpool_relay_stalled_total", "Sockets cut because their client stopped reading");
     Ok(handle)
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use warmpool_tests::wire::Target;
-use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group, host_address};
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -115,7 +115,7 @@ async fn a_client_that_vanishes_frees_the_browser(_: Stage) -> Result<()> {
         .set("SESSION_RECONNECT_WINDOW", "0s");
     let daemon = Daemon::start(settings).await?;
     let session = daemon.session(json!({})).await?;
-    let gateway: IpAddr = daemon.gateway().await?.parse()?;
+    let gateway: IpAddr = host_address().parse()?;
     let target = Target::parse(session.websocket_url()?)?;
     let handshake = format!(
         "GET {} HTTP/1.1\\r\\nHost: {gateway}:{}\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n\
@@ -126,12 +126,12 @@ async fn a_client_that_vanishes_frees_the_browser(_: Stage) -> Result<()> {
     let script =
         format!("exec 3<>/dev/tcp/{gateway}/{}; printf '{handshake}' >&3; head -n 1 <&3; sleep 600", target.port);
     let image = "warmpool/chromium:latest";
-    let run = ["run", "--detach", "--network", "warmpool", "--entrypoint", "bash", image, "-c", &script];
+    let run = ["run", "--detach", "--network", "bridge", "--entrypoint", "bash", image, "-c", &script];
     let machine = Machine { daemon: &daemon, id: daemon.docker().run(&run).await? };
     let vanished = async {
         eventually!("the client has its browser", 30, machine.said().await?.contains(" 101 "))?;
         ensure!(session.status().await? == "running");
-        daemon.docker().run(&["network", "disconnect", "--force", "warmpool", &machine.id]).await?;
+        daemon.docker().run(&["network", "disconnect", "--force", "bridge", &machine.id]).await?;
         let record = session.becomes("completed", 30).await?;
         ensure!(record["reason"] == "disconnected", "{record}");
         anyhow::Ok(())

@@ -9,11 +9,21 @@ pub(crate) fn group() -> Group {
         quick: [],
         full: [
             an_open_network_is_refused_with_its_remedy,
-            a_network_of_an_earlier_release_is_taken_over,
+            a_network_of_an_earlier_release_is_refused,
+            a_network_that_somebody_made_right_is_used,
             an_open_network_in_its_place_stops_new_workers,
         ],
     )
 }
+
+/// What makes a network fit for workers.
+const FIT: [&str; 5] = [
+    "--internal",
+    "--opt",
+    "com.docker.network.bridge.enable_icc=false",
+    "--opt",
+    "com.docker.network.bridge.inhibit_ipv4=true",
+];
 
 /// A network of the test's own, removed with what is on it.
 struct Network {
@@ -68,8 +78,17 @@ async fn an_open_network_is_refused_with_its_remedy(_: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn a_network_of_an_earlier_release_is_taken_over(_: Stage) -> Result<()> {
+async fn a_network_of_an_earlier_release_is_refused(_: Stage) -> Result<()> {
     let network = Network::create(&["--opt", "com.docker.network.bridge.enable_icc=false"]).await?;
+    let mut daemon = Daemon::start_cold(settings(&network)).await?;
+    ensure!(!daemon.wait(60).await?.success(), "the daemon does not run on it");
+    let said = daemon.log_text();
+    ensure!(said.contains("leads to other networks") && said.contains("docker network rm"), "{said}");
+    Ok(())
+}
+
+async fn a_network_that_somebody_made_right_is_used(_: Stage) -> Result<()> {
+    let network = Network::create(&FIT).await?;
     let id = network.ask("{{.Id}}").await?;
     let daemon = Daemon::start(settings(&network)).await?;
     ensure!(network.ask("{{.Id}} {{len .Containers}}").await? == format!("{id} 1"), "its worker is on that one");
@@ -80,7 +99,7 @@ async fn a_network_of_an_earlier_release_is_taken_over(_: Stage) -> Result<()> {
 }
 
 async fn an_open_network_in_its_place_stops_new_workers(_: Stage) -> Result<()> {
-    let network = Network::create(&["--opt", "com.docker.network.bridge.enable_icc=false"]).await?;
+    let network = Network::create(&FIT).await?;
     // No worker waits, so that somebody can take the network away.
     let settings = settings(&network).set("POOL_CHROMIUM_HEADLESS", "0").set("DOCKER_RECONCILE_INTERVAL", "1s");
     let daemon = Daemon::start(settings).await?;

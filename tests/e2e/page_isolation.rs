@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use warmpool_tests::{Daemon, Driver, Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Daemon, Docker, Driver, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -117,11 +117,12 @@ async fn a_page_reaches_no_port_of_a_relaunched_browser(stage: Stage) -> Result<
 /// Where the daemon cannot share a folder with its workers, the agent has a port, and it is one that browsers refuse.
 async fn a_page_reaches_no_port_of_an_agent_on_the_network(stage: Stage) -> Result<()> {
     for engine in ["chromium", "firefox", "webkit"] {
-        let daemon = Daemon::start(settings(engine).set("WORKER_AGENT_TRANSPORT", "tcp")).await?;
+        let daemon = Daemon::start(settings(engine).set("WORKER_AGENT_TRANSPORT", "tcp").set("DOCKER_NETWORK", "warmpool-test-tcp")).await?;
         let container = daemon.only_container().await?;
         ensure!(listening(&daemon, &container).await?.len() == 1, "{engine}: the agent listens");
         try_ports(&stage, &daemon, &container, engine, json!({})).await?;
     }
+    let _ = Docker::default().run(&["network", "rm", "warmpool-test-tcp"]).await;
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::api::Api;
-use crate::docker::{Container, Docker};
+use crate::docker::{Container, Docker, host_address};
 use crate::eventually;
 use crate::metrics::Metrics;
 use crate::session::Session;
@@ -55,6 +55,7 @@ impl Settings {
             settings = settings.set("WORLD_IMAGE", format!("{repository}/scene:latest"));
         }
         settings
+            .set("EGRESS_ALLOW", host_address())
             .set("SERVER_LISTEN", "127.0.0.1:0")
             .set("POOL_CHROMIUM_HEADED", "0")
             .set("POOL_CHROMIUM_HEADLESS", "1")
@@ -350,11 +351,6 @@ impl Daemon {
         let containers = self.containers().await?;
         ensure!(containers.len() == 1, "one warm container is expected: {containers:?}");
         Ok(containers[0].id.clone())
-    }
-
-    /// The address under which containers reach this machine.
-    pub async fn gateway(&self) -> Result<String> {
-        self.settings.docker.gateway(self.settings.values.get("DOCKER_NETWORK").map_or("warmpool", |name| name)).await
     }
 
     /// Ends every session that is still live.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -27,6 +28,18 @@ pub struct Container {
     pub state: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
+}
+
+/// An address of this machine that is not loopback, so that pages there are what they are elsewhere. Settings of a test's
+/// daemon allow it.
+#[must_use]
+pub fn host_address() -> &'static str {
+    static ADDRESS: LazyLock<String> = LazyLock::new(|| {
+        let arguments = ["network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", "bridge"];
+        let output = std::process::Command::new("docker").args(arguments).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    });
+    &ADDRESS
 }
 
 impl Docker {
@@ -67,12 +80,6 @@ impl Docker {
         let format = "{{.ID}}\t{{.State}}\t{{.Labels}}";
         let listed = self.run(&["ps", "--all", "--no-trunc", "--filter", &filter, "--format", format]).await?;
         listed.lines().map(|line| container(line).with_context(|| line.to_owned())).collect()
-    }
-
-    /// The address of this machine inside a network.
-    pub async fn gateway(&self, network: &str) -> Result<String> {
-        let format = "{{range .IPAM.Config}}{{.Gateway}}{{end}}";
-        self.run(&["network", "inspect", "--format", format, network]).await
     }
 
     /// Process id, on this machine, of a container's first process.

@@ -36,7 +36,7 @@ pub mod wire;
 pub use api::{Api, Reply};
 pub use cdp::Cdp;
 pub use daemon::{Daemon, Settings};
-pub use docker::Docker;
+pub use docker::{Docker, host_address};
 pub use engine::Engine;
 pub use eventually::{Settled, poll};
 pub use proxy::Proxy;

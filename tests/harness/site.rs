@@ -1,7 +1,7 @@
 //! The web site that the browsers under test visit.
 //!
-//! One server for the whole test binary, on every address of the host, because a browser inside a container reaches
-//! it by the gateway of its network. It writes down who asked for what, so a test can learn what a browser did
+//! One server for the whole test binary, on every address of the host; browsers have one that is not loopback
+//! ([`host_address`](crate::host_address)). It writes down who asked for what, so a test can learn what a browser did
 //! without speaking to that browser.
 
 mod pages;

@@ -3,12 +3,16 @@
 
 #include <stdlib.h>
 
-static WebKitWebContext *make_context(const char *home) {
+static WebKitWebContext *make_context(const char *home, const char *egress) {
   g_autofree char *data = g_build_filename(home, "data", NULL);
   g_autofree char *cache = g_build_filename(home, "cache", NULL);
   g_autoptr(WebKitWebsiteDataManager) manager =
       webkit_website_data_manager_new("base-data-directory", data, "base-cache-directory", cache, NULL);
   WebKitWebContext *context = webkit_web_context_new_with_website_data_manager(manager);
+  /* The only way out, also for what a page asks of loopback. */
+  WebKitNetworkProxySettings *proxy = webkit_network_proxy_settings_new(egress, NULL);
+  webkit_website_data_manager_set_network_proxy_settings(manager, WEBKIT_NETWORK_PROXY_MODE_CUSTOM, proxy);
+  webkit_network_proxy_settings_free(proxy);
   webkit_web_context_set_automation_allowed(context, TRUE);
   /* The language of a browser that nobody told another. Without it pages would see that of the container: "C". */
   static const char *const languages[] = {"en-US", NULL};
@@ -26,11 +30,12 @@ static WebKitSettings *make_settings(void) {
 }
 
 int main(int argc, char **argv) {
-  static char *home, *downloads;
+  static char *home, *downloads, *egress;
   static int width = 1280, height = 800;
   const GOptionEntry options[] = {
       {"home", 0, 0, G_OPTION_ARG_FILENAME, &home, "Directory for what pages store", "DIR"},
       {"downloads", 0, 0, G_OPTION_ARG_FILENAME, &downloads, "Directory for downloads", "DIR"},
+      {"egress", 0, 0, G_OPTION_ARG_STRING, &egress, "Proxy for everything that pages ask for", "URL"},
       {"width", 0, 0, G_OPTION_ARG_INT, &width, "Width of a page in pixels", "N"},
       {"height", 0, 0, G_OPTION_ARG_INT, &height, "Height of a page in pixels", "N"},
       {0},
@@ -40,13 +45,13 @@ int main(int argc, char **argv) {
     g_printerr("%s\n", error->message);
     return EXIT_FAILURE;
   }
-  if (!home || !downloads) {
-    g_printerr("--home and --downloads are wanted\n");
+  if (!home || !downloads || !egress) {
+    g_printerr("--home, --downloads and --egress are wanted\n");
     return EXIT_FAILURE;
   }
 
   Shell shell = {
-      .context = make_context(home),
+      .context = make_context(home, egress),
       .settings = make_settings(),
       .downloads = downloads,
       .width = width,

@@ -10,6 +10,7 @@ use url::Url;
 
 use super::{
     default,
+    egress::EgressRule,
     layers::Layers,
     presets::Presets,
     setting::{DefaultValue, Setting},
@@ -123,14 +124,27 @@ settings! {
     docker: Docker {
         /// The Docker engine's socket, as `unix:///path`.
         host: DockerHost = Found(default::docker_host, "DOCKER_HOST, else unix:///var/run/docker.sock", "unix:///var/run/docker.sock");
-        /// The bridge network of the workers; made when it is missing.
-        network: String = Is("warmpool");
+        /// The bridge network of the workers, which leads nowhere; made when it is missing.
+        network: String = Is("warmpool-workers");
         /// Time for one request to the engine.
         timeout: Duration = Is("10s"), min "1s";
         /// Time between two comparisons of the engine's containers with the pool.
         reconcile_interval: Duration = Is("30s"), min "1s";
         /// The container runtime to ask for; the engine's own default when unset.
         runtime: Option<String> = Unset("crun");
+    }
+
+    /// What leaves the workers. Pages may reach public addresses, and others only where a rule allows it. A rule is a network,
+    /// an address or a host name (`*.corp.example` for all below a name, `*` for everything), with a port or without.
+    egress: Egress {
+        /// What pages may reach beside public addresses: your own sites, on this host as well, such as `127.0.0.1:3000`.
+        allow: Vec<EgressRule> = Unset("10.0.0.0/8,intranet.example:8080,127.0.0.1:3000");
+        /// What pages may not reach, whatever `allow` says.
+        deny: Vec<EgressRule> = Unset("*.tracker.example");
+        /// Connections open at once from one session.
+        max_connections: usize = Is("512"), min "8";
+        /// Time for a connection to a site to be there.
+        connect_timeout: Duration = Is("30s"), min "1s";
     }
 
     /// One worker: its image, its limits, its life.

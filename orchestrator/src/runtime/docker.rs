@@ -82,15 +82,15 @@ impl Docker {
         client.ping().await.map(drop).map_err(|error| RuntimeError::Unreachable(error.to_string()))
     }
 
-    /// Makes the workers' own bridge network where it is missing: no traffic between workers, no IPv6. One that is there
-    /// must be so already, whoever made it.
+    /// Makes the workers' own bridge network where it is missing: no traffic between workers or to anywhere else, no IPv6. One
+    /// that is there must be so already, whoever made it.
     /// Errors: [`RuntimeError`]; `UnfitNetwork` where workers on the network could reach one another.
     pub(crate) async fn ensure_network(&self) -> Result<(), RuntimeError> {
         if let Some(found) = self.network().await? {
             return found.check();
         }
         let client = self.client().await?;
-        match client.create_network(network::request(&self.inner.config.docker.network)).await {
+        match client.create_network(network::request(&self.inner.config.docker.network, self.shares_folder())).await {
             Ok(_) => Ok(()),
             // Somebody else was first: perhaps another daemon on this engine.
             Err(error) if status(&error) == Some(409) => match self.network().await? {
@@ -105,7 +105,7 @@ impl Docker {
     async fn network(&self) -> Result<Option<NetworkFacts>, RuntimeError> {
         let client = self.client().await?;
         match client.inspect_network(&self.inner.config.docker.network, None::<InspectNetworkOptions>).await {
-            Ok(found) => Ok(Some(NetworkFacts::read(found))),
+            Ok(found) => Ok(Some(NetworkFacts::read(found, self.shares_folder()))),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(error) => Err(refused("look up the network", error)),
         }
@@ -217,12 +217,9 @@ impl Docker {
             let engine = label(LABEL_ENGINE).and_then(|text| text.parse().ok());
             let mode = label(LABEL_MODE).and_then(|text| text.parse().ok());
             let preset = label(LABEL_PRESET).and_then(|text| text.parse().ok());
-            let network = container
-                .network_settings
-                .and_then(|settings| settings.networks)
-                .and_then(|mut networks| networks.remove(&self.inner.config.docker.network))
-                .and_then(|endpoint| endpoint.ip_address)
-                .and_then(|text| text.parse::<IpAddr>().ok());
+            let network = container.network_settings.and_then(|settings| settings.networks).and_then(|networks| {
+                networks.into_values().find_map(|endpoint| endpoint.ip_address?.parse::<IpAddr>().ok())
+            });
             let worker = WorkerId::from(label(LABEL_WORKER)?);
             let port = |port| network.map(|address| AgentAddress::Tcp(SocketAddr::new(address, port)));
             let address = match label(LABEL_AGENT) {

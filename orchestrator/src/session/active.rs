@@ -15,6 +15,7 @@ use super::journal::Journal;
 use super::record::{Options, Record};
 use super::share::Shares;
 use crate::clock::Deadline;
+use crate::egress::Egress;
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -43,6 +44,8 @@ pub(crate) struct Session {
     /// When it was made, in Unix milliseconds.
     pub created_ms: u64,
     pub worker: Arc<Worker>,
+    /// The way out of the worker.
+    pub egress: Egress,
     /// Warnings about options that could not be made quite true.
     pub warnings: Vec<String>,
     /// The secret in its client URLs.
@@ -211,6 +214,7 @@ impl Session {
             driver_session,
             attached: self.activity.was_attached(),
             shares: self.shares.current(),
+            egress: Some(self.egress.summary()),
             ended: None,
         }
     }

@@ -88,6 +88,7 @@ impl Sessions {
             driver_session: None,
             attached: false,
             shares: Vec::new(),
+            egress: None,
             ended: None,
         };
         let mut attempt = 1;

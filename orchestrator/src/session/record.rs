@@ -8,6 +8,7 @@ use warmpool_protocol::{Launch, Size};
 
 use super::{Ending, Share, Status};
 use crate::clock::{Deadline, millis};
+use crate::egress::Summary;
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -113,6 +114,9 @@ pub(crate) struct Record {
     /// The links of its live view.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
+    /// What went through its way out; a live session's is as of its last change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Summary>,
     /// Its end, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
@@ -183,6 +187,9 @@ pub(crate) struct Listing {
     pub keep_alive: bool,
     /// Whether it is recorded.
     pub recording: bool,
+    /// What its browser sent, got and was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Summary>,
     /// The end user it was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
@@ -213,6 +220,7 @@ impl Listing {
             idle_timeout: options.idle_timeout,
             keep_alive: options.keep_alive,
             recording: options.recording,
+            egress: record.egress.clone(),
             service_passcode: options.service_passcode.clone(),
             app_name: options.app_name.clone(),
         }

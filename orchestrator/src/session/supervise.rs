@@ -51,6 +51,7 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     if timeout(CLOSE_GRACE, closed).await.is_err() {
         tracing::debug!(session = %session.id, "a client did not take its Close frame, or the driver did not answer");
     }
+    session.egress.close();
     drop(lease);
 }
 

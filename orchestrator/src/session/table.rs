@@ -18,6 +18,7 @@ use super::{DriverOpening, DriverSession, Ending, Listing, Record, Session, Sess
 use crate::clock::{Now, unix_ms};
 use crate::config::Config;
 use crate::drain::Drain;
+use crate::egress::{Egress, Policy, Rules};
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::instance::Instance;
@@ -101,6 +102,9 @@ impl Sessions {
         warnings: Vec<String>,
     ) -> Session {
         let instance = &self.inner.instance;
+        let worker = Arc::clone(lease.use_worker());
+        let rules = &self.inner.config.egress;
+        let policy = Policy::new(vec![Rules { allow: rules.allow.clone(), deny: rules.deny.clone() }]);
         let id = record.session_id;
         Session {
             token: instance.session_token(id.as_str(), "client"),
@@ -112,7 +116,8 @@ impl Sessions {
             owner: record.owner,
             options: record.options,
             created_ms: record.created_ms,
-            worker: Arc::clone(lease.use_worker()),
+            egress: Egress::open(Arc::clone(&worker), policy, &self.inner.config, record.egress),
+            worker,
             warnings,
             deadline: Instant::now() + time_left,
             kept_deadline: record.deadline,

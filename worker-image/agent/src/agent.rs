@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use warmpool_protocol::{Claim, Identity, Launch, Launched, Settings, WorkerEvent, WorkerState};
 
+use crate::egress::Egress;
 use crate::engine::Engine;
 use crate::error::{ApiError, BootError};
 use crate::files::Files;
@@ -30,6 +31,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// The agent, claimed or not.
 pub(crate) struct Agent {
     processes: Processes,
+    egress: Arc<Egress>,
     claimed: OnceLock<Arc<Claimed>>,
     claim: Notify,
 }
@@ -47,8 +49,8 @@ pub(crate) struct Claimed {
 }
 
 impl Agent {
-    pub(crate) fn new(processes: Processes) -> Self {
-        Self { processes, claimed: OnceLock::new(), claim: Notify::new() }
+    pub(crate) fn new(processes: Processes, egress: Arc<Egress>) -> Self {
+        Self { processes, egress, claimed: OnceLock::new(), claim: Notify::new() }
     }
 
     /// Fails when the worker has an owner already.
@@ -71,6 +73,7 @@ impl Agent {
             files: Files::new(home.join("files"))?,
             home,
             upstream: Upstream::new(),
+            egress: Arc::clone(&self.egress),
         });
         let engine = Engine::new(Arc::clone(&shared))?;
         let claimed = Claimed { shared, engine, frozen: Mutex::new(false), preset: OnceLock::new() };

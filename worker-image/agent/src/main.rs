@@ -10,6 +10,7 @@
 //! | `listener`, `server`, `body`, `percent`, `error` | that address: socket, routes, bodies, names, errors |
 //! | `ports` | the other programs' ports, hidden from pages |
 //! | `endpoint`, `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
+//! | `egress` | the browser's connections, handed to the daemon |
 //! | `files`, `archive` | uploads and downloads |
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `cdp` | the agent's own DevTools connection |
@@ -23,6 +24,7 @@ mod body;
 mod cdp;
 mod chromium;
 mod display;
+mod egress;
 mod endpoint;
 mod engine;
 mod error;
@@ -56,6 +58,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use agent::Agent;
+use egress::Egress;
 use listener::Listener;
 use process::Processes;
 
@@ -104,7 +107,8 @@ async fn serve() -> io::Result<ExitCode> {
 
     ports::prepare()?;
     let listener = Listener::bind().await?;
-    let agent = Arc::new(Agent::new(processes.clone()));
+    let egress = Egress::listen().await?;
+    let agent = Arc::new(Agent::new(processes.clone(), egress));
     tokio::spawn(server::serve(listener, Arc::clone(&agent)));
     let unclaimed = async {
         sleep(CLAIM_TIMEOUT).await;

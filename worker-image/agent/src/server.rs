@@ -112,6 +112,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             pages::act(engine, &percent::decode(page)?, read_json(request.into_body()).await?).await
         }
         ("GET", "recording", "") => recording::stream(&worker.shared.processes, &query),
+        ("GET", "egress", "") => worker.shared.egress.open(request),
         ("GET", "screen", "") => tunnel::screen(request).await,
         ("GET", "bidi", _) => tunnel::open(request, engine.bidi(format!("/{rest}{query}"))?).await,
         ("GET", "files", "") => json(&files.list().await?),

@@ -95,7 +95,7 @@ fn wants_websocket(request: &Request<Incoming>) -> bool {
     wants(request, "websocket")
 }
 
-fn wants(request: &Request<Incoming>, protocol: &str) -> bool {
+pub(crate) fn wants(request: &Request<Incoming>, protocol: &str) -> bool {
     let names = |name, wanted: &str| {
         request
             .headers()
@@ -162,7 +162,7 @@ async fn intercepted(
 }
 
 /// The socket itself and the bytes already read from it.
-fn bare<S>(upgraded: Upgraded) -> Result<(S, Bytes), Upgraded>
+pub(crate) fn bare<S>(upgraded: Upgraded) -> Result<(S, Bytes), Upgraded>
 where
     TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {

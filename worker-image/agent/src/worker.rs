@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use warmpool_protocol::{Claim, WorkerEvent};
 
+use crate::egress::Egress;
 use crate::files::Files;
 use crate::oom;
 use crate::process::{Process, Processes};
@@ -25,6 +26,8 @@ pub(crate) struct Worker {
     pub(crate) home: PathBuf,
     /// The client for browser and driver.
     pub(crate) upstream: Upstream,
+    /// The browser's way out.
+    pub(crate) egress: Arc<Egress>,
 }
 
 impl Worker {

@@ -39,6 +39,11 @@ pub const SOCKET: &str = "agent.sock";
 /// The agent's port where there is no such folder. Browsers refuse to open it, whoever asks.
 pub const PORT: u16 = 6669;
 
+/// The loopback port in a worker where its browser finds the SOCKS proxy that is its only way out.
+pub const EGRESS_PORT: u16 = 1080;
+/// The name, in an upgrade, of a tunnel that carries one connection of the browser.
+pub const EGRESS_PROTOCOL: &str = "egress";
+
 /// The body of an answer that is an error.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ErrorBody {

@@ -43,7 +43,7 @@ impl Class {
 const REFUSED_PREFIX: &str = "remote-";
 
 /// Every switch that has a class of its own, by name.
-const CLASSES: [(&str, Class); 65] = [
+const CLASSES: [(&str, Class); 74] = [
     ("allow-pre-commit-input", Class::Harmless),
     ("allow-sandbox-debugging", Class::Refused),
     ("browser-subprocess-path", Class::Refused),
@@ -72,6 +72,7 @@ const CLASSES: [(&str, Class); 65] = [
     ("disable-popup-blocking", Class::Harmless),
     ("disable-print-preview", Class::Harmless),
     ("disable-prompt-on-repost", Class::Harmless),
+    ("disable-quic", Class::Fulfilled),
     ("disable-renderer-backgrounding", Class::Harmless),
     ("disable-search-engine-choice-screen", Class::Harmless),
     ("disable-seccomp-filter-sandbox", Class::Refused),
@@ -83,11 +84,14 @@ const CLASSES: [(&str, Class); 65] = [
     ("disk-cache-dir", Class::Refused),
     ("enable-automation", Class::Harmless),
     ("export-tagged-pdf", Class::Harmless),
+    ("force-webrtc-ip-handling-policy", Class::Refused),
     ("generate-pdf-document-outline", Class::Harmless),
     ("gpu-launcher", Class::Refused),
     ("headless", Class::Fulfilled),
     ("hide-crash-restore-bubble", Class::Harmless),
     ("hide-scrollbars", Class::Harmless),
+    ("host-resolver-rules", Class::Refused),
+    ("host-rules", Class::Refused),
     ("ignore-gpu-blacklist", Class::Harmless),
     ("ignore-gpu-blocklist", Class::Harmless),
     ("load-extension", Class::Refused),
@@ -96,6 +100,7 @@ const CLASSES: [(&str, Class); 65] = [
     ("no-default-browser-check", Class::Harmless),
     ("no-first-run", Class::Harmless),
     ("no-pings", Class::Harmless),
+    ("no-proxy-server", Class::Refused),
     ("no-sandbox", Class::Ours),
     ("no-service-autorun", Class::Harmless),
     ("no-startup-window", Class::Harmless),
@@ -103,6 +108,10 @@ const CLASSES: [(&str, Class); 65] = [
     ("no-zygote-sandbox", Class::Refused),
     ("password-store", Class::Harmless),
     ("profile-directory", Class::Refused),
+    ("proxy-auto-detect", Class::Refused),
+    ("proxy-bypass-list", Class::Refused),
+    ("proxy-pac-url", Class::Refused),
+    ("proxy-server", Class::Refused),
     ("renderer-cmd-prefix", Class::Refused),
     ("single-process", Class::Refused),
     ("start-maximized", Class::Harmless),
@@ -145,7 +154,7 @@ mod tests {
     #[test]
     fn what_touches_the_isolation_is_pinned() {
         assert_eq!(of(Class::Ours), ["disable-setuid-sandbox", "no-sandbox"]);
-        assert_eq!(of(Class::Fulfilled), ["disable-dev-shm-usage", "headless"]);
+        assert_eq!(of(Class::Fulfilled), ["disable-dev-shm-usage", "disable-quic", "headless"]);
         let refused = [
             "allow-sandbox-debugging",
             "browser-subprocess-path",
@@ -154,11 +163,19 @@ mod tests {
             "disable-namespace-sandbox",
             "disable-seccomp-filter-sandbox",
             "disk-cache-dir",
+            "force-webrtc-ip-handling-policy",
             "gpu-launcher",
+            "host-resolver-rules",
+            "host-rules",
             "load-extension",
+            "no-proxy-server",
             "no-zygote",
             "no-zygote-sandbox",
             "profile-directory",
+            "proxy-auto-detect",
+            "proxy-bypass-list",
+            "proxy-pac-url",
+            "proxy-server",
             "renderer-cmd-prefix",
             "single-process",
             "user-data-dir",

@@ -138,8 +138,18 @@ pub(super) fn network(docker: &DockerFacts, needs: &Needs) -> Finding {
     };
     match network.flaw() {
         Some(flaw) => fail(TITLE, format!("{name} {flaw}"), network.remedy()),
-        None if network.labelled => ok(TITLE, format!("{name} keeps workers apart")),
-        None => ok(TITLE, format!("{name} keeps workers apart, though it does not carry the daemon's label")),
+        None if !network.needs_no_host => warn(
+            TITLE,
+            format!(
+                "{name} keeps workers apart, and pages are held by the proxy alone: a program that broke out of its browser would reach this host's ports"
+            ),
+            "share folders with the workers (worker.agent_transport = \"unix\"), so that their network has no address of this host",
+        ),
+        None if network.labelled => ok(TITLE, format!("{name} keeps workers apart and leads nowhere")),
+        None => ok(
+            TITLE,
+            format!("{name} keeps workers apart and leads nowhere, though it does not carry the daemon's label"),
+        ),
     }
 }
 

@@ -46,7 +46,13 @@ fn sound() -> Facts {
             network: Some(NetworkFacts {
                 name: "warmpool".to_owned(),
                 driver: "bridge".to_owned(),
-                options: [("com.docker.network.bridge.enable_icc".to_owned(), "false".to_owned())].into(),
+                options: [
+                    ("com.docker.network.bridge.enable_icc".to_owned(), "false".to_owned()),
+                    ("com.docker.network.bridge.inhibit_ipv4".to_owned(), "true".to_owned()),
+                ]
+                .into(),
+                internal: true,
+                needs_no_host: true,
                 labelled: true,
                 ..NetworkFacts::default()
             }),
@@ -116,6 +122,7 @@ fn each_flaw_is_found_alone() {
         (|f| docker(f).runc_version = "v1.3.2".to_owned(), Warn, "runc", "known ways out"),
         (|f| f.needs.runtime = Some("runsc".to_owned()), Fail, "Container runtime", "no runtime runsc, only runc"),
         (|f| network(f).options.clear(), Fail, "Workers' network", "warmpool lets workers reach one another"),
+        (|f| network(f).internal = false, Fail, "Workers' network", "not internal"),
         (|f| network(f).ipv6 = true, Fail, "Workers' network", "warmpool has IPv6"),
         (|f| docker(f).images[0].there = false, Fail, "Worker image", "no warmpool/chromium:latest"),
         (|f| docker(f).images[1].needed = true, Fail, "Worker image", "no warmpool/firefox:latest"),

@@ -40,6 +40,10 @@ impl Docker {
         };
         let host = HostConfig {
             network_mode: Some(config.docker.network.clone()),
+            // Names are the daemon's affair. The engine's name server asks this one from inside the container, where nobody
+            // answers, and does not wait long.
+            dns: Some(vec!["127.0.0.1".to_owned()]),
+            dns_options: Some(vec!["timeout:1".to_owned(), "attempts:1".to_owned()]),
             mounts: self.shares_folder().then(|| {
                 vec![Mount {
                     typ: Some(MountType::BIND),

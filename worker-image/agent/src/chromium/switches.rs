@@ -1,8 +1,8 @@
 //! Chromium's command line.
 
 use crate::ports::LocalPort;
-use warmpool_protocol::Claim;
 use warmpool_protocol::switches::class;
+use warmpool_protocol::{Claim, EGRESS_PORT};
 
 /// Loopback port of the DevTools protocol.
 pub(super) const DEBUGGING_PORT: LocalPort = LocalPort::new(9222);
@@ -42,13 +42,19 @@ const QUIET: [&str; 26] = [
      WebUIOmniboxAimPopup,WebUIOmniboxPopup",
 ];
 
+/// The way out: the daemon's proxy, for every address, without exception for loopback, and nothing that would try to go
+/// around it.
+const EGRESS: [&str; 3] =
+    ["--proxy-bypass-list=<-loopback>", "--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"];
+
 /// Switches whose value is a list, so that two of them add up.
 const LISTS: [&str; 4] =
     ["--disable-features", "--enable-features", "--disable-blink-features", "--enable-blink-features"];
 
 /// The switches of every browser started here that a client could have chosen itself.
 pub(super) fn base(claim: &Claim) -> Vec<String> {
-    let mut switches: Vec<String> = QUIET.iter().map(|&switch| switch.to_owned()).collect();
+    let mut switches: Vec<String> = QUIET.iter().chain(&EGRESS).map(|&switch| switch.to_owned()).collect();
+    switches.push(format!("--proxy-server=socks5://127.0.0.1:{EGRESS_PORT}"));
     if claim.headless {
         switches.push("--headless=new".to_owned());
     } else {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot};
-use warmpool_protocol::{MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
+use warmpool_protocol::{EGRESS_PORT, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::display::Display;
 use crate::error::BootError;
@@ -68,6 +68,7 @@ impl Shell {
             .arg(worker.home.join("webkit"))
             .arg("--downloads")
             .arg(worker.files.downloads())
+            .arg(format!("--egress=socks5://127.0.0.1:{EGRESS_PORT}"))
             .args(["--width", &size.width.to_string(), "--height", &size.height.to_string()])
             .env("DISPLAY", &display.name)
             .env("WEBKIT_INSPECTOR_SERVER", INSPECTOR.authority())

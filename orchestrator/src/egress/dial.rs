@@ -1,0 +1,151 @@
+//! One connection of a browser: where it wants to go, whether it may, and the bytes of it.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use url::Host;
+
+use super::policy::{Policy, Refusal};
+use super::socks::{self, Reply, Target};
+use super::{Shared, refusal};
+use crate::worker::AgentStream;
+
+/// Time for what the browser says of itself before its first byte.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The port whose connections are encrypted from their first byte: nobody could read a page there.
+const HTTPS: u16 = 443;
+/// Bytes held at most on the way to the site, and from it.
+const UP_BUFFER: usize = 32 << 10;
+const DOWN_BUFFER: usize = 128 << 10;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DialError {
+    #[error("{}", .0.problem())]
+    Refused(Refusal),
+    #[error("there is no such host")]
+    UnknownHost,
+    #[error("{0}")]
+    Failed(#[from] io::Error),
+    #[error("no answer in time")]
+    TimedOut,
+}
+
+impl DialError {
+    fn reply(&self) -> Reply {
+        match self {
+            Self::Refused(_) => Reply::NotAllowed,
+            Self::UnknownHost => Reply::HostUnreachable,
+            Self::TimedOut => Reply::TimedOut,
+            Self::Failed(error) => match error.kind() {
+                io::ErrorKind::ConnectionRefused => Reply::ConnectionRefused,
+                io::ErrorKind::NetworkUnreachable => Reply::NetworkUnreachable,
+                io::ErrorKind::HostUnreachable => Reply::HostUnreachable,
+                io::ErrorKind::TimedOut => Reply::TimedOut,
+                _ => Reply::Failed,
+            },
+        }
+    }
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, greeting: [u8; 2]) {
+    let Ok(Ok(target)) = timeout(HANDSHAKE_TIMEOUT, socks::accept(&mut tunnel, greeting)).await else { return };
+    let Target { host, port } = target;
+    let shown = host.to_string();
+    let Ok(_place) = Arc::clone(&shared.places).try_acquire_owned() else {
+        note(&shared, &shown, port, "too_many_connections");
+        let _ = socks::answer(&mut tunnel, Reply::Failed).await;
+        return;
+    };
+    match connect(&shared.policy, &host, port, shared.connect_timeout).await {
+        Ok(site) => {
+            if socks::answer(&mut tunnel, Reply::Succeeded).await.is_ok() {
+                carry(&shared, tunnel, site).await;
+            }
+        }
+        Err(DialError::Refused(refused)) => {
+            note(&shared, &shown, port, refused.code());
+            if port == HTTPS {
+                let _ = socks::answer(&mut tunnel, Reply::NotAllowed).await;
+            } else if socks::answer(&mut tunnel, Reply::Succeeded).await.is_ok() {
+                refusal::show(&mut tunnel, &shown, port, refused.problem()).await;
+            }
+        }
+        Err(error) => {
+            tracing::debug!(worker = %shared.worker.id, host = %shown, port, %error, "a page's connection failed");
+            let _ = socks::answer(&mut tunnel, error.reply()).await;
+        }
+    }
+}
+
+/// Counts a refusal, and logs the first of its kind.
+fn note(shared: &Shared, host: &str, port: u16, reason: &'static str) {
+    if shared.traffic.refuse(host, port, reason) {
+        tracing::info!(worker = %shared.worker.id, host, port, reason, "a page's connection was refused");
+    }
+}
+
+/// Resolves a host once and connects to one of the very addresses that the policy allows.
+async fn connect(policy: &Policy, host: &Host, port: u16, limit: Duration) -> Result<TcpStream, DialError> {
+    let (name, addresses) = match host {
+        Host::Domain(name) => {
+            let found = timeout(limit, lookup_host((name.as_str(), port))).await.map_err(|_| DialError::TimedOut)?;
+            let addresses: Vec<IpAddr> = found.map_err(|_| DialError::UnknownHost)?.map(|found| found.ip()).collect();
+            (Some(name.as_str()), addresses)
+        }
+        address => (None, socks::address(address).into_iter().collect()),
+    };
+    let mut failure = DialError::UnknownHost;
+    for address in addresses {
+        if let Err(refused) = policy.judge(name, address, port) {
+            failure = DialError::Refused(refused);
+            continue;
+        }
+        match timeout(limit, TcpStream::connect(SocketAddr::new(address, port))).await {
+            Ok(Ok(stream)) => {
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => failure = error.into(),
+            Err(_) => failure = DialError::TimedOut,
+        }
+    }
+    Err(failure)
+}
+
+/// Carries bytes both ways until both have ended.
+async fn carry(shared: &Shared, tunnel: AgentStream, site: TcpStream) {
+    let (from_browser, to_browser) = tunnel.into_split();
+    let (from_site, to_site) = site.into_split();
+    let traffic = &shared.traffic;
+    let up = pump(from_browser, to_site, &traffic.sent, "out", UP_BUFFER);
+    let down = pump(from_site, to_browser, &traffic.received, "in", DOWN_BUFFER);
+    let _ = tokio::try_join!(up, down);
+}
+
+async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    count: &AtomicU64,
+    direction: &'static str,
+    size: usize,
+) -> io::Result<()> {
+    let total = metrics::counter!("warmpool_egress_bytes_total", "direction" => direction);
+    let mut buffer = vec![0; size];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        count.fetch_add(read as u64, Ordering::Relaxed);
+        total.increment(read as u64);
+        to.write_all(&buffer[..read]).await?;
+    }
+}

@@ -1,0 +1,128 @@
+//! Which addresses a browser may reach.
+
+use std::net::IpAddr;
+
+use crate::address;
+use crate::config::EgressRule;
+
+/// Rules of one origin. What is denied is denied whatever is allowed beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    pub allow: Vec<EgressRule>,
+    pub deny: Vec<EgressRule>,
+}
+
+/// The rules of one session, nearest first: those of its key, then those of the configuration. The first that names an
+/// address decides. Where none does, public addresses may be reached and others not.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Policy {
+    levels: Vec<Rules>,
+}
+
+/// Why an address may not be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// A rule denies it.
+    Denied,
+    /// It is not public, and of this kind.
+    NotPublic(&'static str),
+    /// It is this host's own.
+    Own,
+}
+
+impl Refusal {
+    /// The short name in records and metrics.
+    pub(crate) const fn code(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::NotPublic(_) => "not_public",
+            Self::Own => "this_host",
+        }
+    }
+
+    /// What is wrong with the address, in words that follow its name.
+    pub(crate) const fn problem(self) -> &'static str {
+        match self {
+            Self::Denied => "is denied by egress.deny",
+            Self::NotPublic(kind) => kind,
+            Self::Own => "is an address of the host that Warmpool runs on",
+        }
+    }
+}
+
+impl Policy {
+    /// Rules, nearest first.
+    pub(crate) const fn new(levels: Vec<Rules>) -> Self {
+        Self { levels }
+    }
+
+    /// Judges an address, and the name that led to it.
+    ///
+    /// # Errors
+    /// The reason why it may not be reached.
+    pub(crate) fn judge(&self, name: Option<&str>, address: IpAddr, port: u16) -> Result<(), Refusal> {
+        let canonical = address.to_canonical();
+        let names = |rule: &EgressRule| rule.matches(name, canonical, port);
+        for rules in &self.levels {
+            if rules.deny.iter().any(names) {
+                return Err(Refusal::Denied);
+            }
+            if rules.allow.iter().any(names) {
+                return Ok(());
+            }
+        }
+        match address::special_kind(address) {
+            Some(kind) => Err(Refusal::NotPublic(kind)),
+            None if is_own(canonical) => Err(Refusal::Own),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether an address is one of this host's interfaces: services there may take whoever connects for a neighbour.
+fn is_own(address: IpAddr) -> bool {
+    let Ok(interfaces) = nix::ifaddrs::getifaddrs() else { return true };
+    interfaces.filter_map(|interface| interface.address).any(|own| {
+        let own =
+            own.as_sockaddr_in().map(|own| IpAddr::V4(own.ip())).or(own.as_sockaddr_in6().map(|own| own.ip().into()));
+        own == Some(address)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(allow: &[&str], deny: &[&str]) -> Rules {
+        let parse = |rules: &[&str]| rules.iter().map(|rule| rule.parse().unwrap()).collect();
+        Rules { allow: parse(allow), deny: parse(deny) }
+    }
+
+    #[test]
+    fn what_is_not_public_is_refused_unless_a_rule_allows_it() {
+        let policy = Policy::new(vec![rules(
+            &["10.0.0.0/8", "127.0.0.1:3000", "intranet.example"],
+            &["10.0.0.1", "evil.example"],
+        )]);
+        let judge = |name: Option<&str>, address: &str, port| policy.judge(name, address.parse().unwrap(), port);
+        assert_eq!(judge(None, "8.8.8.8", 443), Ok(()));
+        assert_eq!(judge(None, "10.1.1.1", 80), Ok(()));
+        assert_eq!(judge(None, "::ffff:10.1.1.1", 80), Ok(()), "the same address");
+        assert_eq!(judge(None, "10.0.0.1", 80), Err(Refusal::Denied), "deny wins");
+        assert_eq!(judge(Some("evil.example"), "8.8.8.8", 443), Err(Refusal::Denied));
+        assert_eq!(judge(None, "127.0.0.1", 3000), Ok(()));
+        assert!(matches!(judge(None, "127.0.0.1", 4444), Err(Refusal::NotPublic(_))));
+        assert!(matches!(judge(None, "169.254.169.254", 80), Err(Refusal::NotPublic(_))));
+        assert_eq!(judge(Some("intranet.example"), "192.168.0.9", 80), Ok(()));
+        assert!(judge(Some("other.example"), "192.168.0.9", 80).is_err(), "a name that was rebound");
+    }
+
+    #[test]
+    fn the_nearest_rules_decide() {
+        let policy =
+            Policy::new(vec![rules(&["10.0.0.5"], &["8.8.8.8"]), rules(&["10.0.0.0/8"], &["10.0.0.5", "10.0.0.6"])]);
+        let judge = |address: &str| policy.judge(None, address.parse().unwrap(), 80).is_ok();
+        assert!(judge("10.0.0.5") && judge("10.0.0.7"));
+        assert!(!judge("10.0.0.6") && !judge("8.8.8.8"));
+    }
+}

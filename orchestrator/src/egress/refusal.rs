@@ -1,0 +1,81 @@
+//! What a page shows whose address was refused.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
+
+use crate::worker::AgentStream;
+
+/// Bytes of a request that are read at most, and the time for it: its head decides.
+const MAX_HEAD: usize = 16 << 10;
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Answers a request for a page with a page that says why it was refused. Anything else is only closed: to scripts, images
+/// and other protocols the address is as one that nobody listens at.
+pub(super) async fn show(tunnel: &mut AgentStream, host: &str, port: u16, problem: &str) {
+    let mut head = Vec::with_capacity(4096);
+    let reading = async {
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < MAX_HEAD {
+            if tunnel.read_buf(&mut head).await? == 0 {
+                break;
+            }
+            if !is_http(&head) {
+                break;
+            }
+        }
+        std::io::Result::Ok(())
+    };
+    if matches!(timeout(HEAD_TIMEOUT, reading).await, Ok(Ok(()))) && wants_page(&head) {
+        let _ = tunnel.write_all(response(host, port, problem).as_bytes()).await;
+        let _ = tunnel.shutdown().await;
+    }
+}
+
+fn is_http(head: &[u8]) -> bool {
+    head.iter().take(3).all(u8::is_ascii_uppercase)
+}
+
+/// Whether this is a request by which a browser opens a page.
+fn wants_page(head: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let page =
+        |line: &str| line.strip_prefix("accept:").is_some_and(|types| types.trim_start().starts_with("text/html"));
+    head.lines().any(page)
+}
+
+fn response(host: &str, port: u16, problem: &str) -> String {
+    let escaped = host.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    let body = format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><title>Refused by Warmpool</title>\
+         <body style=\"font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 1em\">\
+         <h1>Refused by Warmpool</h1><p><b>{escaped}:{port}</b> {problem}, and sessions may reach public addresses only.</p>\
+         <p>To allow it, add it to <code>egress.allow</code> in warmpool.toml and restart the daemon:</p>\
+         <pre>[egress]\nallow = [\"{escaped}:{port}\"]</pre></body></html>\n"
+    );
+    format!(
+        "HTTP/1.1 403 Refused by Warmpool\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
+         Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\nCache-Control: no-store\r\n\
+         Proxy-Status: Warmpool; error=destination_ip_prohibited\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_get_a_page() {
+        assert!(wants_page(b"GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html,*/*\r\n\r\n"));
+        assert!(!wants_page(b"GET / HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n"));
+        assert!(!wants_page(b"GET / HTTP/1.1\r\n\r\n"));
+        assert!(is_http(b"GE") && is_http(b"POST / HTTP/1.1") && !is_http(b"\x16\x03\x01") && !is_http(b"ssh"));
+    }
+
+    #[test]
+    fn a_host_brings_no_markup() {
+        let page = response("<b>\"&", 80, "is a private address");
+        assert!(page.contains("&lt;b>&quot;&amp;:80") && !page.contains("<b>\"&"), "{page}");
+    }
+}

@@ -1,0 +1,60 @@
+//! The tunnels to one agent: a few are always idle, and each becomes one connection of the browser.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::{CONNECTION, HeaderValue, UPGRADE};
+use tokio::io::AsyncReadExt as _;
+use tokio::time::sleep;
+use warmpool_protocol::EGRESS_PROTOCOL;
+
+use super::{Shared, dial};
+use crate::worker::{AgentStream, Upgrade};
+
+/// Tunnels that wait for the browser. A used one is replaced within a fraction of a millisecond.
+const IDLE: usize = 6;
+/// Between two tries to open one.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Keeps tunnels open until the session's way out is closed.
+pub(super) fn open(shared: &Arc<Shared>) {
+    for _ in 0..IDLE {
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move { shared.stop.clone().run_until_cancelled_owned(keep_open(shared)).await });
+    }
+}
+
+async fn keep_open(shared: Arc<Shared>) {
+    loop {
+        let Some(mut tunnel) = open_one(&shared).await else {
+            sleep(RETRY).await;
+            continue;
+        };
+        // The browser speaks first, so this waits for it. An agent that hangs up has ended, or lost this tunnel.
+        let mut greeting = [0; 2];
+        if tunnel.read_exact(&mut greeting).await.is_err() {
+            sleep(RETRY).await;
+            continue;
+        }
+        let connection = dial::serve(Arc::clone(&shared), tunnel, greeting);
+        tokio::spawn(shared.stop.clone().run_until_cancelled_owned(connection));
+    }
+}
+
+async fn open_one(shared: &Shared) -> Option<AgentStream> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static(EGRESS_PROTOCOL));
+    match shared.worker.agent.upgrade("/egress", headers).await {
+        Ok(Upgrade::Switched { stream, .. }) => Some(stream),
+        Ok(Upgrade::Declined(status)) => {
+            tracing::debug!(worker = %shared.worker.id, %status, "the agent opens no tunnel");
+            None
+        }
+        Err(error) => {
+            tracing::trace!(worker = %shared.worker.id, %error, "no tunnel to the agent");
+            None
+        }
+    }
+}

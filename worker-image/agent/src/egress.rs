@@ -1,0 +1,116 @@
+//! The browser's only way out: a port on loopback, each connection to which the daemon takes over.
+//!
+//! The worker's network leads nowhere. The daemon keeps a few idle tunnels to the agent open; a connection of the browser
+//! gets one of them, and from then on its bytes are the daemon's affair: which proxy protocol they are, and where to.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONNECTION, HeaderValue, UPGRADE};
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+use tokio::io::copy_bidirectional_with_sizes;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::{sleep, timeout};
+use tokio_util::either::Either;
+use warmpool_protocol::{EGRESS_PORT, EGRESS_PROTOCOL};
+
+use crate::body::{Body, empty};
+use crate::error::ApiError;
+use crate::server::Connection;
+use crate::tunnel::{bare, wants};
+
+/// How long a connection waits for a tunnel: the daemon may be restarting.
+const HOLD: Duration = Duration::from_secs(30);
+/// Idle tunnels at most. A daemon keeps far fewer.
+const MAX_IDLE: usize = 64;
+/// Bytes held at most of what the browser sends, and of what it gets.
+const UP_BUFFER: usize = 64 << 10;
+const DOWN_BUFFER: usize = 256 << 10;
+/// Pause after a failure to accept, which means that descriptors ran out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The tunnels that wait for a connection of the browser.
+pub(crate) struct Egress {
+    add: mpsc::Sender<Connection>,
+    idle: Mutex<mpsc::Receiver<Connection>>,
+}
+
+impl Egress {
+    /// Listens for the browser, before it starts.
+    ///
+    /// # Errors
+    /// When something else has the port.
+    pub(crate) async fn listen() -> io::Result<Arc<Self>> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, EGRESS_PORT)).await?;
+        let (add, idle) = mpsc::channel(MAX_IDLE);
+        let egress = Arc::new(Self { add, idle: Mutex::new(idle) });
+        tokio::spawn(Arc::clone(&egress).serve(listener));
+        Ok(egress)
+    }
+
+    async fn serve(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            let Ok((browser, _)) = listener.accept().await else {
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let egress = Arc::clone(&self);
+            tokio::spawn(async move {
+                // Closing it is an error that every browser shows.
+                let Ok(tunnel) = timeout(HOLD, egress.tunnel()).await else { return };
+                carry(browser, tunnel).await;
+            });
+        }
+    }
+
+    /// Waits for a tunnel whose daemon is there. Those who wait get theirs in the order in which they came.
+    async fn tunnel(&self) -> Connection {
+        let mut idle = self.idle.lock().await;
+        loop {
+            match idle.recv().await {
+                Some(tunnel) if is_open(&tunnel) => return tunnel,
+                Some(_) => {}
+                // The sender is a field of `self`.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// `GET /egress`: a tunnel, by an upgrade.
+    pub(crate) fn open(self: &Arc<Self>, mut request: Request<Incoming>) -> Result<Response<Body>, ApiError> {
+        if !wants(&request, EGRESS_PROTOCOL) {
+            let message = "this path carries the browser's connections, after an upgrade";
+            return Err(ApiError::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", message));
+        }
+        let (daemon, egress) = (hyper::upgrade::on(&mut request), Arc::clone(self));
+        tokio::spawn(async move {
+            if let Ok(Ok((tunnel, _))) = daemon.await.map(bare::<Connection>) {
+                let _ = egress.add.try_send(tunnel);
+            }
+        });
+        let mut response = Response::new(empty());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        response.headers_mut().insert(UPGRADE, HeaderValue::from_static(EGRESS_PROTOCOL));
+        Ok(response)
+    }
+}
+
+/// Whether the daemon still holds its end. It sends nothing before the browser does.
+fn is_open(tunnel: &Connection) -> bool {
+    let mut byte = [0];
+    let read = match tunnel {
+        Either::Left(stream) => stream.try_read(&mut byte),
+        Either::Right(stream) => stream.try_read(&mut byte),
+    };
+    matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
+async fn carry(mut browser: TcpStream, mut tunnel: Connection) {
+    let _ = browser.set_nodelay(true);
+    let _ = copy_bidirectional_with_sizes(&mut browser, &mut tunnel, UP_BUFFER, DOWN_BUFFER).await;
+}
