@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ from .stage import EYE, Stage
 SAMPLE = re.compile(r"Sample (\d+)/(\d+)")
 FAR = 200.0
 """Metres beyond which the depth picture does not tell distances apart."""
+MOST_PIXELS = 2048 * 1024
+"""Pixels of one rendering."""
+OVERLAP = 32
+"""Pixels that a strip is rendered beyond either side."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +67,43 @@ def prepare(
     cycles.blur_glossy = 1.0
 
 
-def shoot(quality: Quality, picture: Path, depth: Path | None, progress: Callable[[float], None]) -> None:
-    """Renders one PNG and, if asked, the distances as a floating-point EXR. The depth's name gets Blender's frame number."""
+def shoot(
+    quality: Quality, scratch: Path, with_depth: bool, progress: Callable[[float], None]
+) -> tuple[Image.Image, Image.Image | None]:
+    """Renders a picture and, if asked, the distances in it. A large one is rendered in upright strips, since the memory
+    that the renderer and its denoiser take grows with the pixels of one rendering."""
     scene = bpy.context.scene
-    scene.render.resolution_x, scene.render.resolution_y, scene.render.resolution_percentage = (
-        quality.width,
-        quality.height,
-        100,
-    )
-    scene.render.filepath = str(picture)
+    render = scene.render
+    render.resolution_x, render.resolution_y, render.resolution_percentage = quality.width, quality.height, 100
+    render.use_border, render.use_crop_to_border = True, True
+    render.border_min_y, render.border_max_y = 0.0, 1.0
+    render.filepath = str(scratch / "picture.png")
     scene.cycles.samples = quality.samples
-    scene.view_layers[0].use_pass_z = depth is not None
-    scene.use_nodes = depth is not None
-    if depth is not None:
-        write_depth(scene, depth)
+    scene.view_layers[0].use_pass_z = with_depth
+    scene.use_nodes = with_depth
+    if with_depth:
+        write_depth(scene, scratch / "depth")
 
+    count = -(-quality.width * quality.height // MOST_PIXELS)
+    ends = [quality.width * number // count for number in range(count + 1)]
+    picture = Image.new("RGB", (quality.width, quality.height))
+    distances = []
+    for number, (left, right) in enumerate(itertools.pairwise(ends)):
+        # The denoiser knows nothing of what lies beyond a border, so strips overlap.
+        first, last = max(0, left - OVERLAP), min(quality.width, right + OVERLAP)
+        # Blender rounds these down to whole pixels.
+        render.border_min_x, render.border_max_x = (first + 0.25) / quality.width, (last + 0.25) / quality.width
+        render_strip(lambda fraction, done=number: progress((done + fraction) / count))
+        with Image.open(render.filepath) as strip:
+            picture.paste(strip.convert("RGB").crop((left - first, 0, right - first, quality.height)), (left, 0))
+        Path(render.filepath).unlink()
+        for exr in scratch.glob("depth*.exr"):
+            distances.append(depth_values(exr)[:, left - first : right - first])
+            exr.unlink()
+    return picture, Image.fromarray(np.hstack(distances)) if distances else None
+
+
+def render_strip(progress: Callable[[float], None]) -> None:
     def on_statistics(text: str, *_: object) -> None:
         if found := SAMPLE.search(text):
             progress(int(found[1]) / int(found[2]))
@@ -101,7 +128,7 @@ def write_depth(scene: bpy.types.Scene, depth: Path) -> None:
     tree.links.new(layers.outputs["Depth"], file.inputs[0])
 
 
-def depth_picture(exr: Path) -> Image.Image:
+def depth_values(exr: Path) -> np.ndarray:
     """Distances in 16 bits: 0 at the eye, 65535 at FAR metres and beyond."""
     image = bpy.data.images.load(str(exr))
     image.colorspace_settings.name = "Non-Color"
@@ -111,4 +138,4 @@ def depth_picture(exr: Path) -> Image.Image:
     bpy.data.images.remove(image)
     # Blender keeps pictures from the bottom row up.
     metres = values.reshape(height, width, -1)[::-1, :, 0]
-    return Image.fromarray((np.clip(metres / FAR, 0, 1) * 65535 + 0.5).astype(np.uint16))
+    return (np.clip(metres / FAR, 0, 1) * 65535 + 0.5).astype(np.uint16)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unicodedata import bidirectional, category, normalize
 
 import bpy
-import numpy as np
 from PIL import Image
 
-from . import materials, shapes
+from . import lettering, materials
 from .model import Model
 
 CARD = (0.24, 0.17)
@@ -17,7 +15,6 @@ LEAN = 14
 """Degrees by which a card leans back."""
 LEDGE = 0.72
 """Height of an easel's ledge."""
-LONGEST_LABEL = 60
 
 
 def fit(path: Path, width: float, height: float) -> tuple[float, float]:
@@ -84,49 +81,18 @@ def television(path: Path | None, width: float = 0.92) -> Model:
     return model
 
 
-def card(label: str, path: Path | None, numbered: int) -> tuple[Model, bpy.types.TextCurve | None]:
-    """A folded keepsake card on a little stand, and the words to be set on it, if Blender can set them."""
+def card(label: str, path: Path | None, scratch: Path) -> Model:
+    """A folded keepsake card on a little stand, with a belonging's picture and its label in any script."""
     width, height = CARD
     paper, edge = materials.paint("#fbf3df", 0.85), materials.paint("#b5894e", 0.6)
     front = Model().box((width, 0.006, height), paper, bevel=0.002)
-    for inset, depth, material in ((0.010, 0.0076, edge), (0.0125, 0.0084, paper)):
-        front.box((width - 2 * inset, depth, height - 2 * inset), material, (0, 0, inset), bevel=0.0003)
+    front.box((width - 0.02, 0.0076, height - 0.02), edge, (0, 0, 0.010), bevel=0.0003)
+    # The words cover all of the paper within the edge, so that no seam shows around them.
+    w, h = width - 0.025, height - 0.025
+    words = lettering.page(label, (w, h), scratch, below=0.66 if path else 0.0)
+    front.picture(w, h, materials.photograph(words, 0.05), (0, -0.0042, 0.0125))
     if path is not None:
         w, h = fit(path, width * 0.7, height * 0.54)
         front.picture(w, h, materials.photograph(path, 0.05), (0, -0.005, height * 0.36))
     model = Model().box((width + 0.05, 0.09, 0.016), materials.wood("#a87545", "#7a4f2c"), (0, 0.02, 0))
-    model.merge(front, at=(0, 0, 0.014), turn=(-LEAN, 0, 0))
-    if not settable(label):
-        return model, None
-    return model, words(label, width * 0.8, height * (0.22 if path else 0.6), f"words {numbered}")
-
-
-def settable(label: str) -> bool:
-    """Whether Blender sets a label rightly: it neither turns the direction of writing nor joins letters and marks."""
-    return not any(bidirectional(c) in ("R", "AL") or category(c) in ("Mn", "Mc") for c in normalize("NFC", label))
-
-
-def card_words(with_picture: bool) -> np.ndarray:
-    """Where the words lie in the card's own coordinates: upright on its leaning front, lower if there is a picture above."""
-    up = CARD[1] * (0.2 if with_picture else 0.5)
-    return shapes.matrix((0, 0, 0.014), (-LEAN, 0, 0)) @ shapes.matrix((0, -0.0055, up), (90, 0, 0))
-
-
-def words(label: str, width: float, height: float, name: str) -> bpy.types.TextCurve:
-    """A label set in as large a type as its box allows. Blender's own fallback fonts cover most scripts."""
-    text = " ".join(label.split())
-    text = text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1].rstrip() + "…"
-    curve = bpy.data.curves.new(name, "FONT")
-    curve.body = text
-    curve.align_x, curve.align_y = "CENTER", "CENTER"
-    # A letter is about 0.55 of the type's size wide and a line 1.2 of it high.
-    size = min(
-        height * 0.55,
-        (width * height / (max(4, len(text)) * 0.55 * 1.35)) ** 0.5,
-        width / (0.62 * max(len(word) for word in text.split() or ["-"])),
-    )
-    curve.size = size
-    curve.text_boxes[0].width, curve.text_boxes[0].x = width, -width / 2
-    curve.extrude = 0.0004
-    curve.materials.append(materials.paint("#4a2f1c", 0.7))
-    return curve
+    return model.merge(front, at=(0, 0, 0.014), turn=(-LEAN, 0, 0))

@@ -7,9 +7,13 @@ import math
 import bpy
 
 from . import shapes
+from .items import Spot, row
 from .model import Model
+from .stage import Stage
 
 Material = bpy.types.Material
+RISE = 0.3
+"""Height of a riser."""
 
 
 def table(width: float, depth: float, height: float, wood: Material, shelf: bool = False) -> Model:
@@ -234,4 +238,31 @@ def plant_pot(radius: float, height: float, clay: Material, earth: Material) -> 
         clay,
     )
     model.add(shapes.cylinder(radius * 0.9, 0.02, 24), earth, (0, 0, height * 0.86))
+    return model
+
+
+def riser(width: float, wood: Material) -> Model:
+    """A low shelf along the back of a table, for a second row of things above the first."""
+    model = Model().box((width, 0.2, 0.02), wood, (0, 0, RISE - 0.02), bevel=0.004)
+    for side in (-1, 1):
+        model.box((0.03, 0.18, RISE - 0.02), wood, (side * (width / 2 - 0.03), 0, 0), bevel=0.003)
+    return model
+
+
+def raised_row(
+    stage: Stage, wood: Material, table: tuple[float, float, float], turn: float, width: float, back: float
+) -> list[Spot]:
+    """Puts a riser on the back of a table whose top is at `table`, and hands out three spots on it."""
+    a = math.radians(turn)
+    x, y, z = table[0] - back * math.sin(a), table[1] + back * math.cos(a), table[2]
+    stage.add("riser", riser(width, wood), (x, y, z), (0, 0, turn))
+    return row("surface", (x, y, z + RISE), turn, (0, -width / 3, width / 3), (0.35, 0.34), inwards=10)
+
+
+def wall_shelf(width: float, wood: Material) -> Model:
+    """A board on two brackets, with its top at z = 0 and its back at y = 0."""
+    model = Model().box((width, 0.24, 0.026), wood, (0, -0.12, -0.026), bevel=0.005)
+    for side in (-1, 1):
+        model.beam((side * width * 0.36, -0.01, -0.2), (side * width * 0.36, -0.2, -0.03), 0.022, 0.022, wood)
+        model.box((0.03, 0.015, 0.2), wood, (side * width * 0.36, -0.008, -0.21), bevel=0.003)
     return model

@@ -42,6 +42,8 @@ class Setting:
     spots: list[Spot] = field(default_factory=list)
     fillers: list[tuple[Spot, Callable[[], Model]]] = field(default_factory=list)
     """What stands on a spot that no item took."""
+    extras: list[Callable[[], list[Spot]]] = field(default_factory=list)
+    """Each builds something more for belongings to stand on, once the spots are taken."""
     frame: bpy.types.Material | None = None
     """What picture frames and easels are made of."""
     palette: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -50,8 +51,8 @@ def seen(corners: np.ndarray) -> tuple[float, float, float, float]:
 
 
 class Placement:
-    def __init__(self, stage: Stage, setting: Setting) -> None:
-        self.stage, self.setting = stage, setting
+    def __init__(self, stage: Stage, setting: Setting, scratch: Path) -> None:
+        self.stage, self.setting, self.scratch = stage, setting, scratch
         self.kit = belongings.Kit(stage.random, stage.numbers, setting.palette)
         self.free = list(setting.spots)
         self.hotspots: list[Hotspot] = []
@@ -65,7 +66,9 @@ class Placement:
         for index, item in sorted(
             numbered, key=lambda entry: 0 if (entry[0], entry[1].kind) == (0, "image") else order[entry[1].kind]
         ):
-            placed = self.belonging(index, item) if item.kind == "belonging" else self.picture(index, item)
+            put = self.belonging if item.kind == "belonging" else self.picture
+            while not (placed := put(index, item)) and item.kind == "belonging" and self.setting.extras:
+                self.free += self.setting.extras.pop(0)()
             if not placed:
                 self.unplaced.append((index, item))
 
@@ -112,11 +115,8 @@ class Placement:
                 if self.stand(index, item, spot, model, found.name):
                     return True
         for spot in [spot for spot in self.free if spot.style == "surface"]:
-            model, words = displays.card(item.label, item.file, index)
+            model = displays.card(item.label, item.file, self.scratch)
             if self.stand(index, item, spot, model, "card"):
-                if words is not None:
-                    where = shapes.matrix(spot.at, (0, 0, spot.turn))
-                    self.stage.place(f"words {index}", words, where @ displays.card_words(item.file is not None))
                 return True
         return False
 

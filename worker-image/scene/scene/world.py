@@ -27,7 +27,7 @@ def render(job: Job, output: Output, scratch: Path, events: Events, threads: int
     events.progress("build", 0)
     stage = Stage.empty(job.chance)
     setting = ENVIRONMENTS[job.environment](stage)
-    placement = Placement(stage, setting)
+    placement = Placement(stage, setting, scratch)
     placement.place_all(job.items)
     placement.dress()
     camera.prepare(stage, threads, setting.bounces, setting.exposure)
@@ -39,27 +39,24 @@ def render(job: Job, output: Output, scratch: Path, events: Events, threads: int
     output.json("hotspots.json", description(job, setting, placement, view))
     events.file(output.folder / "hotspots.json")
 
-    def finish(raw: Path) -> tuple[Image.Image, bytes]:
-        with Image.open(raw) as image:
-            picture = with_joined_ends(image.convert("RGB"))
-        raw.unlink()
+    def finish(picture: Image.Image) -> tuple[Image.Image, bytes]:
+        picture = with_joined_ends(picture)
         return watermarked(picture) if job.watermark else picture, gpano(picture.size, setting.north, *view)
 
-    raw = scratch / "picture.png"
-    camera.shoot(job.preview, raw, None, lambda fraction: events.progress("preview", fraction))
-    picture, panorama = finish(raw)
+    picture, _ = camera.shoot(job.preview, scratch, False, lambda fraction: events.progress("preview", fraction))
+    picture, panorama = finish(picture)
     output.jpeg("preview.jpg", picture, panorama)
     output.jpeg("thumbnail.jpg", flat_view(picture, *view, THUMBNAIL, PREVIEW_FIELD))
     events.file(output.folder / "preview.jpg", seconds=round(time.monotonic() - started, 1))
     events.file(output.folder / "thumbnail.jpg")
 
-    camera.shoot(job.full, raw, scratch / "depth", lambda fraction: events.progress("full", fraction))
-    picture, panorama = finish(raw)
+    picture, depth = camera.shoot(job.full, scratch, True, lambda fraction: events.progress("full", fraction))
+    assert depth is not None
+    picture, panorama = finish(picture)
     output.jpeg("scene.jpg", picture, panorama)
     output.png("scene.png", picture)
     output.jpeg("thumbnail.jpg", flat_view(picture, *view, THUMBNAIL, PREVIEW_FIELD))
-    (exr,) = scratch.glob("depth*.exr")
-    output.png("depth.png", camera.depth_picture(exr))
+    output.png("depth.png", depth)
     for name in ("scene.jpg", "scene.png", "thumbnail.jpg", "depth.png"):
         events.file(output.folder / name)
     events.send("done", seconds=round(time.monotonic() - started, 1))

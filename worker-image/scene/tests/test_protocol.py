@@ -9,7 +9,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from scene import belongings, displays
+from PIL import Image
+
+from scene import belongings, lettering
 from scene.job import parse
 from scene.protocol import BAD_JOB, CANCELLED, DONE, JobError
 
@@ -103,17 +105,19 @@ class Words(unittest.TestCase):
                 self.assertEqual(found and found.name, name)
 
 
-class Cards(unittest.TestCase):
-    def test_a_card_leaves_out_words_that_it_would_set_wrongly(self) -> None:
-        for label, settable in (
-            ("Großmutters Löffel", True),
-            ("石", True),
-            ("كتاب", False),
-            ("ספר", False),
-            ("किताब", False),
-        ):
-            with self.subTest(label=label):
-                self.assertEqual(displays.settable(label), settable)
+class Lettering(unittest.TestCase):
+    def test_a_label_of_any_script_and_length_fits_its_page(self) -> None:
+        for label in ("Großmutters Löffel", "石", "كتاب جدتي", "ספר", "किताब", "🧵", "W" * 200, "a\x07\u202eb", "--help"):
+            with self.subTest(label=label), tempfile.TemporaryDirectory() as scratch:
+                with Image.open(lettering.page(label, (0.2, 0.15), Path(scratch), 0.5)) as page:
+                    self.assertEqual(page.size, (720, 540))
+                    self.assertGreater(len(page.getcolors(1 << 20)), 10, "there is ink")
+                    upper = page.crop((0, 0, 720, 270)).getcolors()
+                    self.assertEqual(upper, [(720 * 270, (0xFB, 0xF3, 0xDF))], "the upper half stays free")
+
+    def test_a_label_without_words_leaves_the_page_empty(self) -> None:
+        with tempfile.TemporaryDirectory() as scratch, Image.open(lettering.page(" ", (1, 1), Path(scratch), 0)) as page:
+            self.assertEqual(page.getcolors(), [(720 * 720, (0xFB, 0xF3, 0xDF))])
 
 
 class Privacy(unittest.TestCase):

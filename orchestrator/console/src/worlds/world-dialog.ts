@@ -15,11 +15,13 @@ export class WorldDialog {
   readonly #dialog = find<HTMLDialogElement>('world-dialog');
   #timer: ReturnType<typeof setTimeout> | undefined;
   #world = '';
+  /** Which picture is shown, or on its way. */
+  #shown = '';
 
   constructor(private readonly failed: (error: unknown) => void) {
     this.#dialog.addEventListener('close', () => {
       clearTimeout(this.#timer);
-      this.#world = '';
+      this.#world = this.#shown = '';
     });
     const picture = find<HTMLImageElement>('world-picture');
     picture.addEventListener('error', () => (picture.hidden = true));
@@ -70,16 +72,23 @@ export class WorldDialog {
     );
     find('world-items').replaceChildren(...(items.length ? items : [make('li', { class: 'none' }, 'None')]));
     const thumbnail = world.assets?.thumbnail_url;
-    const picture = find<HTMLImageElement>('world-picture');
     if (thumbnail && (world.status === 'ready' || world.status === 'rendering')) {
       // From the origin that this page came from: its policy allows no other.
-      const { pathname } = new URL(thumbnail, location.href);
-      // The finished world has another one at the same address.
-      const source = new URL(`${pathname}?${world.status}`, location.origin).href;
-      if (picture.src !== source || picture.hidden) picture.src = source;
+      void this.#show(world.world_id, new URL(thumbnail, location.href).pathname, world.status);
     }
     const link = find<HTMLAnchorElement>('world-open');
     link.hidden = !world.viewer_url;
     if (world.viewer_url && /^https?:/.test(new URL(world.viewer_url, location.href).protocol)) link.href = world.viewer_url;
+  }
+
+  /** The finished world has another picture at the same address, so it is fetched anew. */
+  async #show(world: string, path: string, status: string): Promise<void> {
+    if (this.#shown === status) return;
+    this.#shown = status;
+    const reply = await fetch(path, { cache: 'no-store' }).catch(() => undefined);
+    if (!reply?.ok || this.#world !== world) return;
+    const picture = find<HTMLImageElement>('world-picture');
+    URL.revokeObjectURL(picture.src);
+    picture.src = URL.createObjectURL(await reply.blob());
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -212,6 +213,7 @@ def furnish(stage: Stage, setting: Setting, wood, mirror: int, bend: float) -> N
         turn = facing(x, y)
         stage.add(f"table {side}", furniture.table(1.3, 0.5, 0.66, wood, shelf=True), (x, y, 0.025), (0, 0, turn))
         setting.spots += row("surface", (x, y, 0.685), turn, (0, -0.42, 0.42), (0.36, 0.42), inwards=10)
+        setting.extras.append(partial(furniture.raised_row, stage, wood, (x, y, 0.685), turn, 1.2, 0.15))
     seat = (bench_x, bench_y, 0.455)
     setting.spots += row("surface", seat, facing(bench_x, bench_y), (-0.42, 0.1, 0.52), (0.4, 0.45))
 

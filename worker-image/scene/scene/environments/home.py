@@ -222,6 +222,16 @@ def window_side(stage: Stage, setting: Setting, mirror: int, wood, cloth, accent
             Spot("surface", (-mirror * (WIDTH / 2 - 0.02), 0.75 + offset, 0.78), mirror * 90, (0.24, 0.35))
         )
     plant(stage, setting, (-mirror * 2.25, -0.75), "fern")
+    wall = (-mirror * WIDTH / 2, -1.5)
+    for offset in (-0.34, 0.34):
+        setting.spots.append(Spot("wall", (wall[0] + mirror * 0.005, wall[1] + offset, 1.95), mirror * 90, (0.6, 0.46)))
+
+    def shelf() -> list[Spot]:
+        stage.add("wall shelf", furniture.wall_shelf(1.36, wood), (*wall, 1.24), (0, 0, mirror * 90))
+        at = (wall[0] + mirror * 0.13, wall[1], 1.24)
+        return row("surface", at, mirror * 90, (-0.17, 0.17, -0.51, 0.51), (0.3, 0.36))
+
+    setting.extras.append(shelf)
 
 
 def book_side(stage: Stage, setting: Setting, mirror: int, wood) -> None:
@@ -320,5 +330,6 @@ def plant(stage: Stage, setting: Setting, at: tuple[float, float], kind: str) ->
 def coffee_table(stage: Stage, setting: Setting, wood, mirror: int) -> None:
     y = 1.25
     stage.add("coffee table", furniture.table(1.25, 0.55, 0.46, wood, shelf=True), (0, y, 0.014))
+    setting.extras.append(lambda: furniture.raised_row(stage, wood, (0, y, 0.474), 0, 1.1, 0.17))
     for offset in (0.0, -mirror * 0.38, mirror * 0.38):
         setting.spots.append(Spot("surface", (offset, y, 0.474), facing(offset, y) * 0.6, (0.36, 0.42)))

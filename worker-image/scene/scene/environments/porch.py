@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from .. import flowers, furniture, light, materials, rooms, shapes, terrain, trees
 from ..items import Setting, Spot, around, facing, polar, row
@@ -192,6 +193,7 @@ def furnish(stage: Stage, setting: Setting, mirror: int, wood, cloth) -> None:
         turn = facing(x, y)
         stage.add(f"table {side}", furniture.table(1.25, 0.46, 0.58, wood, shelf=True), (x, y, 0), (0, 0, turn))
         setting.spots += row("surface", (x, y, 0.58), turn, (0, -0.41, 0.41), (0.35, 0.4), inwards=10)
+        setting.extras.append(partial(furniture.raised_row, stage, wood, (x, y, 0.58), turn, 1.15, 0.13))
     x, y = -mirror * 1.5, 0.2
     stage.add("stool", furniture.round_table(0.24, 0.5, wood), (x, y, 0))
     setting.spots.append(Spot("surface", (x, y, 0.5), facing(x, y), (0.34, 0.4)))
@@ -209,6 +211,11 @@ def furnish(stage: Stage, setting: Setting, mirror: int, wood, cloth) -> None:
     for offset in (-0.1, -2.35, 2.35):
         setting.spots.append(Spot("wall", (mirror * offset, BACK + 0.03, 1.5), 180, (0.66, 0.58)))
     setting.spots.append(Spot("wall", (mirror * (HALF - 0.03), -1.2, 1.5), -mirror * 90, (0.66, 0.58)))
+    # A second row, for who has many pictures.
+    for offset in (-0.1, -2.35, 2.35):
+        setting.spots.append(Spot("wall", (mirror * offset, BACK + 0.03, 2.1), 180, (0.6, 0.46)))
+    for offset in (0.35, -0.42, -1.2):
+        setting.spots.append(Spot("wall", (mirror * (HALF - 0.03), offset, 2.1), -mirror * 90, (0.6, 0.46)))
     setting.spots += [
         around("floor", -mirror * 7.6, 2.1, 0.0, (0.5, 1.2)),
         around("floor", 0, 1.05, 0.012, (0.75, 0.5)),
