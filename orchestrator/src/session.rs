@@ -257,6 +257,7 @@ impl Session {
             driver_session,
             attached: self.activity.was_attached(),
             shares: self.shares(),
+            page_error: self.worker.snapshot.borrow().page_error.clone(),
             ended: None,
         }
     }

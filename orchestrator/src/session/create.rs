@@ -92,6 +92,7 @@ impl Sessions {
             driver_session: None,
             attached: false,
             shares: Vec::new(),
+            page_error: None,
             ended: None,
         };
         let mut attempt = 1;

@@ -69,7 +69,7 @@ impl Board {
     pub(crate) fn warm(&self, identity: Identity) {
         let mut inner = self.lock();
         if inner.snapshot.state == State::Starting {
-            inner.snapshot = Snapshot { state: State::Warm, identity };
+            inner.snapshot = Snapshot { state: State::Warm, identity, page_error: None };
             self.tell(&Event::State(inner.snapshot.clone()));
         }
     }
@@ -83,6 +83,13 @@ impl Board {
         inner.snapshot.state = State::Active;
         self.tell(&Event::State(inner.snapshot.clone()));
         true
+    }
+
+    /// The session's first page did not load.
+    pub(crate) fn page_failed(&self, reason: String) {
+        let mut inner = self.lock();
+        inner.snapshot.page_error = Some(reason);
+        self.tell(&Event::State(inner.snapshot.clone()));
     }
 
     /// The browser could not be made ready.

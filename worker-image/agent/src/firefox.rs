@@ -13,9 +13,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use http::Response;
 use serde_json::{Value, json};
 use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings};
 
+use crate::body::Body;
 use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
@@ -111,8 +113,9 @@ impl Firefox {
     }
 
     /// See [`crate::engine::Engine::navigate`].
-    pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
-        self.browser()?.control.call("navigate", json!({"url": url})).await.map(drop).map_err(gone)
+    pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {
+        let failure = self.browser()?.control.call("navigate", json!({"url": url})).await.map_err(gone)?;
+        Ok(failure.as_str().map(str::to_owned))
     }
 
     /// See [`crate::engine::Engine::ping`].
@@ -168,7 +171,9 @@ impl Firefox {
     }
 
     /// See [`crate::engine::Engine::before_command`].
-    pub(crate) async fn before_command(&self, _body: &[u8]) {}
+    pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
+        Ok(None)
+    }
 }
 
 async fn apply(browser: &Browser, settings: &Settings) -> Result<Vec<String>, ApiError> {
