@@ -39,6 +39,7 @@ modules! {
     new_session,
     transparency,
     files,
+    first_page,
     session_ends,
     listing,
     queue,

@@ -132,6 +132,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/turn", get(|| async { Html(pages::TURN) }))
         .route("/dialogs", get(|| async { Html(pages::DIALOGS) }))
         .route("/slow", get(slow))
+        .route("/redirect", get(redirect))
         .route("/left", get(|| async { Html(pages::LEFT) }))
         .route("/kept", get(|| async { ([(CACHE_CONTROL, "max-age=3600")], "kept") }))
         .merge(tasks::routes())
@@ -256,6 +257,11 @@ async fn report(State(seen): State<Arc<Seen>>, Path(name): Path<String>, axum::J
 
 async fn pixel() -> impl IntoResponse {
     ([(CONTENT_TYPE, "image/svg+xml")], "<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>")
+}
+
+async fn redirect(Query(query): Query<BTreeMap<String, String>>) -> Response {
+    let to = query.get("to").map_or("/", String::as_str);
+    (StatusCode::FOUND, [(LOCATION, to.to_owned())]).into_response()
 }
 
 /// Answers after `?ms=` milliseconds: the page itself is slow, nothing waits for it here.

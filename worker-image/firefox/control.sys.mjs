@@ -5,7 +5,7 @@
 
 import { closeContext, openContext, openWindow } from "resource://warmpool/contexts.sys.mjs";
 import { watchDownloads } from "resource://warmpool/downloads.sys.mjs";
-import { actOn, listPages, openAddress } from "resource://warmpool/pages.sys.mjs";
+import { actOn, listPages, openFirst } from "resource://warmpool/pages.sys.mjs";
 import { freeAbandonedSessions } from "resource://warmpool/sessions.sys.mjs";
 import { applySettings, watchWindows } from "resource://warmpool/settings.sys.mjs";
 
@@ -98,10 +98,10 @@ function setPrefs(prefs) {
   }
 }
 
-/** Opens an address in the first tab, as if typed. */
+/** Opens an address in the first tab; gives the reason when it does not load. */
 function navigate({ url }) {
   const browser = Services.wm.getMostRecentWindow(WINDOW)?.gBrowser.browsers[0];
-  if (browser) openAddress(browser, url);
+  return browser ? openFirst(browser, url) : null;
 }
 
 /** Waits until the first window is ready and its page has been drawn. */

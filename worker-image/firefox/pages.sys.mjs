@@ -55,3 +55,26 @@ export function actOn({ page, act, url }) {
 export function openAddress(browser, url) {
   browser.fixupAndLoadURIString(url, { triggeringPrincipal: Services.scriptSecurityManager.getSystemPrincipal() });
 }
+
+/** Opens an address in a tab; gives the name of the error once it has failed, or nothing once it has loaded. */
+export function openFirst(browser, url) {
+  const { promise, resolve } = Promise.withResolvers();
+  const { STATE_STOP, STATE_IS_NETWORK } = Ci.nsIWebProgressListener;
+  const listener = {
+    QueryInterface: ChromeUtils.generateQI(["nsIWebProgressListener", "nsISupportsWeakReference"]),
+    onStateChange(progress, request, flags, status) {
+      if (!progress.isTopLevel || !(flags & STATE_STOP) || !(flags & STATE_IS_NETWORK)) return;
+      browser.removeProgressListener(listener);
+      // A download, and what a client opens instead, abort it.
+      const failed = !Components.isSuccessCode(status) && status !== Cr.NS_BINDING_ABORTED;
+      resolve(failed ? nameOf(status) : null);
+    },
+  };
+  browser.addProgressListener(listener, Ci.nsIWebProgress.NOTIFY_STATE_NETWORK);
+  openAddress(browser, url);
+  return promise;
+}
+
+function nameOf(status) {
+  return Object.keys(Cr).find(name => Cr[name] === status) ?? `error 0x${status.toString(16)}`;
+}

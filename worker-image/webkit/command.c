@@ -2,12 +2,14 @@
  *
  *   do=ping                                         -> ok
  *   do=warm                                         -> ok <version> <user agent>, once the first page answers and has painted
- *   do=open&url=U                                   -> ok; the first page goes there
+ *   do=open&url=U                                   -> ok; the first page goes there, and once it has loaded or failed,
+ *                                                      the shell says "opened", and the reason of a failure
  *   do=settings[&locales=A,B][&user_agent=U][&width=W&height=H]
  *                                                   -> ok, once every page sees them
  *   do=pages&most=N&longest=C                       -> ok and a list, see pages.c; texts of C characters at most
  *   do=act&page=ID&act=show|back|forward|reload|open[&url=U]
  *                                                   -> ok, or "ok none" when there is no such page
+ *   do=paint                                        -> ok, once the pages have painted what scripts have changed
  * Anything else, and what cannot be done, is answered with "failed" and a reason. */
 #include "shell.h"
 
@@ -61,6 +63,32 @@ static void warm(const Shell *shell) {
   webkit_web_view_evaluate_javascript(view, "document.readyState", -1, NULL, NULL, NULL, on_evaluated, NULL);
 }
 
+/* Marks the handlers of the page that "do=open" opens. */
+static const char opened_by_us;
+
+/* Once a load has ended, with the reason of a failure; a failure comes before the end. */
+static void opened(WebKitWebView *view, const char *reason) {
+  g_signal_handlers_disconnect_matched(view, G_SIGNAL_MATCH_DATA, 0, 0, NULL, NULL, (gpointer)&opened_by_us);
+  command_answer("opened %s", reason);
+}
+
+static void on_load_changed(WebKitWebView *view, WebKitLoadEvent event, gpointer data) {
+  (void)data;
+  if (event == WEBKIT_LOAD_FINISHED) {
+    opened(view, "");
+  }
+}
+
+static gboolean on_load_failed(WebKitWebView *view, WebKitLoadEvent event, const char *url, GError *error, gpointer data) {
+  (void)event, (void)url, (void)data;
+  /* A download, and what a client opens instead, interrupt it. */
+  gboolean interrupted = error->domain == WEBKIT_NETWORK_ERROR ? error->code == WEBKIT_NETWORK_ERROR_CANCELLED
+                                                               : error->domain == WEBKIT_POLICY_ERROR;
+  g_autofree char *reason = g_strdelimit(g_strdup(error->message), "\r\n", ' ');
+  opened(view, interrupted ? "" : reason);
+  return FALSE;
+}
+
 static void open_page(const Shell *shell, GHashTable *arguments) {
   WebKitWebView *view = first_view(shell);
   const char *url = g_hash_table_lookup(arguments, "url");
@@ -68,6 +96,8 @@ static void open_page(const Shell *shell, GHashTable *arguments) {
     command_answer("failed no %s", view ? "url" : "page");
     return;
   }
+  g_signal_connect(view, "load-failed", G_CALLBACK(on_load_failed), (gpointer)&opened_by_us);
+  g_signal_connect(view, "load-changed", G_CALLBACK(on_load_changed), (gpointer)&opened_by_us);
   webkit_web_view_load_uri(view, url);
   command_answer("ok");
 }
@@ -122,6 +152,55 @@ static void act(const Shell *shell, GHashTable *arguments) {
   }
 }
 
+/* Views that have not painted yet. */
+typedef struct {
+  guint left;
+  guint limit; /* a timer; 0 once the command was answered */
+} Painting;
+
+static void painting_answer(Painting *painting) {
+  painting->limit = 0;
+  command_answer("ok");
+}
+
+/* A page that shows a dialog or hangs paints nothing. */
+static gboolean on_painting_limit(gpointer data) {
+  painting_answer(data);
+  return G_SOURCE_REMOVE;
+}
+
+static void painting_step(Painting *painting) {
+  if (--painting->left > 0) {
+    return;
+  }
+  if (painting->limit) {
+    g_source_remove(painting->limit);
+    painting_answer(painting);
+  }
+  g_free(painting);
+}
+
+static void on_view_painted(GObject *view, GAsyncResult *result, gpointer painting) {
+  g_autoptr(JSCValue) value =
+      webkit_web_view_call_async_javascript_function_finish(WEBKIT_WEB_VIEW(view), result, NULL);
+  painting_step(painting);
+}
+
+static void paint(const Shell *shell) {
+  Painting *painting = g_new0(Painting, 1);
+  painting->left = 1;
+  painting->limit = g_timeout_add_seconds(5, on_painting_limit, painting);
+  for (const GList *at = shell->views; at; at = at->next) {
+    if (gtk_widget_get_mapped(GTK_WIDGET(at->data))) {
+      painting->left++;
+      webkit_web_view_call_async_javascript_function(
+          at->data, "await new Promise(then => requestAnimationFrame(() => requestAnimationFrame(then)))", -1, NULL,
+          "warmpool", NULL, NULL, on_view_painted, painting);
+    }
+  }
+  painting_step(painting);
+}
+
 static void obey(Shell *shell, const char *line) {
   g_autoptr(GError) error = NULL;
   g_autoptr(GHashTable) arguments = g_uri_parse_params(line, -1, "&", G_URI_PARAMS_NONE, &error);
@@ -134,6 +213,8 @@ static void obey(Shell *shell, const char *line) {
     open_page(shell, arguments);
   } else if (g_strcmp0(verb, "pages") == 0) {
     list_pages(shell, arguments);
+  } else if (g_strcmp0(verb, "paint") == 0) {
+    paint(shell);
   } else if (g_strcmp0(verb, "act") == 0) {
     act(shell, arguments);
   } else if (g_strcmp0(verb, "settings") == 0) {

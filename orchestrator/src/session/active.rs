@@ -215,6 +215,7 @@ impl Session {
             attached: self.activity.was_attached(),
             shares: self.shares.current(),
             egress: Some(self.egress.summary()),
+            page_error: self.worker.snapshot.borrow().page_error.clone(),
             ended: None,
         }
     }

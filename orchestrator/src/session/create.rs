@@ -89,6 +89,7 @@ impl Sessions {
             attached: false,
             shares: Vec::new(),
             egress: None,
+            page_error: None,
             ended: None,
         };
         let mut attempt = 1;

@@ -117,6 +117,9 @@ pub(crate) struct Record {
     /// What went through its way out; a live session's is as of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Summary>,
+    /// Why its first page did not load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_error: Option<String>,
     /// Its end, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
@@ -171,6 +174,9 @@ pub(crate) struct Listing {
     pub headless: bool,
     /// The page that was opened.
     pub url: Option<String>,
+    /// Why that page did not load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_error: Option<String>,
     /// When it was made, in Unix milliseconds.
     pub timestamp: u64,
     /// When it ended, in Unix milliseconds.
@@ -213,6 +219,7 @@ impl Listing {
             browser_type: options.engine,
             headless: options.mode == Mode::Headless,
             url: options.launch.url.clone(),
+            page_error: record.page_error.clone(),
             timestamp: record.created_ms,
             ended_at: ended.map(|ended| ended.at_ms),
             execution_time: ended.map_or(now_ms, |ended| ended.at_ms).saturating_sub(record.created_ms),

@@ -176,10 +176,12 @@ impl Claimed {
         tokio::spawn(Arc::clone(self).watch_for_hangs());
         // The first tab shows the blank page already.
         if let Some(url) = url.filter(|url| url != BLANK_PAGE) {
-            let engine = self.engine.clone();
+            let worker = Arc::clone(self);
             tokio::spawn(async move {
-                if let Err(error) = engine.navigate(&url).await {
-                    tracing::info!(%error, "the first page could not be opened");
+                let failure = worker.engine.navigate(&url).await.unwrap_or_else(|error| Some(error.to_string()));
+                if let Some(reason) = failure {
+                    tracing::info!(reason, "the first page did not load");
+                    worker.shared.status.page_failed(reason);
                 }
             });
         }

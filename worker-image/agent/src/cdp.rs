@@ -40,6 +40,8 @@ pub(crate) struct CdpEvent {
     pub(crate) method: String,
     /// What it says.
     pub(crate) params: Value,
+    /// The session that it is of; none for the browser's own.
+    pub(crate) session: Option<String>,
 }
 
 type Reply = Result<Value, CdpError>;
@@ -65,6 +67,8 @@ pub(crate) struct Cdp {
 struct Incoming {
     id: Option<u64>,
     method: Option<String>,
+    #[serde(rename = "sessionId")]
+    session: Option<String>,
     #[serde(default)]
     params: Value,
     #[serde(default)]
@@ -144,7 +148,7 @@ fn settle(pending: &Pending, incoming: Incoming) -> Option<CdpEvent> {
         if method == "Target.detachedFromTarget" {
             abandon(pending, &incoming.params["sessionId"]);
         }
-        return Some(CdpEvent { method, params: incoming.params });
+        return Some(CdpEvent { method, params: incoming.params, session: incoming.session });
     };
     let waiting = pending.lock().as_mut().and_then(|all| all.remove(&id))?;
     let reply = match incoming.error {

@@ -5,6 +5,8 @@ mod capabilities;
 mod client;
 mod context;
 mod driver;
+mod file_input;
+mod first_page;
 mod keeper;
 mod overrides;
 mod profile;
@@ -16,10 +18,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use http::Response;
 use parking_lot::Mutex;
 use serde_json::json;
 use warmpool_protocol::{Identity, Page, PageAction, Settings};
 
+use crate::body::Body;
 use crate::cdp::CdpError;
 use crate::display::Display;
 use crate::endpoint::Endpoint;
@@ -148,19 +152,19 @@ impl Chromium {
         Ok(warnings)
     }
 
-    pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
+    pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {
         let browser = self.browser()?;
-        let Some(page) = browser.first_page().await.map_err(gone)? else { return Ok(()) };
-        let params = json!({"url": url});
+        let loading = browser.keeper.first_page.begin();
+        let Some(page) = browser.first_page().await.map_err(gone)? else { return Ok(None) };
+        let open = async |session: &str| loading.open(&browser.cdp, session, &page, url).await;
         // With settings there is a session already, and it stays.
         if let Some(session) = browser.keeper.session_of(&page) {
-            let navigated = browser.cdp.call(Some(&session), "Page.navigate", params).await;
-            return navigated.map(drop).map_err(gone);
+            return open(&session).await.map_err(gone);
         }
         let session = browser.attach(&page).await.map_err(gone)?;
-        let navigated = browser.cdp.call(Some(&session), "Page.navigate", params).await;
+        let opened = open(&session).await;
         browser.detach(&session).await.map_err(gone)?;
-        navigated.map(drop).map_err(gone)
+        opened.map_err(gone)
     }
 
     pub(crate) async fn ping(&self) {
@@ -198,17 +202,22 @@ impl Chromium {
     }
 
     pub(crate) fn intercepts(&self, path: &str) -> bool {
-        DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end))
-            && self.browser().is_ok_and(|browser| browser.keeper.has_locale())
+        let sets_locale = || {
+            DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end))
+                && self.browser().is_ok_and(|browser| browser.keeper.has_locale())
+        };
+        file_input::sends_keys(path).is_some() || sets_locale()
     }
 
-    pub(crate) async fn before_command(&self, body: &[u8]) {
-        if !body.windows(client::LOCALE.len()).any(|window| window == client::LOCALE) {
-            return;
+    pub(crate) async fn before_command(&self, path: &str, body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
+        if file_input::sends_keys(path).is_some() {
+            return self.refuse_missing_file(path, body).await;
         }
-        if let Ok(browser) = self.browser() {
+        if body.windows(client::LOCALE.len()).any(|window| window == client::LOCALE) {
+            let browser = self.browser()?;
             browser.keeper.yield_locale(&browser.cdp).await;
         }
+        Ok(None)
     }
 }
 

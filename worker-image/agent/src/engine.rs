@@ -86,8 +86,8 @@ impl Engine {
         each!(self, engine => engine.apply(settings).await)
     }
 
-    /// Opens a page in the first tab.
-    pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
+    /// Opens a page in the first tab. Returns why it did not load, if it did not.
+    pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {
         each!(self, engine => engine.navigate(url).await)
     }
 
@@ -132,9 +132,9 @@ impl Engine {
         each!(self, engine => engine.intercepts(path))
     }
 
-    /// Called with the body of such a request, which waits until it is done.
-    pub(crate) async fn before_command(&self, body: &[u8]) {
-        each!(self, engine => engine.before_command(body).await);
+    /// Called with path and body of such a request, which waits until it is done. An answer takes the driver's place.
+    pub(crate) async fn before_command(&self, path: &str, body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
+        each!(self, engine => engine.before_command(path, body).await)
     }
 
     /// Opens a window in a browser context of its own, which shares nothing with other windows. Gives its WebDriver handle.

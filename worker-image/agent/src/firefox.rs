@@ -13,10 +13,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use http::Response;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings};
 
+use crate::body::Body;
 use crate::display::Display;
 use crate::endpoint::Endpoint;
 use crate::error::{ApiError, BootError};
@@ -109,8 +111,9 @@ impl Firefox {
         apply(&browser, &settings).await
     }
 
-    pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
-        self.browser()?.control.call("navigate", json!({"url": url})).await.map(drop).map_err(gone)
+    pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {
+        let failure = self.browser()?.control.call("navigate", json!({"url": url})).await.map_err(gone)?;
+        Ok(failure.as_str().map(str::to_owned))
     }
 
     pub(crate) async fn ping(&self) {
@@ -157,7 +160,9 @@ impl Firefox {
         false
     }
 
-    pub(crate) async fn before_command(&self, _body: &[u8]) {}
+    pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
+        Ok(None)
+    }
 }
 
 async fn apply(browser: &Browser, settings: &Settings) -> Result<Vec<String>, ApiError> {

@@ -101,7 +101,9 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             if engine.intercepts(rest) {
                 let (parts, body) = request.into_parts();
                 let body = collect(body).await?;
-                engine.before_command(&body).await;
+                if let Some(answer) = engine.before_command(rest, &body).await? {
+                    return Ok(answer);
+                }
                 let request = Request::from_parts(parts, Full::new(body));
                 return worker.shared.upstream.forward(request, to, &path).await;
             }

@@ -69,7 +69,7 @@ impl Status {
     pub(crate) fn warm(&self, identity: Identity) {
         let mut inner = self.inner.lock();
         if inner.snapshot.state == WorkerState::Starting {
-            inner.snapshot = Snapshot { state: WorkerState::Warm, identity };
+            inner.snapshot = Snapshot { state: WorkerState::Warm, identity, page_error: None };
             self.send(&WorkerEvent::State(inner.snapshot.clone()));
         }
     }
@@ -83,6 +83,13 @@ impl Status {
         inner.snapshot.state = WorkerState::Active;
         self.send(&WorkerEvent::State(inner.snapshot.clone()));
         true
+    }
+
+    /// The session's first page did not load.
+    pub(crate) fn page_failed(&self, reason: String) {
+        let mut inner = self.inner.lock();
+        inner.snapshot.page_error = Some(reason);
+        self.send(&WorkerEvent::State(inner.snapshot.clone()));
     }
 
     /// The browser could not be made ready.

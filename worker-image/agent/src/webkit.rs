@@ -94,7 +94,7 @@ impl Webkit {
         Ok(warnings)
     }
 
-    pub(crate) async fn navigate(&self, url: &str) -> Result<(), ApiError> {
+    pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {
         self.running()?.shell.open(url).await.map_err(failed)
     }
 
@@ -130,12 +130,16 @@ impl Webkit {
     }
 
     #[expect(clippy::unused_self, reason = "the seam's other engines need it")]
-    pub(crate) fn intercepts(&self, _path: &str) -> bool {
-        false
+    pub(crate) fn intercepts(&self, path: &str) -> bool {
+        path.ends_with("/screenshot")
     }
 
-    #[expect(clippy::unused_async, reason = "the seam's other engines need it")]
-    pub(crate) async fn before_command(&self, _body: &[u8]) {}
+    /// WebKit's driver takes the picture that was painted last, which may
+    /// be older than what a script has found in the page already.
+    pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
+        self.running()?.shell.paint().await.map_err(failed)?;
+        Ok(None)
+    }
 
     /// See [`crate::engine::Engine::new_session`]. Every session has the warm browser: what a client may ask of this
     /// driver takes effect there.

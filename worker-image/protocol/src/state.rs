@@ -41,6 +41,9 @@ pub struct Snapshot {
     /// Browser and driver.
     #[serde(flatten)]
     pub identity: Identity,
+    /// Why the session's first page did not load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_error: Option<String>,
 }
 
 impl Snapshot {
@@ -92,12 +95,14 @@ mod tests {
 
     #[test]
     fn events_have_the_form_that_every_daemon_reads() {
-        let snapshot = Snapshot { state: WorkerState::Warm, identity: Identity::default() };
+        let mut snapshot = Snapshot { state: WorkerState::Warm, ..Snapshot::default() };
         let line = json!({
             "type": "state", "state": "warm", "browser": null, "driver": null, "user_agent": null, "headless": false,
             "args": [],
         });
-        assert_eq!(serde_json::to_value(WorkerEvent::State(snapshot)).unwrap(), line);
+        assert_eq!(serde_json::to_value(WorkerEvent::State(snapshot.clone())).unwrap(), line);
+        snapshot.page_error = Some("no answer".to_owned());
+        assert_eq!(serde_json::to_value(WorkerEvent::State(snapshot)).unwrap()["page_error"], "no answer");
         let exited = WorkerEvent::Exited { clean: false, code: None, signal: Some(9), oom: true };
         let line = json!({"type": "exited", "clean": false, "code": null, "signal": 9, "oom": true});
         assert_eq!(serde_json::to_value(exited).unwrap(), line);

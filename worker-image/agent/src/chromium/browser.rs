@@ -31,7 +31,7 @@ const BLANK: &str = "about:blank";
 /// How long it may take, and how long its first page may.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time between two looks for the first page, which no event announces to a new connection.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A running browser with the agent's own DevTools connection to it.
 pub(super) struct Browser {
@@ -116,8 +116,10 @@ impl Browser {
         call("Page.navigate", json!({"url": BLANK})).await?;
         call("Runtime.evaluate", json!({"expression": "1"})).await?;
         call("Page.captureScreenshot", json!({"format": "jpeg"})).await?;
-        self.detach(&session).await?;
-        self.open_and_close_tab().await
+        self.open_and_close_tab().await?;
+        // With a blank page the address bar has the focus, and the page would not believe that it is looked at.
+        call("Page.bringToFront", json!({})).await?;
+        self.detach(&session).await
     }
 
     /// Does what most clients do first, so that the second time, theirs, takes less.

@@ -25,28 +25,32 @@ pub(super) struct Client {
     cdp: Cdp,
     scanner: Scanner,
     resumer: Option<Resumer>,
+    admitted: bool,
 }
 
 impl Client {
     /// A client that has just connected.
     pub(super) fn new(keeper: Arc<Keeper>, cdp: Cdp) -> Self {
-        Self { keeper, cdp, scanner: Scanner::new(&[LOCALE, HOLDS, DENY]), resumer: None }
+        Self { keeper, cdp, scanner: Scanner::new(&[LOCALE, HOLDS, DENY]), resumer: None, admitted: false }
     }
 }
 
 impl Interceptor for Client {
     /// Without settings only short commands matter, which the libraries that do compress leave as they are.
     fn needs_plain(&self) -> bool {
-        self.keeper.has_settings()
+        self.keeper.has_overrides()
     }
 
     fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         let found = self.scanner.scan(bytes);
         Box::pin(async move {
+            if !std::mem::replace(&mut self.admitted, true) {
+                self.keeper.first_page.admit().await;
+            }
             if found[2] {
                 self.keeper.downloads_forbidden();
             }
-            if !self.keeper.has_settings() {
+            if !self.keeper.has_overrides() {
                 return;
             }
             if found[1] && self.resumer.is_none() {

@@ -1,7 +1,7 @@
 //! Applies a client's settings to every target, and watches downloads.
 //!
 //! Overrides live as long as the DevTools session that set them, so the agent's own connection
-//! stays open for as long as the browser does. Without settings nothing is attached to any page.
+//! stays open for as long as the browser does. Without settings and without WebDriver nothing is attached to any page.
 //!
 //! The client's own overrides win: for the user agent the session attached last counts, for the
 //! viewport the last command does. A locale belongs to whoever set it first, in each renderer
@@ -23,6 +23,7 @@ use crate::cdp::{Cdp, CdpError, CdpEvent};
 use crate::worker::Worker;
 use warmpool_protocol::Settings;
 
+use super::first_page::FirstPage;
 use super::overrides::{self, Command, Kind};
 
 /// How long all existing targets may take to accept settings. A page that hangs must not hold up
@@ -54,6 +55,8 @@ struct Session {
 pub(super) struct Keeper {
     worker: Arc<Worker>,
     settings: Mutex<Settings>,
+    /// Whether a WebDriver session has begun.
+    driven: AtomicBool,
     /// The agent's sessions with targets that have settings.
     sessions: Mutex<HashMap<String, Session>>,
     /// Browser contexts whose downloads are reported.
@@ -64,6 +67,8 @@ pub(super) struct Keeper {
     resumers: AtomicUsize,
     /// Whether a client has forbidden downloads, so that it says itself which contexts may have any.
     forbidden: AtomicBool,
+    /// The first navigation.
+    pub(super) first_page: FirstPage,
     /// Calls to `yield_locale`, so that only the last one restores the agent's locale.
     yields: watch::Sender<u64>,
 }
@@ -73,11 +78,13 @@ impl Keeper {
         Arc::new(Self {
             worker,
             settings: Mutex::default(),
+            driven: AtomicBool::new(false),
             sessions: Mutex::default(),
             contexts: Mutex::default(),
             busy: watch::Sender::new(0),
             resumers: AtomicUsize::new(0),
             forbidden: AtomicBool::new(false),
+            first_page: FirstPage::new(),
             yields: watch::Sender::new(0),
         })
     }
@@ -103,18 +110,24 @@ impl Keeper {
         *self.settings.lock() = settings;
         // The events for existing targets come before the reply, so all are known by then.
         cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
-        let mut busy = self.busy.subscribe();
-        let mut warnings = Vec::new();
-        if timeout(SETTLE_TIMEOUT, busy.wait_for(|count| *count == 0)).await.is_err() {
-            warnings.push("a page that does not answer has not taken the settings yet".to_owned());
-        }
-        Ok(warnings)
+        let warning = "a page that does not answer has not taken the settings yet";
+        Ok(if self.settled().await { Vec::new() } else { vec![warning.to_owned()] })
     }
 
-    /// Waits until every target has received its settings.
-    pub(super) async fn settled(&self) {
+    /// Makes `navigator.webdriver` true in all targets and in later ones.
+    pub(super) async fn show_automation(&self, cdp: &Cdp) -> Result<(), CdpError> {
+        if !self.driven.swap(true, Ordering::AcqRel) {
+            self.tell_all(cdp, overrides::automation).await;
+            cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
+            self.settled().await;
+        }
+        Ok(())
+    }
+
+    /// Waits until every target has received its settings; `false` when a page does not answer.
+    pub(super) async fn settled(&self) -> bool {
         let mut busy = self.busy.subscribe();
-        let _ = timeout(SETTLE_TIMEOUT, busy.wait_for(|count| *count == 0)).await;
+        timeout(SETTLE_TIMEOUT, busy.wait_for(|count| *count == 0)).await.is_ok()
     }
 
     /// Makes the browser report the downloads of a context that the agent itself opened.
@@ -134,9 +147,9 @@ impl Keeper {
         })
     }
 
-    /// Whether anything differs from what the browser does by itself.
-    pub(super) fn has_settings(&self) -> bool {
-        !self.settings.lock().is_empty()
+    /// Whether new targets wait until they have received something.
+    pub(super) fn has_overrides(&self) -> bool {
+        !self.settings.lock().is_empty() || self.driven.load(Ordering::Acquire)
     }
 
     /// Registers a client that resumes new targets itself, until the result is dropped.
@@ -207,6 +220,11 @@ impl Keeper {
                     self.sessions.lock().remove(session);
                 }
             }
+            "Fetch.requestPaused" => {
+                let (keeper, cdp) = (Arc::clone(self), cdp.clone());
+                let session = event.session.unwrap_or_default();
+                tokio::spawn(async move { keeper.first_page.answered(&cdp, &session, &event.params).await });
+            }
             "Target.targetCreated" => self.created(cdp, &event.params),
             "Browser.downloadWillBegin" | "Browser.downloadProgress" => self.download(&event),
             _ => {}
@@ -214,15 +232,18 @@ impl Keeper {
     }
 
     fn attached(self: &Arc<Self>, cdp: &Cdp, params: &Value) {
-        let settings = self.settings.lock().clone();
-        // Without settings the agent itself attached, for a moment.
-        if settings.is_empty() {
+        // Otherwise the agent itself attached, for a moment.
+        if !self.has_overrides() {
             return;
         }
+        let settings = self.settings.lock().clone();
         let Some(session) = params["sessionId"].as_str().map(str::to_owned) else { return };
         let text = |field: &str| params["targetInfo"][field].as_str().unwrap_or_default();
         let (kind, target) = (Kind::of(text("type")), text("targetId").to_owned());
         let mut commands = overrides::commands(&settings, kind);
+        if self.driven.load(Ordering::Acquire) {
+            commands.extend(overrides::automation(kind));
+        }
         if kind != Kind::Other {
             commands.insert(0, ("Target.setAutoAttach", auto_attach()));
             self.sessions.lock().insert(session.clone(), Session { kind, target });

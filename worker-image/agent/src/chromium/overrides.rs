@@ -47,6 +47,12 @@ pub(super) fn commands(settings: &Settings, kind: Kind) -> Vec<Command> {
     [identity(settings), locale(settings), viewport, script].into_iter().flatten().collect()
 }
 
+/// Makes `navigator.webdriver` true, as the standard wants it of a page that WebDriver drives.
+pub(super) fn automation(kind: Kind) -> Option<Command> {
+    let has_navigator = matches!(kind, Kind::Page | Kind::Frame);
+    has_navigator.then(|| ("Emulation.setAutomationOverride", json!({"enabled": true})))
+}
+
 /// Makes `navigator.userAgent` say so in a shared or service worker, where the override reaches
 /// the requests but not the script. Other workers have it from their page.
 fn worker_script(settings: &Settings) -> Option<Command> {
@@ -141,6 +147,12 @@ mod tests {
         assert_eq!(names(Kind::of("worker")), [ua, locale]);
         assert_eq!(names(Kind::of("service_worker")), [ua, locale, "Runtime.evaluate"]);
         assert!(names(Kind::of("browser_ui")).is_empty());
+    }
+
+    #[test]
+    fn automation_shows_where_scripts_can_ask() {
+        assert!(automation(Kind::Page).is_some() && automation(Kind::Frame).is_some());
+        assert!(automation(Kind::Worker).is_none() && automation(Kind::Other).is_none());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::process::Process;
 
 use super::browser::Browser;
 use super::capabilities::{self, Cold};
-use super::{Chromium, switches};
+use super::{Chromium, gone, switches};
 
 /// How long the report of a browser may take that the driver has already started.
 const NEWS: Duration = Duration::from_secs(5);
@@ -27,8 +27,12 @@ impl Chromium {
         let mut reports = self.reports.lock().await;
         match wanted.mode {
             DriverMode::Warm => {
-                let address = self.debugging()?.authority();
-                self.ask_driver(capabilities::warm(wanted.capabilities, &address)?).await
+                let browser = self.browser()?;
+                let capabilities = capabilities::warm(wanted.capabilities, &browser.port.authority())?;
+                let (shown, answer) =
+                    tokio::join!(browser.keeper.show_automation(&browser.cdp), self.ask_driver(capabilities));
+                shown.map_err(gone)?;
+                answer
             }
             DriverMode::Cold => {
                 let reports =

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use warmpool_protocol::{EGRESS_PORT, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::display::Display;
@@ -24,6 +24,9 @@ const PROGRAM: &str = "warmpool-webkit";
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Commands that may wait for their turn.
 const COMMANDS: usize = 16;
+
+/// The line it writes, unasked, once the page of the last `do=open` has loaded or failed.
+const OPENED: &str = "opened";
 
 /// The answer to an action on a page that does not exist.
 const NO_PAGE: &str = "none";
@@ -54,6 +57,8 @@ type Answer = oneshot::Sender<Result<String, ShellError>>;
 pub(super) struct Shell {
     pub(super) program: Program,
     commands: mpsc::Sender<(String, Answer)>,
+    /// Why the page that was opened did not load; empty when it did.
+    opened: watch::Receiver<Option<String>>,
 }
 
 impl Shell {
@@ -82,8 +87,9 @@ impl Shell {
         let input = pipe::Sender::from_owned_fd(input).map_err(start)?;
         let output = pipe::Receiver::from_owned_fd(output).map_err(start)?;
         let (commands, queue) = mpsc::channel(COMMANDS);
-        tokio::spawn(converse(queue, input, output));
-        Ok(Self { program, commands })
+        let (sender, opened) = watch::channel(None);
+        tokio::spawn(converse(queue, input, output, sender));
+        Ok(Self { program, commands, opened })
     }
 
     /// Waits until its first page runs scripts and has painted.
@@ -105,9 +111,12 @@ impl Shell {
         self.ask(settings_command(settings)).await.map(drop)
     }
 
-    /// Sends the first page to an address.
-    pub(super) async fn open(&self, url: &str) -> Result<(), ShellError> {
-        self.ask(command("open", &[("url", url)])).await.map(drop)
+    /// Sends the first page to an address. Returns why it did not load, if it did not.
+    pub(super) async fn open(&self, url: &str) -> Result<Option<String>, ShellError> {
+        self.ask(command("open", &[("url", url)])).await?;
+        let mut opened = self.opened.clone();
+        let reason = opened.wait_for(Option::is_some).await.map_err(|_| ShellError::Gone)?;
+        Ok(reason.clone().filter(|reason| !reason.is_empty()))
     }
 
     /// Its pages, the one in front first.
@@ -125,6 +134,11 @@ impl Shell {
         Ok(self.ask(command("act", &members)).await? != NO_PAGE)
     }
 
+    /// Waits until its pages have painted what scripts have changed.
+    pub(super) async fn paint(&self) -> Result<(), ShellError> {
+        self.ask("do=paint".to_owned()).await.map(drop)
+    }
+
     /// Waits for a sign of life.
     pub(super) async fn ping(&self) -> Result<(), ShellError> {
         self.ask("do=ping".to_owned()).await.map(drop)
@@ -137,18 +151,37 @@ impl Shell {
     }
 }
 
-/// Writes one command after the other and reads the answers. A caller who leaves does not disturb the order.
-async fn converse(mut queue: mpsc::Receiver<(String, Answer)>, mut input: pipe::Sender, output: pipe::Receiver) {
-    let mut answers = BufReader::new(output).lines();
-    while let Some((line, answer)) = queue.recv().await {
-        if input.write_all(format!("{line}\n").as_bytes()).await.is_err() {
-            return;
+/// Writes one command after the other and reads what is answered. A caller who leaves does not disturb the order.
+async fn converse(
+    mut queue: mpsc::Receiver<(String, Answer)>,
+    mut input: pipe::Sender,
+    output: pipe::Receiver,
+    opened: watch::Sender<Option<String>>,
+) {
+    let mut lines = BufReader::new(output).lines();
+    let mut asker: Option<Answer> = None;
+    loop {
+        tokio::select! {
+            command = queue.recv(), if asker.is_none() => {
+                let Some((line, answer)) = command else { return };
+                if input.write_all(format!("{line}\n").as_bytes()).await.is_err() {
+                    return;
+                }
+                asker = Some(answer);
+            }
+            line = lines.next_line() => {
+                let Ok(Some(line)) = line else { return };
+                let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+                if word == OPENED {
+                    opened.send_replace(Some(rest.to_owned()));
+                    continue;
+                }
+                let answer = if word == "ok" { Ok(rest.to_owned()) } else { Err(ShellError::Refused(rest.to_owned())) };
+                if let Some(asker) = asker.take() {
+                    let _ = asker.send(answer);
+                }
+            }
         }
-        let Ok(Some(said)) = answers.next_line().await else { return };
-        let _ = answer.send(match said.split_once(' ').unwrap_or((&said, "")) {
-            ("ok", rest) => Ok(rest.to_owned()),
-            (_, reason) => Err(ShellError::Refused(reason.to_owned())),
-        });
     }
 }
 
@@ -228,14 +261,16 @@ mod tests {
         let (input, commands) = pipe::pipe().unwrap();
         let (mut said, output) = pipe::pipe().unwrap();
         let (sender, queue) = mpsc::channel(4);
-        tokio::spawn(converse(queue, input, output));
+        let (opened, mut told) = watch::channel(None);
+        tokio::spawn(converse(queue, input, output, opened));
         let (first, left) = oneshot::channel();
         drop(left);
         let (second, answer) = oneshot::channel();
         sender.send(("do=warm".into(), first)).await.unwrap();
         sender.send(("do=ping".into(), second)).await.unwrap();
-        said.write_all(b"ok 2.50 UA\nfailed no page\n").await.unwrap();
+        said.write_all(b"ok 2.50 UA\nopened no such host\nfailed no page\n").await.unwrap();
         assert!(matches!(answer.await.unwrap(), Err(ShellError::Refused(reason)) if reason == "no page"));
+        assert_eq!(told.wait_for(Option::is_some).await.unwrap().as_deref(), Some("no such host"));
         let mut lines = BufReader::new(commands).lines();
         assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=warm");
         assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=ping");

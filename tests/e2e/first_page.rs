@@ -1,0 +1,61 @@
+//! The page that a session begins with: clients find it whenever they connect, and the record says when it did not load.
+
+use anyhow::Result;
+use serde_json::json;
+use warmpool_tests::{Group, Settings, Stage, eventually, flows, group};
+
+pub(crate) fn group() -> Group {
+    group!(Some(Settings::new()),
+        quick: [puppeteer_finds_the_first_page],
+        full: [playwright_finds_the_first_page, a_page_that_does_not_load_is_in_the_record],
+    )
+}
+
+async fn finds(stage: &Stage, client: &str, times: usize) -> Result<()> {
+    let site = stage.site_for(stage.daemon()?).await?;
+    let addresses = json!([
+        format!("{site}/"),
+        format!("{site}/redirect?to=/button"),
+        format!("{site}/slow?ms=700"),
+        "http://nowhere.invalid/",
+        "data:text/html,<title>short</title>",
+    ]);
+    let program = flows::node(stage, "chromium", "first_page.mjs").await?.env("HEADLESS", "true");
+    program
+        .env("CLIENT", client)
+        .env("ADDRESSES", addresses.to_string())
+        .env("TIMES", times.to_string())
+        .results()
+        .await?;
+    Ok(())
+}
+
+async fn puppeteer_finds_the_first_page(stage: Stage) -> Result<()> {
+    finds(&stage, "puppeteer", 2).await
+}
+
+async fn playwright_finds_the_first_page(stage: Stage) -> Result<()> {
+    finds(&stage, "playwright", 1).await
+}
+
+async fn a_page_that_does_not_load_is_in_the_record(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    for engine in ["chromium", "firefox", "webkit"] {
+        let body = |url: &str| json!({"browser_type": engine, "headless": true, "url": url});
+        let session = daemon.session(body("http://nowhere.invalid/")).await?;
+        eventually!(format!("{engine}: the record says why"), 60, {
+            session.record().await?["page_error"].as_str().filter(|reason| !reason.is_empty()).map(str::to_owned)
+        })?;
+        session.delete().await?.ok()?;
+        anyhow::ensure!(session.record().await?["page_error"].is_string(), "{engine}: the record keeps it");
+
+        let session = daemon.session(body(&format!("{site}/kept"))).await?;
+        eventually!(format!("{engine}: the page is asked for"), 30, {
+            (!stage.site().hits("/kept").is_empty()).then_some(())
+        })?;
+        anyhow::ensure!(session.record().await?["page_error"].is_null(), "{engine}");
+        session.delete().await?.ok()?;
+    }
+    Ok(())
+}
