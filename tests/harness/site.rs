@@ -4,6 +4,7 @@
 //! it by the gateway of its network. It writes down who asked for what, so a test can learn what a browser did
 //! without speaking to that browser.
 
+mod ads;
 mod pages;
 pub mod tasks;
 
@@ -134,6 +135,8 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/slow", get(slow))
         .route("/left", get(|| async { Html(pages::LEFT) }))
         .route("/kept", get(|| async { ([(CACHE_CONTROL, "max-age=3600")], "kept") }))
+        .merge(ads::routes())
+        .route("/ads/{name}", get(|| async { Html(ads::PAGE) }).post(report))
         .merge(tasks::routes())
         .layer(middleware::from_fn_with_state(Arc::clone(&seen), write_down))
         .with_state(seen)

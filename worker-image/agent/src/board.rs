@@ -69,7 +69,7 @@ impl Board {
     pub(crate) fn warm(&self, identity: Identity) {
         let mut inner = self.lock();
         if inner.snapshot.state == State::Starting {
-            inner.snapshot = Snapshot { state: State::Warm, identity };
+            inner.snapshot = Snapshot { state: State::Warm, identity, ..Snapshot::default() };
             self.tell(&Event::State(inner.snapshot.clone()));
         }
     }
@@ -83,6 +83,15 @@ impl Board {
         inner.snapshot.state = State::Active;
         self.tell(&Event::State(inner.snapshot.clone()));
         true
+    }
+
+    /// So many requests for ads have been blocked.
+    pub(crate) fn ads_blocked(&self, count: u64) {
+        let mut inner = self.lock();
+        inner.snapshot.ads_blocked = Some(count);
+        if inner.snapshot.state == State::Active {
+            self.tell(&Event::State(inner.snapshot.clone()));
+        }
     }
 
     /// The browser could not be made ready.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_util::sync::CancellationToken;
 
 use crate::ports::LocalPort;
 
@@ -39,6 +40,8 @@ pub(crate) struct Event {
     pub(crate) method: String,
     /// What it says.
     pub(crate) params: Value,
+    /// The session that it is of, if it is not the browser's own.
+    pub(crate) session: Option<String>,
 }
 
 type Reply = Result<Value, CdpError>;
@@ -58,12 +61,15 @@ pub(crate) struct Cdp {
     commands: mpsc::Sender<String>,
     pending: Pending,
     next: Arc<AtomicU64>,
+    closed: CancellationToken,
 }
 
 #[derive(Deserialize)]
 struct Incoming {
     id: Option<u64>,
     method: Option<String>,
+    #[serde(rename = "sessionId")]
+    session: Option<String>,
     #[serde(default)]
     params: Value,
     #[serde(default)]
@@ -102,7 +108,7 @@ impl Cdp {
             }
             let _ = sink.close().await;
         });
-        let cdp = Self { commands, pending, next: Arc::default() };
+        let cdp = Self { commands, pending, next: Arc::default(), closed: CancellationToken::new() };
         let reader = cdp.clone();
         tokio::spawn(async move {
             while let Some(Ok(message)) = source.next().await {
@@ -114,8 +120,14 @@ impl Cdp {
             }
             // Dropping the senders tells everyone who waits.
             reader.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+            reader.closed.cancel();
         });
         Ok(cdp)
+    }
+
+    /// Waits until the connection has ended.
+    pub(crate) async fn closed(&self) {
+        self.closed.cancelled().await;
     }
 
     /// Sends a command to a session, or to the browser itself, and waits for its result.
@@ -144,7 +156,7 @@ fn settle(pending: &Pending, incoming: Incoming) -> Option<Event> {
         if method == "Target.detachedFromTarget" {
             abandon(pending, &incoming.params["sessionId"]);
         }
-        return Some(Event { method, params: incoming.params });
+        return Some(Event { method, params: incoming.params, session: incoming.session });
     };
     let waiting = pending.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|all| all.remove(&id))?;
     let reply = match incoming.error {

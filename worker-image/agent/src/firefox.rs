@@ -1,5 +1,6 @@
 //! Firefox and its driver, behind [`crate::engine::Engine`].
 
+mod ads;
 mod bidi;
 mod browser;
 mod context;
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde_json::{Value, json};
 use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings};
 
+use crate::ads::AdBlocker;
 use crate::display::Display;
 use crate::engine::{BootError, Endpoint};
 use crate::error::ApiError;
@@ -37,6 +39,8 @@ pub(crate) struct Firefox {
     browser: Mutex<Option<Arc<Browser>>>,
     /// What the client wants pages to see, for a browser that comes later.
     settings: Mutex<Settings>,
+    /// By what ads are blocked, for a browser that comes later.
+    ad_blocker: OnceLock<Arc<AdBlocker>>,
     /// Keeps new sessions of the driver apart.
     sessions: tokio::sync::Mutex<()>,
     profiles: AtomicU32,
@@ -51,6 +55,7 @@ impl Firefox {
             driver: OnceLock::new(),
             browser: Mutex::default(),
             settings: Mutex::default(),
+            ad_blocker: OnceLock::new(),
             sessions: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
         }
@@ -94,6 +99,9 @@ impl Firefox {
     async fn install(&self, browser: Arc<Browser>) -> Result<Vec<String>, ApiError> {
         *self.browser.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&browser));
         self.worker.watch_browser(&browser.process);
+        if let Some(blocker) = self.ad_blocker.get() {
+            browser.control.block_ads(Arc::clone(blocker)).await.map_err(gone)?;
+        }
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if settings.is_empty() { Ok(Vec::new()) } else { apply(&browser, &settings).await }
     }
@@ -108,6 +116,14 @@ impl Firefox {
         let browser = self.browser()?;
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
         apply(&browser, &settings).await
+    }
+
+    /// See [`crate::engine::Engine::block_ads`].
+    pub(crate) async fn block_ads(&self, rules: &[u8]) -> Result<(), ApiError> {
+        let blocker = AdBlocker::new(rules, &self.worker.board)?;
+        self.browser()?.control.block_ads(Arc::clone(&blocker)).await.map_err(gone)?;
+        let _ = self.ad_blocker.set(blocker);
+        Ok(())
     }
 
     /// See [`crate::engine::Engine::navigate`].

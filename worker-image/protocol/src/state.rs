@@ -41,6 +41,9 @@ pub struct Snapshot {
     /// Browser and driver.
     #[serde(flatten)]
     pub identity: Identity,
+    /// Requests for ads that were blocked so far, where the engine counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ads_blocked: Option<u64>,
 }
 
 impl Snapshot {
@@ -92,7 +95,7 @@ mod tests {
 
     #[test]
     fn events_have_the_form_that_every_daemon_reads() {
-        let snapshot = Snapshot { state: State::Warm, identity: Identity::default() };
+        let snapshot = Snapshot { state: State::Warm, ..Snapshot::default() };
         let line = json!({
             "type": "state", "state": "warm", "browser": null, "driver": null, "user_agent": null, "headless": false,
             "args": [],
