@@ -280,6 +280,25 @@ console_pages() {
   (cd "$folder" && node build.mjs)
 }
 
+# The list of ads that is built into the daemon. apt checks the package's signature. Without apt the daemon has no such list.
+ad_list() {
+  local built=orchestrator/ads/easylist.txt folder list
+  if [ -e "$built" ]; then return; fi
+  if ! have apt-get; then note "no apt-get here: the daemon is built without EasyList" && return; fi
+  say "Fetching EasyList"
+  folder=$(mktemp -d)
+  if ! (cd "$folder" && apt-get download -q webext-ublock-origin-firefox) >> "$state/apt.log" 2>&1; then
+    as_root apt-get update -q >> "$state/apt.log" 2>&1 || note "apt-get update had problems, see $state/apt.log"
+    (cd "$folder" && apt-get download -q webext-ublock-origin-firefox) >> "$state/apt.log" 2>&1 ||
+      die "could not fetch EasyList; the whole log is $state/apt.log"
+  fi
+  dpkg-deb --extract "$folder"/*.deb "$folder/package"
+  list=$(find "$folder/package" -name easylist.txt -print -quit)
+  [ -n "$list" ] || die "the package webext-ublock-origin-firefox has no easylist.txt any more"
+  install -m 644 "$list" "$built"
+  rm -rf "$folder"
+}
+
 # python_venv FOLDER: what its requirements.txt names, in its .venv, unless it is there already.
 python_venv() {
   local folder=$1

@@ -12,6 +12,7 @@
 //! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
 //! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
 //! | [`telemetry`] | the log and the metrics |
+//! | [`ads`]       | the rules by which sessions block ads, compiled once |
 //! | [`store`]     | what is remembered on disk; the only place that knows sled |
 //! | [`instance`]  | the daemon's own identity, and the secrets derived from it |
 //! | [`keys`]      | API keys |
@@ -64,6 +65,7 @@
 //! headless one's from DevTools through `live::screencast` to all of them. Inputs go back the same way, if the viewer holds
 //! the control.
 
+mod ads;
 pub mod client;
 mod clock;
 mod config;

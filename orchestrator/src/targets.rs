@@ -68,7 +68,7 @@ impl Targets {
         let mut lease = self.pool.lease(plain, &Settings::default(), key).await?;
         self.keys.require(key)?;
         let worker = lease.use_worker();
-        worker.agent.launch(&Launch::default()).await.map_err(failed)?;
+        worker.agent.launch(&Launch::default(), None).await.map_err(failed)?;
         worker.agent.devtools_protocol().await.map_err(failed)
     }
 }

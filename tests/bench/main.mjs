@@ -10,6 +10,7 @@ import { warmpool } from './contenders/warmpool.mjs';
 import { Daemon } from './daemon.mjs';
 import { gateway } from './docker.mjs';
 import { readOptions } from './options.mjs';
+import { ads } from './rows/ads.mjs';
 import { engines } from './rows/engines.mjs';
 import { history } from './rows/history.mjs';
 import { hundred } from './rows/hundred.mjs';
@@ -25,8 +26,8 @@ import { webdriver } from './rows/webdriver.mjs';
 import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
-const RUN = { size, idle, sessions, relay, webdriver, engines, sockets, live, throughput, tasks, history, hundred };
-const ALONE = ['size', 'engines', 'history', 'hundred'];
+const RUN = { size, idle, sessions, relay, webdriver, engines, ads, sockets, live, throughput, tasks, history, hundred };
+const ALONE = ['size', 'engines', 'ads', 'history', 'hundred'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
 const POOL = {
   ...{ POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 },
@@ -88,7 +89,7 @@ async function measure(options) {
       await daemon.stop();
     }
   }
-  for (const row of ['engines', 'history', 'hundred']) if (options.rows.includes(row)) await run(row);
+  for (const row of ['engines', 'ads', 'history', 'hundred']) if (options.rows.includes(row)) await run(row);
 }
 
 let options;

@@ -6,6 +6,9 @@ const PAGES = {
   '/': ['text/html', `<!doctype html><title>Bench</title><link rel="stylesheet" href="/style.css"><script src="/script.js"></script>
 <h1>A page</h1>${'<p>Some text, and a <a href="/">link</a>.</p>'.repeat(40)}`],
   '/style.css': ['text/css', 'body { font-family: sans-serif; color: #222 } h1 { border-bottom: 1px solid #888 }'],
+  '/rich': ['text/html', `<!doctype html><title>Rich</title><link rel="stylesheet" href="/style.css"><script src="/script.js"></script>
+${Array.from({ length: 38 }, (_, n) => `<p class="p${n}"><img src="/picture.svg?${n}" width=20 height=20> Text.</p>`).join('')}`],
+  '/picture.svg': ['image/svg+xml', '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><rect width="20" height="20" fill="#07a"/></svg>'],
   '/turn': ['text/html', `<!doctype html><title>Turned</title><style>html{height:100%;background:#f00}html.turned{background:#00f}</style>
 <script>onmousedown = () => document.documentElement.classList.toggle('turned')</script>`],
   '/animated': ['text/html', `<!doctype html><title>In motion</title><style>body{margin:0;height:100vh;font:20px sans-serif}
@@ -20,8 +23,9 @@ requestAnimationFrame(draw) })(0)</script>`],
 /** Serves the page on an address that containers reach too; answers {url, close}. */
 export async function serveSite(address) {
   const server = http.createServer((request, reply) => {
-    const [type, text] = PAGES[request.url] ?? ['text/plain', ''];
-    reply.writeHead(PAGES[request.url] ? 200 : 404, { 'content-type': type, 'cache-control': 'no-store' });
+    const page = PAGES[request.url.split('?')[0]];
+    const [type, text] = page ?? ['text/plain', ''];
+    reply.writeHead(page ? 200 : 404, { 'content-type': type, 'cache-control': 'no-store' });
     reply.end(text);
   });
   await new Promise((resolve, reject) => server.once('error', reject).listen(0, address, resolve));

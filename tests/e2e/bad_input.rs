@@ -64,7 +64,8 @@ async fn wrong_fields_are_named(stage: Stage) -> Result<()> {
         (json!({"settings": {"viewport": {"width": 800, "height": 600, "depth": 1}}}), "settings.viewport.depth"),
         (json!({"advanced": 1}), "advanced"),
         (json!({"advanced": {"block_everything": true}}), "advanced.block_everything"),
-        (json!({"advanced": {"block_ads": true}}), "advanced.block_ads"),
+        (json!({"advanced": {"block_ads": "yes"}}), "advanced.block_ads"),
+        (json!({"advanced": {"block_ads": true}, "browser_type": "webkit"}), "advanced.block_ads"),
         (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
     ];
     let plain = vec![

@@ -275,7 +275,7 @@ async fn a_socket_refuses_by_name(stage: Stage) -> Result<()> {
     for (query, name) in [
         ("colour=red", "colour"),
         ("stealth=true", "stealth"),
-        ("blockAds=true", "blockAds"),
+        ("blockAds=perhaps", "blockAds"),
         ("timeout=0", "timeout"),
         ("timeout=soon", "timeout"),
         ("trackingId=a%20b", "trackingId"),

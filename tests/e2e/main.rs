@@ -23,6 +23,7 @@ macro_rules! modules {
 modules! {
     create,
     settings,
+    ads,
     bad_input,
     bodies,
     connections,

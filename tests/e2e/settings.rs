@@ -32,7 +32,7 @@ pub(crate) fn group() -> Group {
 
 /// Where a page can be. Each report tells of the page itself, of a frame in it and of a worker of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     /// The tab that the session opens with `url`.
     First,
     /// A tab that the client opens.
@@ -43,18 +43,18 @@ enum Place {
     Context,
 }
 
-const EVERYWHERE: &[Place] = &[Place::First, Place::Tab, Place::Popup, Place::Context];
+pub(crate) const EVERYWHERE: &[Place] = &[Place::First, Place::Tab, Place::Popup, Place::Context];
 /// WebDriver knows no contexts.
-const OF_DRIVERS: &[Place] = &[Place::First, Place::Tab, Place::Popup];
+pub(crate) const OF_DRIVERS: &[Place] = &[Place::First, Place::Tab, Place::Popup];
 /// What a client of WebKit's inspector can have: it opens no pages.
-const OF_INSPECTORS: &[Place] = &[Place::First];
+pub(crate) const OF_INSPECTORS: &[Place] = &[Place::First];
 
 /// A row of the table: a kind of browser, and the places that its clients can reach.
-struct Row {
-    engine: &'static str,
-    headless: bool,
-    webdriver: bool,
-    places: &'static [Place],
+pub(crate) struct Row {
+    pub(crate) engine: &'static str,
+    pub(crate) headless: bool,
+    pub(crate) webdriver: bool,
+    pub(crate) places: &'static [Place],
 }
 
 /// What an engine cannot do.
@@ -140,14 +140,14 @@ impl Requested {
 }
 
 /// The client that drives the session's browser.
-enum Client {
+pub(crate) enum Client {
     /// DevTools, and WebDriver BiDi, which has the same messages.
     Socket(Box<Cdp>),
     Driver(Driver),
 }
 
 impl Client {
-    async fn attach(row: &Row, session: &Session) -> Result<Self> {
+    pub(crate) async fn attach(row: &Row, session: &Session) -> Result<Self> {
         if row.webdriver {
             let name = match row.engine {
                 "chromium" => "chrome",
@@ -164,7 +164,7 @@ impl Client {
     }
 
     /// Has a page loaded at a place.
-    async fn open(&mut self, row: &Row, place: Place, url: &str) -> Result<()> {
+    pub(crate) async fn open(&mut self, row: &Row, place: Place, url: &str) -> Result<()> {
         let popup = format!("void window.open('{url}', 'p', 'width=500,height=400')");
         match (self, row.engine, place) {
             (_, _, Place::First) => {}

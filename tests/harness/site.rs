@@ -4,6 +4,7 @@
 //! ([`host_address`](crate::host_address)). It writes down who asked for what, so a test can learn what a browser did
 //! without speaking to that browser.
 
+mod ads;
 mod pages;
 pub mod tasks;
 
@@ -135,6 +136,8 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/redirect", get(redirect))
         .route("/left", get(|| async { Html(pages::LEFT) }))
         .route("/kept", get(|| async { ([(CACHE_CONTROL, "max-age=3600")], "kept") }))
+        .merge(ads::routes())
+        .route("/ads/{name}", get(|| async { Html(ads::PAGE) }).post(report))
         .merge(tasks::routes())
         .layer(middleware::from_fn_with_state(Arc::clone(&seen), write_down))
         .with_state(seen)

@@ -3,6 +3,7 @@
 // A command is {id, method, params} and is answered by {id, result} or {id, error}. The browser tells, unasked, how it
 // began ({event: "hello"}) and of downloads. Nothing of this is a remote protocol's session, so clients meet no trace.
 
+import { answerAds, blockAds, connectAds } from "resource://warmpool/ads.sys.mjs";
 import { closeContext, openContext, openWindow } from "resource://warmpool/contexts.sys.mjs";
 import { watchDownloads } from "resource://warmpool/downloads.sys.mjs";
 import { actOn, listPages, openFirst } from "resource://warmpool/pages.sys.mjs";
@@ -87,6 +88,8 @@ const METHODS = {
   openContext,
   openWindow,
   closeContext,
+  blockAds,
+  answerAds,
 };
 
 /** Sets preferences for good, as their user would. */
@@ -155,6 +158,7 @@ export function start(path) {
     const channel = new Channel(path);
     channel.send(hello());
     channel.listen();
+    connectAds(message => channel.send(message));
     freeAbandonedSessions();
     watchWindows();
     watchDownloads(event => channel.send(event));

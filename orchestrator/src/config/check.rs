@@ -4,6 +4,7 @@ use humantime::format_duration;
 use url::Url;
 
 use super::{layers::Layers, table::Sections};
+use crate::ads::BUILT_IN;
 
 /// What a byte of a body takes in memory at least: as text, parsed, and copied.
 const BODY_MEMORY_PER_BYTE: u64 = 4;
@@ -17,6 +18,7 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     pool(config, layers);
     session(config, layers);
     tasks(config, layers);
+    ads(config, layers);
     if tracing_subscriber::EnvFilter::try_new(&config.log.filter).is_err() {
         let remedy = "write error, warn, info, debug or trace, or such levels by module: info,warmpool::pool=debug";
         layers.fault("log.filter", format!("{:?} is not a log filter", config.log.filter), remedy);
@@ -62,6 +64,14 @@ fn server(config: &Sections, layers: &mut Layers<'_>) {
                 format!("{origin:?} is not an origin"),
                 "write scheme and host, such as https://app.example.com",
             );
+        }
+    }
+}
+
+fn ads(config: &Sections, layers: &mut Layers<'_>) {
+    for list in config.ads.lists.iter().filter(|list| *list != BUILT_IN) {
+        if let Err(error) = std::fs::File::open(list) {
+            layers.fault("ads.lists", format!("{list:?} cannot be read: {error}"), "write paths of files that can");
         }
     }
 }

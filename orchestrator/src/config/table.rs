@@ -75,8 +75,7 @@ macro_rules! settings {
 settings! {
     /// Where clients reach the daemon, and how much one may ask of it.
     server: Server {
-        /// Address and port to listen on; port 0 takes any free one.
-        /// An address other hosts can reach needs a key (`warmpool key create`).
+        /// Address and port to listen on; port 0 takes any free one. One that other hosts can reach needs a key.
         listen: SocketAddr = Is("127.0.0.1:4444");
         /// The scheme, host, port and path that clients see, if a reverse proxy stands in front; URLs in replies start with it.
         /// The proxy takes the path away again.
@@ -375,6 +374,12 @@ settings! {
         keep_for: Duration = Is("365d"), min "1m";
         /// Time a request stays in the log.
         keep_log_for: Duration = Is("90d"), min "1m";
+    }
+
+    /// Ad blocking, for sessions that ask for it.
+    ads: Ads {
+        /// Files of rules in EasyList's format, read again when they change; `easylist` is the list built into the daemon.
+        lists: Vec<String> = Is("easylist");
     }
 
     /// What the daemon keeps on disk.

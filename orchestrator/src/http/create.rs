@@ -139,9 +139,10 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
     if kind == Kind::DevTools && request.app_name.is_some() {
         return Err(Error::unknown("app_name", "only POST /sessions/webdriver/create has it"));
     }
-    refuse_unbuilt(&request.advanced.map(|advanced| advanced.0).unwrap_or_default(), kind)?;
+    let advanced = request.advanced.map(|advanced| advanced.0).unwrap_or_default();
+    refuse_unbuilt(&advanced, kind)?;
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
-    let launch = launch(Some(page(request.url, config)?), request.settings)?;
+    let launch = launch(Some(page(request.url, config)?), request.settings, blocks_ads(&advanced, engine)?)?;
     let longest = config.session.max_timeout.as_secs();
     let seconds = |field: &str, value: u64| match value {
         value if (1..=longest).contains(&value) => Ok(value),
@@ -168,14 +169,28 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
 }
 
 /// The page to open and the settings to make true, checked.
-pub(super) fn launch(url: Option<String>, settings: Option<Object<Settings>>) -> Result<Launch, Error> {
+pub(super) fn launch(
+    url: Option<String>,
+    settings: Option<Object<Settings>>,
+    block_ads: bool,
+) -> Result<Launch, Error> {
     let settings = settings.map(|settings| settings.0).unwrap_or_default();
     let misfit = |wrong| Error::from(FieldError::from(wrong)).within("settings");
     let locales = settings.locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(misfit)?;
     let settings =
         protocol::Settings { locales, user_agent: settings.user_agent, viewport: settings.viewport.map(|size| size.0) };
     settings.check().map_err(misfit)?;
-    Ok(Launch { url, settings })
+    Ok(Launch { url, settings, block_ads })
+}
+
+/// Whether ads are to be blocked.
+pub(super) fn blocks_ads(advanced: &Advanced, engine: Engine) -> Result<bool, Error> {
+    let blocks = advanced.block_ads == Some(true);
+    if blocks && engine == Engine::Webkit {
+        let problem = "does not work in WebKit: leave it out, set it to false, or use Chromium or Firefox";
+        return Err(Error::not_supported("advanced.block_ads", problem));
+    }
+    Ok(blocks)
 }
 
 /// What the contract has and this release does not, is refused and never silently left out.
@@ -184,9 +199,6 @@ pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Erro
         let problem = "is not part of this release: leave it out, or set it to false or null";
         Err(Error::not_supported(format!("advanced.{name}"), problem))
     };
-    if advanced.block_ads == Some(true) {
-        return unbuilt("block_ads");
-    }
     if advanced.solve_captchas == Some(true) {
         return unbuilt("solve_captchas");
     }
@@ -251,7 +263,7 @@ mod tests {
             (json!({"settings": {"user_agent": "a\r\nX-Evil: 1"}}), "settings.user_agent"),
             (json!({"settings": {"viewport": {"width": 0, "height": 1}}}), "settings.viewport.width"),
             (json!({"settings": {"viewport": {"width": 1, "height": 8193}}}), "settings.viewport.height"),
-            (json!({"advanced": {"block_ads": true}}), "advanced.block_ads"),
+            (json!({"advanced": {"block_ads": true}, "browser_type": "webkit"}), "advanced.block_ads"),
             (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
             (json!({"advanced": {"proxy": {"country": "de"}}}), "advanced.proxy"),
             (json!({"advanced": {"proxy": true}}), "advanced.proxy"),

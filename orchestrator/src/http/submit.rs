@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::auth::Caller;
 use super::body::{self, Members, Object};
-use super::create::{Advanced, Settings, launch, refuse_unbuilt, short};
+use super::create::{Advanced, Settings, blocks_ads, launch, refuse_unbuilt, short};
 use super::follow::{Delivery, answer};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
@@ -228,7 +228,9 @@ fn order(
     mut common: Common,
     config: &Config,
 ) -> Result<(Order, Map<String, Value>), Error> {
-    refuse_unbuilt(&common.advanced.take().map(|advanced| advanced.0).unwrap_or_default(), SessionKind::Task)?;
+    let advanced = common.advanced.take().map(|advanced| advanced.0).unwrap_or_default();
+    refuse_unbuilt(&advanced, SessionKind::Task)?;
+    let engine = common.browser_type.unwrap_or(Engine::Chromium);
     let secrets = secrets(common.secrets.take())?;
     let longest = u64::try_from(config.tasks.max_timeout.as_millis()).unwrap_or(u64::MAX);
     let default = u64::try_from(config.tasks.timeout.as_millis()).unwrap_or(longest);
@@ -236,13 +238,13 @@ fn order(
     if !(1..=longest).contains(&timeout_ms) {
         return Err(Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds")));
     }
-    let launch = launch(None, common.settings.take())?;
+    let launch = launch(None, common.settings.take(), blocks_ads(&advanced, engine)?)?;
     let service_passcode = short("service_passcode", common.service_passcode.take())?;
     let mut order = Order {
         kind,
         work_kind: kind,
         work: Value::Object(work),
-        engine: common.browser_type.unwrap_or(Engine::Chromium),
+        engine,
         mode: Mode::from_headless(common.headless.unwrap_or(true)),
         launch,
         timeout_ms,
@@ -392,7 +394,7 @@ mod tests {
             (Kind::Run, json!({"secrets": "x"}), "secrets"),
             (Kind::Run, json!({"browser_type": "opera"}), "browser_type"),
             (Kind::Run, json!({"settings": {"zoom": 1}}), "settings.zoom"),
-            (Kind::Run, json!({"advanced": {"block_ads": true}}), "advanced.block_ads"),
+            (Kind::Run, json!({"advanced": {"block_ads": true}, "browser_type": "webkit"}), "advanced.block_ads"),
             (Kind::Fleet, json!({"inputs": [{}]}), "run"),
             (Kind::Fleet, json!({"run": [], "inputs": [{}]}), "run"),
             (Kind::Fleet, json!({"run": {"steps": []}, "extract": {}, "inputs": [{}]}), "extract"),

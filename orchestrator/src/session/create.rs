@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::journal::written;
@@ -92,12 +93,13 @@ impl Sessions {
             page_error: None,
             ended: None,
         };
+        let ad_rules = self.ad_rules(&record.options).await?;
         let mut attempt = 1;
         let warnings = loop {
             record.worker = lease.id().clone();
             let worker = Arc::clone(lease.use_worker());
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
-            let launch = worker.agent.launch(&record.options.launch);
+            let launch = worker.agent.launch(&record.options.launch, ad_rules.clone());
             let commit = self.inner.store.commit(written(&record)?, Durability::Process);
             let (launched, kept) = tokio::join!(launch, commit);
             if let Err(error) = kept {
@@ -137,6 +139,17 @@ impl Sessions {
             return Err(Error::Draining);
         }
         Ok(Created { session: Some(session) })
+    }
+
+    /// The rules of a session that blocks ads, for its engine.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub(super) async fn ad_rules(&self, options: &Options) -> Result<Option<Bytes>, Error> {
+        if !options.launch.block_ads {
+            return Ok(None);
+        }
+        Ok(Some(self.inner.ads.of_engine(options.engine).await?))
     }
 
     /// Takes back the record of a session that came to nothing, however long the store takes; gives the error for the

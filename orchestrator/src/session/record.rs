@@ -155,6 +155,13 @@ impl Record {
     }
 }
 
+/// What a listing says of ads.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Ads {
+    /// Requests that were blocked.
+    pub blocked: u64,
+}
+
 /// A session as lists and look-ups show it. Holds nothing that opens it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Listing {
@@ -196,6 +203,9 @@ pub(crate) struct Listing {
     /// What its browser sent, got and was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress: Option<Summary>,
+    /// The ads that it has blocked so far, while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ads: Option<Ads>,
     /// The end user it was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
@@ -228,6 +238,7 @@ impl Listing {
             keep_alive: options.keep_alive,
             recording: options.recording,
             egress: record.egress.clone(),
+            ads: None,
             service_passcode: options.service_passcode.clone(),
             app_name: options.app_name.clone(),
         }

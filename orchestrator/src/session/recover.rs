@@ -90,7 +90,7 @@ impl Sessions {
             if !self.inner.keys.is_active(&session.owner) {
                 session.end(Ending::KeyRevoked);
             }
-            heard.push(self.inner.drain.spawn(wake(session)));
+            heard.push(self.inner.drain.spawn(wake(self.clone(), session)));
         }
         // Most agents answer at once, and a start that says it is done should have heard them. No other session waits
         // for one that is silent.
@@ -123,13 +123,21 @@ impl Sessions {
 
 /// Waits for the first word of a session's worker. Wakes a worker that never was: the daemon died between writing the
 /// record and waking it.
-async fn wake(session: Arc<Session>) {
+async fn wake(sessions: Sessions, session: Arc<Session>) {
     let ready = tokio::select! {
         ready = session.worker.ready() => ready,
         _ = session.ended() => return,
     };
     let asleep = ready.is_ok() && session.worker.snapshot.borrow().state == WorkerState::Warm;
-    if asleep && let Err(error) = session.worker.agent.launch(&session.options.launch).await {
+    if !asleep {
+        return;
+    }
+    let launched = async {
+        let ad_rules = sessions.ad_rules(&session.options).await?;
+        let launched = session.worker.agent.launch(&session.options.launch, ad_rules).await;
+        launched.map_err(|error| Error::worker("the browser could not be woken", error))
+    };
+    if let Err(error) = launched.await {
         tracing::warn!(session = %session.id, %error, "a session's worker could not be woken");
         session.end(Ending::Interrupted);
     }

@@ -12,9 +12,11 @@ use super::activity::Activity;
 use super::drivers::DriverIndex;
 use super::gate::Gate;
 use super::journal::Journal;
+use super::record::Ads;
 use super::record::Ended;
 use super::share::Shares;
 use super::{DriverOpening, DriverSession, Ending, Listing, Record, Session, SessionQuery, Share, Status};
+use crate::ads::AdRules;
 use crate::clock::{Now, unix_ms};
 use crate::config::Config;
 use crate::drain::Drain;
@@ -42,6 +44,7 @@ pub(super) struct Inner {
     pub(super) pool: Pool,
     pub(super) store: Store,
     pub(super) drain: Drain,
+    pub(super) ads: AdRules,
     pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
     pub(super) drivers: DriverIndex,
 }
@@ -68,7 +71,8 @@ impl SessionEntry {
                 let mut record = session.record();
                 // Its end may be known and not yet written: what is said of it is whole all the same.
                 record.ended = session.ending().map(|ending| Ended::new(&ending, now_ms));
-                Listing::new(&record, session.status(), now_ms)
+                let ads = session.worker.snapshot.borrow().ads_blocked.map(|blocked| Ads { blocked });
+                Listing { ads, ..Listing::new(&record, session.status(), now_ms) }
             }
             Self::Past(record) => {
                 let status = record.ended.as_ref().map_or(Status::Unknown, |ended| ended.status);
@@ -89,7 +93,8 @@ impl Sessions {
         drain: Drain,
     ) -> Self {
         let table = Mutex::new(HashMap::new());
-        let inner = Inner { config, instance, keys, pool, store, drain, table, drivers: DriverIndex::default() };
+        let ads = AdRules::new(config.ads.lists.clone());
+        let inner = Inner { config, instance, keys, pool, store, drain, ads, table, drivers: DriverIndex::default() };
         Self { inner: Arc::new(inner) }
     }
 

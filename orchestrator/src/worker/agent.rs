@@ -105,8 +105,13 @@ impl Agent {
         self.call(Method::GET, "/health", None::<&()>).await.and_then(|body| read(&body))
     }
 
-    /// Wakes the browser, applies the settings and starts opening the page. Gives the warnings for the client.
-    pub(crate) async fn launch(&self, launch: &Launch) -> Result<Vec<String>, AgentError> {
+    /// Wakes the browser, applies the settings and starts opening the page. A launch that blocks ads needs their rules,
+    /// compiled for this engine. Gives the warnings for the client.
+    pub(crate) async fn launch(&self, launch: &Launch, ad_rules: Option<Bytes>) -> Result<Vec<String>, AgentError> {
+        if let Some(rules) = ad_rules {
+            let sent = timeout(CALL_TIMEOUT, self.succeed(Method::PUT, "/ads", full(rules))).await;
+            sent.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))??;
+        }
         let body = self.call(Method::POST, "/launch", Some(launch)).await?;
         read(&body).map(|Launched { warnings }| warnings)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use warmpool_protocol::{WorkerEvent, WorkerState};
+use warmpool_protocol::{Snapshot, WorkerEvent, WorkerState};
 
 use super::lines::Lines;
 use super::{Health, Loss, Reports, Worker};
@@ -84,6 +84,9 @@ async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> Option<Los
         match event {
             WorkerEvent::State(snapshot) => {
                 let state = snapshot.state;
+                let blocked = |snapshot: &Snapshot| snapshot.ads_blocked.unwrap_or(0);
+                let before = blocked(&reports.snapshot.borrow());
+                metrics::counter!("warmpool_ads_blocked_total").increment(blocked(&snapshot).saturating_sub(before));
                 reports.snapshot.send_replace(snapshot);
                 match state {
                     WorkerState::Starting => {}

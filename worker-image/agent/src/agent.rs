@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -46,6 +47,8 @@ pub(crate) struct Claimed {
     frozen: Mutex<bool>,
     /// The preset's settings once they hold, with what holds only in part.
     preset: OnceLock<(Settings, Vec<String>)>,
+    /// The compiled rules that `PUT /ads` brought.
+    ad_rules: Mutex<Option<Bytes>>,
 }
 
 impl Agent {
@@ -76,7 +79,8 @@ impl Agent {
             egress: Arc::clone(&self.egress),
         });
         let engine = Engine::new(Arc::clone(&shared))?;
-        let claimed = Claimed { shared, engine, frozen: Mutex::new(false), preset: OnceLock::new() };
+        let claimed =
+            Claimed { shared, engine, frozen: Mutex::new(false), preset: OnceLock::new(), ad_rules: Mutex::default() };
         let claimed = Arc::new(claimed);
         if self.claimed.set(claimed).is_err() {
             return self.check_unclaimed();
@@ -148,8 +152,14 @@ impl Claimed {
 
     /// `POST /launch`: hands the worker to a client.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<Launched, ApiError> {
-        let Launch { url, settings } = launch;
+        let Launch { url, settings, block_ads } = launch;
         settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let ad_rules = self.ad_rules.lock().take();
+        let ad_rules = if block_ads {
+            Some(ad_rules.ok_or_else(|| ApiError::bad_request("block_ads: PUT /ads brings the rules first"))?)
+        } else {
+            None
+        };
         let was_frozen = {
             let mut frozen = self.frozen.lock();
             if !self.shared.status.activate() {
@@ -161,12 +171,17 @@ impl Claimed {
         let mut warnings = preset.map(|(_, warnings)| warnings.clone()).unwrap_or_default();
         // The settings of the preset hold already.
         let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
+        let resume_first = !holds || ad_rules.is_some();
+        if was_frozen && resume_first {
+            freeze::resume();
+        }
         if !holds {
-            if was_frozen {
-                freeze::resume();
-            }
             warnings = self.engine.apply(settings).await?;
-        } else if was_frozen {
+        }
+        if let Some(rules) = ad_rules {
+            self.engine.block_ads(rules).await?;
+        }
+        if was_frozen && !resume_first {
             // A dozen processes wake up and compete for the processor, so the answer goes first.
             tokio::spawn(async {
                 tokio::task::yield_now().await;
@@ -186,6 +201,11 @@ impl Claimed {
             });
         }
         Ok(Launched { warnings })
+    }
+
+    /// `PUT /ads`: the rules by which a launch may block ads, as the daemon compiled them for this engine.
+    pub(crate) fn take_ad_rules(&self, rules: Bytes) {
+        *self.ad_rules.lock() = Some(rules);
     }
 
     /// `POST /context`: a window in a browser context of its own, in place of the previous one.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_util::sync::CancellationToken;
 
 use crate::ports::LocalPort;
 
@@ -61,6 +62,7 @@ pub(crate) struct Cdp {
     commands: mpsc::Sender<String>,
     pending: Pending,
     next: Arc<AtomicU64>,
+    closed: CancellationToken,
 }
 
 #[derive(Deserialize)]
@@ -107,7 +109,7 @@ impl Cdp {
             }
             let _ = sink.close().await;
         });
-        let cdp = Self { commands, pending, next: Arc::default() };
+        let cdp = Self { commands, pending, next: Arc::default(), closed: CancellationToken::new() };
         let reader = cdp.clone();
         tokio::spawn(async move {
             while let Some(Ok(message)) = source.next().await {
@@ -119,8 +121,14 @@ impl Cdp {
             }
             // Dropping the senders ends every call that waits.
             reader.pending.lock().take();
+            reader.closed.cancel();
         });
         Ok(cdp)
+    }
+
+    /// Waits until the connection has ended.
+    pub(crate) async fn closed(&self) {
+        self.closed.cancelled().await;
     }
 
     /// Sends a command to a session, or to the browser itself, and waits for its result.

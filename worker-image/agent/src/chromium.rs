@@ -1,5 +1,6 @@
 //! Chromium and its driver, behind [`crate::engine::Engine`].
 
+mod ads;
 mod browser;
 mod capabilities;
 mod client;
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use warmpool_protocol::{Identity, Page, PageAction, Settings};
 
+use crate::ads::AdBlocker;
 use crate::body::Body;
 use crate::cdp::CdpError;
 use crate::display::Display;
@@ -49,6 +51,8 @@ pub(crate) struct Chromium {
     browser: Mutex<Option<Arc<Browser>>>,
     /// What the client wants pages to see, for a browser that comes later.
     settings: Mutex<Settings>,
+    /// By what ads are blocked, for a browser that comes later.
+    ad_blocker: OnceLock<Arc<AdBlocker>>,
     /// Browsers the driver started. The lock also keeps new sessions apart.
     reports: tokio::sync::Mutex<Option<Reports>>,
     profiles: AtomicU32,
@@ -66,6 +70,7 @@ impl Chromium {
             driver: OnceLock::new(),
             browser: Mutex::default(),
             settings: Mutex::default(),
+            ad_blocker: OnceLock::new(),
             reports: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
             context: tokio::sync::Mutex::default(),
@@ -128,6 +133,9 @@ impl Chromium {
         if !settings.is_empty() {
             browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)?;
         }
+        if let Some(blocker) = self.ad_blocker.get() {
+            ads::block(&browser, blocker).await.map_err(gone)?;
+        }
         Ok(())
     }
 
@@ -150,6 +158,13 @@ impl Chromium {
             });
         }
         Ok(warnings)
+    }
+
+    pub(crate) async fn block_ads(&self, rules: &[u8]) -> Result<(), ApiError> {
+        let blocker = AdBlocker::new(rules, &self.worker.status)?;
+        ads::block(&self.browser()?, &blocker).await.map_err(gone)?;
+        let _ = self.ad_blocker.set(blocker);
+        Ok(())
     }
 
     pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {

@@ -20,7 +20,7 @@ use warmpool_protocol::{EGRESS_PORT, EGRESS_PROTOCOL};
 
 use crate::body::{Body, empty};
 use crate::error::ApiError;
-use crate::server::Connection;
+use crate::listener::Connection;
 use crate::tunnel::{bare, wants};
 
 /// How long a connection waits for a tunnel: the daemon may be restarting.
@@ -46,10 +46,15 @@ impl Egress {
     /// When something else has the port.
     pub(crate) async fn listen() -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, EGRESS_PORT)).await?;
-        let (add, idle) = mpsc::channel(MAX_IDLE);
-        let egress = Arc::new(Self { add, idle: Mutex::new(idle) });
+        let egress = Arc::new(Self::new());
         tokio::spawn(Arc::clone(&egress).serve(listener));
         Ok(egress)
+    }
+
+    /// One that serves nobody yet.
+    pub(crate) fn new() -> Self {
+        let (add, idle) = mpsc::channel(MAX_IDLE);
+        Self { add, idle: Mutex::new(idle) }
     }
 
     async fn serve(self: Arc<Self>, listener: TcpListener) {

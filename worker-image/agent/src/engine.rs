@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::Response;
 use serde_json::Value;
 use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
@@ -84,6 +85,15 @@ impl Engine {
     /// Returns what holds only in part.
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         each!(self, engine => engine.apply(settings).await)
+    }
+
+    /// Blocks ads in every page there is and in every later one, by compiled rules.
+    pub(crate) async fn block_ads(&self, rules: Bytes) -> Result<(), ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.block_ads(&rules).await,
+            Self::Firefox(engine) => engine.block_ads(&rules).await,
+            Self::Webkit(_) => Err(ApiError::bad_request("block_ads: WebKit blocks no ads")),
+        }
     }
 
     /// Opens a page in the first tab. Returns why it did not load, if it did not.

@@ -1,5 +1,6 @@
 //! Firefox and its driver, behind [`crate::engine::Engine`].
 
+mod ads;
 mod bidi;
 mod browser;
 mod context;
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings};
 
+use crate::ads::AdBlocker;
 use crate::body::Body;
 use crate::display::Display;
 use crate::endpoint::Endpoint;
@@ -40,6 +42,8 @@ pub(crate) struct Firefox {
     browser: Mutex<Option<Arc<Browser>>>,
     /// What the client wants pages to see, for a browser that comes later.
     settings: Mutex<Settings>,
+    /// By what ads are blocked, for a browser that comes later.
+    ad_blocker: OnceLock<Arc<AdBlocker>>,
     /// Keeps new sessions of the driver apart.
     sessions: tokio::sync::Mutex<()>,
     profiles: AtomicU32,
@@ -54,6 +58,7 @@ impl Firefox {
             driver: OnceLock::new(),
             browser: Mutex::default(),
             settings: Mutex::default(),
+            ad_blocker: OnceLock::new(),
             sessions: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
         }
@@ -96,6 +101,9 @@ impl Firefox {
     async fn install(&self, browser: Arc<Browser>) -> Result<Vec<String>, ApiError> {
         *self.browser.lock() = Some(Arc::clone(&browser));
         self.worker.watch_browser(&browser.process);
+        if let Some(blocker) = self.ad_blocker.get() {
+            browser.control.block_ads(Arc::clone(blocker)).await.map_err(gone)?;
+        }
         let settings = self.settings.lock().clone();
         if settings.is_empty() { Ok(Vec::new()) } else { apply(&browser, &settings).await }
     }
@@ -109,6 +117,13 @@ impl Firefox {
         let browser = self.browser()?;
         *self.settings.lock() = settings.clone();
         apply(&browser, &settings).await
+    }
+
+    pub(crate) async fn block_ads(&self, rules: &[u8]) -> Result<(), ApiError> {
+        let blocker = AdBlocker::new(rules, &self.worker.status)?;
+        self.browser()?.control.block_ads(Arc::clone(&blocker)).await.map_err(gone)?;
+        let _ = self.ad_blocker.set(blocker);
+        Ok(())
     }
 
     pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {

@@ -13,11 +13,13 @@
 //! | `egress` | the browser's connections, handed to the daemon |
 //! | `files`, `archive` | uploads and downloads |
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
+//! | `ads` | which requests are for ads, and what pages hide |
 //! | `cdp` | the agent's own DevTools connection |
 //! | `pages` | which pages there are, and what a viewer does to them |
 //! | `recording` | the display as a stream of video |
 //! | `process`, `program`, `freeze`, `oom`, `display`, `shim` | the container's processes |
 
+mod ads;
 mod agent;
 mod archive;
 mod body;

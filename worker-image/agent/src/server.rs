@@ -79,6 +79,10 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         ("GET", "health", "") => json(&worker.shared.status.snapshot()),
         ("GET", "events", "") => Ok(events(status::stream(&worker.shared.status))),
         ("POST", "launch", "") => json(&worker.launch(read_json(request.into_body()).await?).await?),
+        ("PUT", "ads", "") => {
+            worker.take_ad_rules(collect(request.into_body()).await?);
+            Ok(nothing())
+        }
         ("POST", "context", "") => json(&Window { window: worker.open_context().await? }),
         ("POST", "context", "window") => json(&Window { window: engine.open_window().await? }),
         ("DELETE", "context", "") => {

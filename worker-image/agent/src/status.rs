@@ -69,7 +69,7 @@ impl Status {
     pub(crate) fn warm(&self, identity: Identity) {
         let mut inner = self.inner.lock();
         if inner.snapshot.state == WorkerState::Starting {
-            inner.snapshot = Snapshot { state: WorkerState::Warm, identity, page_error: None };
+            inner.snapshot = Snapshot { state: WorkerState::Warm, identity, ..Snapshot::default() };
             self.send(&WorkerEvent::State(inner.snapshot.clone()));
         }
     }
@@ -90,6 +90,15 @@ impl Status {
         let mut inner = self.inner.lock();
         inner.snapshot.page_error = Some(reason);
         self.send(&WorkerEvent::State(inner.snapshot.clone()));
+    }
+
+    /// This many requests for ads have been blocked.
+    pub(crate) fn ads_blocked(&self, count: u64) {
+        let mut inner = self.inner.lock();
+        inner.snapshot.ads_blocked = Some(count);
+        if inner.snapshot.state == WorkerState::Active {
+            self.send(&WorkerEvent::State(inner.snapshot.clone()));
+        }
     }
 
     /// The browser could not be made ready.

@@ -78,6 +78,9 @@ pub struct Launch {
     /// What pages are to see.
     #[serde(flatten)]
     pub settings: Settings,
+    /// Whether ads are blocked, by the rules of an earlier `PUT /ads`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub block_ads: bool,
 }
 
 /// Answer to `POST /launch`.

@@ -44,6 +44,9 @@ pub struct Snapshot {
     /// Why the session's first page did not load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_error: Option<String>,
+    /// Requests for ads that were blocked so far, where the engine counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ads_blocked: Option<u64>,
 }
 
 impl Snapshot {

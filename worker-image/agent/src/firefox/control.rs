@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -15,7 +15,10 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::ads::AdBlocker;
 use crate::worker::Worker;
+
+use super::ads::{self, Question};
 
 /// Commands that may wait to be written.
 const COMMANDS: usize = 64;
@@ -94,6 +97,7 @@ pub(super) struct Control {
     commands: mpsc::Sender<String>,
     pending: Pending,
     next: Arc<AtomicU64>,
+    ad_blocker: Arc<OnceLock<Arc<AdBlocker>>>,
 }
 
 impl Control {
@@ -111,7 +115,8 @@ impl Control {
             }
         });
         let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
-        let settled = Arc::clone(&pending);
+        let control = Self { commands, pending, next: Arc::default(), ad_blocker: Arc::default() };
+        let reader = control.clone();
         tokio::spawn(async move {
             while let Some(line) = lines.next().await {
                 let Ok(incoming) = serde_json::from_str::<Incoming>(&line) else {
@@ -119,15 +124,32 @@ impl Control {
                     continue;
                 };
                 match (incoming.id, incoming.event.as_deref()) {
-                    (Some(id), _) => settle(&settled, id, incoming),
+                    (Some(id), _) => settle(&reader.pending, id, incoming),
+                    (None, Some("ads")) => reader.answer_ads(incoming.details),
                     (None, Some("download")) => download(&worker, &incoming.details),
                     _ => {}
                 }
             }
             // Dropping the senders ends every call that waits.
-            settled.lock().take();
+            reader.pending.lock().take();
         });
-        Ok((Self { commands, pending, next: Arc::default() }, hello))
+        Ok((control, hello))
+    }
+
+    /// Blocks ads until the browser ends.
+    pub(super) async fn block_ads(&self, blocker: Arc<AdBlocker>) -> Result<(), ControlError> {
+        let _ = self.ad_blocker.set(blocker);
+        self.call("blockAds", Value::Null).await.map(drop)
+    }
+
+    fn answer_ads(&self, question: Value) {
+        let (Some(blocker), Ok(question)) = (self.ad_blocker.get(), serde_json::from_value::<Question>(question))
+        else {
+            return tracing::debug!("the browser asked something of ads that is not understood");
+        };
+        let params = json!({"question": question.question, "answer": ads::answer(blocker, question)});
+        let control = self.clone();
+        tokio::spawn(async move { control.call("answerAds", params).await });
     }
 
     /// Sends a command and waits for its result.
@@ -191,6 +213,7 @@ mod tests {
             files: crate::files::Files::new(home.join("files")).unwrap(),
             home: home.to_owned(),
             upstream: crate::upstream::Upstream::new(),
+            egress: Arc::new(crate::egress::Egress::new()),
         })
     }
 

@@ -1,0 +1,256 @@
+//! `advanced.block_ads`: rules for requests and for elements hold in every page, and only in sessions that ask for them.
+
+use std::io::Write as _;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+use warmpool_tests::{Daemon, Group, Settings, Stage, eventually, group};
+
+use crate::settings::{Client, EVERYWHERE, OF_DRIVERS, Place, Row};
+
+pub(crate) fn group() -> Group {
+    group!(None,
+        quick: [are_blocked_in_headless_chromium],
+        full: [
+            are_blocked_in_headed_chromium,
+            are_blocked_in_chromium_under_webdriver,
+            are_blocked_in_headless_firefox,
+            are_blocked_in_headed_firefox,
+            are_blocked_in_firefox_under_webdriver,
+            leave_the_interception_of_a_firefox_client_alone,
+            leave_the_clients_interception_alone,
+            survive_a_request_with_a_large_body,
+            are_let_through_by_default,
+            have_a_built_in_list,
+        ],
+    )
+}
+
+/// In the style of EasyList, with two rules that nobody can read.
+const RULES: &str = "[Adblock Plus 2.0]
+! Rules for the test site
+/ad-slot/*$script
+@@/ad-slot/needed.js
+@@/ad-slot/worker.js
+/ad-slot/banner$image
+/ad-slot/data$xmlhttprequest
+/ad-slot/frame$subdocument
+||example.invalid^$nonsense
+##.ad-banner
+##.ad-late
+##p[data-sponsor]
+##
+";
+
+/// What a page reports of its slots once all of them are decided.
+fn slots(let_through: bool) -> Value {
+    let show = let_through;
+    json!({
+        "script": show, "image": show, "data": show, "worker": show, "frame": show,
+        "banner": show, "sponsor": show, "late": show, "needed": true, "story": true,
+    })
+}
+
+/// Waits until a page reports exactly these slots.
+async fn reports(stage: &Stage, name: &str, wanted: &Value) -> Result<()> {
+    let seen = || {
+        let mut report = stage.site().report(name)?;
+        report.as_object_mut()?.remove("rounds");
+        Some(report)
+    };
+    let right = eventually!(format!("the page {name} reports {wanted}"), 30, seen().filter(|seen| seen == wanted));
+    right.map(drop).with_context(|| format!("the last report is {:?}", seen()))
+}
+
+/// A daemon with [`RULES`], and the file that holds them.
+async fn daemon_with_rules(settings: Settings) -> Result<(Daemon, NamedTempFile)> {
+    let mut file = NamedTempFile::new()?;
+    file.write_all(RULES.as_bytes())?;
+    let daemon = Daemon::start(settings.set("ADS_LISTS", file.path().display())).await?;
+    Ok((daemon, file))
+}
+
+/// Runs one row: ads are blocked at each of its places, and counted.
+async fn are_blocked(stage: Stage, row: Row) -> Result<()> {
+    let (daemon, _file) = daemon_with_rules(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let kind = if row.webdriver { "webdriver" } else { "socket" };
+    let name = |place: Place| format!("{}-{}-{kind}-{place:?}", row.engine, row.headless);
+    let page = |place: Place| format!("{site}/ads/{}", name(place));
+    let body = json!({
+        "browser_type": row.engine, "headless": row.headless, "url": page(Place::First), "advanced": {"block_ads": true},
+    });
+    let session = if row.webdriver { daemon.webdriver(body).await? } else { daemon.session(body).await? };
+    let mut client = None;
+    for place in row.places {
+        if *place != Place::First {
+            if client.is_none() {
+                client = Some(Client::attach(&row, &session).await?);
+            }
+            client.as_mut().context("a client")?.open(&row, *place, &page(*place)).await?;
+        }
+        reports(&stage, &name(*place), &slots(false)).await.with_context(|| format!("{} {place:?}", row.engine))?;
+    }
+    let broken = daemon.log_text().matches("a broken rule").count();
+    ensure!(broken == 2, "{broken} broken rules are named");
+    // The script, the image, the frame, and the data that the page and its worker ask for.
+    let least = 5 * row.places.len() as u64;
+    eventually!("the session counts what it blocks", 10, {
+        let record = session.record().await?;
+        record["ads"]["blocked"].as_u64().filter(|count| *count >= least)
+    })?;
+    let counted = daemon.metrics().await?.sum("warmpool_ads_blocked_total", &[]).unwrap_or_default();
+    ensure!(counted >= least as f64, "the metric says {counted}");
+    drop(client);
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn are_blocked_in_headless_chromium(stage: Stage) -> Result<()> {
+    are_blocked(stage, Row { engine: "chromium", headless: true, webdriver: false, places: EVERYWHERE }).await
+}
+
+async fn are_blocked_in_headed_chromium(stage: Stage) -> Result<()> {
+    are_blocked(stage, Row { engine: "chromium", headless: false, webdriver: false, places: EVERYWHERE }).await
+}
+
+async fn are_blocked_in_chromium_under_webdriver(stage: Stage) -> Result<()> {
+    are_blocked(stage, Row { engine: "chromium", headless: true, webdriver: true, places: OF_DRIVERS }).await
+}
+
+async fn are_blocked_in_headless_firefox(stage: Stage) -> Result<()> {
+    are_blocked(stage, Row { engine: "firefox", headless: true, webdriver: false, places: EVERYWHERE }).await
+}
+
+async fn are_blocked_in_headed_firefox(stage: Stage) -> Result<()> {
+    are_blocked(stage, Row { engine: "firefox", headless: false, webdriver: false, places: EVERYWHERE }).await
+}
+
+async fn are_blocked_in_firefox_under_webdriver(stage: Stage) -> Result<()> {
+    are_blocked(stage, Row { engine: "firefox", headless: true, webdriver: true, places: OF_DRIVERS }).await
+}
+
+/// The same with WebDriver BiDi: the client answers one script and lets another go on.
+async fn leave_the_interception_of_a_firefox_client_alone(stage: Stage) -> Result<()> {
+    let (daemon, _file) = daemon_with_rules(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let blocking = json!({"browser_type": "firefox", "headless": true, "advanced": {"block_ads": true}});
+    let session = daemon.session(blocking).await?;
+    let mut bidi = session.cdp().await?;
+    bidi.call("session.new", json!({"capabilities": {}})).await?;
+    bidi.call("session.subscribe", json!({"events": ["network.beforeRequestSent"]})).await?;
+    let (host, port) = site.trim_start_matches("http://").split_once(':').context("a port")?;
+    let pattern = |path: &str| json!({"type": "pattern", "hostname": host, "port": port, "pathname": path});
+    let patterns = json!([pattern("/ad-slot/show.js"), pattern("/ad-slot/frame")]);
+    bidi.call("network.addIntercept", json!({"phases": ["beforeRequestSent"], "urlPatterns": patterns})).await?;
+    let tree = bidi.call("browsingContext.getTree", json!({"maxDepth": 0})).await?;
+    let there = json!({"context": tree["contexts"][0]["context"], "url": format!("{site}/ads/bidi"), "wait": "none"});
+    bidi.call("browsingContext.navigate", there).await?;
+    for _ in 0..2 {
+        let sent = bidi.event("network.beforeRequestSent", |event| event["params"]["isBlocked"] == true).await?;
+        let request = &sent["params"]["request"];
+        if request["url"].as_str().is_some_and(|url| url.ends_with("/frame")) {
+            bidi.call("network.continueRequest", json!({"request": request["request"]})).await?;
+            continue;
+        }
+        let answer = json!({
+            "request": request["request"], "statusCode": 200, "reasonPhrase": "OK",
+            "headers": [{"name": "content-type", "value": {"type": "string", "value": "text/javascript"}}],
+            "body": {"type": "string", "value": "window.shown = true"},
+        });
+        bidi.call("network.provideResponse", answer).await?;
+    }
+    let mut wanted = slots(false);
+    wanted["script"] = json!(true);
+    reports(&stage, "bidi", &wanted).await?;
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// A client's own answers come first, and what it lets go on is still judged.
+async fn leave_the_clients_interception_alone(stage: Stage) -> Result<()> {
+    let (daemon, _file) = daemon_with_rules(Settings::new()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let session = daemon.session(json!({"headless": true, "advanced": {"block_ads": true}})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open("about:blank").await?;
+    let patterns = json!({"patterns": [{"urlPattern": "*/ad-slot/*.js"}]});
+    cdp.call_in(&page, "Fetch.enable", patterns).await?;
+    cdp.call_in(&page, "Page.navigate", json!({"url": format!("{site}/ads/intercepted")})).await?;
+    // The two scripts of the page, which its parser asks for in order or at once.
+    for _ in 0..2 {
+        let paused = cdp.event("Fetch.requestPaused", |_| true).await?;
+        let paused = &paused["params"];
+        let request = json!({"requestId": paused["requestId"]});
+        if paused["request"]["url"].as_str().is_some_and(|url| url.ends_with("/needed.js")) {
+            cdp.call_in(&page, "Fetch.continueRequest", request).await?;
+            continue;
+        }
+        // `window.shown = true`, as the client's own answer.
+        let answer = json!({
+            "requestId": paused["requestId"], "responseCode": 200,
+            "responseHeaders": [{"name": "content-type", "value": "text/javascript"}],
+            "body": "d2luZG93LnNob3duID0gdHJ1ZQ==",
+        });
+        cdp.call_in(&page, "Fetch.fulfillRequest", answer).await?;
+    }
+    let paused = cdp.event("Fetch.requestPaused", |_| true).await?;
+    cdp.call_in(&page, "Fetch.continueRequest", json!({"requestId": paused["params"]["requestId"]})).await?;
+    let mut wanted = slots(false);
+    wanted["script"] = json!(true);
+    reports(&stage, "intercepted", &wanted).await?;
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// A body that fits no message of DevTools passes, and blocking goes on after it.
+async fn survive_a_request_with_a_large_body(stage: Stage) -> Result<()> {
+    let (daemon, _file) = daemon_with_rules(Settings::new()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let session = daemon.session(json!({"headless": true, "advanced": {"block_ads": true}})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{site}/upload")).await?;
+    let post = "fetch('/form', {method: 'POST', body: 'x'.repeat(1 << 25)}).then(r => r.status, String)";
+    let status = cdp.evaluate(&page, post).await?;
+    // The site takes no body that long; what counts is that it was asked.
+    ensure!(status.is_number(), "the request did not pass: {status}");
+    eventually!("requests are blocked again", 10, {
+        let asked = cdp.evaluate(&page, "fetch('/ad-slot/data').then(r => r.status, () => 'blocked')").await?;
+        (asked == "blocked").then_some(())
+    })?;
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// Neighbours differ, and without the option nothing is blocked or counted.
+async fn are_let_through_by_default(stage: Stage) -> Result<()> {
+    let (daemon, _file) = daemon_with_rules(Settings::new()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let url = |name: &str| format!("{site}/ads/{name}");
+    let blocking = json!({"headless": true, "url": url("on"), "advanced": {"block_ads": true}});
+    let blocking = daemon.session(blocking).await?;
+    for (name, advanced) in [("default", json!(null)), ("off", json!({"block_ads": false}))] {
+        let plain = daemon.session(json!({"headless": true, "url": url(name), "advanced": advanced})).await?;
+        reports(&stage, name, &slots(true)).await?;
+        ensure!(plain.record().await?["ads"].is_null());
+        plain.delete().await?.ok()?;
+    }
+    reports(&stage, "on", &slots(false)).await?;
+    blocking.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// EasyList is part of a daemon that was built by the scripts.
+async fn have_a_built_in_list(_stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let session = daemon.session(json!({"headless": true, "advanced": {"block_ads": true}})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open("about:blank").await?;
+    cdp.call_in(&page, "Network.enable", json!({})).await?;
+    cdp.evaluate(&page, "void fetch('https://googleads.g.doubleclick.net/pagead/ads').catch(() => {})").await?;
+    let failed = cdp.event("Network.loadingFailed", |_| true).await?;
+    ensure!(failed["params"]["errorText"].as_str().is_some_and(|text| text.contains("BLOCKED_BY_CLIENT")), "{failed}");
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}

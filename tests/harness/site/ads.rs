@@ -1,0 +1,53 @@
+//! A page with slots for ads, which reports again and again what has become of each.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Html;
+use axum::routing::get;
+
+use super::{Seen, pixel};
+
+pub(super) fn routes() -> Router<Arc<Seen>> {
+    let script = |text: &'static str| get(move || async move { ([(CONTENT_TYPE, "text/javascript")], text) });
+    Router::new()
+        .route("/ad-slot/show.js", script("window.shown = true"))
+        .route("/ad-slot/needed.js", script("window.needed = true"))
+        .route(
+            "/ad-slot/worker.js",
+            script("fetch('/ad-slot/data').then(r => postMessage(r.ok), () => postMessage(false))"),
+        )
+        .route("/ad-slot/data", get(|| async { "data" }))
+        .route("/ad-slot/banner.png", get(pixel))
+        .route("/ad-slot/frame", get(|| async { Html("<script>parent.postMessage('frame', '*')</script>") }))
+}
+
+pub(super) const PAGE: &str = r#"<!doctype html><title>Ads</title>
+<p class=ad-banner>buy</p><p data-sponsor>buy</p><p id=story>text</p>
+<script src=/ad-slot/show.js></script>
+<script src=/ad-slot/needed.js></script>
+<script>
+const seen = {frame: false, rounds: 0};
+addEventListener('message', ({data}) => { if (data === 'frame') seen.frame = true; });
+const image = Object.assign(new Image(), {onload: () => { seen.image = true; }, onerror: () => { seen.image = false; }});
+image.src = '/ad-slot/banner.png';
+fetch('/ad-slot/data').then(r => { seen.data = r.ok; }, () => { seen.data = false; });
+new Worker('/ad-slot/worker.js').onmessage = ({data}) => { seen.worker = data; };
+const shown = selector => getComputedStyle(document.querySelector(selector)).display !== 'none';
+async function report() {
+  if (seen.rounds === 1) document.body.insertAdjacentHTML('beforeend', '<p class=ad-late>buy</p>');
+  seen.rounds += 1;
+  Object.assign(seen, {
+    script: window.shown === true, needed: window.needed === true,
+    banner: shown('.ad-banner'), sponsor: shown('[data-sponsor]'), story: shown('#story'),
+    late: seen.rounds > 1 ? shown('.ad-late') : null,
+  });
+  await fetch(location.pathname, {
+    method: 'POST', headers: {'content-type': 'application/json'}, body: JSON.stringify(seen),
+  }).catch(() => {});
+  setTimeout(report, 100);
+}
+addEventListener('load', report);
+</script>
+<iframe src=/ad-slot/frame></iframe>"#;

@@ -1,0 +1,225 @@
+//! Blocks ads, over a DevTools connection of its own.
+//!
+//! The browser's own `Fetch` domain, and not that of a page, sees the requests of all contexts, frames and workers. It
+//! stands behind the client's interception: the client meets each request first, and one that it answers itself never
+//! comes here. Nothing is attached to a page but for hiding elements, and no page waits for that.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::ads::{AdBlocker, Names};
+use crate::cdp::{Cdp, CdpError, CdpEvent};
+
+use super::browser::Browser;
+
+/// What hides elements in a frame.
+const SCRIPT: &str = include_str!("ads.js");
+/// The world in which it runs.
+const WORLD: &str = "ads";
+/// Frames whose addresses are remembered at most.
+const MAX_FRAMES: usize = 10_000;
+
+/// The frames of one browser, by their ids.
+struct Frames {
+    blocker: Arc<AdBlocker>,
+    /// The address of each frame's document; a frame without one of its own has that of its parent.
+    urls: Mutex<HashMap<String, String>>,
+    /// Tabs and popups. Their documents are never ads.
+    pages: Mutex<HashSet<String>>,
+    /// Whether targets that are attached to were there before.
+    joining: AtomicBool,
+}
+
+/// Blocks ads in a browser until it ends.
+pub(super) async fn block(browser: &Arc<Browser>, blocker: &Arc<AdBlocker>) -> Result<(), CdpError> {
+    let mut connection = connect(browser, blocker).await?;
+    let (browser, blocker) = (Arc::clone(browser), Arc::clone(blocker));
+    tokio::spawn(async move {
+        loop {
+            connection.closed().await;
+            if !browser.process.running() {
+                return;
+            }
+            // A request whose body is longer than any message may be. The browser let it go on when the connection ended.
+            match connect(&browser, &blocker).await {
+                Ok(another) => connection = another,
+                Err(error) => return tracing::warn!(%error, "ads are no longer blocked"),
+            }
+        }
+    });
+    Ok(())
+}
+
+async fn connect(browser: &Browser, blocker: &Arc<AdBlocker>) -> Result<Cdp, CdpError> {
+    let frames = Arc::new(Frames {
+        blocker: Arc::clone(blocker),
+        urls: Mutex::default(),
+        pages: Mutex::default(),
+        joining: AtomicBool::new(true),
+    });
+    let handler = Arc::clone(&frames);
+    let cdp = Cdp::connect(browser.port, &browser.path, move |cdp, event| handler.handle(cdp, &event)).await?;
+    cdp.call(None, "Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]})).await?;
+    // Targets that are there are told as events before the reply.
+    cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
+    frames.joining.store(false, Ordering::Release);
+    Ok(cdp)
+}
+
+fn auto_attach() -> Value {
+    let kinds = ["page", "iframe"].map(|kind| json!({"type": kind}));
+    json!({"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true, "filter": kinds})
+}
+
+impl Frames {
+    /// Handles an event. Never waits: replies come over the same socket.
+    fn handle(self: &Arc<Self>, cdp: &Cdp, event: &CdpEvent) {
+        let text = |field: &str| event.params[field].as_str().unwrap_or_default();
+        match (event.method.as_str(), &event.session) {
+            ("Fetch.requestPaused", _) => self.decide(cdp, &event.params),
+            ("Target.attachedToTarget", _) => {
+                let target = &event.params["targetInfo"];
+                if target["type"] == "page" {
+                    self.pages.lock().insert(target["targetId"].as_str().unwrap_or_default().to_owned());
+                }
+                let joins = self.joining.load(Ordering::Acquire);
+                tokio::spawn(Arc::clone(self).enter(cdp.clone(), text("sessionId").to_owned(), joins));
+            }
+            ("Target.detachedFromTarget", _) => {
+                self.pages.lock().remove(text("targetId"));
+            }
+            ("Page.frameAttached", _) => self.inherit(text("frameId"), text("parentFrameId")),
+            ("Page.frameDetached", _) if text("reason") == "remove" => {
+                self.urls.lock().remove(text("frameId"));
+            }
+            ("Page.frameNavigated", Some(session)) => self.show(cdp, session, &event.params["frame"]),
+            _ => {}
+        }
+    }
+
+    /// Lets a request go on, or not.
+    fn decide(&self, cdp: &Cdp, params: &Value) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (url, method, frame) =
+            (text(&params["request"]["url"]), text(&params["request"]["method"]), text(&params["frameId"]));
+        let headers = &params["request"]["headers"];
+        let header = |name| headers[name].as_str().map(str::to_owned);
+        let source = self.urls.lock().get(&frame).cloned();
+        let source = source.or_else(|| header("Referer")).or_else(|| header("Origin")).unwrap_or_default();
+        let kind = params["resourceType"].as_str().unwrap_or_default();
+        let is_document = kind == "Document";
+        let is_page = is_document && self.pages.lock().contains(&frame);
+        let blocked = !is_page && self.blocker.blocks(&url, &source, kind_of_rules(kind), &method);
+        if is_document && !blocked {
+            self.remember(frame, url);
+        }
+        let mut answer = json!({"requestId": params["requestId"]});
+        if blocked {
+            answer["errorReason"] = "BlockedByClient".into();
+        }
+        let cdp = cdp.clone();
+        tokio::spawn(async move {
+            let command = if blocked { "Fetch.failRequest" } else { "Fetch.continueRequest" };
+            cdp.call(None, command, answer).await
+        });
+    }
+
+    /// Hides ads in a target's frames, and in frames of it in other processes.
+    async fn enter(self: Arc<Self>, cdp: Cdp, session: String, joins: bool) {
+        if joins {
+            // A page that has loaded goes on past the browser's interception until something renews its own.
+            let nothing = json!({"patterns": [{"urlPattern": "nothing:"}]});
+            let renewed = [("Fetch.enable", nothing), ("Fetch.disable", json!({}))];
+            join_all(renewed.map(|(method, params)| cdp.call(Some(&session), method, params))).await;
+        }
+        let commands =
+            [("Target.setAutoAttach", auto_attach()), ("Page.enable", json!({})), ("Page.getFrameTree", json!({}))];
+        let calls = commands.map(|(method, params)| cdp.call(Some(&session), method, params));
+        if let Some(Ok(tree)) = join_all(calls).await.pop() {
+            self.show_tree(&cdp, &session, &tree["frameTree"]);
+        }
+    }
+
+    fn show_tree(self: &Arc<Self>, cdp: &Cdp, session: &str, tree: &Value) {
+        self.show(cdp, session, &tree["frame"]);
+        for child in tree["childFrames"].as_array().into_iter().flatten() {
+            self.show_tree(cdp, session, child);
+        }
+    }
+
+    /// Notes a frame's document, and hides in it what is to be hidden.
+    fn show(self: &Arc<Self>, cdp: &Cdp, session: &str, frame: &Value) {
+        let text = |field: &str| frame[field].as_str().unwrap_or_default().to_owned();
+        let (id, url) = (text("id"), text("url"));
+        if url.starts_with("http") {
+            self.remember(id.clone(), url);
+        } else {
+            self.inherit(&id, &text("parentId"));
+        }
+        let Some(url) = self.urls.lock().get(&id).cloned() else { return };
+        let (frames, cdp, session) = (Arc::clone(self), cdp.clone(), session.to_owned());
+        tokio::spawn(async move {
+            if let Err(error) = frames.hide(&cdp, &session, &id, &url).await {
+                tracing::trace!(%error, "a document has gone");
+            }
+        });
+    }
+
+    /// Hides elements of a document for as long as it is there.
+    async fn hide(&self, cdp: &Cdp, session: &str, frame: &str, url: &str) -> Result<(), CdpError> {
+        let hidden = self.blocker.hidden(url);
+        if hidden.css.is_empty() && !hidden.generic {
+            return Ok(());
+        }
+        let world = json!({"frameId": frame, "worldName": WORLD});
+        let world = cdp.call(Some(session), "Page.createIsolatedWorld", world).await?;
+        let mut expression = format!("({SCRIPT})({}, {})", Value::from(hidden.css), hidden.generic);
+        loop {
+            let params = json!({
+                "contextId": world["executionContextId"], "expression": expression, "awaitPromise": true,
+                "returnByValue": true,
+            });
+            let mut answer = cdp.call(Some(session), "Runtime.evaluate", params).await?;
+            let Ok(names) = serde_json::from_value::<Names>(answer["result"]["value"].take()) else { return Ok(()) };
+            let css = self.blocker.generic_css(&names, &hidden.exceptions);
+            expression = format!("adBlocker({})", Value::from(css));
+        }
+    }
+
+    fn remember(&self, frame: String, url: String) {
+        let mut urls = self.urls.lock();
+        if urls.len() >= MAX_FRAMES {
+            urls.clear();
+        }
+        urls.insert(frame, url);
+    }
+
+    /// Gives a frame without an address the one of its parent.
+    fn inherit(&self, frame: &str, parent: &str) {
+        let url = self.urls.lock().get(parent).cloned();
+        if let Some(url) = url {
+            self.remember(frame.to_owned(), url);
+        }
+    }
+}
+
+/// What rules call a type of resource.
+fn kind_of_rules(kind: &str) -> &'static str {
+    match kind {
+        "Document" => "sub_frame",
+        "Stylesheet" => "stylesheet",
+        "Image" => "image",
+        "Media" | "TextTrack" => "media",
+        "Font" => "font",
+        "Script" => "script",
+        "XHR" | "Fetch" | "EventSource" => "xmlhttprequest",
+        "Ping" => "ping",
+        "CSPViolationReport" => "csp_report",
+        _ => "other",
+    }
+}
