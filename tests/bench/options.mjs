@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util';
 
 /** Every row there is, in the order in which they run. */
-export const ROWS = ['size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'throughput', 'engines', 'tasks', 'history'];
+export const ROWS = ['size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'throughput', 'engines', 'tasks', 'worlds', 'history'];
 
 /** Reads the arguments; throws an error with one line for the user. */
 export function readOptions(argv) {
