@@ -8,9 +8,9 @@
 //! | `patient.rs`     | patients' ids and names, encrypted; `cipher.rs` does that |
 //! | `record.rs`      | a world as it is kept, and as clients see it |
 //! | `attachment.rs`  | pictures, decoded within limits and written anew; `fetch.rs` brings those that are elsewhere |
-//! | `files.rs`       | the files of worlds |
+//! | `files.rs`       | the files of worlds, encrypted |
 //! | `queue.rs`       | whose turn it is; `render.rs` renders one world, `scene.rs` speaks to its renderer |
-//! | `log.rs`         | the log of requests |
+//! | `log.rs`         | the log of requests; its `index.rs` says which rows match a query |
 //! | `forget.rs`      | deleting worlds and patients, export, and keeping within the limits of time |
 
 mod accept;

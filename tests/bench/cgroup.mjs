@@ -45,6 +45,16 @@ export async function percentOfCore(pids, seconds) {
   return after.map((used, at) => ((used - before[at]) / ((to - from) / 1000)) * 100);
 }
 
+/** Reads what the group of `pid` has used so far: processor time in seconds, and the most memory that it ever had, in MB
+ * (10^6 bytes). The group is looked up once, since a process that ends leaves it. */
+export async function meter(pid) {
+  const [cpu, memory] = await Promise.all([folder(pid, 'cpuacct'), folder(pid, 'memory')]);
+  const seconds = async () =>
+    cpu.version === 1 ? (await number(cpu.at, 'cpuacct.usage')) / 1e9 : (await stat(cpu.at, 'cpu.stat')).usage_usec / 1e6;
+  const peak = memory.version === 1 ? 'memory.max_usage_in_bytes' : 'memory.peak';
+  return async () => ({ cpu: await seconds(), memory: (await number(memory.at, peak)) / 1e6 });
+}
+
 /** Memory of the group of `pid`, in MB (10^6 bytes): `used` without the file pages that may go at once, and what of it is anonymous. */
 export async function memory(pid) {
   const { version, at } = await folder(pid, 'memory');

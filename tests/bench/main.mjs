@@ -23,10 +23,13 @@ import { sockets } from './rows/sockets.mjs';
 import { tasks } from './rows/tasks.mjs';
 import { throughput } from './rows/throughput.mjs';
 import { webdriver } from './rows/webdriver.mjs';
+import { worlds } from './rows/worlds.mjs';
 import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
-const RUN = { size, idle, sessions, relay, webdriver, engines, ads, sockets, live, throughput, tasks, history, hundred };
+const RUN = {
+  size, idle, sessions, relay, webdriver, engines, ads, sockets, live, throughput, tasks, worlds, history, hundred,
+};
 const ALONE = ['size', 'engines', 'ads', 'history', 'hundred'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
 const POOL = {

@@ -3,7 +3,10 @@
 import { parseArgs } from 'node:util';
 
 /** Every row there is, in the order in which they run. */
-export const ROWS = ['size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'throughput', 'engines', 'ads', 'tasks', 'history'];
+export const ROWS = [
+  'size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'throughput', 'engines', 'ads', 'tasks', 'worlds',
+  'history',
+];
 
 /** Reads the arguments; throws an error with one line for the user. */
 export function readOptions(argv) {

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use url::Host;
 
-use super::value::{Misfit, Shape, Value, quoted};
+use super::value::{InvalidValue, Shape, Value, quoted};
 
 const REMEDY: &str = "write a network, an address or a host, such as 10.0.0.0/8, 10.0.0.7:8080, intranet.example:8080, *.corp.example or *";
 
@@ -117,8 +117,8 @@ impl Value for EgressRule {
     const SHAPE: Shape = Shape::Text;
     const FORM: &'static str = "RULE";
 
-    fn parse(text: &str) -> Result<Self, Misfit> {
-        text.parse().map_err(|what: String| Misfit::new(what, REMEDY))
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
+        text.parse().map_err(|what: String| InvalidValue::new(what, REMEDY))
     }
 
     fn toml(&self) -> Option<String> {
