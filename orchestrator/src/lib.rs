@@ -34,7 +34,8 @@
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
 //! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`control`]   | the operator's socket, for the command line |
-//! | [`client`]    | tasks on the command line, over HTTP as any client |
+//! | [`client`]    | tasks, sessions and the tunnel on the command line, over HTTP as any client |
+//! | [`exit`]      | the exit codes of the command line |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> pool -> {runtime, worker}`,
@@ -71,6 +72,7 @@ mod drain;
 mod dropin;
 mod engine;
 mod error;
+mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -101,13 +103,12 @@ mod address;
 mod daemon;
 
 // What the command line takes from the rooms inside.
-pub use config::{Config, EXIT_USAGE, Flags, QuietFlags};
+pub use config::{Config, Flags, QuietFlags};
 pub use daemon::{Shutdown, StartError, run};
+pub use exit::Exit;
 pub use http::Listener;
-pub use keys::{KeyRecord, KeyState, Keys};
+pub use keys::{KeyRecord, KeyState};
 pub use runtime::Docker;
-pub use store::{Store, StoreOptions, restore};
+pub use store::restore;
 pub use tls::Tls;
-pub use world::{
-    IntegrationKey, IntegrationKeys, IntegrationKind, IntegrationState, NamesKeyError, NewIntegrationKey, PatientsError,
-};
+pub use world::{IntegrationKey, IntegrationKind, IntegrationState, NamesKeyError, NewIntegrationKey, PatientsError};

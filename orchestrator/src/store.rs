@@ -82,7 +82,7 @@ pub(crate) use dump::Dumped;
 pub(crate) use error::StoreError;
 pub(crate) use folder::Folder;
 pub(crate) use health::{FatalHook, StoreHealth, StoreState};
-pub use options::StoreOptions;
+pub(crate) use options::StoreOptions;
 pub(crate) use recover::Recovery;
 pub(crate) use schema::SCHEMA_VERSION;
 
@@ -141,6 +141,12 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 const TRY_AGAIN: Duration = Duration::from_millis(500);
 
 impl Store {
+    /// Whether there is a store in `dir`, sound or not.
+    #[must_use]
+    pub fn exists(dir: &Path) -> bool {
+        recover::exists(dir)
+    }
+
     /// Opens the store in the directory `dir`, which is created if need be. Blocks, for up to the open timeout
     /// and the restoring of a backup: call it at the start, or where blocking is allowed.
     ///

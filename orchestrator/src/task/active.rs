@@ -33,7 +33,7 @@ pub(super) enum StopReason {
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     /// Its status changed.
-    Status(Record),
+    Status(Box<Record>),
     /// Its work, or that of one of its items, goes on.
     Progress {
         /// The item, of a fleet.
@@ -46,6 +46,10 @@ pub(crate) enum Event {
 }
 
 impl Event {
+    pub(crate) fn status(record: Record) -> Self {
+        Self::Status(Box::new(record))
+    }
+
     /// The event's name.
     #[must_use]
     pub(crate) const fn name(&self) -> &'static str {

@@ -284,7 +284,7 @@ impl Fleet<'_> {
         });
         if first {
             self.tasks.inner.table.update(&record);
-            self.task.notify(Event::Status(record));
+            self.task.notify(Event::status(record));
         }
         if status.is_end() {
             metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str()).increment(1);
