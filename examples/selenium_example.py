@@ -1,4 +1,6 @@
-"""Selenium for Python on a warm browser:  pip install -r requirements.txt && python selenium_example.py [page]
+"""Selenium for Python on a warm browser; Debian's python3-venv makes the environment for it:
+
+    python3 -m venv .venv && .venv/bin/pip install -r requirements.txt && .venv/bin/python selenium_example.py [page]
 
 Needs WARMPOOL_URL and WARMPOOL_SECRET_KEY in the environment; BROWSER_TYPE may be chromium, firefox or webkit.
 """

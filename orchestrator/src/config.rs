@@ -25,7 +25,6 @@ mod value;
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
 pub(crate) use egress::EgressRule;
-pub use fault::EXIT_USAGE;
 pub(crate) use fault::{ConfigError, ConfigErrors, Source};
 pub use flags::{Flags, QuietFlags};
 pub(crate) use host::Host;
@@ -111,6 +110,11 @@ impl Config {
         self.origins.get(name)
     }
 
+    /// Whether the operator named this setting, in a file, the environment or by a flag. Defaults alone do not count.
+    pub fn names(&self, name: &str) -> bool {
+        !matches!(self.source(name), None | Some(Source::Default | Source::Found(_)))
+    }
+
     /// The settings that hold, as TOML, each with its source as a comment. It can be used as a configuration file.
     pub fn effective(&self) -> String {
         effective::effective(self)
@@ -136,8 +140,7 @@ impl Config {
     /// Whether sessions of this engine are to be had for certain: Chromium's, since a client who names no engine gets
     /// it, and those of any engine whose warm workers or presets the operator asked for. Defaults alone do not count.
     pub fn needs_engine(&self, engine: Engine) -> bool {
-        let (pool, named) =
-            (&self.pool, |name: &str| !matches!(self.source(name), Some(Source::Default | Source::Found(_))));
+        let pool = &self.pool;
         let headed_and_headless = match engine {
             Engine::Chromium => return true,
             Engine::Firefox => {
@@ -147,7 +150,7 @@ impl Config {
                 [("pool.webkit_headed", pool.webkit_headed), ("pool.webkit_headless", pool.webkit_headless)]
             }
         };
-        headed_and_headless.into_iter().any(|(name, target)| target > 0 && named(name))
+        headed_and_headless.into_iter().any(|(name, target)| target > 0 && self.names(name))
             || pool.presets.0.iter().any(|preset| preset.engine == engine)
     }
 

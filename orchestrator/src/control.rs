@@ -3,6 +3,9 @@
 //! One request a connection, a line of JSON each way. The command line uses it where a daemon runs, and does the same
 //! work on the store itself where none does.
 
+mod lookup;
+mod perform;
+
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -15,16 +18,23 @@ use tokio::time::timeout;
 
 use crate::accept;
 use crate::drain::{Drain, Phase};
-use crate::keys::{KeyId, KeyRecord, KeyState, Keys, NewKey};
+use crate::keys::{KeyRecord, Keys, NewKey};
 use crate::store::{Folder, Store};
 use crate::task;
 use crate::video;
-use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind, IntegrationState, NewIntegrationKey};
+use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
+
+pub use perform::{OrderError, perform, store_directory};
+
+use lookup::{find_integration, find_key, find_revoked_key, integration_secret, owner_of};
 
 /// The longest line, in bytes.
 const LINE_LIMIT: u64 = 1 << 20;
 /// Orders are short, so sending one takes no longer. Carrying one out may: a backup has as many files as there are.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The system takes no longer path for a socket, in bytes.
+const SOCKET_PATH_LIMIT: usize = 108;
 
 /// The folders whose files a backup can hold.
 pub const FOLDERS: [Folder; 3] = [task::FOLDER, world::FOLDER, video::FOLDER];
@@ -49,6 +59,11 @@ pub enum ControlRequest {
     },
     /// Make a key useless, and end what it opened.
     RevokeKey {
+        /// Which, by id or name.
+        id: String,
+    },
+    /// Forget a revoked key.
+    RemoveKey {
         /// Which, by id or name.
         id: String,
     },
@@ -102,6 +117,8 @@ pub enum ControlReply {
     Keys(Vec<KeyRecord>),
     /// The key that was revoked.
     Revoked(KeyRecord),
+    /// The key that was removed.
+    Removed(KeyRecord),
     /// The integration keys.
     IntegrationKeys(Vec<IntegrationKey>),
     /// The integration key that was revoked.
@@ -146,6 +163,10 @@ pub async fn carry_out(
             Ok(id) => keys.revoke(&id).await.map(ControlReply::Revoked).map_err(|error| error.to_string()),
             Err(error) => Err(error),
         },
+        ControlRequest::RemoveKey { id } => match find_revoked_key(&keys.list(), &id) {
+            Ok(id) => keys.remove(&id).await.map(ControlReply::Removed).map_err(|error| error.to_string()),
+            Err(error) => Err(error),
+        },
         ControlRequest::CreateIntegrationKey { name, owner, kind } => match owner_of(&keys.list(), owner.as_deref()) {
             Ok(owner) => {
                 let made = integrations.create(&owner, &name, kind).await;
@@ -179,58 +200,6 @@ pub async fn carry_out(
     done.unwrap_or_else(ControlReply::Refused)
 }
 
-/// The key that `text` means: an id, or the name of one active key.
-fn find_key(keys: &[KeyRecord], text: &str) -> Result<KeyId, String> {
-    if let Ok(id) = text.parse::<KeyId>() {
-        return Ok(id);
-    }
-    let mut named = keys.iter().filter(|key| key.name == text && key.state == KeyState::Active);
-    match (named.next(), named.next()) {
-        (Some(key), None) => Ok(key.id.clone()),
-        (Some(_), Some(_)) => {
-            Err(format!("several keys are called `{text}`: name one by its id, from `warmpool key list`"))
-        }
-        (None, _) => Err(format!("no active key is called `{text}`, and it is no key's id: see `warmpool key list`")),
-    }
-}
-
-fn integration_secret(made: NewIntegrationKey) -> ControlReply {
-    let (id, name) = (made.key.id.to_string(), made.key.name);
-    ControlReply::Secret { id, name, secret: made.secret.expose().to_owned() }
-}
-
-/// The service key to which a new integration key belongs.
-fn owner_of(keys: &[KeyRecord], wanted: Option<&str>) -> Result<KeyId, String> {
-    if let Some(text) = wanted {
-        return find_key(keys, text);
-    }
-    let mut active = keys.iter().filter(|key| key.state == KeyState::Active);
-    match (active.next(), active.next()) {
-        (Some(key), None) => Ok(key.id.clone()),
-        (Some(_), Some(_)) => {
-            Err("there are several keys: say by --owner which one the integration key belongs to".to_owned())
-        }
-        (None, _) => Err("no key is active: make one with `warmpool key create NAME` first".to_owned()),
-    }
-}
-
-/// The integration key that `text` means: an id, or the name of one active key.
-fn find_integration(keys: &[IntegrationKey], text: &str) -> Result<IntegrationKey, String> {
-    if let Some(key) = keys.iter().find(|key| key.id.as_str() == text) {
-        return Ok(key.clone());
-    }
-    let mut named = keys.iter().filter(|key| key.name == text && key.state == IntegrationState::Active);
-    match (named.next(), named.next()) {
-        (Some(key), None) => Ok(key.clone()),
-        (Some(_), Some(_)) => Err(format!(
-            "several integration keys are called `{text}`: name one by its id, from `warmpool integration-key list`"
-        )),
-        (None, _) => Err(format!(
-            "no active integration key is called `{text}`, and it is no id of one: see `warmpool integration-key list`"
-        )),
-    }
-}
-
 /// The socket's place.
 #[must_use]
 pub fn socket(data_dir: &Path) -> PathBuf {
@@ -248,7 +217,9 @@ pub async fn listen(
     store: Store,
     drain: Drain,
 ) -> io::Result<()> {
-    let path = socket(data_dir);
+    // Commands in other directories find the daemon by the path of its socket, see `perform`.
+    let absolute = std::path::absolute(data_dir).map(|dir| socket(&dir)).ok();
+    let path = absolute.filter(|path| path.as_os_str().len() < SOCKET_PATH_LIMIT).unwrap_or_else(|| socket(data_dir));
     // The store is ours, so whoever left this is gone.
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -287,25 +258,4 @@ async fn serve(stream: UnixStream, keys: &Keys, integrations: &IntegrationKeys, 
     let mut reply = serde_json::to_vec(&answer)?;
     reply.push(b'\n');
     writer.write_all(&reply).await
-}
-
-/// Sends an order to the daemon that runs on `data_dir`; `None` when none does.
-///
-/// # Errors
-/// When the connection breaks.
-pub async fn send(data_dir: &Path, order: &ControlRequest) -> io::Result<Option<ControlReply>> {
-    let stream = match UnixStream::connect(socket(data_dir)).await {
-        Ok(stream) => stream,
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(error),
-    };
-    let (reader, mut writer) = stream.into_split();
-    let mut line = serde_json::to_vec(order)?;
-    line.push(b'\n');
-    writer.write_all(&line).await?;
-    let mut reply = String::new();
-    BufReader::new(reader).read_line(&mut reply).await?;
-    Ok(Some(serde_json::from_str(&reply)?))
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::store::StoreError;
 pub(crate) use field::{FieldError, join};
+pub(crate) use words::closest;
 
 /// Whose fault an error is: decides how it is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +52,16 @@ pub enum Error {
     /// No key was sent.
     #[error("no key: send it in the header `service-secret-key`")]
     MissingKey,
+    /// The key stands where this route does not read it.
+    #[error("no key in the header `service-secret-key`: {place} is not read here, so send the key in that header")]
+    MisplacedKey {
+        /// Where it stands.
+        place: &'static str,
+    },
     /// The key is unknown, revoked or malformed.
-    #[error("the key in `service-secret-key` is not valid: list the valid ones with `warmpool key list`")]
+    #[error(
+        "the key is not valid: send one of `warmpool key list` in the header `service-secret-key`, whole and unchanged"
+    )]
     InvalidKey,
     /// The token in a session's URL is wrong.
     #[error("the token in the URL does not open this session: use the URL that its create call returned")]
@@ -70,12 +79,14 @@ pub enum Error {
         origin: String,
     },
     /// No route has this path.
-    #[error("there is no {method} {path} here")]
+    #[error("there is no {method} {path} here{}", meant.map(|path| format!(": did you mean {path}?")).unwrap_or_default())]
     UnknownPath {
         /// The request's method.
         method: String,
         /// The request's path.
         path: String,
+        /// The path that may be meant.
+        meant: Option<&'static str>,
     },
     /// The path exists, the method does not.
     #[error("{method} is not allowed on this path")]

@@ -3,16 +3,16 @@
 //! A key reads `wp_<12 hexadecimal digits>_<43 characters>`: an id, which may be shown, and 256 random bits,
 //! which are shown once and kept only as SHA-256. Keys are checked in memory, without waiting for anything.
 
+mod first;
+mod last_used;
 mod record;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,7 +21,6 @@ use parking_lot::RwLock;
 use subtle::{Choice, ConstantTimeEq};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
-use tokio_util::sync::CancellationToken;
 
 pub(crate) use record::{KeyId, NewKey, PreviousSecret, Secret, SecretHash, check_name};
 pub use record::{KeyRecord, KeyState};
@@ -32,12 +31,6 @@ use crate::clock::{Now, unix_ms};
 use crate::error::Error;
 use crate::store::{Batch, Direction, Durability, KeyRange, Store, StoreError, Table};
 
-/// The name of the key made on the first start.
-const FIRST_KEY_NAME: &str = "default";
-/// Where the first key is written, below the data directory.
-const FIRST_KEY_FILE: &str = "first-key";
-/// How often times of last use are written to the store.
-const LAST_USED_EVERY: Duration = Duration::from_secs(60);
 /// How many revocations a subscriber may be behind.
 const REVOCATIONS: usize = 256;
 const PAGE: usize = 256;
@@ -48,12 +41,23 @@ pub enum KeyError {
     /// The name is empty, too long, or has characters that cannot be printed.
     #[error("a key's name must have 1 to 64 printable characters")]
     InvalidName,
+    /// An active key has this name, so `warmpool key revoke NAME` would no longer say which is meant.
+    #[error("key {id} is called `{name}`: choose another name, or revoke that key first")]
+    NameTaken {
+        /// The key that has it.
+        id: KeyId,
+        /// The name.
+        name: String,
+    },
     /// There is no key of that id.
     #[error("there is no key {0}")]
     Unknown(KeyId),
     /// The key was revoked, which is final.
     #[error("key {0} was revoked: create another")]
     Revoked(KeyId),
+    /// Only revoked keys can be removed.
+    #[error("key {0} is active: revoke it before you remove it")]
+    Active(KeyId),
     /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -150,10 +154,14 @@ impl Keys {
     /// Makes a key. It works once this returns, and survives loss of power.
     ///
     /// # Errors
-    /// [`KeyError::InvalidName`], [`KeyError::Store`], [`KeyError::Random`].
+    /// [`KeyError::InvalidName`], [`KeyError::NameTaken`], [`KeyError::Store`], [`KeyError::Random`].
     pub async fn create(&self, name: &str) -> Result<NewKey, KeyError> {
         let key = new_key(name)?;
         let _changing = self.inner.changing.lock().await;
+        let same = |entry: &&CachedKey| entry.record.state == KeyState::Active && entry.record.name == name;
+        if let Some(id) = self.read(|entries| entries.values().find(same).map(|entry| entry.record.id.clone())) {
+            return Err(KeyError::NameTaken { id, name: name.to_owned() });
+        }
         self.add(&key.record).await?;
         Ok(key)
     }
@@ -202,6 +210,24 @@ impl Keys {
         // Fails only if nobody listens.
         let _ = self.inner.revocations.send(id.clone());
         self.add(&record).await?;
+        Ok(record)
+    }
+
+    /// Forgets a revoked key.
+    ///
+    /// # Errors
+    /// [`KeyError::Unknown`], [`KeyError::Active`], [`KeyError::Store`].
+    pub async fn remove(&self, id: &KeyId) -> Result<KeyRecord, KeyError> {
+        let _changing = self.inner.changing.lock().await;
+        let record =
+            self.read(|entries| entries.get(id).map(CachedKey::record)).ok_or_else(|| KeyError::Unknown(id.clone()))?;
+        if record.state == KeyState::Active {
+            return Err(KeyError::Active(id.clone()));
+        }
+        let mut batch = Batch::new();
+        batch.delete(Table::Keys, id.as_str());
+        self.inner.store.commit(batch, Durability::Power).await?;
+        self.write(|entries| entries.remove(id));
         Ok(record)
     }
 
@@ -271,74 +297,6 @@ impl Keys {
         self.inner.revocations.subscribe()
     }
 
-    /// If there is no key at all, makes one named `default`, writes it to `first-key` in `dir`, readable only
-    /// by its owner, and returns the file's path.
-    ///
-    /// # Errors
-    /// [`KeyError::Store`], [`KeyError::File`], [`KeyError::Random`].
-    pub async fn ensure_first(&self, dir: &Path) -> Result<Option<PathBuf>, KeyError> {
-        let _changing = self.inner.changing.lock().await;
-        if !self.read(HashMap::is_empty) {
-            return Ok(None);
-        }
-        let key = new_key(FIRST_KEY_NAME)?;
-        let path = dir.join(FIRST_KEY_FILE);
-        // The file first: a key without its file would be lost, a file without its key is replaced by the
-        // next start.
-        let text = format!("{}\n", key.secret.expose());
-        write_private(&path, &text).map_err(|source| KeyError::File { path: path.clone(), source })?;
-        if let Err(error) = self.add(&key.record).await {
-            let _ = fs::remove_file(&path);
-            return Err(error);
-        }
-        Ok(Some(path))
-    }
-
-    /// Writes the times of last use to the store once a minute, and once more when it stops.
-    pub async fn run_last_used(self, stop: CancellationToken) {
-        loop {
-            let stopping = tokio::select! {
-                () = stop.cancelled() => true,
-                () = tokio::time::sleep(LAST_USED_EVERY) => false,
-            };
-            if let Err(error) = self.save_last_used().await {
-                tracing::warn!(%error, "cannot record when keys were last used");
-            }
-            if stopping {
-                return;
-            }
-        }
-    }
-
-    /// Writes the times of last use that changed since the last time.
-    async fn save_last_used(&self) -> Result<(), KeyError> {
-        let _changing = self.inner.changing.lock().await;
-        let changed: Vec<KeyRecord> = self.read(|entries| {
-            entries
-                .values()
-                .filter_map(|entry| {
-                    let record = entry.record();
-                    (record.last_used_ms != entry.record.last_used_ms).then_some(record)
-                })
-                .collect()
-        });
-        for records in changed.chunks(PAGE) {
-            let mut batch = Batch::new();
-            for record in records {
-                batch.put_json(Table::Keys, record.id.as_str(), record)?;
-            }
-            self.inner.store.commit(batch, Durability::Process).await?;
-            self.write(|entries| {
-                for record in records {
-                    if let Some(entry) = entries.get_mut(&record.id) {
-                        entry.record.last_used_ms = record.last_used_ms;
-                    }
-                }
-            });
-        }
-        Ok(())
-    }
-
     /// Records a key, new or changed, then lets it take effect. The caller holds `changing`.
     async fn add(&self, record: &KeyRecord) -> Result<(), KeyError> {
         let mut batch = Batch::new();
@@ -381,18 +339,4 @@ impl Keys {
     fn write<T>(&self, change: impl FnOnce(&mut HashMap<KeyId, CachedKey>) -> T) -> T {
         change(&mut self.inner.entries.write())
     }
-}
-
-/// Writes a file for its owner only: whole or not at all, and durable.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let unfinished = path.with_extension("tmp");
-    match fs::remove_file(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&unfinished, path)?;
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -37,7 +37,8 @@
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
 //! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`control`]   | the operator's socket, for the command line |
-//! | [`client`]    | tasks on the command line, over HTTP as any client |
+//! | [`client`]    | tasks, sessions and the tunnel on the command line, over HTTP as any client |
+//! | [`exit`]      | the exit codes of the command line |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> {pool, egress} -> {runtime, worker}`,
@@ -76,6 +77,7 @@ mod dropin;
 mod egress;
 mod engine;
 mod error;
+mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -107,13 +109,12 @@ mod blocking;
 mod daemon;
 
 // What the command line takes from the rooms inside.
-pub use config::{Config, EXIT_USAGE, Flags, QuietFlags};
+pub use config::{Config, Flags, QuietFlags};
 pub use daemon::{Shutdown, StartError, run};
+pub use exit::Exit;
 pub use http::Listener;
-pub use keys::{KeyRecord, KeyState, Keys};
+pub use keys::{KeyRecord, KeyState};
 pub use runtime::Docker;
-pub use store::{Store, StoreOptions, restore};
+pub use store::restore;
 pub use tls::Tls;
-pub use world::{
-    IntegrationKey, IntegrationKeys, IntegrationKind, IntegrationState, NamesKeyError, NewIntegrationKey, PatientsError,
-};
+pub use world::{IntegrationKey, IntegrationKind, IntegrationState, NamesKeyError, NewIntegrationKey, PatientsError};

@@ -46,6 +46,8 @@ pub(crate) use id::TaskId;
 pub(crate) use order::{FleetRules, Isolation, Order};
 pub(crate) use query::{SortKey, TaskQuery};
 pub(crate) use record::{ArtifactRecord, Item, Record};
+#[cfg(test)]
+pub(crate) use record::{Output, TaskError};
 pub(crate) use status::{Kind, Status};
 pub(crate) use storage::{FOLDER, MAX_SECRETS};
 pub(crate) use tasks::{Task, Tasks};

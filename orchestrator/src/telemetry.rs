@@ -1,5 +1,9 @@
 //! The log and the metrics.
 
+mod order;
+mod process;
+
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram, gauge};
@@ -33,7 +37,9 @@ pub enum TelemetryError {
 /// When the filter cannot be parsed, or a log is running already.
 pub fn start_log(config: &Config) -> Result<(), TelemetryError> {
     let filter = EnvFilter::try_new(&config.log.filter)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Colour codes are for people at a terminal who have not switched them off, and not for files.
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr);
     let started = match config.log.format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => builder.json().flatten_event(true).try_init(),
@@ -56,6 +62,11 @@ pub fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
         .set_buckets_for_metric(metric("warmpool_session_seconds"), &lives)?
         .set_buckets_for_metric(metric("warmpool_task_seconds"), &lives)?
         .install_recorder()?;
+    describe_gauge!("warmpool_build_info", "Always 1; the label says which version runs");
+    gauge!("warmpool_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    describe_counter!("warmpool_http_responses_total", "Answers to HTTP requests, by the class of their status");
+    describe_counter!("warmpool_refusals_total", "Requests that got an error, by its code");
+    describe_counter!("warmpool_connections_refused_total", "Connections above the limit of one address");
     describe_gauge!("warmpool_workers", "Workers by engine, mode, preset and state");
     describe_gauge!("warmpool_workers_target", "Warm workers wanted, by engine, mode and preset");
     describe_gauge!("warmpool_sessions_live", "Sessions that have a worker");
@@ -83,6 +94,11 @@ pub fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
     describe_counter!("warmpool_egress_refused_total", "Connections of pages that were refused, by reason");
     describe_counter!("warmpool_relay_stalled_total", "Sockets cut because their client stopped reading");
     Ok(handle)
+}
+
+/// The metrics as Prometheus' text, with those of this process.
+pub(crate) fn render(metrics: &PrometheusHandle) -> String {
+    order::ordered(&(metrics.render() + &process::render()))
 }
 
 /// Folds recorded values into buckets for as long as it runs.

@@ -219,11 +219,22 @@ async fn results_come_as_lines_and_tables(stage: Stage) -> Result<()> {
     api.get(&format!("{path}?format=xml")).await?.fault(400)?;
 
     let urls = [format!("{site}/tab/1"), format!("{site}/tab/2")];
-    let fleet = id(&finished(&api, "/lam/fleet", json!({"extract": heading("{{input.url}}"), "urls": urls})).await?)?;
+    let fleet = id(&finished(&api, "/lam/fleet", json!({"extract": heading("{{input.url}}"), "urls": &urls})).await?)?;
     let table = api.get(&format!("/lam/tasks/{fleet}?format=csv")).await?.text();
-    ensure!(table == "item,title\r\n0,Tab 1\r\n1,Tab 2\r\n", "{table}");
+    let head = "item,item.status,item.error,item.message,input.url,title";
+    let row = |index: usize| format!("{index},success,,,{},Tab {}", urls[index], index + 1);
+    ensure!(table == format!("{head}\r\n{}\r\n{}\r\n", row(0), row(1)), "{table}");
     let lines = api.get(&format!("/lam/tasks/{fleet}/items?format=ndjson")).await?.text();
     ensure!(lines.lines().count() == 2 && lines.contains("\"Tab 2\""), "{lines}");
+
+    // What failed has its row, too.
+    let extract = json!({"url": "{{input.url}}", "schema": {"x": {"selector": "#none", "required": true}}});
+    let fleet = json!({"extract": extract, "urls": &urls[..1], "retry": {"max": 0}});
+    let fleet = id(&finished(&api, "/lam/fleet", fleet).await?)?;
+    let lines = api.get(&format!("/lam/tasks/{fleet}?format=ndjson")).await?.text();
+    let row: Value = serde_json::from_str(&lines)?;
+    ensure!(row["item"] == 0 && row["item.status"] == "failure" && row["input.url"] == urls[0], "{lines}");
+    ensure!(row["item.error"].is_string() && row["item.message"].is_string(), "{lines}");
     Ok(())
 }
 

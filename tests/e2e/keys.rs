@@ -13,6 +13,7 @@ pub(crate) fn group() -> Group {
     group!(None,
         quick: [are_created_rotated_and_revoked, a_revoked_key_gets_no_session_that_it_waits_for],
         full: [
+            are_found_without_the_directory_of_the_daemon,
             may_be_changed_while_the_daemon_is_down,
             a_key_is_checked_again_after_the_body,
             a_key_revoked_while_the_daemon_is_down_keeps_nothing,
@@ -56,7 +57,50 @@ async fn are_created_rotated_and_revoked(_: Stage) -> Result<()> {
     ensure!(!works(&daemon, &rotated).await?, "a revoked key is refused");
     ensure!(works(&daemon, daemon.key()).await?, "the others stay");
     let unknown = daemon.cli(&["key", "revoke", "nobody"]).await?;
-    ensure!(!unknown.status.success(), "an unknown name is an error");
+    ensure!(unknown.status.code() == Some(65), "an unknown name is an error: {:?}", unknown.status);
+
+    let taken = daemon.cli(&["key", "create", "default"]).await?;
+    ensure!(taken.status.code() == Some(65), "two active keys of one name: {:?}", taken.status);
+    let active = daemon.cli(&["key", "remove", "default"]).await?;
+    ensure!(active.status.code() == Some(65), "an active key stays: {:?}", active.status);
+    daemon.cli_ok(&["key", "remove", "press"]).await?;
+    let listed = daemon.cli_ok(&["key", "list"]).await?;
+    ensure!(listed.contains("default") && !listed.contains("press"), "{listed}");
+    let columns: Vec<Option<usize>> = listed.lines().map(|line| line.find("active").or(line.find("STATE"))).collect();
+    ensure!(
+        columns.len() == 2 && columns[0].is_some() && columns[0] == columns[1],
+        "the columns are aligned: {listed}"
+    );
+    daemon.assert_idle().await
+}
+
+async fn are_found_without_the_directory_of_the_daemon(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let elsewhere = tempfile::tempdir()?;
+    let run = async |arguments: &[&str]| {
+        let mut command = daemon.command(arguments);
+        command
+            .env_remove("WARMPOOL_STORE_DATA_DIR")
+            .env("XDG_DATA_HOME", elsewhere.path())
+            .env("HOME", elsewhere.path());
+        tokio::process::Command::from(command).kill_on_drop(true).output().await
+    };
+    // Other daemons of this user may run beside this one: then they are listed, and nothing is done.
+    let output = run(&["key", "list"]).await?;
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(said.contains(&*daemon.data_dir().to_string_lossy()), "the daemon's directory is named: {said}");
+    ensure!(output.status.code() == Some(0) && said.contains("default") || output.status.code() == Some(64), "{said}");
+
+    // Where none runs, nothing is made.
+    let nowhere = elsewhere.path().join("nowhere");
+    for arguments in [&["key", "list"][..], &["key", "revoke", "default"], &["integration-key", "list"]] {
+        let mut command = daemon.command(arguments);
+        command.env("WARMPOOL_STORE_DATA_DIR", &nowhere);
+        let output = tokio::process::Command::from(command).kill_on_drop(true).output().await?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.code() == Some(69) && said.contains(&*nowhere.to_string_lossy()), "{said}");
+        ensure!(!nowhere.exists(), "{arguments:?} made a store");
+    }
     daemon.assert_idle().await
 }
 

@@ -11,7 +11,13 @@ use warmpool_tests::{Daemon, Group, Settings, Stage, group, wire};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
-        quick: [probes_and_status, metrics_count_what_happened, help_documents_every_setting],
+        quick: [
+            probes_and_status,
+            metrics_count_what_happened,
+            help_documents_every_setting,
+            completions_and_manual_pages_are_printed,
+            messages_say_what_was_meant,
+        ],
         full: [
             doctor_finds_nothing_wrong,
             doctor_says_what_is_wrong,
@@ -50,6 +56,17 @@ async fn metrics_count_what_happened(stage: Stage) -> Result<()> {
     ensure!(after.sum("warmpool_sessions_ended_total", &ended) >= Some(1.0), "{after:?}");
     ensure!(after.sum("warmpool_relay_bytes_total", &[]) > Some(0.0), "{after:?}");
     ensure!(after.sum("warmpool_workers", &[("engine", "chromium")]) >= Some(1.0), "{after:?}");
+    ensure!(daemon.api().without_key().get("/sessions").await?.status == 401);
+    let refused = daemon.metrics().await?;
+    ensure!(refused.sum("warmpool_refusals_total", &[("code", "missing_key")]) >= Some(1.0), "{refused:?}");
+    ensure!(refused.sum("warmpool_http_responses_total", &[("class", "4xx")]) >= Some(1.0), "{refused:?}");
+    ensure!(refused.sum("warmpool_build_info", &[]) == Some(1.0), "{refused:?}");
+    ensure!(refused.sum("process_resident_memory_bytes", &[]) > Some(0.0), "{refused:?}");
+    let names = |text: String| -> Vec<String> {
+        text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
+    };
+    let first = names(daemon.api().get("/metrics").await?.text());
+    ensure!(names(daemon.api().get("/metrics").await?.text()) == first, "series keep their order: {first:#?}");
     for series in ["warmpool_session_create_seconds_count", "warmpool_worker_boot_seconds_count"] {
         ensure!(after.sum(series, &[]) >= Some(1.0), "{series}: {after:?}");
     }
@@ -72,6 +89,58 @@ async fn help_documents_every_setting(stage: Stage) -> Result<()> {
         }
     }
     ensure!(settings > 30, "the sample shows the settings: {settings}");
+    Ok(())
+}
+
+async fn completions_and_manual_pages_are_printed(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    for shell in ["bash", "zsh", "fish"] {
+        let text = daemon.cli_ok(&["completions", shell]).await?;
+        ensure!(text.contains("integration-key"), "{shell}: {text}");
+    }
+    ensure!(daemon.cli_ok(&["man"]).await?.contains(".TH warmpool"));
+    ensure!(daemon.cli_ok(&["man", "key", "create"]).await?.contains("warmpool\\-key\\-create"));
+    let folder = tempfile::tempdir()?;
+    daemon.cli_ok(&["man", "--all", &folder.path().to_string_lossy()]).await?;
+    ensure!(folder.path().join("warmpool-tasks-list.1").is_file());
+    Ok(())
+}
+
+async fn messages_say_what_was_meant(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let api = daemon.api();
+    let said = async |path: &str, body: serde_json::Value| -> Result<String> {
+        let reply = api.post(path, &body).await?;
+        ensure!(reply.status >= 400, "{path} {body}: {reply}");
+        Ok(reply.text())
+    };
+    let near = said("/sessions/create", json!({"headles": true})).await?;
+    ensure!(near.contains("did you mean `headless`?") && !near.contains("app_name"), "{near}");
+    let seconds = "must be from 1 to 86400 seconds (`session.max_timeout`)";
+    for timeout in [-1, 0] {
+        let text = said("/sessions/create", json!({"session_timeout": timeout})).await?;
+        ensure!(text.contains(seconds), "{timeout}: {text}");
+    }
+    for (path, meant) in [("/session/create", "/sessions/create"), ("/lam/runs", "/lam/run")] {
+        let text = said(path, json!({})).await?;
+        ensure!(text.contains(&format!("did you mean {meant}?")), "{path}: {text}");
+    }
+    let bare = json!({"url": "https://{{host}}/", "schema": {"title": "h1"}, "inputs": {"host": "a.example"}});
+    let text = said("/lam/extract", bare).await?;
+    ensure!(text.contains("{{input.host}}"), "{text}");
+    ensure!(api.get("/playwright").await?.text().contains("Playwright's own protocol"));
+
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", "Basic a2V5Og==".parse()?);
+    let nameless = daemon.api().without_key();
+    let misplaced = nameless.send(http::Method::GET, "/sessions", headers, bytes::Bytes::new()).await?;
+    ensure!(misplaced.status == 401 && misplaced.text().contains("basic authentication"), "{misplaced}");
+
+    let mut headers = HeaderMap::new();
+    headers.insert("accept", "text/html,*/*".parse()?);
+    let page = nameless.send(http::Method::GET, "/", headers, bytes::Bytes::new()).await?;
+    ensure!(page.status == 200 && page.text().contains("/console/worlds"), "{page}");
+    ensure!(nameless.get("/").await?.status == 404);
     Ok(())
 }
 

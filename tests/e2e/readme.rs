@@ -284,6 +284,8 @@ async fn run_script(daemon: &Daemon, script: &str) -> Result<()> {
     let binary = std::path::absolute(daemon::binary())?;
     let path = format!("{}:{}", binary.parent().context("the binary's folder")?.display(), std::env::var("PATH")?);
     let folder = tempfile::tempdir()?;
+    // A reader's shell stands in the source.
+    std::os::unix::fs::symlink(programs::examples(), folder.path().join("examples"))?;
     let mut command = Command::new("bash");
     command.args(["-euo", "pipefail", "-c", script]).current_dir(folder.path()).env("PATH", &path);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WARMPOOL_")) {

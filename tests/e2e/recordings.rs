@@ -14,6 +14,7 @@ pub(crate) fn group() -> Group {
             search_on_other_engines,
             checkout_on_every_engine,
             login_on_every_engine,
+            hello_on_every_engine,
             a_wrong_password_fails_where_it_shows,
             the_recorders_own_player_agrees,
         ],
@@ -48,6 +49,15 @@ async fn search(stage: &Stage, engine: &str) -> Result<()> {
     let side =
         |from: usize| u32::from_be_bytes([picture[from], picture[from + 1], picture[from + 2], picture[from + 3]]);
     ensure!((side(16), side(20)) == (1000, 600), "{engine}: {} by {}", side(16), side(20));
+    Ok(())
+}
+
+async fn hello_on_every_engine(stage: Stage) -> Result<()> {
+    for engine in engines() {
+        let body = json!({"recording": example("hello.json")?, "browser_type": engine, "inputs": {"name": "Ada"}});
+        let task = succeeds(&stage.daemon()?.api(), "/lam/run", &body).await?;
+        ensure!(task["output"][0]["greeting"] == "Hello, Ada!", "{engine}: {task}");
+    }
     Ok(())
 }
 

@@ -208,6 +208,15 @@ async fn secrets_are_not_stored_in_the_clear(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
+/// What a command prints that must succeed.
+async fn output_of(daemon: &Daemon, mut command: std::process::Command) -> Result<String> {
+    command.env("WARMPOOL_URL", daemon.url()).env("WARMPOOL_SECRET_KEY", daemon.key());
+    let output = tokio::process::Command::from(command).kill_on_drop(true).output().await?;
+    let problem = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{:?} {problem}", output.status);
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 async fn the_command_line_runs_tasks(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let site = stage.site_for(daemon).await?;
@@ -263,5 +272,31 @@ async fn the_command_line_runs_tasks(stage: Stage) -> Result<()> {
     let (code, cancelled, _) = run(&["tasks", "cancel", &id(&left)?]).await?;
     ensure!(code == Some(0) && cancelled["status"] == "cancelled", "{cancelled}");
     eventually!("it is shown as cancelled", 5, run(&["tasks", "show", &id(&left)?]).await?.0 == Some(2))?;
+    let (code, again, problem) = run(&["tasks", "cancel", &id(&left)?]).await?;
+    ensure!(code == Some(0) && again["alreadyEnded"] == true && problem.contains("had ended already"), "{problem}");
+    ensure!(ran["title"] == "A visit" && ran["page"] == format!("{site}/form") && ran["keyId"].is_string(), "{ran}");
+
+    // A fleet of a table, and what came of it.
+    let work =
+        file("fleet.json", json!({"extract": {"url": "{{input.site}}/tab/{{input.n}}", "schema": {"title": "h1"}}}))?;
+    let table = folder.path().join("items.csv");
+    std::fs::write(&table, "n,note\r\n3,\"green, tea\"\r\n4,\r\n")?;
+    let table = table.to_string_lossy().into_owned();
+    let (code, fleet, problem) =
+        run(&["fleet", &work, "--inputs", &table, "--input", &input, "--name", "tabs"]).await?;
+    ensure!(code == Some(0) && problem.contains("2 of 2 succeeded"), "{code:?} {fleet} {problem}");
+    ensure!(fleet["name"] == "tabs" && fleet["items"]["success"] == 2, "{fleet}");
+    let fleet = id(&fleet)?;
+    let results = daemon.command(&["tasks", "results", &fleet]);
+    let results = output_of(daemon, results).await?;
+    ensure!(results.contains("item,item.status") && results.contains("\"green, tea\""), "{results}");
+    ensure!(results.lines().count() == 3 && results.contains("Tab 4"), "{results}");
+    let items = output_of(daemon, daemon.command(&["tasks", "items", &fleet])).await?;
+    ensure!(items.lines().count() == 2 && items.contains("\"Tab 3\""), "{items}");
+    let listed = output_of(daemon, daemon.command(&["sessions", "list", "--limit", "1"])).await?;
+    let listed: Value = serde_json::from_str(&listed)?;
+    ensure!(listed["sessions"][0]["key_id"].is_string(), "{listed}");
+    let (code, _, problem) = run(&["sessions", "end", "ses_unknown"]).await?;
+    ensure!(code == Some(65), "{code:?} {problem}");
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! Requests to a daemon: one connection each, with TLS where its address says https.
 
+use std::io::Write;
+
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
@@ -13,8 +15,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use url::Url;
 
-use super::ClientError;
 use super::arguments::Service;
+use super::error::ClientError;
 
 const SECRET_KEY: HeaderName = HeaderName::from_static("service-secret-key");
 
@@ -74,9 +76,9 @@ impl Caller {
         let stream = self.connect().await.map_err(|error| unreachable(&error))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
-        tokio::spawn(connection);
+        tokio::spawn(connection.with_upgrades());
         let response = sender.send_request(request).await.map_err(|error| unreachable(&error))?;
-        if response.status().is_success() {
+        if response.status().is_success() || response.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(response);
         }
         let status = response.status();
@@ -87,6 +89,10 @@ impl Caller {
             message: part("message").unwrap_or_else(|| format!("the daemon answered {status}")),
             field: part("field"),
         })
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Value, ClientError> {
+        self.json(Method::GET, path, None).await
     }
 
     /// A request whose answer is JSON.
@@ -108,9 +114,34 @@ impl Caller {
     }
 }
 
-/// Reads an answer as JSON.
+fn broken(error: &dyn std::fmt::Display) -> ClientError {
+    ClientError::Unreachable(format!("the answer broke off: {error}"))
+}
+
+async fn read(response: Response<Incoming>) -> Result<Bytes, ClientError> {
+    Ok(response.into_body().collect().await.map_err(|error| broken(&error))?.to_bytes())
+}
+
 pub(super) async fn read_json(response: Response<Incoming>) -> Result<Value, ClientError> {
-    let broken = |error: &dyn std::fmt::Display| ClientError::Unreachable(format!("the answer broke off: {error}"));
-    let bytes = response.into_body().collect().await.map_err(|error| broken(&error))?.to_bytes();
-    serde_json::from_slice(&bytes).map_err(|error| broken(&error))
+    serde_json::from_slice(&read(response).await?).map_err(|error| broken(&error))
+}
+
+pub(super) async fn read_text(response: Response<Incoming>) -> Result<String, ClientError> {
+    String::from_utf8(read(response).await?.into()).map_err(|error| broken(&error))
+}
+
+/// Writes an answer as it comes.
+pub(super) async fn save(response: Response<Incoming>, to: &mut impl Write) -> Result<(), ClientError> {
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| broken(&error))?;
+        if let Some(data) = frame.data_ref() {
+            match to.write_all(data) {
+                // Whoever closed the pipe does not want to read.
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+                written => written.map_err(|error| ClientError::Usage(format!("cannot write: {error}")))?,
+            }
+        }
+    }
+    to.flush().map_err(|error| ClientError::Usage(format!("cannot write: {error}")))
 }

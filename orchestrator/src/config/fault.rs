@@ -4,9 +4,6 @@ use std::fmt;
 
 use super::setting::Setting;
 
-/// Exit code for a configuration or command line that cannot be used (`EX_USAGE`).
-pub const EXIT_USAGE: u8 = 64;
-
 /// Where a setting's value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
@@ -76,13 +73,4 @@ impl fmt::Display for ConfigErrors {
         }
         self.0.iter().try_for_each(|fault| write!(out, "\n  {fault}"))
     }
-}
-
-/// The known name closest to `name`, if any is close enough to be meant.
-pub(super) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
-        .filter(|(likeness, _)| *likeness >= 0.6)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, candidate)| candidate)
 }

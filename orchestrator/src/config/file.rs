@@ -6,11 +6,12 @@ use serde::Deserialize as _;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::{
-    fault::{ConfigError, Source, closest},
+    fault::{ConfigError, Source},
     setting::Setting,
     table::{SECTIONS, SETTINGS},
     value::Shape,
 };
+use crate::error::closest;
 
 type Entries = Vec<(&'static str, (String, Source))>;
 

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     default::Lookup,
-    fault::{ConfigError, Source, closest},
+    fault::{ConfigError, Source},
     file,
     flags::Flags,
     host::Host,
@@ -15,9 +15,11 @@ use super::{
     table::SETTINGS,
     value::{InvalidValue, Value},
 };
+use crate::error::closest;
 
 /// Variables with our prefix that are no settings: they speak to the command line and the tests.
-const OTHER_VARIABLES: [&str; 3] = ["WARMPOOL_URL", "WARMPOOL_SECRET_KEY", "WARMPOOL_CONFIG"];
+const OTHER_VARIABLES: [&str; 4] =
+    ["WARMPOOL_URL", "WARMPOOL_SECRET_KEY", "WARMPOOL_SERVICE_PASSCODE", "WARMPOOL_CONFIG"];
 const PREFIX: &str = "WARMPOOL_";
 const TEST_PREFIX: &str = "WARMPOOL_TEST_";
 

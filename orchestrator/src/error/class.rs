@@ -18,7 +18,7 @@ impl Error {
                 Problem::NotSupported(_) => "not_supported",
             },
             Self::Capability { .. } => "capability_refused",
-            Self::MissingKey => "missing_key",
+            Self::MissingKey | Self::MisplacedKey { .. } => "missing_key",
             Self::InvalidKey => "invalid_key",
             Self::InvalidToken => "invalid_token",
             Self::ForeignHost { .. } => "foreign_host",
@@ -74,9 +74,12 @@ impl Error {
     pub const fn status(&self) -> StatusCode {
         match self {
             Self::InvalidBody { .. } | Self::Field(_) | Self::Capability { .. } => StatusCode::BAD_REQUEST,
-            Self::MissingKey | Self::InvalidKey | Self::MissingApiKey | Self::InvalidApiKey | Self::InvalidToken => {
-                StatusCode::UNAUTHORIZED
-            }
+            Self::MissingKey
+            | Self::MisplacedKey { .. }
+            | Self::InvalidKey
+            | Self::MissingApiKey
+            | Self::InvalidApiKey
+            | Self::InvalidToken => StatusCode::UNAUTHORIZED,
             Self::ForeignHost { .. } | Self::ForeignOrigin { .. } => StatusCode::FORBIDDEN,
             Self::UnknownPath { .. }
             | Self::UnknownSession { .. }
@@ -149,6 +152,7 @@ impl Error {
             Self::MethodNotAllowed { .. } => ErrorStatus::UnknownMethod,
             Self::WorkerTimeout { .. } => ErrorStatus::Timeout,
             Self::MissingKey
+            | Self::MisplacedKey { .. }
             | Self::InvalidKey
             | Self::ForeignHost { .. }
             | Self::ForeignOrigin { .. }

@@ -8,7 +8,7 @@ use std::fmt;
 use warmpool_protocol::SettingError;
 
 use super::Error;
-use super::words::plain;
+use super::words::{closest, plain};
 
 /// What is wrong with which field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +96,17 @@ impl Error {
         Self::Field(FieldError::new(path.into(), Problem::NotSupported(problem.into())))
     }
 
+    /// The same error; where it lists the fields that the route has, without this one.
+    #[must_use]
+    pub(crate) fn without_field(self, name: &str) -> Self {
+        self.map_field(|mut error| {
+            if let Problem::NoneOf(known) = &mut error.problem {
+                known.retain(|known| known != name);
+            }
+            error
+        })
+    }
+
     /// The same error, when it is about a field, of a part of the request that stands at `parent`.
     pub(crate) fn within(self, parent: &str) -> Self {
         self.map_field(|error| error.within(parent))
@@ -128,13 +139,23 @@ impl fmt::Display for FieldError {
         match problem {
             Problem::Invalid(problem) | Problem::NotSupported(problem) => write!(f, "`{path}` {problem}"),
             Problem::Unknown(hint) => write!(f, "unknown field `{path}`: {hint}"),
-            Problem::NoneOf(known) => match known.as_slice() {
-                [] => write!(f, "unknown field `{path}`: there are no fields"),
-                [one] => write!(f, "unknown field `{path}`: expected `{one}`"),
-                [first @ .., last] => {
-                    write!(f, "unknown field `{path}`: expected `{}` or `{last}`", first.join("`, `"))
+            Problem::NoneOf(known) => {
+                write!(f, "unknown field `{path}`: ")?;
+                let name = path.rsplit('.').next().unwrap_or_default();
+                let meant = closest(name, known.iter().map(String::as_str));
+                let expected = match meant {
+                    Some(meant) => {
+                        write!(f, "did you mean `{meant}`? ")?;
+                        "Expected"
+                    }
+                    None => "expected",
+                };
+                match known.as_slice() {
+                    [] => f.write_str("there are no fields"),
+                    [one] => write!(f, "{expected} `{one}`"),
+                    [first @ .., last] => write!(f, "{expected} `{}` or `{last}`", first.join("`, `")),
                 }
-            },
+            }
         }
     }
 }
@@ -171,6 +192,11 @@ mod tests {
             ("x", "unknown field `x`, expected one of `a`, `b`, `c`", "unknown field `x`: expected `a`, `b` or `c`"),
             ("in", "unknown field `x`, there are no fields", "unknown field `in.x`: there are no fields"),
             ("in.x", "unknown field `x`, expected `a`", "unknown field `in.x`: expected `a`"),
+            (
+                ".",
+                "unknown field `headles`, expected `headless`",
+                "unknown field `headles`: did you mean `headless`? Expected `headless`",
+            ),
             ("in", "duplicate field `x`", "`in.x` is given twice: send one value"),
             ("in", "missing field `x`", "`in` needs `x`"),
         ] {

@@ -1,5 +1,15 @@
 //! What serde complains of, in the words of somebody who writes JSON.
 
+/// The known name closest to `name`, if any is close enough to be meant.
+pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= 0.6)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, candidate)| candidate)
+}
+
 /// What is wrong with a value, to be read after its field's name.
 pub(crate) fn plain(cause: &str) -> String {
     let mismatch = cause.strip_prefix("invalid type: ").or_else(|| cause.strip_prefix("invalid value: "));

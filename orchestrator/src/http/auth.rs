@@ -22,7 +22,7 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let key = sent_key(&parts.headers).ok_or(Error::MissingKey)?;
+        let key = sent_key(&parts.headers).ok_or_else(|| missing_key(&parts.headers))?;
         app.keys.verify(key).map(Self).ok_or(Error::InvalidKey)
     }
 }
@@ -87,6 +87,22 @@ pub(super) fn basic_parts(headers: &HeaderMap) -> Vec<String> {
     [password, user].into_iter().filter(|part| !matches!(*part, "" | "None")).map(str::to_owned).collect()
 }
 
+/// Why there is no key: where another service would have read it, this says so.
+fn missing_key(headers: &HeaderMap) -> Error {
+    if headers.contains_key("x-api-key") {
+        return Error::MisplacedKey { place: "the header `x-api-key`" };
+    }
+    let scheme = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let scheme = scheme.split(' ').next().unwrap_or_default();
+    match scheme {
+        "" => Error::MissingKey,
+        _ if scheme.eq_ignore_ascii_case("basic") => {
+            Error::MisplacedKey { place: "basic authentication (a user or password in the URL)" }
+        }
+        _ => Error::MisplacedKey { place: "the header `Authorization`, except as `Bearer KEY`," },
+    }
+}
+
 fn sent_key(headers: &HeaderMap) -> Option<&str> {
     let own = headers.get(SECRET_KEY).and_then(|value| value.to_str().ok());
     own.or_else(|| {
@@ -109,6 +125,17 @@ mod tests {
 
     fn basic(text: &str) -> Vec<String> {
         parts(&format!("Basic {}", STANDARD.encode(text)))
+    }
+
+    #[test]
+    fn a_misplaced_key_is_noticed() {
+        let said = |name: &'static str, value: &'static str| {
+            missing_key(&HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))])).to_string()
+        };
+        assert!(said("authorization", "Basic a2V5Og==").contains("basic authentication"));
+        assert!(said("authorization", "wp_1_2").contains("as `Bearer KEY`"));
+        assert!(said("x-api-key", "wp_1_2").contains("`x-api-key`"));
+        assert!(matches!(missing_key(&HeaderMap::new()), Error::MissingKey));
     }
 
     #[test]

@@ -12,8 +12,10 @@ use serde_json::json;
 
 use super::App;
 use super::auth::{StatusCaller, verify};
+use super::console;
 use super::create;
 use super::devtools;
+use super::follow::wants;
 use super::reply::{json_reply, unknown_path};
 use crate::dropin::browserless::read;
 use crate::engine::Engine;
@@ -36,6 +38,7 @@ pub(super) fn routes() -> Router<App> {
         .route("/edge", any(edge))
         .route("/active", get(active))
         .route("/pressure", get(pressure))
+        .route("/playwright", any(playwright))
         .route("/playwright/{browser}", any(playwright))
         .route("/devtools/{kind}/{target}", any(foreign_target));
     for browser in ["chromium", "chrome", "firefox", "webkit", "edge"] {
@@ -47,9 +50,12 @@ pub(super) fn routes() -> Router<App> {
     routes
 }
 
-/// `GET /` as a websocket. As a page there is nothing.
+/// `GET /` as a websocket, or as a page for people.
 async fn root(State(app): State<App>, request: Request) -> Result<Response, Error> {
     if relay::check_handshake(request.headers()).is_err() {
+        if wants(request.headers(), "text/html") {
+            return Ok(console::welcome());
+        }
         return Err(unknown_path(request).await);
     }
     connect(&app, Engine::Chromium, request).await

@@ -23,13 +23,28 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const MISSING: &str = "<!doctype html><html lang=en><title>Warmpool</title>\
                        <p>This daemon was built without its pages: run scripts/console and build it again.\n";
 
+/// For people who open the daemon's address in a browser.
+const WELCOME: &str = "<!doctype html><html lang=en><meta charset=utf-8>\
+<meta name=viewport content='width=device-width'><title>Warmpool</title>\
+<h1>Warmpool</h1>\
+<p>This daemon hands fresh browsers to programs. A program asks for one with <code>POST /sessions/create</code> and its \
+key in the header <code>service-secret-key</code>; <code>orchestrator/docs</code> of the source has the guides.\
+<ul>\
+<li><a href=/console/worlds>Worlds</a>: scenes and their requests, for those who have a key\
+<li><a href=/status>Status</a>: the pool, the sessions and the queue as JSON\
+<li><a href=/metrics>Metrics</a>: the same and more, for Prometheus\
+<li><a href=/readyz>Readiness</a>: whether a session would be served now\
+</ul>\n";
+
 const CONTENT_SECURITY_POLICY: HeaderName = http::header::CONTENT_SECURITY_POLICY;
 
 /// `GET /console/<file>`: a script or a style sheet. They are nobody's secret.
 pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
     let file = Files::get(&name).filter(|_| !name.ends_with(".html"));
     let Some(file) = file else {
-        return Err(Error::UnknownPath { method: Method::GET.to_string(), path: "/console/…".to_owned() });
+        return Err(Error::UnknownPath {
+            method: Method::GET.to_string(), path: "/console/…".to_owned(), meant: None
+        });
     };
     let hash = file.metadata.sha256_hash();
     // Weak: it names the file, whichever way it is compressed.
@@ -58,6 +73,11 @@ pub(super) async fn worlds() -> Response {
     page(StatusCode::OK, "worlds.html", &[])
 }
 
+/// `GET /` in a browser.
+pub(super) fn welcome() -> Response {
+    html(StatusCode::OK, WELCOME)
+}
+
 /// A page, with its placeholders (`{{name}}`) filled in and made harmless.
 pub(super) fn page(status: StatusCode, name: &str, values: &[(&str, &str)]) -> Response {
     let mut text =
@@ -65,6 +85,10 @@ pub(super) fn page(status: StatusCode, name: &str, values: &[(&str, &str)]) -> R
     for (placeholder, value) in values {
         text = text.replace(&format!("{{{{{placeholder}}}}}"), &escaped(value));
     }
+    html(status, text)
+}
+
+fn html(status: StatusCode, text: impl IntoResponse) -> Response {
     let mut response = (status, text).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));

@@ -27,6 +27,9 @@ use crate::session::{Kind, Options, Session, Status, page_address};
 const MAX_TEXT: usize = 1024;
 
 /// The body of both endpoints. Every member may be left out or null.
+/// The field that only one of the two create calls has.
+const APP_NAME: &str = "app_name";
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct CreateRequest {
@@ -37,8 +40,8 @@ struct CreateRequest {
     settings: Option<Object<Settings>>,
     advanced: Option<Object<Advanced>>,
     headless: Option<bool>,
-    session_timeout: Option<u64>,
-    idle_timeout: Option<u64>,
+    session_timeout: Option<i64>,
+    idle_timeout: Option<i64>,
     keep_alive: Option<bool>,
     recording: Option<bool>,
 }
@@ -102,7 +105,11 @@ pub(super) async fn webdriver(
 
 /// Reads the body and makes the session. It is the client's from here on: the caller only writes the reply.
 async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Body) -> Result<Arc<Session>, Error> {
-    let (request, _text) = body::json::<CreateRequest>(app, headers, body).await?;
+    let read = body::json::<CreateRequest>(app, headers, body).await;
+    let (request, _text) = match kind {
+        Kind::DevTools => read.map_err(|error| error.without_field(APP_NAME))?,
+        Kind::WebDriver | Kind::Task => read?,
+    };
     let options = options(request, kind, &app.config)?;
     let created = app.sessions.create(key, options).await?;
     let session = created.confirm().ok_or(Error::Draining)?;
@@ -137,16 +144,16 @@ fn add_warnings(reply: &mut Value, warnings: &[String]) {
 /// Checks a body and fills in the defaults.
 fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Options, Error> {
     if kind == Kind::DevTools && request.app_name.is_some() {
-        return Err(Error::unknown("app_name", "only POST /sessions/webdriver/create has it"));
+        return Err(Error::unknown(APP_NAME, "only POST /sessions/webdriver/create has it"));
     }
     let advanced = request.advanced.map(|advanced| advanced.0).unwrap_or_default();
     refuse_unbuilt(&advanced, kind)?;
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
     let launch = launch(Some(page(request.url, config)?), request.settings, blocks_ads(&advanced, engine)?)?;
     let longest = config.session.max_timeout.as_secs();
-    let seconds = |field: &str, value: u64| match value {
-        value if (1..=longest).contains(&value) => Ok(value),
-        _ => Err(Error::invalid(field, format!("must be from 1 to {longest} seconds"))),
+    let seconds = |field: &str, value: i64| match u64::try_from(value) {
+        Ok(value) if (1..=longest).contains(&value) => Ok(value),
+        _ => Err(Error::invalid(field, format!("must be from 1 to {longest} seconds (`session.max_timeout`)"))),
     };
     let default_timeout = config.session.default_timeout.as_secs();
     let session_timeout =
@@ -254,6 +261,7 @@ mod tests {
     fn faults_name_their_field() {
         for (body, field) in [
             (json!({"session_timeout": 0}), "session_timeout"),
+            (json!({"session_timeout": -1}), "session_timeout"),
             (json!({"session_timeout": 86_401}), "session_timeout"),
             (json!({"url": "file:///etc/passwd"}), "url"),
             (json!({"url": "nonsense"}), "url"),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::App;
 use super::follow::wants;
@@ -18,6 +18,9 @@ use crate::task::{Item, Record, Status, TaskId, item_view};
 
 /// The most columns of a table. Pages are hostile, and may name as many fields as they like.
 const MAX_COLUMNS: usize = 1000;
+
+/// What a table of a fleet begins with.
+const ITEM_COLUMNS: [&str; 4] = ["item", "item.status", "item.error", "item.message"];
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,11 +53,13 @@ impl Format {
     }
 }
 
-/// The result objects of a task; of a fleet those of all items, each with its item's number.
+/// The result objects of a task; of a fleet those of all items, each with its item's number, status, error and inputs. An
+/// item without results has a row with these alone.
 pub(super) async fn results(app: &App, record: Record, format: Format) -> Result<Response, Error> {
     let columns = match format {
         Format::Csv => {
-            let mut columns = Vec::new();
+            let of_items = if record.items.is_some() { &ITEM_COLUMNS[..] } else { &[] };
+            let mut columns: Vec<String> = of_items.iter().map(|name| (*name).to_owned()).collect();
             let mut rows = Rows::new(app.clone(), &record);
             while let Some(row) = rows.next().await? {
                 note_columns(&mut columns, &row);
@@ -154,7 +159,7 @@ impl Rows {
                 self.ready = items.app.tasks.output(own.task_id, &own.output).await?.into();
             } else if let Some(item) = items.next().await? {
                 let output = items.output(&item).await?;
-                self.ready = output.into_iter().map(|row| numbered(item.index, row)).collect();
+                self.ready = rows_of(&item, output).into();
             } else {
                 self.items = None;
             }
@@ -163,17 +168,26 @@ impl Rows {
     }
 }
 
-/// A result object with its item's number before the rest.
-fn numbered(item: u32, row: Value) -> Value {
-    let mut numbered = json!({"item": item});
-    match (row, numbered.as_object_mut()) {
-        (Value::Object(row), Some(numbered)) => numbered.extend(row),
-        (row, Some(numbered)) => {
-            numbered.insert("value".to_owned(), row);
+/// The rows of an item, so that they can be joined with what was sent.
+fn rows_of(item: &Item, output: Vec<Value>) -> Vec<Value> {
+    let error = item.error.as_ref();
+    let values = [
+        json!(item.index),
+        json!(item.status),
+        json!(error.map(|error| &error.code)),
+        json!(error.map(|error| &error.message)),
+    ];
+    let mut about: Map<String, Value> = ITEM_COLUMNS.iter().map(|name| (*name).to_owned()).zip(values).collect();
+    about.extend(item.inputs.iter().map(|(name, value)| (format!("input.{name}"), value.clone())));
+    let row = |value: Value| {
+        let mut row = about.clone();
+        match value {
+            Value::Object(fields) => row.extend(fields),
+            value => row.extend([("value".to_owned(), value)]),
         }
-        _ => {}
-    }
-    numbered
+        Value::Object(row)
+    };
+    if output.is_empty() { vec![row(Value::Object(Map::new()))] } else { output.into_iter().map(row).collect() }
 }
 
 fn note_columns(columns: &mut Vec<String>, row: &Value) {
@@ -226,6 +240,7 @@ fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task::{Output, TaskError};
 
     #[test]
     fn a_table_has_every_field_and_no_formulas() {
@@ -240,8 +255,29 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_items_say_whose_they_are() {
-        assert_eq!(numbered(3, json!({"a": 1})), json!({"item": 3, "a": 1}));
-        assert_eq!(numbered(0, json!("x")), json!({"item": 0, "value": "x"}));
+    fn every_item_has_a_row_that_says_how_it_went() {
+        let item = |status, error: Option<TaskError>| Item {
+            index: 3,
+            status,
+            attempts: 1,
+            execution_time: 5,
+            inputs: Map::from_iter([("q".to_owned(), json!("tea"))]),
+            session_id: None,
+            error,
+            output: Output::default(),
+            artifacts: Vec::new(),
+        };
+        let done = item(Status::Success, None);
+        let about =
+            json!({"item": 3, "item.status": "success", "item.error": null, "item.message": null, "input.q": "tea"});
+        let with = |name: &str, value: Value| {
+            let mut row = about.clone();
+            row[name] = value;
+            row
+        };
+        assert_eq!(rows_of(&done, vec![json!({"a": 1}), json!("x")]), [with("a", json!(1)), with("value", json!("x"))]);
+        assert_eq!(rows_of(&done, Vec::new()), [about]);
+        let failed = rows_of(&item(Status::Failure, Some(TaskError::new("no_match", "no such element"))), Vec::new());
+        assert_eq!((&failed[0]["item.error"], &failed[0]["input.q"]), (&json!("no_match"), &json!("tea")));
     }
 }

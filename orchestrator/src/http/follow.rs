@@ -115,7 +115,7 @@ pub(super) async fn whole(app: &App, record: &Record) -> Result<Value, Error> {
 pub(super) fn events(live: Arc<ActiveTask>) -> Response {
     // In this order, so that nothing falls between the two.
     let receiver = live.subscribe();
-    let first = TaskEvent::Status(live.record());
+    let first = TaskEvent::status(live.record());
     let source = Source { live, receiver, first: Some(first), over: false };
     let events = stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
@@ -126,7 +126,7 @@ pub(super) fn events(live: Arc<ActiveTask>) -> Response {
 
 /// The one event of a task that has ended.
 pub(super) fn stream_of(record: Arc<Record>) -> Response {
-    let event = TaskEvent::Status(Record::clone(&record));
+    let event = TaskEvent::status(Record::clone(&record));
     Sse::new(stream::once(async move { sse(&event) })).into_response()
 }
 
@@ -159,7 +159,7 @@ impl Source {
                     },
                     () = self.live.ended() => {
                         self.over = true;
-                        break TaskEvent::Status(self.live.record());
+                        break TaskEvent::status(self.live.record());
                     }
                 }
             },

@@ -13,7 +13,7 @@ use super::App;
 use super::auth::{GridCaller, StatusCaller};
 use super::base::Base;
 use super::operate::grid_status;
-use super::reply::{W3c, json_reply, w3c, w3c_reply};
+use super::reply::{W3c, json_reply, unknown_path, w3c, w3c_reply};
 use super::{create, webdriver};
 use crate::dropin::grid::{NewSession, other_version, read, version_fits};
 use crate::error::Error;
@@ -22,7 +22,12 @@ use crate::session::{Created, Ending, Kind};
 use crate::webdriver::{self as driver, OWN};
 
 pub(super) fn routes() -> Router<App> {
-    commands().route("/ping", get(ping)).nest("/wd/hub", commands().route("/status", get(status)).fallback(unknown))
+    let mistaken =
+        Router::new().route("/session/create", any(unknown_path)).route("/session/webdriver/create", any(unknown_path));
+    commands()
+        .merge(mistaken)
+        .route("/ping", get(ping))
+        .nest("/wd/hub", commands().route("/status", get(status)).fallback(unknown))
 }
 
 fn commands() -> Router<App> {

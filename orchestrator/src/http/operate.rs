@@ -132,6 +132,6 @@ pub(super) async fn metrics(State(app): State<App>, _: StatusCaller) -> Result<R
     crate::telemetry::gauge_pool(&app.pool.kinds(), sessions, waiting);
     crate::telemetry::gauge_tasks(app.tasks.counts());
     crate::telemetry::gauge_disk(app.store.health().free_bytes);
-    let text = app.metrics.render();
+    let text = crate::telemetry::render(&app.metrics);
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

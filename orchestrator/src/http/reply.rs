@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use crate::engine::RequestId;
-use crate::error::{Blame, Error};
+use crate::error::{Blame, Error, closest};
 
 /// What an answer has to know of its request.
 #[derive(Debug, Clone)]
@@ -51,6 +51,7 @@ fn request_id() -> String {
 }
 
 fn log(error: &Error) {
+    metrics::counter!("warmpool_refusals_total", "code" => error.code()).increment(1);
     let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     match error.blame() {
         Blame::Client => tracing::debug!(code = error.code(), %error, "refused"),
@@ -179,8 +180,28 @@ pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
 
 /// No route has this path.
 pub(super) async fn unknown_path(request: Request) -> Error {
-    Error::UnknownPath { method: request.method().to_string(), path: path_without_secrets(&request) }
+    let path = path_without_secrets(&request);
+    let meant = closest(&path, PATHS);
+    Error::UnknownPath { method: request.method().to_string(), path, meant }
 }
+
+/// What clients often mean by a path that there is not.
+const PATHS: [&str; 14] = [
+    "/sessions",
+    "/sessions/create",
+    "/sessions/webdriver/create",
+    "/lam/run",
+    "/lam/extract",
+    "/lam/fleet",
+    "/lam/tasks",
+    "/status",
+    "/metrics",
+    "/healthz",
+    "/readyz",
+    "/json/version",
+    "/console/worlds",
+    "/v1/world/generate",
+];
 
 /// The route has no such method.
 pub(super) async fn method_not_allowed(request: Request) -> Error {

@@ -31,6 +31,8 @@ use crate::tls::Tls;
 
 /// The most headers a request may have.
 const MAX_HEADERS: usize = 128;
+/// The classes of an answer's status.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A bound socket, and how connections on it are spoken to.
 pub struct Listener {
@@ -139,6 +141,8 @@ async fn http(
             mend_path(&mut request);
             // A router's error is Infallible.
             let response = router.oneshot(request).await.unwrap_or_else(|never| match never {});
+            let class = CLASSES[usize::from(response.status().as_u16() / 100).saturating_sub(1).min(CLASSES.len() - 1)];
+            metrics::counter!("warmpool_http_responses_total", "class" => class).increment(1);
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 flow.hand_over();
             }

@@ -39,7 +39,8 @@ struct Common {
     inputs: Option<Value>,
     secrets: Option<Members>,
     service_passcode: Option<String>,
-    timeout: Option<u64>,
+    name: Option<String>,
+    timeout: Option<i64>,
     safe_to_repeat: Option<bool>,
     wait: Option<u64>,
     // Of fleets alone.
@@ -54,7 +55,7 @@ struct Common {
 }
 
 /// The members of [`Common`] that all three bodies have.
-const COMMON_MEMBERS: [&str; 10] = [
+const COMMON_MEMBERS: [&str; 11] = [
     "browser_type",
     "headless",
     "settings",
@@ -62,6 +63,7 @@ const COMMON_MEMBERS: [&str; 10] = [
     "inputs",
     "secrets",
     "service_passcode",
+    "name",
     "timeout",
     "safe_to_repeat",
     "wait",
@@ -234,12 +236,13 @@ fn order(
     let secrets = secrets(common.secrets.take())?;
     let longest = u64::try_from(config.tasks.max_timeout.as_millis()).unwrap_or(u64::MAX);
     let default = u64::try_from(config.tasks.timeout.as_millis()).unwrap_or(longest);
-    let timeout_ms = common.timeout.unwrap_or(default);
-    if !(1..=longest).contains(&timeout_ms) {
-        return Err(Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds")));
-    }
+    let timeout_ms = common.timeout.map_or(Some(default), |timeout| u64::try_from(timeout).ok());
+    let timeout_ms = timeout_ms.filter(|timeout| (1..=longest).contains(timeout)).ok_or_else(|| {
+        Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds (`tasks.max_timeout`)"))
+    })?;
     let launch = launch(None, common.settings.take(), blocks_ads(&advanced, engine)?)?;
     let service_passcode = short("service_passcode", common.service_passcode.take())?;
+    let name = short("name", common.name.take())?;
     let mut order = Order {
         kind,
         work_kind: kind,
@@ -251,6 +254,7 @@ fn order(
         inputs: Map::new(),
         safe_to_repeat: common.safe_to_repeat.unwrap_or(false),
         service_passcode,
+        name,
         fleet: None,
     };
     if kind == Kind::Fleet {
@@ -387,6 +391,7 @@ mod tests {
             (Kind::Run, json!({"urls": []}), "urls"),
             (Kind::Run, json!({"isolation": "container"}), "isolation"),
             (Kind::Run, json!({"timeout": 0}), "timeout"),
+            (Kind::Run, json!({"timeout": -1}), "timeout"),
             (Kind::Run, json!({"timeout": 3_600_001}), "timeout"),
             (Kind::Run, json!({"inputs": []}), "inputs"),
             (Kind::Run, json!({"inputs": {"a": "x".repeat(20_000)}}), "inputs"),

@@ -78,8 +78,12 @@ pub(super) async fn cancel(
     Caller(key): Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
-    let record = app.tasks.cancel(task_id(&id)?, &key).await?;
-    Ok(json_reply(StatusCode::OK, &record_view(&record, None)))
+    let (record, had_ended) = app.tasks.cancel(task_id(&id)?, &key).await?;
+    let mut view = record_view(&record, None);
+    if had_ended {
+        view["alreadyEnded"] = Value::Bool(true);
+    }
+    Ok(json_reply(StatusCode::OK, &view))
 }
 
 /// `GET /lam/tasks/<id>/items`

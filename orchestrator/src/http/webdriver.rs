@@ -217,5 +217,5 @@ pub(super) async fn unknown(
 ) -> Result<Response, W3c> {
     open(&app, &id, &token)?;
     let path = format!("/{}", rest.chars().take(100).collect::<String>());
-    Err(Error::UnknownPath { method: method.to_string(), path }.into())
+    Err(Error::UnknownPath { method: method.to_string(), path, meant: None }.into())
 }

@@ -1,4 +1,7 @@
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
+
+use tokio_util::sync::CancellationToken;
 
 use super::record::NO_SECRET;
 use super::*;
@@ -79,6 +82,22 @@ async fn names_are_checked() {
         assert!(matches!(keys.create(bad).await, Err(KeyError::InvalidName)), "{bad:?}");
     }
     assert_eq!(keys.list().len(), 4);
+}
+
+#[tokio::test]
+async fn no_two_active_keys_have_one_name_and_revoked_ones_can_be_removed() {
+    let store = Store::memory();
+    let keys = Keys::load(store.clone()).await.unwrap();
+    let first = keys.create("press").await.unwrap().record;
+    assert!(matches!(keys.create("press").await, Err(KeyError::NameTaken { id, .. }) if id == first.id));
+    assert!(matches!(keys.remove(&first.id).await, Err(KeyError::Active(_))));
+    keys.revoke(&first.id).await.unwrap();
+    let second = keys.create("press").await.unwrap().record;
+    keys.remove(&first.id).await.unwrap();
+    assert!(matches!(keys.remove(&first.id).await, Err(KeyError::Unknown(_))));
+    for keys in [keys, Keys::load(store).await.unwrap()] {
+        assert_eq!(keys.list().iter().map(|key| key.id.clone()).collect::<Vec<_>>(), std::slice::from_ref(&second.id));
+    }
 }
 
 #[tokio::test]

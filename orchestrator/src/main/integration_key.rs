@@ -1,12 +1,11 @@
 //! `warmpool integration-key`: the keys of those who ask for worlds.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
 use clap::Subcommand;
 use warmpool::control::{ControlReply, ControlRequest};
-use warmpool::{Config, IntegrationKey, IntegrationKind, IntegrationState};
+use warmpool::{Config, Exit, IntegrationKey, IntegrationKind, IntegrationState, client};
 
 use super::{date, order};
 
@@ -46,7 +45,7 @@ pub(super) enum Command {
 }
 
 /// Carries a command out.
-pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Result<ExitCode> {
+pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Result<Exit> {
     let mut as_json = false;
     let wanted = match command {
         Command::Create { name, test, owner } => {
@@ -72,30 +71,22 @@ pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Resu
             println!("{}", serde_json::to_string_pretty(&shown)?);
         }
         ControlReply::IntegrationKeys(keys) => {
-            println!(
-                "{:<17} {:<8} {:<20} {:<21} {:<21} {:>6} NAME",
-                "ID", "STATE", "KEY", "CREATED", "LAST USED", "WORLDS"
-            );
-            for key in keys {
+            let names = ["ID", "STATE", "KEY", "CREATED", "LAST USED", "WORLDS", "NAME"];
+            let mut rows = vec![names.map(str::to_owned).to_vec()];
+            rows.extend(keys.iter().map(|key| {
                 let used = key.last_used_ms.map_or_else(|| "never".to_owned(), date);
-                let created = date(key.created_ms);
-                println!(
-                    "{:<17} {:<8} {:<20} {created:<21} {used:<21} {:>6} {}",
-                    key.id.to_string(),
-                    state(&key),
-                    key.shown,
-                    key.worlds,
-                    key.name
-                );
-            }
+                let (id, worlds) = (key.id.to_string(), key.worlds.to_string());
+                let (shown, name) = (key.shown.to_string(), key.name.clone());
+                vec![id, state(key).to_owned(), shown, date(key.created_ms), used, worlds, name]
+            }));
+            println!("{}", client::columns(&rows));
         }
         ControlReply::IntegrationRevoked(key) => {
             eprintln!("integration key {} ({}) is revoked; its worlds stay", key.id, key.name)
         }
-        ControlReply::Refused(why) => bail!(why),
         _ => bail!("the daemon answered something else"),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Exit::Success)
 }
 
 fn summary(key: &IntegrationKey) -> serde_json::Value {

@@ -137,6 +137,22 @@ pub(crate) fn slots(value: &Value, found: &mut BTreeSet<Placeholder>) {
     }
 }
 
+/// The first pair of braces that holds the bare name of an input or a secret, with what it must be. Such text would reach
+/// the page as it is.
+pub(crate) fn bare_name(value: &Value, values: &Values) -> Option<(String, String)> {
+    match value {
+        Value::String(text) => text.split("{{").skip(1).find_map(|rest| {
+            let name = rest.split_once("}}")?.0.trim();
+            let kinds = [("input", &values.inputs), ("secret", &values.secrets)];
+            let (kind, _) = kinds.into_iter().find(|(_, map)| map.contains_key(name))?;
+            Some((format!("{{{{{name}}}}}"), format!("{{{{{kind}.{name}}}}}")))
+        }),
+        Value::Array(items) => items.iter().find_map(|item| bare_name(item, values)),
+        Value::Object(members) => members.values().find_map(|member| bare_name(member, values)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
 /// The first slot that has no value.
 pub(crate) fn missing(value: &Value, values: &Values) -> Option<Placeholder> {
     let mut found = BTreeSet::new();
@@ -246,6 +262,15 @@ mod tests {
     fn values(inputs: Value, secrets: Value) -> Values {
         let map = |value: Value| value.as_object().cloned().unwrap_or_default();
         Values { inputs: map(inputs), secrets: map(secrets) }
+    }
+
+    #[test]
+    fn a_bare_name_is_noticed_where_it_is_that_of_an_input() {
+        let values = values(json!({"q": "tea"}), json!({"pin": "1"}));
+        let meant = |text: &str| bare_name(&json!({"steps": [{"value": text}]}), &values).map(|(_, meant)| meant);
+        assert_eq!(meant("a {{q}}").as_deref(), Some("{{input.q}}"));
+        assert_eq!(meant("{{x}} {{ pin }}").as_deref(), Some("{{secret.pin}}"));
+        assert_eq!(meant("{{input.q}} {{other}} {{"), None);
     }
 
     #[test]

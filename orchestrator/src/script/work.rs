@@ -107,6 +107,10 @@ impl Work {
     /// Checks that every `{{input.name}}` and `{{secret.name}}` has a value.
     /// Errors: `Field`, which names the first that has none.
     pub(crate) fn check_values(&self, values: &Values) -> Result<(), Error> {
+        if let Some((bare, meant)) = template::bare_name(self.source(), values) {
+            let problem = format!("are filled in as `{meant}`, and this has `{bare}`: write `{meant}`");
+            return Err(wrong(if meant.contains("secret") { "secrets" } else { "inputs" }, &problem));
+        }
         match template::missing(self.source(), values) {
             None => Ok(()),
             Some(slot) => Err(wrong(&slot.field(), &format!("is missing: `{{{{{slot}}}}}` needs a value"))),

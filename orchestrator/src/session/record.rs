@@ -168,6 +168,8 @@ pub(crate) struct Listing {
     pub session_id: SessionId,
     /// Its status now.
     pub status: Status,
+    /// The id of the key that made it.
+    pub key_id: KeyId,
     /// The short name of the reason for its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -223,6 +225,7 @@ impl Listing {
         Self {
             session_id: record.session_id.clone(),
             status,
+            key_id: record.owner.clone(),
             reason: ended.map(|ended| ended.reason.clone()),
             message: ended.map(|ended| ended.message.clone()),
             kind: options.kind,

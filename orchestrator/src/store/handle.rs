@@ -70,6 +70,12 @@ const MAX_BUSY: Duration = Duration::from_secs(60);
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Store {
+    /// Whether there is a store in `dir`, sound or not.
+    #[must_use]
+    pub fn exists(dir: &Path) -> bool {
+        recover::exists(dir)
+    }
+
     /// Opens the store in the directory `dir`, which is created if need be. Blocks, for up to the open timeout
     /// and the restoring of a backup: call it at the start, or where blocking is allowed.
     ///

@@ -89,7 +89,7 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirL
     let recovery_file = RecoveryFile::of(dir);
     let mut notes = recovery_file.read();
     let database = dir.join(DATABASE);
-    if notes.replacing.is_none() && !database.exists() && !had_database(dir) {
+    if notes.replacing.is_none() && !exists(dir) {
         build(dir, None)?;
     }
     let (cause, quarantined) = match notes.replacing.take() {
@@ -289,6 +289,11 @@ fn replace_damaged(dir: &Path, cause: Cause, quarantined: PathBuf) -> Result<Rec
     }
     let quarantined = quarantined.exists().then_some(quarantined);
     Ok(Recovery { cause, quarantined, restored, unusable })
+}
+
+/// Whether a database is here, or was.
+pub(super) fn exists(dir: &Path) -> bool {
+    dir.join(DATABASE).exists() || had_database(dir)
 }
 
 /// Whether there is a backup or an earlier database: then one that is missing must not silently begin anew.

@@ -17,6 +17,9 @@ use crate::error::Error;
 use crate::keys::KeyId;
 use crate::store::{Commit, StoreError};
 
+/// The most characters of a title or an address in a record.
+const MAX_TEXT: usize = 500;
+
 /// What comes with an order and is not stored as it is.
 #[derive(Debug, Default)]
 pub(crate) struct SubmitOptions {
@@ -130,6 +133,9 @@ fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
         owner,
         kind: order.kind,
         status: Status::Queued,
+        name: order.name.clone(),
+        title: order.title().map(shortened),
+        page: order.first_page(&order.inputs).as_deref().map(shortened),
         engine: order.engine,
         mode: order.mode,
         inputs: order.inputs.clone(),
@@ -146,6 +152,15 @@ fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
         idempotency: None,
         waiting: None,
         body_parts: 0,
+    }
+}
+
+/// A title or an address as a record has it: the whole stands in the work, and a page in a `data:` address may be long.
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= MAX_TEXT {
+        text.to_owned()
+    } else {
+        text.chars().take(MAX_TEXT - 1).chain(['…']).collect()
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) enum StopReason {
 #[derive(Debug, Clone)]
 pub(crate) enum TaskEvent {
     /// Its status changed.
-    Status(Record),
+    Status(Box<Record>),
     /// Its work, or that of one of its items, goes on.
     Progress {
         /// The item, of a fleet.
@@ -45,6 +45,10 @@ pub(crate) enum TaskEvent {
 }
 
 impl TaskEvent {
+    pub(crate) fn status(record: Record) -> Self {
+        Self::Status(Box::new(record))
+    }
+
     /// The event's name.
     pub(crate) const fn name(&self) -> &'static str {
         match self {

@@ -282,7 +282,7 @@ impl Fleet<'_> {
         });
         if first {
             self.tasks.inner.table.update(&record);
-            self.task.notify(TaskEvent::Status(record));
+            self.task.notify(TaskEvent::status(record));
         }
         if status.is_end() {
             metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str()).increment(1);

@@ -74,7 +74,7 @@ impl Tasks {
     fn publish(&self, task: &ActiveTask, status: Status, started_ms: Option<u64>) {
         let record = task.change(|record| (record.status, record.started_ms) = (status, started_ms));
         self.inner.table.update(&record);
-        task.notify(TaskEvent::Status(record));
+        task.notify(TaskEvent::status(record));
     }
 
     /// Writes an end, then publishes it and removes the task from the table. If the store is gone before it has taken the
@@ -105,7 +105,7 @@ impl Tasks {
         #[expect(clippy::cast_precision_loss, reason = "a metric")]
         metrics::histogram!("warmpool_task_seconds", "type" => record.kind.as_str())
             .record(record.execution_time() as f64 / 1000.0);
-        task.notify(TaskEvent::Status(record));
+        task.notify(TaskEvent::status(record));
         task.set_ended();
     }
 

@@ -42,6 +42,9 @@ pub(crate) struct Order {
     /// The end user it is for.
     #[serde(default)]
     pub service_passcode: Option<String>,
+    /// What its sender calls it.
+    #[serde(default)]
+    pub name: Option<String>,
     /// What makes it a fleet.
     #[serde(default)]
     pub fleet: Option<FleetRules>,
@@ -159,6 +162,11 @@ impl Order {
 
     /// The host that an item opens first, as far as it is known beforehand.
     pub(super) fn first_host(&self, inputs: &Map<String, Value>) -> Option<String> {
+        url::Url::parse(&self.first_page(inputs)?).ok()?.host_str().map(str::to_owned)
+    }
+
+    /// The page that the work opens first, with these inputs filled in and secrets not.
+    pub(super) fn first_page(&self, inputs: &Map<String, Value>) -> Option<String> {
         let navigates = |step: &&Value| step["type"] == "navigate";
         let steps = self.work["steps"].as_array().or_else(|| self.work["recording"]["steps"].as_array());
         let of_steps = || steps?.iter().find(navigates)?["url"].as_str();
@@ -167,7 +175,12 @@ impl Order {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             text = text.replace(&format!("{{{{input.{name}}}}}"), &value);
         }
-        url::Url::parse(&text).ok()?.host_str().map(str::to_owned)
+        Some(text)
+    }
+
+    /// The title of the recording.
+    pub(super) fn title(&self) -> Option<&str> {
+        self.work["title"].as_str().or_else(|| self.work["recording"]["title"].as_str())
     }
 }
 

@@ -133,6 +133,16 @@ pub(crate) struct Record {
     /// What it does.
     pub kind: Kind,
     pub status: Status,
+    /// What its sender calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The title of its recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The first page of its work, as it was sent, so that a template of it holds no input or secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
+    /// On which engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,

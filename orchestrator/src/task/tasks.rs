@@ -100,16 +100,17 @@ impl Tasks {
         Ok((page.ids.iter().filter_map(|id| found.remove(id)).collect(), page.total))
     }
 
-    /// Stops a task of `owner`, and waits until its end is written. Stopping one that has ended changes nothing.
+    /// Stops a task of `owner`, and waits until its end is written. Stopping one that has ended changes nothing; the answer
+    /// says whether it had.
     /// Errors: `UnknownTask`.
-    pub(crate) async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<Record, Error> {
+    pub(crate) async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<(Record, bool), Error> {
         match self.find(id, owner).await? {
             Task::Active(task) => {
                 task.stop(StopReason::Cancelled);
                 task.ended().await;
-                Ok(task.record())
+                Ok((task.record(), false))
             }
-            Task::Ended(record) => Ok(*record),
+            Task::Ended(record) => Ok((*record, true)),
         }
     }
 

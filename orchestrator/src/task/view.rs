@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::record::{ArtifactRecord, Item, Output, Record};
+use crate::engine::Mode;
 
 /// A task, with these result objects where they are not in the record.
 pub(crate) fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
@@ -15,6 +16,8 @@ pub(crate) fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
         "timestamp": record.task_id.timestamp(),
         "status": record.status,
         "browserType": record.engine,
+        "headless": record.mode == Mode::Headless,
+        "keyId": record.owner,
     });
     if let Some(view) = view.as_object_mut() {
         let base = format!("/lam/tasks/{}", record.task_id);
@@ -27,6 +30,9 @@ pub(crate) fn record(record: &Record, output: Option<Vec<Value>>) -> Value {
                 view.insert(name.to_owned(), value);
             }
         };
+        more("name", record.name.clone().map(Value::from));
+        more("title", record.title.clone().map(Value::from));
+        more("page", record.page.clone().map(Value::from));
         more("sessionId", record.session_id.as_ref().map(|session| json!(session)));
         more("error", record.error.as_ref().map(|error| json!(error)));
         more("waiting", record.waiting.as_deref().map(|error| json!(error)));

@@ -24,7 +24,7 @@ impl Command {
             return Ok(Self { path: command.to_owned(), query: query.map(str::to_owned) });
         }
         let shown = format!("/{}", command.chars().take(100).collect::<String>());
-        Err(Error::UnknownPath { method: method.to_string(), path: shown })
+        Err(Error::UnknownPath { method: method.to_string(), path: shown, meant: None })
     }
 
     /// A command of the daemon's own.

@@ -104,7 +104,7 @@ impl TaskStorage {
     fn clear_waiting(&self, task: &ActiveTask) {
         if task.record().waiting.is_some() && self.shortage().is_none() {
             tracing::info!(task = %task.id, "the store accepts the task's writes again");
-            task.notify(TaskEvent::Status(task.change(|record| record.waiting = None)));
+            task.notify(TaskEvent::status(task.change(|record| record.waiting = None)));
         }
     }
 }
@@ -117,5 +117,5 @@ fn show_waiting(task: &ActiveTask, is_full: bool, cause: &dyn std::error::Error)
         return;
     }
     tracing::warn!(task = %task.id, %cause, "a task waits for the store");
-    task.notify(TaskEvent::Status(task.change(|record| record.waiting = Some(Box::new(waiting)))));
+    task.notify(TaskEvent::status(task.change(|record| record.waiting = Some(Box::new(waiting)))));
 }

@@ -1,0 +1,14 @@
+//! What goes to standard output.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use serde_json::Value;
+
+pub(super) fn print(value: &Value) {
+    write(&if std::io::stdout().is_terminal() { format!("{value:#}") } else { value.to_string() });
+}
+
+pub(super) fn write(text: &str) {
+    // Whoever closed the pipe does not want to read.
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}

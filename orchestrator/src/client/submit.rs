@@ -1,0 +1,143 @@
+//! `warmpool run`, `extract` and `fleet`: sends a task and follows it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::{Map, Value, json};
+
+use super::arguments::{ExtractArguments, FleetArguments, RunArguments, TaskArguments};
+use super::error::ClientError;
+use super::events::Events;
+use super::http::{self, Caller};
+use super::inputs;
+use super::output::print;
+use super::show::{self, Progress};
+use super::tasks::{exit_of, path};
+use crate::exit::Exit;
+
+/// How long a stream that broke is taken up again.
+const RESUME_FOR: Duration = Duration::from_secs(60);
+const RESUME_EVERY: Duration = Duration::from_millis(500);
+
+/// A request as it is, or one around an exported recording.
+fn wrap_recording(file: Map<String, Value>) -> Map<String, Value> {
+    let exported = ["title", "steps", "timeout", "selectorAttribute"];
+    if file.keys().all(|name| exported.contains(&name.as_str())) { wrap("recording", file) } else { file }
+}
+
+/// A request as it is, or one around a schema. A schema may have fields of any name, such as `url`.
+fn wrap_schema(file: Map<String, Value>) -> Map<String, Value> {
+    let request = file.get("schema").is_some_and(Value::is_object) || file.get("builtins").is_some_and(Value::is_array);
+    if request { file } else { wrap("schema", file) }
+}
+
+fn wrap(member: &str, file: Map<String, Value>) -> Map<String, Value> {
+    Map::from_iter([(member.to_owned(), Value::Object(file))])
+}
+
+pub(super) async fn run(arguments: RunArguments) -> Result<Exit, ClientError> {
+    submit("/lam/run", wrap_recording(read(&arguments.file)?), &arguments.task).await
+}
+
+pub(super) async fn extract(arguments: ExtractArguments) -> Result<Exit, ClientError> {
+    let mut body = wrap_schema(read(&arguments.file)?);
+    if let Some(page) = arguments.page {
+        body.insert("url".to_owned(), Value::from(page));
+    }
+    submit("/lam/extract", body, &arguments.task).await
+}
+
+pub(super) async fn fleet(arguments: FleetArguments) -> Result<Exit, ClientError> {
+    let mut body = wrap_recording(read(&arguments.file)?);
+    if body.contains_key("recording") {
+        body = wrap("run", body);
+    }
+    if let Some(table) = &arguments.table {
+        body.insert("inputs".to_owned(), Value::Array(inputs::read(table)?));
+    }
+    if let Some(concurrency) = arguments.concurrency {
+        body.insert("concurrency".to_owned(), Value::from(concurrency));
+    }
+    if let Some(retries) = arguments.retries {
+        let retry = body.entry("retry").or_insert_with(|| json!({}));
+        if let Some(retry) = retry.as_object_mut() {
+            retry.insert("max".to_owned(), Value::from(retries));
+        }
+    }
+    submit("/lam/fleet", body, &arguments.task).await
+}
+
+/// Sends a request, with what the command line adds.
+async fn submit(to: &str, mut body: Map<String, Value>, order: &TaskArguments) -> Result<Exit, ClientError> {
+    let caller = Caller::new(&order.service)?;
+    order.add_to(&mut body)?;
+    let mut headers = HeaderMap::new();
+    if let Some(key) = &order.idempotency_key {
+        let wrong = |_| ClientError::Usage("--idempotency-key takes printable ASCII characters".to_owned());
+        headers.insert(HeaderName::from_static("idempotency-key"), HeaderValue::from_str(key).map_err(wrong)?);
+    }
+    follow(&caller, to, &Value::Object(body), order.detach, headers).await
+}
+
+fn read(path: &Path) -> Result<Map<String, Value>, ClientError> {
+    let shown = path.display();
+    let text =
+        if path == Path::new("-") { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+    let text = text.map_err(|error| ClientError::Usage(format!("cannot read {shown}: {error}")))?;
+    serde_json::from_str(&text)
+        .map_err(|error| ClientError::Usage(format!("{shown} does not hold a JSON object: {error}")))
+}
+
+/// Sends a task and follows it to its end; also over a restart of the daemon.
+pub(super) async fn follow(
+    caller: &Caller,
+    to: &str,
+    body: &Value,
+    detach: bool,
+    mut headers: HeaderMap,
+) -> Result<Exit, ClientError> {
+    if detach {
+        let reply = caller.send(Method::POST, to, headers, Some(body)).await?;
+        print(&http::read_json(reply).await?);
+        return Ok(Exit::Success);
+    }
+    let stream = HeaderValue::from_static("text/event-stream");
+    headers.insert(::http::header::ACCEPT, stream.clone());
+    let mut events = Events::new(caller.send(Method::POST, to, headers, Some(body)).await?);
+    let mut shown = Progress::new();
+    let mut id = None;
+    let mut broken: Option<Instant> = None;
+    loop {
+        while let Some((name, data)) = events.next().await {
+            broken = None;
+            if let Some(task) = data["taskId"].as_str() {
+                id = Some(task.to_owned());
+            }
+            if name == "end" {
+                shown.end();
+                let task = match &data["outputBytes"] {
+                    Value::Null => data,
+                    _ => caller.get(&path(data["taskId"].as_str().unwrap_or_default(), "")).await?,
+                };
+                if let Some(line) = show::fleet_outcome(&task) {
+                    eprintln!("{line}");
+                }
+                print(&task);
+                return Ok(exit_of(&task));
+            }
+            shown.event(&name, &data);
+        }
+        let Some(task) = &id else { return Err(ClientError::Unreachable("the stream broke off".to_owned())) };
+        let since = *broken.get_or_insert_with(Instant::now);
+        events = loop {
+            let accept = HeaderMap::from_iter([(::http::header::ACCEPT, stream.clone())]);
+            match caller.send(Method::GET, &path(task, ""), accept, None).await {
+                Ok(reply) => break Events::new(reply),
+                Err(error) if since.elapsed() > RESUME_FOR => return Err(error),
+                Err(_) => tokio::time::sleep(RESUME_EVERY).await,
+            }
+        };
+        tokio::time::sleep(RESUME_EVERY).await;
+    }
+}

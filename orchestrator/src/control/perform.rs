@@ -1,0 +1,163 @@
+//! The command line's side: which data directory a command means, and who carries its order out.
+
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+
+use super::{ControlReply, ControlRequest, carry_out, socket};
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::keys::{KeyError, Keys};
+use crate::store::{Store, StoreError, StoreOptions};
+use crate::world::IntegrationKeys;
+
+/// The kernel's list of the sockets that programs listen on.
+const SOCKETS: &str = "/proc/net/unix";
+/// The flag of a socket that listens, in that list.
+const LISTENS: u32 = 0x1_0000;
+
+/// Why an order was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// Daemons of this user run, and none is the one of the settings.
+    #[error("several daemons run, so name one by --store-data-dir: {}", list(.0))]
+    SeveralDaemons(Vec<PathBuf>),
+    /// There is no store.
+    #[error(
+        "there is no store in {}, and no daemon of this user runs: name the daemon's data directory by \
+         --store-data-dir or WARMPOOL_STORE_DATA_DIR, or by the same --config as the daemon's", .0.display()
+    )]
+    NoStore(PathBuf),
+    /// The daemon refused it.
+    #[error("{0}")]
+    Refused(String),
+    /// The connection to the daemon broke.
+    #[error("the connection to the running daemon broke: {0}")]
+    Connection(#[from] io::Error),
+    /// The store cannot be opened or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The keys cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+}
+
+impl OrderError {
+    /// The exit code of a command that it ends.
+    #[must_use]
+    pub const fn exit(&self) -> Exit {
+        match self {
+            Self::SeveralDaemons(_) => Exit::Usage,
+            Self::Refused(_) => Exit::Refused,
+            Self::NoStore(_) | Self::Connection(_) | Self::Store(_) | Self::Keys(_) => Exit::Unavailable,
+        }
+    }
+}
+
+fn list(directories: &[PathBuf]) -> String {
+    directories.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The data directory that a command works on: the one that the settings name; where they name none, the default one if it
+/// has a daemon, or else that of the only daemon that this user runs.
+///
+/// # Errors
+/// [`OrderError::SeveralDaemons`].
+pub async fn store_directory(config: &Config) -> Result<PathBuf, OrderError> {
+    let own = &config.store.data_dir;
+    if config.names("store.data_dir") || UnixStream::connect(socket(own)).await.is_ok() {
+        return Ok(own.clone());
+    }
+    let mut running = std::fs::read_to_string(SOCKETS).map_or_else(|_| Vec::new(), |text| directories(&text));
+    running.retain(|dir| is_ours(dir));
+    match running.len() {
+        0 => Ok(own.clone()),
+        1 => Ok(running.remove(0)),
+        _ => Err(OrderError::SeveralDaemons(running)),
+    }
+}
+
+/// The directories in which something listens on a socket of the name of ours.
+fn directories(sockets: &str) -> Vec<PathBuf> {
+    let listening = sockets.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace();
+        let flags = u32::from_str_radix(fields.nth(3)?, 16).ok()?;
+        let path = Path::new(line.get(line.find(" /")? + 1..)?);
+        let dir = path.parent()?;
+        (flags & LISTENS != 0 && socket(dir) == path).then(|| dir.to_owned())
+    });
+    listening.collect()
+}
+
+/// Whether this is a data directory of this user.
+fn is_ours(dir: &Path) -> bool {
+    let owned = std::fs::metadata(socket(dir)).is_ok_and(|file| file.uid() == nix::unistd::geteuid().as_raw());
+    owned && Store::exists(dir)
+}
+
+/// Has an order carried out by the daemon that runs on a data directory, or by this process where none runs. Only what makes
+/// something also makes a store.
+///
+/// # Errors
+/// Every [`OrderError`].
+pub async fn perform(order: ControlRequest, data_dir: &Path) -> Result<ControlReply, OrderError> {
+    let shown = data_dir.display();
+    let reply = if let Some(reply) = send(data_dir, &order).await? {
+        eprintln!("data directory: {shown}, of the running daemon");
+        reply
+    } else {
+        let makes = matches!(order, ControlRequest::CreateKey { .. });
+        match Store::exists(data_dir) {
+            true => eprintln!("data directory: {shown}; no daemon runs on it"),
+            false if makes => eprintln!("data directory: {shown}, a new one; no daemon runs on it"),
+            false => return Err(OrderError::NoStore(data_dir.to_owned())),
+        }
+        let opened = Store::open(data_dir, StoreOptions::default())?;
+        let keys = Keys::load(opened.store.clone()).await?;
+        let integrations = IntegrationKeys::load(opened.store.clone()).await?;
+        let reply = carry_out(order, &keys, &integrations, &opened.store).await;
+        opened.store.close().await?;
+        reply
+    };
+    match reply {
+        ControlReply::Refused(why) => Err(OrderError::Refused(why)),
+        reply => Ok(reply),
+    }
+}
+
+/// Sends an order to the daemon that runs on `data_dir`; `None` when none does.
+async fn send(data_dir: &Path, order: &ControlRequest) -> io::Result<Option<ControlReply>> {
+    let stream = match UnixStream::connect(socket(data_dir)).await {
+        Ok(stream) => stream,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    let (reader, mut writer) = stream.into_split();
+    let mut line = serde_json::to_vec(order)?;
+    line.push(b'\n');
+    writer.write_all(&line).await?;
+    let mut reply = String::new();
+    BufReader::new(reader).read_line(&mut reply).await?;
+    Ok(Some(serde_json::from_str(&reply)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn daemons_are_found_by_their_sockets() {
+        let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 123 /home/ann/wp data/control.sock\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 124 /home/bob/data/control.sock\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 125 /run/docker.sock\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 126 @/abstract/control.sock\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 127\n";
+        assert_eq!(directories(text), [PathBuf::from("/home/ann/wp data")]);
+    }
+}

@@ -1,0 +1,65 @@
+//! The order of metrics in the text for Prometheus: the recorder's own differs from scrape to scrape.
+
+use std::collections::BTreeMap;
+
+/// The same text with its metrics, and the series of each, in the order of their names and labels.
+pub(super) fn ordered(text: &str) -> String {
+    let mut families: BTreeMap<&str, (Vec<&str>, Vec<Series>)> = BTreeMap::new();
+    for block in text.split("\n\n").filter(|block| !block.trim().is_empty()) {
+        let (comments, lines): (Vec<&str>, Vec<&str>) = block.lines().partition(|line| line.starts_with('#'));
+        let name = comments.first().or(lines.first()).map_or("", |line| name_of(line));
+        let family = families.entry(name).or_default();
+        family.0.extend(comments);
+        for line in lines {
+            let labels = labels_of(line);
+            // The lines of one series of a histogram follow one another, in the order of their buckets.
+            match family.1.iter_mut().find(|series| series.labels == labels) {
+                Some(series) => series.lines.push(line),
+                None => family.1.push(Series { labels, lines: vec![line] }),
+            }
+        }
+    }
+    let mut ordered = String::with_capacity(text.len());
+    for (comments, mut series) in families.into_values() {
+        series.sort_by(|a, b| a.labels.cmp(b.labels));
+        for line in comments.into_iter().chain(series.into_iter().flat_map(|series| series.lines)) {
+            ordered.push_str(line);
+            ordered.push('\n');
+        }
+        ordered.push('\n');
+    }
+    ordered
+}
+
+struct Series<'a> {
+    labels: &'a str,
+    lines: Vec<&'a str>,
+}
+
+fn name_of(line: &str) -> &str {
+    let line = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE ")).unwrap_or(line);
+    line.split([' ', '{']).next().unwrap_or_default()
+}
+
+/// What stands between the braces, without the bucket's border, which is the last label.
+fn labels_of(line: &str) -> &str {
+    let labels = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}')).map_or("", |(labels, _)| labels);
+    let border = ["le=\"", "quantile=\""].iter().find_map(|label| labels.rfind(label));
+    border.map_or(labels, |at| labels[..at].trim_end_matches(','))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_and_series_are_in_the_order_of_their_names() {
+        let text = "# HELP b B\n# TYPE b counter\nb{x=\"2\"} 1\nb{x=\"1\"} 2\n\n\
+            # HELP a A\n# TYPE a histogram\na_bucket{k=\"z\",le=\"1\"} 1\na_bucket{k=\"z\",le=\"+Inf\"} 2\na_sum{k=\"z\"} 3\n\
+            a_bucket{k=\"y\",le=\"1\"} 0\na_bucket{k=\"y\",le=\"+Inf\"} 0\na_sum{k=\"y\"} 0\n\n";
+        let expected = "# HELP a A\n# TYPE a histogram\na_bucket{k=\"y\",le=\"1\"} 0\na_bucket{k=\"y\",le=\"+Inf\"} 0\n\
+            a_sum{k=\"y\"} 0\na_bucket{k=\"z\",le=\"1\"} 1\na_bucket{k=\"z\",le=\"+Inf\"} 2\na_sum{k=\"z\"} 3\n\n\
+            # HELP b B\n# TYPE b counter\nb{x=\"1\"} 2\nb{x=\"2\"} 1\n\n";
+        assert_eq!(ordered(text), expected);
+    }
+}
