@@ -102,7 +102,7 @@ mod daemon;
 
 // What the command line takes from the rooms inside.
 pub use config::{Config, EXIT_USAGE, Flags, QuietFlags};
-pub use daemon::{Shutdown, StartError, run};
+pub use daemon::{End, Shutdown, StartError, run};
 pub use http::Listener;
 pub use keys::{KeyRecord, KeyState, Keys};
 pub use runtime::Docker;

@@ -18,7 +18,7 @@ use warmpool::client::{self, Ask, TasksCommand};
 use warmpool::control::{self, ControlReply, ControlRequest};
 use warmpool::doctor::{self, Facts, Style};
 use warmpool::{
-    Config, Docker, EXIT_USAGE, Flags, IntegrationKeys, KeyRecord, KeyState, Keys, Listener, QuietFlags, Shutdown,
+    Config, Docker, EXIT_USAGE, End, Flags, IntegrationKeys, KeyRecord, KeyState, Keys, Listener, QuietFlags, Shutdown,
     Store, StoreOptions, Tls, telemetry,
 };
 
@@ -60,6 +60,11 @@ enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Exit 0 if a daemon on this data directory runs and answers, for the health checks of service managers.
+    Health {
         #[command(flatten)]
         flags: Box<QuietFlags>,
     },
@@ -138,6 +143,7 @@ fn main() -> ExitCode {
         Command::Key { flags, .. }
         | Command::IntegrationKey { flags, .. }
         | Command::Doctor { flags, .. }
+        | Command::Health { flags }
         | Command::Backup { flags, .. }
         | Command::Restore { flags, .. } => &flags.0,
     };
@@ -169,6 +175,7 @@ fn run(command: Command, config: Arc<Config>) -> anyhow::Result<ExitCode> {
             Command::Key { command, .. } => key(command, &config).await,
             Command::IntegrationKey { command, .. } => integration_key::carry_out(command, &config).await,
             Command::Doctor { json, .. } => doctor(json, config).await,
+            Command::Health { .. } => health(&config).await,
             Command::Backup { file, recordings, .. } => backup(file, recordings, &config).await,
             Command::Restore { file, .. } => restore(&file, &config),
             // These speak to a daemon and need no configuration, see `main`.
@@ -213,8 +220,10 @@ async fn serve(config: Arc<Config>) -> anyhow::Result<ExitCode> {
     io::stdout().flush()?;
     let shutdown = Shutdown::default();
     tokio::spawn(follow_signals(shutdown.clone())?);
-    warmpool::run(config, listener, metrics, shutdown).await?;
-    Ok(ExitCode::SUCCESS)
+    match warmpool::run(config, listener, metrics, shutdown).await? {
+        End::Drained => Ok(ExitCode::SUCCESS),
+        End::SessionsKept => std::process::exit(0),
+    }
 }
 
 /// The first SIGTERM or SIGINT drains, the second ends.
@@ -255,6 +264,14 @@ async fn order(order: ControlRequest, config: &Config) -> anyhow::Result<Control
     let answer = control::carry_out(order, &keys, &integrations, &opened.store).await;
     opened.store.close().await?;
     Ok(answer)
+}
+
+/// Whether the daemon answers: at its socket, which needs neither its address nor a certificate.
+async fn health(config: &Config) -> anyhow::Result<ExitCode> {
+    match control::send(&config.store.data_dir, &ControlRequest::ListKeys).await? {
+        Some(_) => Ok(ExitCode::SUCCESS),
+        None => bail!("no daemon runs on {}", config.store.data_dir.display()),
+    }
 }
 
 async fn key(command: KeyCommand, config: &Config) -> anyhow::Result<ExitCode> {

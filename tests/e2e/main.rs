@@ -66,6 +66,7 @@ modules! {
     recovery,
     webkit,
     worlds,
+    packages,
 }
 
 fn main() -> ExitCode {
