@@ -4,6 +4,7 @@
 //! and both over the file. Every fault is reported at once, and nothing is bound or created.
 
 mod check;
+mod default;
 mod effective;
 mod fault;
 mod file;

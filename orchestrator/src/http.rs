@@ -9,6 +9,7 @@
 //! `grid`, `browserless` and `json` are the URLs that clients of other services know: `dropin` translates what they ask.
 
 mod addresses;
+mod app;
 mod auth;
 mod base;
 mod body;
@@ -34,6 +35,7 @@ mod reply;
 mod server;
 mod sessions;
 mod sign_in;
+mod sign_ins;
 mod stall;
 mod submit;
 mod tasks;
@@ -41,88 +43,18 @@ mod viewer;
 mod webdriver;
 mod weight;
 mod worlds;
-
-use std::sync::Arc;
-use std::time::Instant;
-
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::routing::{any, delete, get, post};
-use metrics_exporter_prometheus::PrometheusHandle;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
-use warmpool_protocol::Snapshot;
 
-use crate::config::Config;
-use crate::drain::Drain;
-use crate::engine::Engine;
-use crate::keys::Keys;
-use crate::live::Live;
-use crate::pool::Pool;
-use crate::session::Sessions;
-use crate::store::{Recovery, Store};
-use crate::targets::Targets;
-use crate::task::Tasks;
-use crate::video::Recorder;
-use crate::world::Worlds;
-
+pub(crate) use app::App;
 pub(crate) use budget::Budget;
 pub use server::Listener;
 pub(crate) use server::serve;
-pub(crate) use sign_in::SignIns;
-
-/// What the routes work with.
-#[derive(Clone)]
-pub(crate) struct App {
-    /// The settings.
-    pub config: Arc<Config>,
-    /// The API keys.
-    pub keys: Keys,
-    /// The pool.
-    pub pool: Pool,
-    /// The sessions.
-    pub sessions: Sessions,
-    /// The tasks.
-    pub tasks: Tasks,
-    /// The worlds.
-    pub worlds: Worlds,
-    /// Who is signed in to the console.
-    pub sign_ins: SignIns,
-    /// Who watches them.
-    pub live: Live,
-    /// Who records them.
-    pub recorder: Recorder,
-    /// The store.
-    pub store: Store,
-    /// The daemon's phase.
-    pub drain: Drain,
-    /// The metrics.
-    pub metrics: PrometheusHandle,
-    /// The memory that bodies of requests may take.
-    pub bodies: Budget,
-    /// What had to be mended when the store was opened.
-    pub recovery: Option<Arc<Recovery>>,
-    /// When the daemon started.
-    pub started: Instant,
-    /// What debugging ports list.
-    pub targets: Targets,
-}
-
-impl App {
-    /// What a browser of this engine says of itself, if one is at hand.
-    fn known_snapshot(&self, engine: Engine) -> Option<Snapshot> {
-        self.pool.warm_snapshot(engine).or_else(|| {
-            let live = self.sessions.all_live();
-            let session = live.iter().find(|session| session.options.engine == engine)?;
-            Some(session.worker.snapshot.borrow().clone())
-        })
-    }
-
-    fn known_version(&self, engine: Engine) -> Option<String> {
-        self.known_snapshot(engine)?.version().map(str::to_owned)
-    }
-}
+pub(crate) use sign_ins::SignIns;
 
 /// Every route there is.
 pub(crate) fn router(app: App) -> Router {

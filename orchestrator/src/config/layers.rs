@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{
+    default::Lookup,
     fault::{ConfigError, Source, closest},
     file,
     flags::Flags,
@@ -71,28 +72,8 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// The host, for defaults.
-    pub(super) fn host(&self) -> &Host {
-        self.host
-    }
-
-    /// A variable of the environment that is set and not empty.
-    pub(super) fn env(&self, name: &str) -> Option<&str> {
-        self.env.get(name).map(String::as_str).filter(|text| !text.is_empty())
-    }
-
-    /// A setting's value if it is sound, without noting a fault.
-    pub(super) fn peek<T: Value>(&self, name: &str) -> Option<T> {
-        T::parse(&self.text(Setting::named(name)?).0).ok()
-    }
-
-    /// As [`peek`](Self::peek), but only if a source names the setting.
-    pub(super) fn peek_named<T: Value>(&self, name: &str) -> Option<T> {
-        T::parse(&self.named.get(name)?.0).ok()
-    }
-
     /// The text that holds for a setting, and its source.
-    fn text(&self, setting: &'static Setting) -> (Cow<'_, str>, Source) {
+    fn read(&self, setting: &'static Setting) -> (Cow<'_, str>, Source) {
         if let Some((text, source)) = self.named.get(setting.name) {
             return (Cow::Borrowed(text), source.clone());
         }
@@ -111,7 +92,7 @@ impl<'a> Layers<'a> {
     #[expect(clippy::expect_used, reason = "names come from the table, and a test parses each of its texts")]
     pub(super) fn take<T: Value>(&mut self, name: &'static str) -> T {
         let setting = Setting::named(name).expect("a name of the table");
-        let (text, source) = self.text(setting);
+        let (text, source) = self.read(setting);
         let read = T::parse(&text).and_then(|value| match setting.min {
             Some(min) if value.below(&T::parse(min)?) => {
                 Err(Misfit::new(format!("{} is too little", text.trim()), format!("write {min} or more")))
@@ -145,6 +126,24 @@ impl<'a> Layers<'a> {
     /// The sources of all settings taken, and the faults met.
     pub(super) fn finish(self) -> (BTreeMap<&'static str, Source>, Vec<ConfigError>) {
         (self.origins, self.faults)
+    }
+}
+
+impl Lookup for Layers<'_> {
+    fn host(&self) -> &Host {
+        self.host
+    }
+
+    fn env(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    fn text(&self, name: &str) -> Option<Cow<'_, str>> {
+        Some(self.read(Setting::named(name)?).0)
+    }
+
+    fn named(&self, name: &str) -> Option<&str> {
+        self.named.get(name).map(|(text, _)| text.as_str())
     }
 }
 

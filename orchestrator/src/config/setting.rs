@@ -1,6 +1,6 @@
 //! One setting as the table has it: its names, its help, its default.
 
-use super::host;
+use super::default::FindDefault;
 use super::value::Shape;
 
 /// One setting, as text.
@@ -28,7 +28,7 @@ pub(super) enum DefaultValue {
     /// Nothing; the text is an example.
     Unset(&'static str),
     /// What the function finds; then the words for it, and an example.
-    Found(host::Find, &'static str, &'static str),
+    Found(FindDefault, &'static str, &'static str),
 }
 
 impl Setting {

@@ -240,7 +240,7 @@ pub(super) async fn share(
         Some(0) => return Err(Error::invalid("ttl", "must be at least 1 second")),
         Some(seconds) => Duration::from_secs(seconds).min(left),
     };
-    let share = session.share(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;
+    let share = session.shares.add(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;
     app.sessions.note(&session).await;
     Ok(json_reply(StatusCode::OK, &shown(&app, &base, &session, &share)))
 }
@@ -253,7 +253,7 @@ pub(super) async fn shares(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
-    let shares: Vec<_> = session.shares().iter().map(|share| shown(&app, &base, &session, share)).collect();
+    let shares: Vec<_> = session.shares.current().iter().map(|share| shown(&app, &base, &session, share)).collect();
     Ok(json_reply(StatusCode::OK, &json!({"shares": shares})))
 }
 
@@ -264,7 +264,7 @@ pub(super) async fn unshare(
     Path((id, share)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
-    if session.unshare(&share) {
+    if session.shares.remove(&share) {
         app.sessions.note(&session).await;
     }
     Ok(StatusCode::NO_CONTENT.into_response())

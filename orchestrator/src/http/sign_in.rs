@@ -2,80 +2,27 @@
 //!
 //! The cookie alone opens nothing: calls carry a header too, which no page of another origin can send along.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
 use axum::response::{IntoResponse as _, Response};
 use http::header::{COOKIE, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use super::App;
 use super::auth::Caller;
 use super::base::Base;
 use super::body;
 use super::reply::json_reply;
-use crate::engine::random_text;
+use super::sign_ins::IDLE_TIMEOUT;
 use crate::error::Error;
 use crate::keys::KeyId;
 
-/// How long a sign-in lasts without use.
-const IDLE: Duration = Duration::from_secs(12 * 3600);
-/// Sign-ins at once; with more, the one that was idle longest ends.
-const MOST: usize = 1000;
 const COOKIE_NAME: &str = "warmpool_console";
 /// The header that the console's pages send with each call.
 const HEADER: &str = "x-warmpool-console";
-
-/// Who is signed in. Clones share it; it ends with the process.
-#[derive(Clone, Default)]
-pub(crate) struct SignIns(Arc<Mutex<HashMap<[u8; 32], SignIn>>>);
-
-struct SignIn {
-    key: KeyId,
-    used: Instant,
-}
-
-impl SignIns {
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], SignIn>> {
-        self.0.lock()
-    }
-
-    fn add(&self, key: KeyId) -> String {
-        let token = random_text::<32>();
-        let mut signed_in = self.lock();
-        signed_in.retain(|_, sign_in| sign_in.used.elapsed() < IDLE);
-        if signed_in.len() >= MOST
-            && let Some(oldest) = signed_in.iter().min_by_key(|(_, sign_in)| sign_in.used).map(|(hash, _)| *hash)
-        {
-            signed_in.remove(&oldest);
-        }
-        signed_in.insert(hash(&token), SignIn { key, used: Instant::now() });
-        token
-    }
-
-    fn find(&self, token: &str) -> Option<KeyId> {
-        let mut signed_in = self.lock();
-        let sign_in = signed_in.get_mut(&hash(token)).filter(|sign_in| sign_in.used.elapsed() < IDLE)?;
-        sign_in.used = Instant::now();
-        Some(sign_in.key.clone())
-    }
-
-    fn remove(&self, token: &str) {
-        self.lock().remove(&hash(token));
-    }
-}
-
-fn hash(token: &str) -> [u8; 32] {
-    Sha256::digest(token.as_bytes()).into()
-}
 
 /// The holder of a service key: by the key itself, or signed in to the console.
 pub(super) struct Operator(pub(super) KeyId);
@@ -118,7 +65,7 @@ pub(super) async fn sign_in(
     let (credentials, _text): (Credentials, _) = body::json(&app, &headers, body).await?;
     let key = app.keys.verify(credentials.key.trim()).ok_or(Error::InvalidKey)?;
     let token = app.sign_ins.add(key);
-    Ok(with_cookie(&base, &format!("{token}; Max-Age={}", IDLE.as_secs())))
+    Ok(with_cookie(&base, &format!("{token}; Max-Age={}", IDLE_TIMEOUT.as_secs())))
 }
 
 /// `DELETE /console/sign-in`

@@ -117,7 +117,7 @@ impl Viewer {
         };
         let unshared = async {
             match &self.grant.share {
-                Some(share) => session.unshared(share).await,
+                Some(share) => session.shares.ended(share).await,
                 None => std::future::pending().await,
             }
         };

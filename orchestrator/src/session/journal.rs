@@ -1,17 +1,10 @@
 //! One session's record in the store: changes land there in the order in which they were made, and none after the end.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use tokio::sync::Mutex;
-use tokio::time::timeout;
 
-use super::{Record, Session, Sessions};
+use super::Record;
 use crate::error::Error;
 use crate::store::{Batch, Durability, Store, Table};
-
-/// How long a session that has ended waits for its end to be on the disk.
-const RECORD_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Writes the record of one live session.
 #[derive(Debug)]
@@ -50,30 +43,6 @@ impl Journal {
     }
 }
 
-impl Sessions {
-    /// Has the end written. A store that takes it later holds up neither the worker nor who waits for the end.
-    pub(super) async fn record_end(&self, session: Arc<Session>, record: Record) {
-        let id = session.id.clone();
-        let writing = self.inner.drain.spawn(async move {
-            if let Err(error) = session.journal.close(&record).await {
-                tracing::error!(session = %session.id, %error, "the end of a session was not written");
-            }
-        });
-        if timeout(RECORD_PATIENCE, writing).await.is_err() {
-            tracing::warn!(session = %id, "the end of a session is not on the disk yet");
-        }
-    }
-
-    /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
-    pub(crate) async fn note(&self, session: &Session) {
-        if session.check_open().is_ok()
-            && let Err(error) = session.journal.note(|| session.record()).await
-        {
-            tracing::error!(session = %session.id, %error, "a change of a session was not written");
-        }
-    }
-}
-
 /// The change that writes a record.
 pub(super) fn written(record: &Record) -> Result<Batch, Error> {
     let mut batch = Batch::new();
@@ -87,6 +56,8 @@ pub(super) fn written(record: &Record) -> Result<Batch, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::{Session, Sessions};
 use crate::clock::{Deadline, Now, millis};
 use crate::engine::ShareId;
 use crate::error::Error;
@@ -52,7 +51,7 @@ impl Share {
 
 /// The links of one session.
 #[derive(Debug)]
-pub(super) struct Shares(watch::Sender<Vec<Share>>);
+pub(crate) struct Shares(watch::Sender<Vec<Share>>);
 
 impl Shares {
     /// Those that a session had, or that an earlier process kept of it.
@@ -64,27 +63,25 @@ impl Shares {
         Self(watch::Sender::new(shares))
     }
 
-    fn current(&self, now: &Now) -> Vec<Share> {
-        self.0.borrow().iter().filter(|share| !share.left(now).is_zero()).cloned().collect()
-    }
-}
-
-impl Session {
-    /// Its links that have not run out.
+    /// Those that have not run out.
     #[must_use]
-    pub(crate) fn shares(&self) -> Vec<Share> {
-        self.shares.current(&Now::read())
+    pub(crate) fn current(&self) -> Vec<Share> {
+        self.at(&Now::read())
+    }
+
+    fn at(&self, now: &Now) -> Vec<Share> {
+        self.0.borrow().iter().filter(|share| !share.left(now).is_zero()).cloned().collect()
     }
 
     /// Makes a link that ends after `ttl`.
     ///
     /// # Errors
     /// `Conflict` when there are `limit` links already.
-    pub(crate) fn share(&self, enable_actions: bool, ttl: Duration, limit: usize) -> Result<Share, Error> {
+    pub(crate) fn add(&self, enable_actions: bool, ttl: Duration, limit: usize) -> Result<Share, Error> {
         let now = Now::read();
         let share = Share::new(enable_actions, ttl, &now);
         let mut full = false;
-        self.shares.0.send_modify(|shares| {
+        self.0.send_modify(|shares| {
             shares.retain(|share| !share.left(&now).is_zero());
             full = shares.len() >= limit;
             if !full {
@@ -100,8 +97,8 @@ impl Session {
 
     /// Ends a link. False when there is no such link.
     #[must_use]
-    pub(crate) fn unshare(&self, id: &str) -> bool {
-        self.shares.0.send_if_modified(|shares| {
+    pub(crate) fn remove(&self, id: &str) -> bool {
+        self.0.send_if_modified(|shares| {
             let before = shares.len();
             shares.retain(|share| share.share_id.as_str() != id);
             shares.len() < before
@@ -109,40 +106,14 @@ impl Session {
     }
 
     /// Waits until a link has run out or was ended.
-    pub(crate) async fn unshared(&self, share: &Share) {
-        let mut shares = self.shares.0.subscribe();
+    pub(crate) async fn ended(&self, share: &Share) {
+        let mut shares = self.0.subscribe();
         let gone = shares.wait_for(|shares| !shares.contains(share));
         let left = share.left(&Now::read());
         tokio::select! {
             _ = gone => {}
             () = tokio::time::sleep(left) => {}
         }
-    }
-}
-
-impl Sessions {
-    /// The token that a link's URL carries: the link's id, and the proof that this instance made it.
-    #[must_use]
-    pub(crate) fn share_token(&self, session: &Session, share: &Share) -> String {
-        format!("{}.{}", share.share_id, self.share_proof(session, share.share_id.as_str()))
-    }
-
-    /// The link whose token this is.
-    ///
-    /// # Errors
-    /// `InvalidToken`, also for a link that has ended.
-    pub(crate) fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
-        use subtle::ConstantTimeEq as _;
-        let (id, proof) = token.split_once('.').ok_or(Error::InvalidToken)?;
-        let genuine = self.share_proof(session, id);
-        if !bool::from(genuine.as_bytes().ct_eq(proof.as_bytes())) {
-            return Err(Error::InvalidToken);
-        }
-        session.shares().into_iter().find(|share| share.share_id.as_str() == id).ok_or(Error::InvalidToken)
-    }
-
-    fn share_proof(&self, session: &Session, id: &str) -> String {
-        self.inner.instance.session_token(session.id.as_str(), &format!("share {id}"))
     }
 }
 
@@ -154,7 +125,7 @@ mod tests {
     const YEAR_MS: i64 = 365 * 86_400_000;
 
     fn count(shares: &Shares, now: &Now) -> usize {
-        shares.current(now).len()
+        shares.at(now).len()
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::table::SessionEntry;
 use super::{Ending, Kind, Session, Sessions};
 use crate::pool::Lease;
 use crate::worker::Health;
@@ -15,8 +16,25 @@ const CLOSE_GRACE: Duration = Duration::from_secs(3);
 /// How long a session that is one connection outlives it: the worker may have to say that its browser was closed.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
+impl Sessions {
+    /// Puts a session into the table and starts watching over it.
+    pub(super) fn admit(&self, session: Session, lease: Lease) -> Arc<Session> {
+        let session = Arc::new(session);
+        self.lock().insert(session.id.clone(), SessionEntry::Live(Arc::clone(&session)));
+        self.inner.drivers.add(&session);
+        tracing::info!(
+            session = %session.id,
+            worker = %session.worker.id,
+            engine = %session.options.engine,
+            "session running"
+        );
+        self.inner.drain.spawn(supervise(self.clone(), Arc::clone(&session), lease));
+        session
+    }
+}
+
 /// Watches over `session` until it ends; then tells everybody, writes the record and drops the lease.
-pub(super) async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
+async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     let ending = watch(&session, sessions.reconnect_window()).await;
     session.end(ending);
     // What was said first holds, and may not be what was found here.

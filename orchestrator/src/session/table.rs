@@ -14,8 +14,7 @@ use super::gate::Gate;
 use super::journal::Journal;
 use super::record::Ended;
 use super::share::Shares;
-use super::supervise::supervise;
-use super::{Driver, Ending, Listing, Record, Session, SessionQuery, Status};
+use super::{Driver, DriverOpening, Ending, Listing, Record, Session, SessionQuery, Share, Status};
 use crate::clock::{Now, unix_ms};
 use crate::config::Config;
 use crate::drain::Drain;
@@ -25,6 +24,9 @@ use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
 use crate::pool::{Lease, Pool};
 use crate::store::Store;
+
+/// How long a session that has ended waits for its end to be on the disk.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Every session there is and was. Clones share it.
 #[derive(Clone)]
@@ -121,21 +123,6 @@ impl Sessions {
             recorded: CancellationToken::new(),
             driver: Mutex::new(record.driver_session.map_or(Driver::Idle, Driver::Open)),
         }
-    }
-
-    /// Puts a session into the table and starts watching over it.
-    pub(super) fn admit(&self, session: Session, lease: Lease) -> Arc<Session> {
-        let session = Arc::new(session);
-        self.lock().insert(session.id.clone(), SessionEntry::Live(Arc::clone(&session)));
-        self.inner.drivers.add(&session);
-        tracing::info!(
-            session = %session.id,
-            worker = %session.worker.id,
-            engine = %session.options.engine,
-            "session running"
-        );
-        self.inner.drain.spawn(supervise(self.clone(), Arc::clone(&session), lease));
-        session
     }
 
     /// Writes the end of a session and moves it to the past.
@@ -275,6 +262,73 @@ impl Sessions {
             for session in sessions {
                 session.recorded().await;
             }
+        }
+    }
+
+    /// The driver made the session `driver` for this one; noted here and in the store.
+    pub(crate) async fn driver_opened(&self, session: &Arc<Session>, opening: DriverOpening, driver: String) {
+        opening.opened(driver);
+        self.inner.drivers.add(session);
+        if session.check_open().is_err() {
+            self.inner.drivers.remove(&session.record());
+        }
+        self.note(session).await;
+    }
+
+    /// Finds the live session of `owner` whose driver session is `driver`.
+    ///
+    /// # Errors
+    /// `UnknownSession`, also when it has ended or is another key's.
+    pub(crate) fn driven_by(&self, driver: &str, owner: &KeyId) -> Result<Arc<Session>, Error> {
+        let unknown = || Error::UnknownSession { id: driver.chars().take(64).collect() };
+        let id = self.inner.drivers.find(driver).ok_or_else(unknown)?;
+        let session = self.live(id.as_str()).map_err(|_| unknown())?;
+        if session.owner == *owner { Ok(session) } else { Err(unknown()) }
+    }
+
+    /// The token that a link's URL carries: the link's id, and the proof that this instance made it.
+    #[must_use]
+    pub(crate) fn share_token(&self, session: &Session, share: &Share) -> String {
+        format!("{}.{}", share.share_id, self.share_proof(session, share.share_id.as_str()))
+    }
+
+    /// The link whose token this is.
+    ///
+    /// # Errors
+    /// `InvalidToken`, also for a link that has ended.
+    pub(crate) fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
+        use subtle::ConstantTimeEq as _;
+        let (id, proof) = token.split_once('.').ok_or(Error::InvalidToken)?;
+        let genuine = self.share_proof(session, id);
+        if !bool::from(genuine.as_bytes().ct_eq(proof.as_bytes())) {
+            return Err(Error::InvalidToken);
+        }
+        session.shares.current().into_iter().find(|share| share.share_id.as_str() == id).ok_or(Error::InvalidToken)
+    }
+
+    fn share_proof(&self, session: &Session, id: &str) -> String {
+        self.inner.instance.session_token(session.id.as_str(), &format!("share {id}"))
+    }
+
+    /// Has the end written. A store that takes it later holds up neither the worker nor who waits for the end.
+    async fn record_end(&self, session: Arc<Session>, record: Record) {
+        let id = session.id.clone();
+        let writing = self.inner.drain.spawn(async move {
+            if let Err(error) = session.journal.close(&record).await {
+                tracing::error!(session = %session.id, %error, "the end of a session was not written");
+            }
+        });
+        if timeout(RECORD_TIMEOUT, writing).await.is_err() {
+            tracing::warn!(session = %id, "the end of a session is not on the disk yet");
+        }
+    }
+
+    /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
+    pub(crate) async fn note(&self, session: &Session) {
+        if session.check_open().is_ok()
+            && let Err(error) = session.journal.note(|| session.record()).await
+        {
+            tracing::error!(session = %session.id, %error, "a change of a session was not written");
         }
     }
 

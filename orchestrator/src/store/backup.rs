@@ -1,26 +1,20 @@
 //! Backups: dumps in the store's own directory, made every hour, the old ones removed; and restoring one.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::backup_folder::{list, next_path, rotate};
 use super::batch::Op;
 use super::dump::{Dumped, Restored, Writer};
 use super::folder::Folder;
 use super::layout::create_private_dir;
 use super::lock::DirLock;
 use super::request::Request;
-use super::{Direction, KeyRange, Row, Store, StoreError, Table, archive, build, unfinished};
+use super::{Direction, KeyRange, Row, Store, StoreError, Table, archive, build};
 use crate::clock::unix_ms;
 
-/// Where backups are, below the data directory.
-const DIRECTORY: &str = "backups";
-const PREFIX: &str = "warmpool-";
-const SUFFIX: &str = ".jsonl";
-/// The newest backups are kept whenever they were made.
-const KEEP_NEWEST: usize = 4;
 /// Rows read at a time.
 const PAGE: usize = 256;
 
@@ -34,7 +28,7 @@ async fn off_thread<T: Send + 'static>(
     }
 }
 
-pub(super) async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
+async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
     // A store in memory has no folders beside it.
     let with_files = store.directory().filter(|_| !folders.is_empty()).map(|data| (data.to_owned(), folders.to_vec()));
     let (path, in_archive) = (path.to_owned(), with_files.is_some());
@@ -70,91 +64,39 @@ pub(super) async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -
     .await
 }
 
-/// A new name in the directory of backups, which is created if need be.
-pub(super) fn next_path(dir: &Path) -> Result<PathBuf, StoreError> {
-    let backups = dir.join(DIRECTORY);
-    create_private_dir(&backups)?;
-    // Two within a millisecond must not share a name.
-    let newest = list(dir).first().map_or(0, |(ms, _)| *ms);
-    let name = format!("{PREFIX}{}{SUFFIX}", unix_ms().max(newest + 1));
-    Ok(backups.join(name))
-}
-
-pub(super) async fn backup(store: &Store, dir: &Path) -> Result<Dumped, StoreError> {
-    let dir = dir.to_owned();
-    let (within, context) = (dir.clone(), store.context());
-    let path = off_thread(move || match context.disk_nearly_full(false) {
-        Some(refusal) => Err(refusal),
-        None => next_path(&within),
-    })
-    .await?;
-    let dumped = write_dump(store, &path, &[]).await?;
-    let options = store.options().clone();
-    off_thread(move || {
-        rotate(&dir, options.backup_interval, options.backups_kept);
-        Ok(())
-    })
-    .await?;
-    Ok(dumped)
-}
-
-/// Removes dumps that an earlier process did not finish.
-pub(super) fn remove_unfinished(dir: &Path) {
-    let entries = fs::read_dir(dir.join(DIRECTORY)).into_iter().flatten().filter_map(Result::ok);
-    for path in entries.map(|entry| entry.path()) {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with(PREFIX)
-            && name.ends_with(unfinished::SUFFIX)
-            && let Err(error) = fs::remove_file(&path)
-        {
-            tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished backup");
-        }
+impl Store {
+    /// Writes everything into a new file while commits go on: JSON lines with counts and a hash, in a tar with the files of
+    /// `folders` if there are any. It holds the state at one moment between call and return, and the files a little later.
+    ///
+    /// # Errors
+    /// Those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes;
+    /// [`StoreError::DiskNearlyFull`] where the files would fill the disk.
+    pub async fn dump(&self, file: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
+        let _one = self.dumping().await;
+        write_dump(self, file, folders).await
     }
-}
 
-/// The backups of a data directory with their times, newest first.
-pub(super) fn list(dir: &Path) -> Vec<(u64, PathBuf)> {
-    let Ok(entries) = fs::read_dir(dir.join(DIRECTORY)) else {
-        return Vec::new();
-    };
-    let mut found: Vec<(u64, PathBuf)> = entries
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let name = path.file_name()?.to_str()?;
-            let ms = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok()?;
-            Some((ms, path))
+    /// Dumps into the store's directory of backups and removes old ones.
+    ///
+    /// # Errors
+    /// Those of [`Store::dump`]; [`StoreError::NoDirectory`] in memory.
+    pub async fn backup(&self) -> Result<Dumped, StoreError> {
+        let dir = self.directory().ok_or(StoreError::NoDirectory)?.to_owned();
+        let _one = self.dumping().await;
+        let (within, context) = (dir.clone(), self.context());
+        let path = off_thread(move || match context.disk_nearly_full(false) {
+            Some(refusal) => Err(refusal),
+            None => next_path(&within),
         })
-        .collect();
-    found.sort_unstable_by(|a, b| b.cmp(a));
-    found
-}
-
-/// Of backups at these times, newest first, whether each is kept: the newest few, and one an interval.
-fn kept(times: &[u64], interval: Duration, keep: usize) -> Vec<bool> {
-    let slot_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
-    let mut slots: Vec<u64> = Vec::new();
-    times
-        .iter()
-        .enumerate()
-        .map(|(index, ms)| {
-            let slot = ms / slot_ms;
-            let first_of_slot = slots.last() != Some(&slot);
-            if first_of_slot {
-                slots.push(slot);
-            }
-            index < KEEP_NEWEST || (first_of_slot && slots.len() <= keep)
+        .await?;
+        let dumped = write_dump(self, &path, &[]).await?;
+        let options = self.options().clone();
+        off_thread(move || {
+            rotate(&dir, options.backup_interval, options.backups_kept);
+            Ok(())
         })
-        .collect()
-}
-
-/// Removes backups past their time. What cannot be removed is tried again next time.
-fn rotate(dir: &Path, interval: Duration, keep: usize) {
-    let backups = list(dir);
-    let times: Vec<u64> = backups.iter().map(|(ms, _)| *ms).collect();
-    for ((_, path), keep) in backups.iter().zip(kept(&times, interval, keep)) {
-        if !keep && let Err(error) = fs::remove_file(path) {
-            tracing::warn!(path = %path.display(), %error, "cannot remove an old backup");
-        }
+        .await?;
+        Ok(dumped)
     }
 }
 
@@ -201,22 +143,4 @@ pub fn restore(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, 
     create_private_dir(dir)?;
     let _lock = DirLock::take(dir)?;
     build::replace(dir, file, folders)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_few_and_one_an_hour_are_kept() {
-        let hour = 3_600_000;
-        // Ten within the last hour, then one an hour for forty hours, newest first.
-        let mut times: Vec<u64> = (0..10).map(|i| 100 * hour + 60_000 - i * 1000).collect();
-        times.extend((1..=40).map(|i| (100 - i) * hour));
-        let kept = kept(&times, Duration::from_secs(3600), 24);
-        assert_eq!(kept[..10].iter().filter(|keep| **keep).count(), KEEP_NEWEST);
-        assert!(kept[0]);
-        assert_eq!(kept[10..].iter().filter(|keep| **keep).count(), 23);
-        assert!(kept[10] && !kept[49]);
-    }
 }

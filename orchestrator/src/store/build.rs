@@ -10,9 +10,9 @@ use super::batch::Op;
 use super::dump::{Restored, Target};
 use super::folder::{Folder, Place, Staging};
 use super::layout::{DATABASE, UNFINISHED, create_private_dir, sync_parent};
+use super::recovery_file::RecoveryFile;
 use super::schema::{self, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::trouble::Trouble;
 use super::{StoreError, record};
 use crate::clock::unix_ms;
 
@@ -31,7 +31,7 @@ pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Res
     fs::rename(&unfinished, &database).map_err(StoreError::io("rename", &unfinished))?;
     sync_parent(&database)?;
     // Whatever was wrong with the old database is not wrong with this one.
-    Trouble::of(dir).clear()?;
+    RecoveryFile::of(dir).clear()?;
     restored.ok_or_else(|| StoreError::Backup { path: file.to_owned(), reason: "nothing was read".into() })
 }
 

@@ -1,33 +1,10 @@
-//! A commit on its way: whether it can still be taken back, and what became of it.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+//! A commit on its way, and what became of it.
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use super::ticket::Ticket;
 use super::{Store, StoreError};
-
-const QUEUED: u8 = 0;
-const TAKEN: u8 = 1;
-const WITHDRAWN: u8 = 2;
-
-/// Shared by who asked for a commit and the storage thread. The first of the two to change it decides: either the commit
-/// is carried out, or it never will be.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Ticket(Arc<AtomicU8>);
-
-impl Ticket {
-    /// The storage thread begins with the commit; false when it was withdrawn.
-    pub(super) fn take(&self) -> bool {
-        self.0.compare_exchange(QUEUED, TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-
-    /// Takes the commit back; false when the storage thread has begun with it.
-    fn withdraw(&self) -> bool {
-        self.0.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
 
 /// A commit that was handed over. Dropping it neither undoes nor withdraws the commit.
 #[derive(Debug)]
@@ -62,7 +39,7 @@ impl Commit {
                 self.until = Instant::now() + limit;
                 // Also where it can be withdrawn: a thread that hangs has to be noticed by somebody.
                 let late = self.store.timed_out(limit);
-                if self.store.shared.vitals.failed() {
+                if self.store.has_failed() {
                     return Some(Err(StoreError::Failed));
                 }
                 self.ticket.withdraw().then_some(Err(late))

@@ -200,7 +200,7 @@ impl Store {
             free_space: Arc::new(move || Some(plan.free_space())),
             min_free_bytes: options.min_free_bytes,
             on_fatal: options.on_fatal.clone(),
-            trouble: None,
+            recovery_file: None,
         };
         let backend = FaultBackend { inner: MemoryBackend::default(), faults: faults.clone() };
         Store::on(Box::new(backend), context, options, None, None).unwrap()

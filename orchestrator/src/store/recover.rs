@@ -20,10 +20,10 @@ use super::build::{build, writing};
 use super::dump::{self, Restored};
 use super::layout::{DATABASE, STAGING, UNFINISHED, create_private_dir, sync_parent};
 use super::lock::DirLock;
+use super::recovery_file::{Cause, RecoveryFile, RecoveryNotes};
 use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::trouble::{Cause, Notes, Trouble};
-use super::{Direction, KeyRange, StoreError, StoreOptions, Table, backup, record, thread};
+use super::{Direction, KeyRange, StoreError, StoreOptions, Table, backup_folder, record, thread};
 use crate::clock::unix_ms;
 
 /// So many starts may die while opening before the database itself is taken to be the reason.
@@ -86,24 +86,24 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirL
     create_private_dir(dir)?;
     let lock = DirLock::take(dir)?;
     remove_unfinished(dir);
-    let trouble = Trouble::of(dir);
-    let mut notes = trouble.read();
+    let recovery_file = RecoveryFile::of(dir);
+    let mut notes = recovery_file.read();
     let database = dir.join(DATABASE);
     if notes.replacing.is_none() && !database.exists() && !had_database(dir) {
         build(dir, None)?;
     }
     let (cause, quarantined) = match notes.replacing.take() {
         Some(pending) => pending,
-        None => match try_open(dir, &trouble, &mut notes, options) {
+        None => match try_open(dir, &recovery_file, &mut notes, options) {
             Ok(backend) => {
-                trouble.clear()?;
+                recovery_file.clear()?;
                 let recovery = None;
                 return Ok((Prepared { backend, recovery }, lock));
             }
             Err(Refusal::Error(error)) => {
                 // The data is not to blame, so this start does not count. What earlier ones noted stays.
                 notes.unfinished_opens = 0;
-                trouble.write(&notes)?;
+                recovery_file.write(&notes)?;
                 return Err(error);
             }
             Err(Refusal::GiveUp(cause)) => {
@@ -113,7 +113,7 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirL
         },
     };
     notes.replacing = Some((cause.clone(), quarantined.clone()));
-    trouble.write(&notes)?;
+    recovery_file.write(&notes)?;
     let recovery = replace_damaged(dir, cause, quarantined)?;
     tracing::error!(%recovery, "the store was damaged");
     let mut backend = match open_and_verify(&database, options.open_timeout) {
@@ -125,14 +125,14 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirL
         }
     };
     migrate(dir, &mut backend)?;
-    trouble.clear()?;
+    recovery_file.clear()?;
     let recovery = Some(recovery);
     Ok((Prepared { backend, recovery }, lock))
 }
 
 /// Removes what an earlier process was making when it was killed: it may be as large as the data, and is of no use.
 fn remove_unfinished(dir: &Path) {
-    backup::remove_unfinished(dir);
+    backup_folder::remove_unfinished(dir);
     for path in [dir.join(UNFINISHED), dir.join(STAGING)] {
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -144,7 +144,12 @@ fn remove_unfinished(dir: &Path) {
 }
 
 /// Opens the database that is there, unless it is known or found to be bad.
-fn try_open(dir: &Path, trouble: &Trouble, notes: &mut Notes, options: &StoreOptions) -> Result<SledBackend, Refusal> {
+fn try_open(
+    dir: &Path,
+    recovery_file: &RecoveryFile,
+    notes: &mut RecoveryNotes,
+    options: &StoreOptions,
+) -> Result<SledBackend, Refusal> {
     if !dir.join(DATABASE).exists() {
         return Err(Refusal::GiveUp(Cause::Missing));
     }
@@ -152,11 +157,11 @@ fn try_open(dir: &Path, trouble: &Trouble, notes: &mut Notes, options: &StoreOpt
         return Err(Refusal::GiveUp(Cause::NeverOpened));
     }
     notes.unfinished_opens += 1;
-    trouble.write(notes).map_err(Refusal::Error)?;
+    recovery_file.write(notes).map_err(Refusal::Error)?;
     let mut backend = open_and_verify(&dir.join(DATABASE), options.open_timeout)?;
     if let Some(reason) = notes.failed.clone() {
         // It reads well now, but it has failed before: move its content to a fresh one.
-        backup::next_path(dir).and_then(|path| dump::dump_backend(&backend, &path)).map_err(Refusal::Error)?;
+        backup_folder::next_path(dir).and_then(|path| dump::dump_backend(&backend, &path)).map_err(Refusal::Error)?;
         std::mem::forget(backend);
         return Err(Refusal::GiveUp(Cause::FailedWhileRunning { reason }));
     }
@@ -252,7 +257,7 @@ impl From<BackendError> for Refusal {
 fn migrate(dir: &Path, backend: &mut SledBackend) -> Result<(), StoreError> {
     let before = schema::version(backend).map_err(writing)?;
     if before.is_some_and(|version| version < SCHEMA_VERSION) {
-        dump::dump_backend(backend, &backup::next_path(dir)?)?;
+        dump::dump_backend(backend, &backup_folder::next_path(dir)?)?;
     }
     schema::migrate(backend, MIGRATIONS).map_err(writing)
 }
@@ -267,7 +272,7 @@ fn replace_damaged(dir: &Path, cause: Cause, quarantined: PathBuf) -> Result<Rec
     }
     let mut unusable = Vec::new();
     let mut restored = None;
-    for (_, file) in backup::list(dir) {
+    for (_, file) in backup_folder::list(dir) {
         match build(dir, Some(&file)) {
             Ok(found) => {
                 restored = found;
@@ -291,7 +296,7 @@ fn had_database(dir: &Path) -> bool {
     let earlier = format!("{DATABASE}.");
     let kept = |name: &str| ["corrupt-", "replaced-"].iter().any(|kind| name.starts_with(&format!("{earlier}{kind}")));
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    !backup::list(dir).is_empty() || entries.into_iter().any(|entry| kept(&entry.file_name().to_string_lossy()))
+    !backup_folder::list(dir).is_empty() || entries.into_iter().any(|entry| kept(&entry.file_name().to_string_lossy()))
 }
 
 /// Keeps the newest few; each may be as large as the database was.

@@ -6,9 +6,9 @@ use tokio::sync::oneshot;
 
 use super::backend::BackendError;
 use super::batch::{Batch, Op};
-use super::commit::Ticket;
 use super::health::{FatalHook, Vitals};
-use super::trouble::Trouble;
+use super::recovery_file::RecoveryFile;
+use super::ticket::Ticket;
 use super::{Direction, Durability, KeyRange, Row, StoreError, Table};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
@@ -63,7 +63,7 @@ pub(super) struct Context {
     pub(super) min_free_bytes: u64,
     pub(super) on_fatal: FatalHook,
     /// Where to leave word for the next start that the data is damaged.
-    pub(super) trouble: Option<Trouble>,
+    pub(super) recovery_file: Option<RecoveryFile>,
 }
 
 impl Context {
@@ -74,8 +74,8 @@ impl Context {
         }
         let reason = error.to_string();
         tracing::error!(%reason, "the store has failed; the process ends now so that a fresh one can recover");
-        if let (BackendError::Damaged(_), Some(trouble)) = (error, &self.trouble) {
-            trouble.leave_word(&reason);
+        if let (BackendError::Damaged(_), Some(recovery_file)) = (error, &self.recovery_file) {
+            recovery_file.record_failure(&reason);
         }
         self.on_fatal.call(&reason);
     }

@@ -2,20 +2,21 @@
 
 use std::env;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::StatusCode;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use warmpool_protocol::{Claim, Event, Identity, Launch, Launched, Settings, State};
 
-use crate::board::Board;
-use crate::engine::{BootError, Engine};
-use crate::error::ApiError;
+use crate::engine::Engine;
+use crate::error::{ApiError, BootError};
 use crate::files::Files;
 use crate::freeze;
 use crate::process::Processes;
+use crate::status::Status;
 use crate::upstream::Upstream;
 use crate::worker::Worker;
 
@@ -66,7 +67,7 @@ impl Agent {
         let home = env::var_os("HOME").map_or_else(|| PathBuf::from(HOME), PathBuf::from);
         let shared = Arc::new(Worker {
             claim,
-            board: Arc::new(Board::new()),
+            status: Arc::new(Status::new()),
             processes: self.processes.clone(),
             files: Files::new(home.join("files"))?,
             home,
@@ -91,7 +92,7 @@ impl Agent {
     }
 
     /// Waits for the claim, boots, and returns when nobody needs the worker any more.
-    pub(crate) async fn live(&self) {
+    pub(crate) async fn run(&self) {
         let claimed = loop {
             if let Some(claimed) = self.claimed.get() {
                 break claimed;
@@ -110,12 +111,12 @@ impl Agent {
 
 impl Claimed {
     async fn boot(self: Arc<Self>) {
-        let board = &self.shared.board;
+        let status = &self.shared.status;
         match self.boot_preset().await {
-            Ok(identity) => board.warm(identity),
+            Ok(identity) => status.warm(identity),
             Err(error) => {
                 self.shared.processes.kill_all();
-                return board.failed(error.to_string());
+                return status.failed(error.to_string());
             }
         }
         if self.shared.claim.freeze {
@@ -138,8 +139,8 @@ impl Claimed {
     }
 
     fn freeze(&self) {
-        let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.shared.board.state() == State::Warm {
+        let mut frozen = self.frozen.lock();
+        if self.shared.status.state() == State::Warm {
             *frozen = freeze::stop();
         }
     }
@@ -149,8 +150,8 @@ impl Claimed {
         let Launch { url, settings } = launch;
         settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let was_frozen = {
-            let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.shared.board.activate() {
+            let mut frozen = self.frozen.lock();
+            if !self.shared.status.activate() {
                 return Err(ApiError::conflict("not_warm", "only a warm worker can be launched"));
             }
             std::mem::take(&mut *frozen)
@@ -199,11 +200,11 @@ impl Claimed {
     /// Tells once each time the browser stops answering.
     async fn watch_for_hangs(self: Arc<Self>) {
         let limit = self.shared.claim.unresponsive_timeout();
-        while self.shared.board.state() == State::Active {
+        while self.shared.status.state() == State::Active {
             sleep(limit / 4).await;
             let mut ping = std::pin::pin!(self.engine.ping());
             if tokio::time::timeout(limit, &mut ping).await.is_err() {
-                self.shared.board.note(&Event::Unresponsive);
+                self.shared.status.publish(&Event::Unresponsive);
                 ping.await;
             }
         }
@@ -211,7 +212,7 @@ impl Claimed {
 
     /// Returns when nobody has listened to the events for the claimed time.
     async fn orphaned(&self) {
-        let mut readers = self.shared.board.readers();
+        let mut readers = self.shared.status.readers();
         let limit = self.shared.claim.orphan_timeout();
         loop {
             if readers.wait_for(|count| *count == 0).await.is_err() {

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use http::Response;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, Limited};
 use hyper::body::Incoming;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use warmpool_protocol::{ErrorBody, ErrorDetail};
 
 use crate::error::ApiError;
 
@@ -33,8 +35,18 @@ pub(crate) fn empty() -> Body {
 pub(crate) fn json(value: &impl Serialize) -> Result<Response<Body>, ApiError> {
     let bytes = serde_json::to_vec(value).map_err(|e| ApiError::internal(e.to_string()))?;
     let mut response = Response::new(full(bytes));
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
+}
+
+/// The answer that reports an error.
+pub(crate) fn failure(error: &ApiError) -> Response<Body> {
+    let detail = ErrorDetail { code: error.code.to_owned(), message: error.message.clone() };
+    let body = serde_json::to_vec(&ErrorBody { error: detail }).unwrap_or_default();
+    let mut response = Response::new(full(body));
+    *response.status_mut() = error.status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// Reads a whole body into memory.

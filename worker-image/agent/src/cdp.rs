@@ -1,10 +1,11 @@
 //! The agent's own DevTools connection to the browser.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::{SinkExt, StreamExt};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -113,7 +114,7 @@ impl Cdp {
                 }
             }
             // Dropping the senders tells everyone who waits.
-            reader.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
+            reader.pending.lock().take();
         });
         Ok(cdp)
     }
@@ -128,7 +129,6 @@ impl Cdp {
         let (sender, reply) = oneshot::channel();
         self.pending
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
             .as_mut()
             .ok_or(CdpError::Closed)?
             .insert(id, Waiting { session: session.map(str::to_owned), reply: sender });
@@ -146,7 +146,7 @@ fn settle(pending: &Pending, incoming: Incoming) -> Option<Event> {
         }
         return Some(Event { method, params: incoming.params });
     };
-    let waiting = pending.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|all| all.remove(&id))?;
+    let waiting = pending.lock().as_mut().and_then(|all| all.remove(&id))?;
     let reply = match incoming.error {
         Some(refusal) => Err(CdpError::Refused(refusal.message)),
         None => Ok(incoming.result),
@@ -157,7 +157,7 @@ fn settle(pending: &Pending, incoming: Incoming) -> Option<Event> {
 
 /// Stops waiting for a session that has ended: the browser does not answer what it had open.
 fn abandon(pending: &Pending, session: &Value) {
-    if let Some(all) = pending.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+    if let Some(all) = pending.lock().as_mut() {
         all.retain(|_, waiting| waiting.session.is_none() || waiting.session.as_deref() != session.as_str());
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     fn wait(pending: &Pending, id: u64, session: Option<&str>) -> oneshot::Receiver<Reply> {
         let (reply, receiver) = oneshot::channel();
         let waiting = Waiting { session: session.map(str::to_owned), reply };
-        pending.lock().unwrap().as_mut().unwrap().insert(id, waiting);
+        pending.lock().as_mut().unwrap().insert(id, waiting);
         receiver
     }
 

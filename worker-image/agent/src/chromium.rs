@@ -14,15 +14,16 @@ mod user_agent;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use serde_json::json;
 use warmpool_protocol::{Identity, Page, PageAction, Settings};
 
 use crate::cdp::CdpError;
 use crate::display::Display;
-use crate::engine::{BootError, Endpoint};
-use crate::error::ApiError;
+use crate::endpoint::Endpoint;
+use crate::error::{ApiError, BootError};
 use crate::ports::LocalPort;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
@@ -118,9 +119,9 @@ impl Chromium {
     /// Makes a browser the current one, with the client's settings, and watches it.
     async fn install(&self, browser: Browser) -> Result<(), ApiError> {
         let browser = Arc::new(browser);
-        *self.browser.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&browser));
+        *self.browser.lock() = Some(Arc::clone(&browser));
         self.worker.watch_browser(&browser.process);
-        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let settings = self.settings.lock().clone();
         if !settings.is_empty() {
             browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)?;
         }
@@ -128,14 +129,14 @@ impl Chromium {
     }
 
     fn browser(&self) -> Result<Arc<Browser>, ApiError> {
-        let browser = self.browser.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let browser = self.browser.lock().clone();
         browser.filter(|browser| browser.process.running()).ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 
     /// See [`crate::engine::Engine::apply`].
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         let browser = self.browser()?;
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+        *self.settings.lock() = settings.clone();
         let viewport = settings.viewport;
         let warnings = browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)?;
         if let Some(size) = viewport {
@@ -206,8 +207,8 @@ impl Chromium {
         Ok(endpoint(&*self.browser()?, self.driver()?, path))
     }
 
-    /// See [`crate::engine::Engine::oversees`].
-    pub(crate) fn oversees(&self, path: &str) -> bool {
+    /// See [`crate::engine::Engine::intercepts`].
+    pub(crate) fn intercepts(&self, path: &str) -> bool {
         DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end))
             && self.browser().is_ok_and(|browser| browser.keeper.has_locale())
     }
@@ -226,8 +227,8 @@ impl Chromium {
 /// A websocket of the browser or the driver. What a client says of locales, of holding targets and of downloads
 /// concerns the agent as well.
 fn endpoint(browser: &Browser, port: LocalPort, path: String) -> Endpoint {
-    let overseer = Client::new(Arc::clone(&browser.keeper), browser.cdp.clone());
-    Endpoint { port, path, overseer: Some(Box::new(overseer)) }
+    let interceptor = Client::new(Arc::clone(&browser.keeper), browser.cdp.clone());
+    Endpoint { port, path, interceptor: Some(Box::new(interceptor)) }
 }
 
 fn gone(error: CdpError) -> ApiError {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use warmpool_protocol::Size;
 
-use crate::engine::BootError;
+use crate::error::BootError;
 use crate::process::Processes;
 use crate::program::{Program, Sign};
 

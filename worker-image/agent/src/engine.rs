@@ -3,7 +3,6 @@
 //! Everything outside the engines' own files speaks to a browser through [`Engine`] only. Another
 //! engine is another variant and another file beside `chromium`, `firefox` and `webkit`.
 
-use std::io;
 use std::sync::Arc;
 
 use http::Response;
@@ -12,60 +11,12 @@ use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
 use crate::body::Body;
 use crate::chromium::Chromium;
-use crate::error::ApiError;
+use crate::endpoint::Endpoint;
+use crate::error::{ApiError, BootError};
 use crate::firefox::Firefox;
 use crate::ports::LocalPort;
-use crate::tunnel::Overseer;
 use crate::webkit::Webkit;
 use crate::worker::Worker;
-
-/// Why a browser could not be made ready.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BootError {
-    /// A program could not be started.
-    #[error("{program} cannot be started: {source}")]
-    Start {
-        /// Which one.
-        program: &'static str,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// Chromium found no sandbox it could use.
-    #[error(
-        "no usable sandbox: the container runtime forbids user namespaces; allow them in its \
-         seccomp profile, or have the operator give the sandbox up"
-    )]
-    NoSandbox,
-    /// A program ended instead of becoming ready.
-    #[error("{program} ended while it was starting: {output}")]
-    Ended {
-        /// Which one.
-        program: &'static str,
-        /// The last it printed.
-        output: String,
-    },
-    /// A program did not become ready in time.
-    #[error("{program} was not ready in time: {output}")]
-    Slow {
-        /// Which one.
-        program: &'static str,
-        /// The last it printed.
-        output: String,
-    },
-    /// The browser runs but a page cannot be driven.
-    #[error("the browser runs but no page can be driven: {0}")]
-    Undriveable(String),
-}
-
-/// Where a websocket of a client goes.
-pub(crate) struct Endpoint {
-    /// Who serves it.
-    pub(crate) port: LocalPort,
-    /// Path and query.
-    pub(crate) path: String,
-    /// Who reads along, if anybody has to.
-    pub(crate) overseer: Option<Box<dyn Overseer>>,
-}
 
 /// Refuses capabilities of any other form than `{"alwaysMatch": {…}, "firstMatch": [{…}, …]}`: what nobody looks
 /// through must not reach a driver.
@@ -124,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Starts everything; done when a page can be driven. Ends of the browser go to the board
+    /// Starts everything; done when a page can be driven. Ends of the browser go to the status
     /// from then on.
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         each!(self, engine => engine.boot().await)
@@ -179,8 +130,8 @@ impl Engine {
 
     /// Whether a request to the driver at this path has to be shown to
     /// [`Engine::before_command`] first.
-    pub(crate) fn oversees(&self, path: &str) -> bool {
-        each!(self, engine => engine.oversees(path))
+    pub(crate) fn intercepts(&self, path: &str) -> bool {
+        each!(self, engine => engine.intercepts(path))
     }
 
     /// Called with the body of such a request, which waits until it is done.

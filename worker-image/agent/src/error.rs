@@ -1,17 +1,54 @@
-//! What the agent answers when it cannot do what it is asked.
+//! What can go wrong: while the browser starts, and in answering a request.
 
-use http::{Response, StatusCode};
-use warmpool_protocol::{ErrorBody, ErrorDetail};
+use std::io;
 
-use crate::body::{Body, full};
+use http::StatusCode;
 
-/// A refusal or a failure, as the daemon sees it.
+/// Why a browser could not be made ready.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BootError {
+    /// A program could not be started.
+    #[error("{program} cannot be started: {source}")]
+    Start {
+        /// Which one.
+        program: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Chromium found no sandbox it could use.
+    #[error(
+        "no usable sandbox: the container runtime forbids user namespaces; allow them in its \
+         seccomp profile, or have the operator give the sandbox up"
+    )]
+    NoSandbox,
+    /// A program ended instead of becoming ready.
+    #[error("{program} ended while it was starting: {output}")]
+    Ended {
+        /// Which one.
+        program: &'static str,
+        /// The last it printed.
+        output: String,
+    },
+    /// A program did not become ready in time.
+    #[error("{program} was not ready in time: {output}")]
+    Slow {
+        /// Which one.
+        program: &'static str,
+        /// The last it printed.
+        output: String,
+    },
+    /// The browser runs but a page cannot be driven.
+    #[error("the browser runs but no page can be driven: {0}")]
+    Undriveable(String),
+}
+
+/// Why a request is refused or fails, as the daemon sees it.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}: {message}")]
 pub(crate) struct ApiError {
-    status: StatusCode,
-    code: &'static str,
-    message: String,
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
 }
 
 impl ApiError {
@@ -50,23 +87,13 @@ impl ApiError {
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
-
-    /// The answer on the wire.
-    pub(crate) fn response(&self) -> Response<Body> {
-        let error = ErrorDetail { code: self.code.to_owned(), message: self.message.clone() };
-        let body = serde_json::to_vec(&ErrorBody { error }).unwrap_or_default();
-        let mut response = Response::new(full(body));
-        *response.status_mut() = self.status;
-        response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-        response
-    }
 }
 
-impl From<std::io::Error> for ApiError {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for ApiError {
+    fn from(error: io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::NotFound => Self::not_found("no such file"),
-            std::io::ErrorKind::StorageFull => {
+            io::ErrorKind::NotFound => Self::not_found("no such file"),
+            io::ErrorKind::StorageFull => {
                 Self::new(StatusCode::INSUFFICIENT_STORAGE, "no_space", "the worker has no room left for this file")
             }
             _ => Self::internal(error.to_string()),

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
@@ -13,6 +12,7 @@ use http::Response;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
+use parking_lot::Mutex;
 use tokio::fs;
 use tokio::io::AsyncWriteExt;
 use tokio_util::io::ReaderStream;
@@ -102,8 +102,8 @@ impl Files {
             .collect()
     }
 
-    fn announced(&self) -> std::sync::MutexGuard<'_, HashMap<String, Announced>> {
-        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
+    fn announced(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Announced>> {
+        self.announced.lock()
     }
 
     /// Every file, by name.

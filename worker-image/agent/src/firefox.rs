@@ -11,14 +11,15 @@ mod session;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings};
 
 use crate::display::Display;
-use crate::engine::{BootError, Endpoint};
-use crate::error::ApiError;
+use crate::endpoint::Endpoint;
+use crate::error::{ApiError, BootError};
 use crate::ports::LocalPort;
 use crate::worker::Worker;
 
@@ -92,21 +93,21 @@ impl Firefox {
     /// Makes a browser the current one, with the client's settings, and watches it.
     /// Returns what holds only in part.
     async fn install(&self, browser: Arc<Browser>) -> Result<Vec<String>, ApiError> {
-        *self.browser.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&browser));
+        *self.browser.lock() = Some(Arc::clone(&browser));
         self.worker.watch_browser(&browser.process);
-        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let settings = self.settings.lock().clone();
         if settings.is_empty() { Ok(Vec::new()) } else { apply(&browser, &settings).await }
     }
 
     fn browser(&self) -> Result<Arc<Browser>, ApiError> {
-        let browser = self.browser.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let browser = self.browser.lock().clone();
         browser.filter(|browser| browser.process.running()).ok_or_else(|| ApiError::upstream("no browser is running"))
     }
 
     /// See [`crate::engine::Engine::apply`].
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         let browser = self.browser()?;
-        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings.clone();
+        *self.settings.lock() = settings.clone();
         apply(&browser, &settings).await
     }
 
@@ -140,7 +141,7 @@ impl Firefox {
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let port = self.browser()?.port;
         match path {
-            None => Ok(Endpoint { port, path: BIDI.to_owned(), overseer: None }),
+            None => Ok(Endpoint { port, path: BIDI.to_owned(), interceptor: None }),
             Some(_) => Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets")),
         }
     }
@@ -159,11 +160,11 @@ impl Firefox {
     /// See [`crate::engine::Engine::bidi`].
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
         // A driver's session has its websocket in the browser itself.
-        Ok(Endpoint { port: self.browser()?.port, path, overseer: None })
+        Ok(Endpoint { port: self.browser()?.port, path, interceptor: None })
     }
 
-    /// See [`crate::engine::Engine::oversees`].
-    pub(crate) fn oversees(&self, _path: &str) -> bool {
+    /// See [`crate::engine::Engine::intercepts`].
+    pub(crate) fn intercepts(&self, _path: &str) -> bool {
         false
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn resume() {
 }
 
 /// Kills every other process.
-pub(crate) fn kill_everyone() {
+pub(crate) fn kill_all() {
     if owns_namespace() {
         let _ = kill(EVERYONE, Signal::SIGKILL);
     }

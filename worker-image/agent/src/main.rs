@@ -6,10 +6,10 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `agent` | the life of a worker: claim, boot, launch, orphaned |
-//! | `board` | state and event stream |
-//! | `server`, `body`, `percent`, `error` | that address: routes, bodies, names, refusals |
+//! | `status` | state and event stream |
+//! | `listener`, `server`, `body`, `percent`, `error` | that address: socket, routes, bodies, names, errors |
 //! | `ports` | the other programs' ports, hidden from pages |
-//! | `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
+//! | `endpoint`, `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
 //! | `files`, `archive` | uploads and downloads |
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `cdp` | the agent's own DevTools connection |
@@ -19,17 +19,18 @@
 
 mod agent;
 mod archive;
-mod board;
 mod body;
 mod cdp;
 mod chromium;
 mod display;
+mod endpoint;
 mod engine;
 mod error;
 mod files;
 mod firefox;
 mod frames;
 mod freeze;
+mod listener;
 mod oom;
 mod pages;
 mod percent;
@@ -39,6 +40,7 @@ mod program;
 mod recording;
 mod server;
 mod shim;
+mod status;
 mod tunnel;
 mod upstream;
 mod webkit;
@@ -54,8 +56,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 use agent::Agent;
+use listener::Listener;
 use process::Processes;
-use server::Listener;
 
 /// How long an agent waits for a daemon to claim it.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(60);
@@ -113,13 +115,13 @@ async fn serve() -> io::Result<ExitCode> {
     let code = tokio::select! {
         _ = terminate.recv() => ExitCode::SUCCESS,
         _ = interrupt.recv() => ExitCode::SUCCESS,
-        () = agent.live() => ExitCode::SUCCESS,
+        () = agent.run() => ExitCode::SUCCESS,
         () = unclaimed => {
             tracing::warn!("no claim came");
             ExitCode::FAILURE
         }
     };
     processes.kill_all();
-    freeze::kill_everyone();
+    freeze::kill_all();
     Ok(code)
 }

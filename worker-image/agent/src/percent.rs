@@ -1,37 +1,20 @@
-//! Percent-encoding: of names in paths, and of texts in lines.
+//! Percent-encoding of names in paths and of texts in lines.
 
-use std::fmt::Write as _;
+use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
 use crate::error::ApiError;
 
-/// Undoes percent-encoding of a path component.
+/// Decodes a component of a path. Unlike browsers, it refuses an incomplete escape instead of taking it literally.
 pub(crate) fn decode(component: &str) -> Result<String, ApiError> {
-    let wrong = || ApiError::bad_request("name: percent-encoded UTF-8 wanted");
-    let mut bytes = Vec::with_capacity(component.len());
-    let mut rest = component.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        if byte != b'%' {
-            bytes.push(byte);
-            rest = tail;
-            continue;
-        }
-        let digits = tail.first_chunk::<2>().ok_or_else(wrong)?;
-        let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
-        rest = &tail[2..];
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
+    let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    let decoded = percent_decode_str(component).decode_utf8().ok();
+    let decoded = decoded.filter(|_| component.split('%').skip(1).all(is_escape));
+    decoded.map(Into::into).ok_or_else(|| ApiError::bad_request("name: percent-encoded UTF-8 wanted"))
 }
 
-/// Appends a text so that nothing but letters and digits of ASCII stays as it is.
-pub(crate) fn encode(text: &str, to: &mut String) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() {
-            to.push(char::from(byte));
-        } else {
-            let _ = write!(to, "%{byte:02X}");
-        }
-    }
+/// Encodes all but the letters and digits of ASCII.
+pub(crate) fn encode(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, NON_ALPHANUMERIC)
 }
 
 #[cfg(test)]
@@ -49,10 +32,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_comes_back() {
+    fn decoding_undoes_encoding() {
         let text = "a/b %\n é 日本";
-        let mut encoded = String::new();
-        encode(text, &mut encoded);
+        let encoded = encode(text).to_string();
         assert!(encoded.is_ascii() && !encoded.contains(['/', ' ', '\n']), "{encoded}");
         assert_eq!(decode(&encoded).unwrap(), text);
     }

@@ -6,13 +6,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// How a process ended. Exactly one of the two is known, or neither when nobody saw the end.
@@ -96,7 +97,7 @@ impl Processes {
     /// Starts a command. The returned [`Child`] is for its pipes only and must not be waited for.
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<(Process, Child)> {
         // The lock keeps `reap` from taking a status before anyone waits for it.
-        let mut awaited = self.lock();
+        let mut awaited = self.awaited.lock();
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
         let (sender, exit) = watch::channel(None);
@@ -106,7 +107,7 @@ impl Processes {
 
     /// Takes the status of every child that has ended. Call it at each SIGCHLD.
     pub(crate) fn reap(&self) {
-        let mut awaited = self.lock();
+        let mut awaited = self.awaited.lock();
         loop {
             let (pid, exit) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::Exited(pid, code)) => (pid, Exit { code: Some(code), signal: None }),
@@ -123,13 +124,9 @@ impl Processes {
 
     /// Kills every process that was started here and has not ended.
     pub(crate) fn kill_all(&self) {
-        for pid in self.lock().keys() {
+        for pid in self.awaited.lock().keys() {
             let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<i32, watch::Sender<Option<Exit>>>> {
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

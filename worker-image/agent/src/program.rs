@@ -1,16 +1,17 @@
 //! Programs that the agent starts and watches: browsers, drivers and the X server.
 
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::engine::BootError;
+use crate::error::BootError;
 use crate::process::{Process, Processes};
 
 /// Bytes of output kept for an error message.
@@ -92,7 +93,7 @@ impl Program {
         sign: Option<(&'static str, watch::Sender<Option<String>>)>,
     ) {
         let reader = tokio::spawn(follow(pipe, self.tail.clone(), sign));
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+        self.readers.lock().push(reader);
     }
 
     /// Waits for the line that says that the program is ready, and gives it.
@@ -133,7 +134,7 @@ impl Program {
 
     /// The error of a program that ended when it should have become ready.
     pub(crate) async fn ended(&self) -> BootError {
-        let readers = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
+        let readers = std::mem::take(&mut *self.readers.lock());
         // A child of the program may hold its output open.
         let _ = timeout(LAST_OUTPUT, futures_util::future::join_all(readers)).await;
         BootError::Ended { program: self.name, output: self.output() }
@@ -146,12 +147,12 @@ struct Tail(Arc<Mutex<Vec<u8>>>);
 
 impl Tail {
     fn text(&self) -> String {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.0.lock();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     fn push(&self, bytes: &[u8]) {
-        let mut tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.0.lock();
         tail.extend_from_slice(bytes);
         let excess = tail.len().saturating_sub(TAIL);
         tail.drain(..excess);

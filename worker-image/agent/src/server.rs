@@ -1,11 +1,6 @@
 //! The agent's one address: who may ask, and what for.
 
 use std::convert::Infallible;
-use std::fs::{self, Permissions};
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,17 +12,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio_util::either::Either;
-use warmpool_protocol::{PORT, SHARED_FOLDER, SOCKET, Window};
+use warmpool_protocol::Window;
 
 use crate::agent::Agent;
-use crate::board;
-use crate::body::{Body, collect, empty, json, read_json, read_json_within};
+use crate::body::{Body, collect, empty, failure, json, read_json, read_json_within};
 use crate::error::ApiError;
+use crate::listener::Listener;
 use crate::pages;
 use crate::percent;
 use crate::recording;
+use crate::status;
 use crate::tunnel;
 
 /// Longest id of a driver's session; they are 32 to 36 characters long.
@@ -38,46 +32,6 @@ const MAX_CLAIM: usize = 4 << 10;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failure to accept, which means that descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// The daemon's connection: a Unix socket in a folder that it shares with this worker alone, or TCP.
-pub(crate) type Connection = Either<UnixStream, TcpStream>;
-
-/// Where the daemon reaches the agent.
-pub(crate) enum Listener {
-    /// In a folder that the daemon shares with this worker.
-    Unix(UnixListener),
-    /// On the workers' network.
-    Tcp(TcpListener),
-}
-
-impl Listener {
-    /// Listens in the shared folder where there is one, else on the network.
-    ///
-    /// # Errors
-    /// When neither is possible.
-    pub(crate) async fn bind() -> io::Result<Self> {
-        if !Path::new(SHARED_FOLDER).is_dir() {
-            let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
-            return Ok(Self::Tcp(TcpListener::bind(address).await?));
-        }
-        let socket = Path::new(SHARED_FOLDER).join(SOCKET);
-        let listener = UnixListener::bind(&socket)?;
-        // The daemon may be another user. The folder lets in nobody but that user and this worker.
-        fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
-        Ok(Self::Unix(listener))
-    }
-
-    async fn accept(&self) -> io::Result<Connection> {
-        match self {
-            Self::Unix(listener) => Ok(Either::Left(listener.accept().await?.0)),
-            Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
-                let _ = stream.set_nodelay(true);
-                Ok(Either::Right(stream))
-            }
-        }
-    }
-}
 
 /// Answers the daemon until the process ends.
 pub(crate) async fn serve(listener: Listener, agent: Arc<Agent>) {
@@ -103,7 +57,7 @@ pub(crate) async fn serve(listener: Listener, agent: Arc<Agent>) {
 async fn answer(agent: Arc<Agent>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     Ok(route(&agent, request).await.unwrap_or_else(|error| {
         tracing::debug!(%error, "refused");
-        error.response()
+        failure(&error)
     }))
 }
 
@@ -122,8 +76,8 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
     let files = &worker.shared.files;
     let limit = worker.shared.claim.file_limit;
     match (request.method().as_str(), first, rest) {
-        ("GET", "health", "") => json(&worker.shared.board.snapshot()),
-        ("GET", "events", "") => Ok(events(board::stream(&worker.shared.board))),
+        ("GET", "health", "") => json(&worker.shared.status.snapshot()),
+        ("GET", "events", "") => Ok(events(status::stream(&worker.shared.status))),
         ("POST", "launch", "") => json(&worker.launch(read_json(request.into_body()).await?).await?),
         ("POST", "context", "") => json(&Window { window: worker.open_context().await? }),
         ("POST", "context", "window") => json(&Window { window: engine.open_window().await? }),
@@ -144,7 +98,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             let to = engine.driver()?;
             check_command_path(rest)?;
             let path = format!("/{rest}{query}");
-            if engine.oversees(rest) {
+            if engine.intercepts(rest) {
                 let (parts, body) = request.into_parts();
                 let body = collect(body).await?;
                 engine.before_command(&body).await;

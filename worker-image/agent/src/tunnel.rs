@@ -1,8 +1,6 @@
 //! Upgrades passed through: websockets, whose heads are rewritten and whose frames are not looked at, and the display.
 
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_EXTENSIONS, UPGRADE};
@@ -17,9 +15,9 @@ use tokio::net::UnixStream;
 
 use crate::body::{Body, empty};
 use crate::display::RFB_SOCKET;
-use crate::engine::Endpoint;
+use crate::endpoint::{Endpoint, Interceptor};
 use crate::error::ApiError;
-use crate::server::Connection;
+use crate::listener::Connection;
 use crate::upstream::address_headers;
 
 /// Bytes held at most on the way to the browser: commands are small.
@@ -32,24 +30,13 @@ const SCREEN_BUFFER: usize = 16 << 10;
 /// The name of RFB in an upgrade.
 const RFB: &str = "rfb";
 
-/// Looks at what a client sends. It goes with the tunnel.
-pub(crate) trait Overseer: Send {
-    /// Called with bytes that are about to go to the browser; they wait until it is done.
-    fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
-    /// Whether it has to understand every message, so that none may be compressed.
-    fn needs_plain(&self) -> bool {
-        true
-    }
-}
-
 /// Opens an endpoint with the client's own handshake and, once both sides have switched,
 /// carries bytes both ways until both have ended.
 ///
 /// Nothing but the rewritten head goes upstream before its 101, and an answer other than 101 is
 /// given back as it is.
 pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Response<Body>, ApiError> {
-    let Endpoint { port, path, overseer } = to;
+    let Endpoint { port, path, interceptor } = to;
     if !wants_websocket(&request) {
         return Err(ApiError::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path speaks websocket only"));
     }
@@ -57,7 +44,7 @@ pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Res
     let client = parts.extensions.remove::<OnUpgrade>();
     parts.uri = path.parse().map_err(|e| ApiError::bad_request(format!("path: {e}")))?;
     address_headers(&mut parts.headers, port);
-    if overseer.as_ref().is_some_and(|overseer| overseer.needs_plain()) {
+    if interceptor.as_ref().is_some_and(|interceptor| interceptor.needs_plain()) {
         // Who reads along cannot read what is compressed.
         parts.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
     }
@@ -76,7 +63,7 @@ pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Res
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let browser = hyper::upgrade::on(&mut response);
         if let Some(client) = client {
-            tokio::spawn(carry(client, browser, overseer));
+            tokio::spawn(carry(client, browser, interceptor));
         }
     }
     Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
@@ -121,7 +108,7 @@ fn wants(request: &Request<Incoming>, protocol: &str) -> bool {
     request.method() == Method::GET && names(UPGRADE, protocol) && names(CONNECTION, "upgrade")
 }
 
-async fn carry(client: OnUpgrade, browser: OnUpgrade, overseer: Option<Box<dyn Overseer>>) {
+async fn carry(client: OnUpgrade, browser: OnUpgrade, interceptor: Option<Box<dyn Interceptor>>) {
     // The browser's side is there first: its 101 is what the client's answer was made of.
     let Ok(browser) = browser.await else { return };
     let Ok(client) = client.await else { return };
@@ -134,8 +121,8 @@ async fn carry(client: OnUpgrade, browser: OnUpgrade, overseer: Option<Box<dyn O
     if client.write_all(&told).await.is_err() {
         return;
     }
-    let _ = match overseer {
-        Some(overseer) => overseen(client, browser, &sent, overseer).await,
+    let _ = match interceptor {
+        Some(interceptor) => intercepted(client, browser, &sent, interceptor).await,
         None => {
             if browser.write_all(&sent).await.is_err() {
                 return;
@@ -146,11 +133,11 @@ async fn carry(client: OnUpgrade, browser: OnUpgrade, overseer: Option<Box<dyn O
     };
 }
 
-async fn overseen(
+async fn intercepted(
     client: Connection,
     browser: UnixStream,
     sent: &[u8],
-    mut overseer: Box<dyn Overseer>,
+    mut interceptor: Box<dyn Interceptor>,
 ) -> io::Result<()> {
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (from_browser, mut to_browser) = browser.into_split();
@@ -159,7 +146,7 @@ async fn overseen(
         buffer[..sent.len()].copy_from_slice(sent);
         let mut count = sent.len();
         loop {
-            overseer.before(&buffer[..count]).await;
+            interceptor.before(&buffer[..count]).await;
             to_browser.write_all(&buffer[..count]).await?;
             count = from_client.read(&mut buffer).await?;
             if count == 0 {

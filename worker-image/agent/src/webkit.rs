@@ -22,17 +22,14 @@ use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
 use crate::body::Body;
 use crate::display::Display;
-use crate::engine::{BootError, Endpoint};
-use crate::error::ApiError;
+use crate::endpoint::Endpoint;
+use crate::error::{ApiError, BootError};
 use crate::ports::LocalPort;
 use crate::worker::Worker;
 
 use driver::Driver;
-use inspector::Inspector;
+use inspector::{INSPECTOR, Inspector};
 use shell::{Shell, ShellError};
-
-/// Where the browser serves its remote inspector.
-const INSPECTOR: LocalPort = LocalPort::new(9400);
 
 /// WebKit, its driver and its display.
 pub(crate) struct Webkit {
@@ -124,7 +121,7 @@ impl Webkit {
     /// See [`crate::engine::Engine::devtools`].
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let path = path.map_or_else(|| "/devtools".to_owned(), |rest| format!("/devtools/{rest}"));
-        Ok(Endpoint { port: self.running()?.websockets, path, overseer: None })
+        Ok(Endpoint { port: self.running()?.websockets, path, interceptor: None })
     }
 
     /// See [`crate::engine::Engine::debugging`].
@@ -142,9 +139,9 @@ impl Webkit {
         Err(ApiError::not_found("WebKitGTK's driver does not speak WebDriver BiDi"))
     }
 
-    /// See [`crate::engine::Engine::oversees`].
+    /// See [`crate::engine::Engine::intercepts`].
     #[expect(clippy::unused_self, reason = "the seam's other engines need it")]
-    pub(crate) fn oversees(&self, _path: &str) -> bool {
+    pub(crate) fn intercepts(&self, _path: &str) -> bool {
         false
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use warmpool_protocol::{Claim, Event};
 
-use crate::board::Board;
 use crate::files::Files;
 use crate::oom;
 use crate::process::{Process, Processes};
+use crate::status::Status;
 use crate::upstream::Upstream;
 
 /// A claimed worker.
@@ -16,7 +16,7 @@ pub(crate) struct Worker {
     /// What the daemon asked for.
     pub(crate) claim: Claim,
     /// State and events.
-    pub(crate) board: Arc<Board>,
+    pub(crate) status: Arc<Status>,
     /// Child processes.
     pub(crate) processes: Processes,
     /// Uploads and downloads.
@@ -30,21 +30,21 @@ pub(crate) struct Worker {
 impl Worker {
     /// Tells the daemon when the browser ends by itself.
     pub(crate) fn watch_browser(&self, process: &Process) {
-        let (board, process, kills) = (Arc::clone(&self.board), process.clone(), oom::kills());
+        let (status, process, kills) = (Arc::clone(&self.status), process.clone(), oom::kills());
         tokio::spawn(async move {
             if let Some(exit) = process.ended_by_itself().await {
-                board.exited(exit, oom::kills() > kills);
+                status.exited(exit, oom::kills() > kills);
             }
         });
     }
 
     /// Tells the daemon when the driver ends.
     pub(crate) fn watch_driver(&self, process: &Process) {
-        let (board, process) = (Arc::clone(&self.board), process.clone());
+        let (status, process) = (Arc::clone(&self.status), process.clone());
         tokio::spawn(async move {
             let exit = process.exited().await;
             tracing::warn!(code = exit.code, signal = exit.signal, "the driver has ended");
-            board.note(&Event::DriverExited);
+            status.publish(&Event::DriverExited);
         });
     }
 }

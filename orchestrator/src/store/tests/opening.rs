@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use super::super::backend::Backend;
 use super::super::batch::Op;
 use super::super::layout::DATABASE;
+use super::super::recovery_file::Cause;
 use super::super::sled::SledBackend;
-use super::super::trouble::Cause;
 use super::*;
 
 /// A data directory with two rows, of which a backup has one.
@@ -177,7 +177,7 @@ async fn a_database_that_kills_the_process_is_given_up() {
 async fn a_database_that_failed_in_use_is_replaced_without_loss() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path()).await;
-    trouble::Trouble::of(dir.path()).leave_word("a page was wrong");
+    recovery_file::RecoveryFile::of(dir.path()).record_failure("a page was wrong");
     let (recovery, rows) = recovered(dir.path(), &options()).await;
     assert!(matches!(&recovery.cause, Cause::FailedWhileRunning { reason } if reason == "a page was wrong"));
     assert_eq!(rows, (true, true));
@@ -269,14 +269,14 @@ async fn backups_are_made_when_due() {
     let stop = tokio_util::sync::CancellationToken::new();
     let running = tokio::spawn(run_backups(store.clone(), stop.clone()));
     for _ in 0..2000 {
-        if !backup::list(dir.path()).is_empty() {
+        if !backup_folder::list(dir.path()).is_empty() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     stop.cancel();
     running.await.unwrap();
-    assert_eq!(backup::list(dir.path()).len(), 1);
+    assert_eq!(backup_folder::list(dir.path()).len(), 1);
     store.close().await.unwrap();
 }
 

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use warmpool_protocol::Size;
 
 use crate::cdp::{Cdp, CdpError};
-use crate::engine::BootError;
+use crate::error::BootError;
 use crate::ports::{self, LocalPort};
 use crate::process::Process;
 use crate::program::{Program, Sign};

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::cdp::Cdp;
+use crate::endpoint::Interceptor;
 use crate::frames::Scanner;
-use crate::tunnel::Overseer;
 
 use super::keeper::{Keeper, Resumer};
 
@@ -34,7 +34,7 @@ impl Client {
     }
 }
 
-impl Overseer for Client {
+impl Interceptor for Client {
     /// Without settings only short commands matter, which the libraries that do compress leave as they are.
     fn needs_plain(&self) -> bool {
         self.keeper.has_settings()

@@ -8,8 +8,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
-use crate::engine::BootError;
-use crate::error::ApiError;
+use crate::error::{ApiError, BootError};
 use crate::ports::{self, LocalPort};
 use crate::program::{Program, Sign};
 use crate::upstream::Upstream;
@@ -33,7 +32,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts the driver and waits until it takes sessions. Its end is told on the board.
+    /// Starts the driver and waits until it takes sessions. The daemon learns of its end.
     pub(super) async fn start(worker: &Worker, environment: &[(&str, String)]) -> Result<Self, BootError> {
         let mut command = Command::new(PROGRAM);
         ports::hide_and_connect(&mut command)

@@ -9,11 +9,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -91,7 +92,7 @@ impl Keeper {
         let targets = cdp.call(None, "Target.getTargets", json!({})).await?;
         for target in targets["targetInfos"].as_array().into_iter().flatten() {
             if let Some(context) = target["browserContextId"].as_str() {
-                lock(&self.contexts).insert(context.to_owned());
+                self.contexts.lock().insert(context.to_owned());
             }
         }
         cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true})).await?;
@@ -101,7 +102,7 @@ impl Keeper {
     /// Makes settings true in all targets and arms them for later ones.
     /// Returns what holds only in part.
     pub(super) async fn apply(self: &Arc<Self>, cdp: &Cdp, settings: Settings) -> Result<Vec<String>, CdpError> {
-        *lock(&self.settings) = settings;
+        *self.settings.lock() = settings;
         // Existing targets are told as events before the reply, hence known when it is here.
         cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
         let mut busy = self.busy.subscribe();
@@ -120,13 +121,13 @@ impl Keeper {
 
     /// Has the downloads of a context reported that the agent itself has made.
     pub(super) async fn watch_context(&self, cdp: &Cdp, context: &str) -> Result<(), CdpError> {
-        lock(&self.contexts).insert(context.to_owned());
+        self.contexts.lock().insert(context.to_owned());
         cdp.call(None, "Browser.setDownloadBehavior", self.downloads_of(context)).await.map(drop)
     }
 
     /// A context is gone.
     pub(super) fn forget_context(&self, context: &str) {
-        lock(&self.contexts).remove(context);
+        self.contexts.lock().remove(context);
     }
 
     fn downloads_of(&self, context: &str) -> Value {
@@ -138,7 +139,7 @@ impl Keeper {
 
     /// Whether anything differs from what the browser does by itself.
     pub(super) fn has_settings(&self) -> bool {
-        !lock(&self.settings).is_empty()
+        !self.settings.lock().is_empty()
     }
 
     /// Notes a client that lets new targets go itself, for as long as it keeps the result.
@@ -154,14 +155,14 @@ impl Keeper {
 
     /// Our session with a target, if it has settings.
     pub(super) fn session_of(&self, target: &str) -> Option<String> {
-        let sessions = lock(&self.sessions);
+        let sessions = self.sessions.lock();
         let (session, _) = sessions.iter().find(|(_, session)| session.target == target)?;
         Some(session.clone())
     }
 
     /// Whether clients may meet a locale of ours.
     pub(super) fn has_locale(&self) -> bool {
-        !lock(&self.settings).locales.is_empty()
+        !self.settings.lock().locales.is_empty()
     }
 
     /// Takes our locale back everywhere, because a client is about to set its own, and sets it
@@ -174,7 +175,7 @@ impl Keeper {
         tokio::spawn(async move {
             sleep(YIELD).await;
             if *keeper.yields.borrow() == turn {
-                let locale = overrides::locale(&lock(&keeper.settings));
+                let locale = overrides::locale(&keeper.settings.lock());
                 keeper.tell_all(&cdp, |_| locale.clone()).await;
             }
         });
@@ -182,12 +183,14 @@ impl Keeper {
 
     /// Sets our viewport again, after a client that may have set another is gone.
     pub(super) async fn restore_viewport(self: &Arc<Self>, cdp: &Cdp) {
-        let viewport = overrides::viewport(&lock(&self.settings));
+        let viewport = overrides::viewport(&self.settings.lock());
         self.tell_all(cdp, |kind| viewport.clone().filter(|_| kind == Kind::Page)).await;
     }
 
     async fn tell_all(&self, cdp: &Cdp, command: impl Fn(Kind) -> Option<Command>) {
-        let told: Vec<(String, Command)> = lock(&self.sessions)
+        let told: Vec<(String, Command)> = self
+            .sessions
+            .lock()
             .iter()
             .filter_map(|(id, session)| Some((id.clone(), command(session.kind)?)))
             .collect();
@@ -204,7 +207,7 @@ impl Keeper {
             "Target.attachedToTarget" => self.attached(cdp, &event.params),
             "Target.detachedFromTarget" => {
                 if let Some(session) = event.params["sessionId"].as_str() {
-                    lock(&self.sessions).remove(session);
+                    self.sessions.lock().remove(session);
                 }
             }
             "Target.targetCreated" => self.created(cdp, &event.params),
@@ -214,7 +217,7 @@ impl Keeper {
     }
 
     fn attached(self: &Arc<Self>, cdp: &Cdp, params: &Value) {
-        let settings = lock(&self.settings).clone();
+        let settings = self.settings.lock().clone();
         // Without settings the agent itself attached, for a moment.
         if settings.is_empty() {
             return;
@@ -225,7 +228,7 @@ impl Keeper {
         let mut commands = overrides::commands(&settings, kind);
         if kind != Kind::Other {
             commands.insert(0, ("Target.setAutoAttach", auto_attach()));
-            lock(&self.sessions).insert(session.clone(), Session { kind, target });
+            self.sessions.lock().insert(session.clone(), Session { kind, target });
         }
         let resume = ("Runtime.runIfWaitingForDebugger", json!({}));
         let waiting = params["waitingForDebugger"] == true;
@@ -253,7 +256,7 @@ impl Keeper {
     /// A context opened by a client takes downloads only after it was told to, unless the client wants none.
     fn created(&self, cdp: &Cdp, params: &Value) {
         let Some(context) = params["targetInfo"]["browserContextId"].as_str() else { return };
-        if !lock(&self.contexts).insert(context.to_owned()) || self.forbidden.load(Ordering::Acquire) {
+        if !self.contexts.lock().insert(context.to_owned()) || self.forbidden.load(Ordering::Acquire) {
             return;
         }
         let params = self.downloads_of(context);
@@ -283,8 +286,4 @@ fn auto_attach() -> Value {
     let kinds = ["browser", "browser_ui", "tab"].map(|kind| json!({"type": kind, "exclude": true}));
     let filter: Vec<Value> = kinds.into_iter().chain([json!({})]).collect();
     json!({"autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": filter})
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::timeout;
 use warmpool_protocol::{HEADLESS_FIREFOX_DISPLAY, Size};
 
-use crate::engine::BootError;
+use crate::error::BootError;
 use crate::ports::{self, LocalPort};
 use crate::process::Process;
 use crate::program::{Program, Sign};

@@ -4,9 +4,10 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -127,7 +128,7 @@ impl Control {
                 }
             }
             // Dropping the senders tells everyone who waits.
-            settled.lock().unwrap_or_else(PoisonError::into_inner).take();
+            settled.lock().take();
         });
         Ok((Self { commands, pending, next: Arc::default() }, hello))
     }
@@ -136,12 +137,7 @@ impl Control {
     pub(super) async fn call(&self, method: &str, params: Value) -> Reply {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, reply) = oneshot::channel();
-        self.pending
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_mut()
-            .ok_or(ControlError::Closed)?
-            .insert(id, sender);
+        self.pending.lock().as_mut().ok_or(ControlError::Closed)?.insert(id, sender);
         let line = format!("{}\n", json!({"id": id, "method": method, "params": params}));
         self.commands.send(line).await.map_err(|_| ControlError::Closed)?;
         reply.await.unwrap_or(Err(ControlError::Closed))
@@ -160,7 +156,7 @@ impl Lines {
 }
 
 fn settle(pending: &Pending, id: u64, incoming: Incoming) {
-    let waiting = pending.lock().unwrap_or_else(PoisonError::into_inner).as_mut().and_then(|all| all.remove(&id));
+    let waiting = pending.lock().as_mut().and_then(|all| all.remove(&id));
     if let Some(waiting) = waiting {
         let _ = waiting.send(match incoming.error {
             Some(message) => Err(ControlError::Refused(message)),
@@ -193,7 +189,7 @@ mod tests {
         });
         Arc::new(Worker {
             claim: serde_json::from_value(claim).unwrap(),
-            board: Arc::new(crate::board::Board::new()),
+            status: Arc::new(crate::status::Status::new()),
             processes: crate::process::Processes::default(),
             files: crate::files::Files::new(home.join("files")).unwrap(),
             home: home.to_owned(),

@@ -10,8 +10,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use crate::body::Body;
-use crate::engine::BootError;
-use crate::error::ApiError;
+use crate::error::{ApiError, BootError};
 use crate::ports::{self, LocalPort};
 use crate::program::{Program, Sign};
 use crate::worker::Worker;
@@ -34,7 +33,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts the driver and waits until it listens. Its end is told on the board.
+    /// Starts the driver and waits until it listens. The daemon learns of its end.
     pub(super) async fn start(worker: &Worker) -> Result<Self, BootError> {
         let mut command = Command::new(PROGRAM);
         ports::hide_and_connect(&mut command)

@@ -9,12 +9,12 @@ use http_body_util::Full;
 use tokio::time::sleep;
 
 use crate::display::Display;
-use crate::engine::BootError;
+use crate::error::BootError;
 use crate::ports::{self, LocalPort};
 use crate::program::Program;
 use crate::worker::Worker;
 
-use super::INSPECTOR;
+use super::inspector::INSPECTOR;
 
 /// The program, and its name in messages.
 const PROGRAM: &str = "WebKitWebDriver";
@@ -32,7 +32,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts the driver and waits until it takes sessions. Its end is told on the board.
+    /// Starts the driver and waits until it takes sessions. The daemon learns of its end.
     pub(super) async fn start(worker: &Worker, display: &Display) -> Result<Self, BootError> {
         let mut command = Command::new(PROGRAM);
         ports::hide_and_connect(&mut command)

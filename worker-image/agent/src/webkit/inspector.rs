@@ -2,16 +2,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
+use crate::ports::LocalPort;
+
 use super::wire::{self, Incoming, Target};
+
+/// Where the browser serves its remote inspector.
+pub(super) const INSPECTOR: LocalPort = LocalPort::new(9400);
 
 /// What a page is called among the targets.
 const PAGE: &str = "WebPage";
@@ -162,7 +168,7 @@ impl Inspector {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

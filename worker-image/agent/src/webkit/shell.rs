@@ -11,13 +11,13 @@ use tokio::sync::{mpsc, oneshot};
 use warmpool_protocol::{MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::display::Display;
-use crate::engine::BootError;
+use crate::error::BootError;
 use crate::percent;
 use crate::ports;
 use crate::program::Program;
 use crate::worker::Worker;
 
-use super::INSPECTOR;
+use super::inspector::INSPECTOR;
 
 /// The program.
 const PROGRAM: &str = "warmpool-webkit";
@@ -180,8 +180,7 @@ fn settings_command(settings: &Settings) -> String {
 fn command(verb: &str, members: &[(&str, &str)]) -> String {
     let mut line = format!("do={verb}");
     for (name, value) in members {
-        let _ = write!(line, "&{name}=");
-        percent::encode(value, &mut line);
+        let _ = write!(line, "&{name}={}", percent::encode(value));
     }
     line
 }

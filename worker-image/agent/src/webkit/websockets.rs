@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode};
 use tokio_tungstenite::tungstenite::{Bytes, Message};
 
-use crate::body::{Body, empty, json};
+use crate::body::{Body, empty, failure, json};
 use crate::error::ApiError;
 use crate::ports::LocalPort;
 
@@ -56,7 +56,7 @@ pub(super) fn serve(inspector: Inspector) -> io::Result<LocalPort> {
 }
 
 async fn answer(inspector: &Inspector, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
-    Ok(route(inspector, request).await.unwrap_or_else(|error| error.response()))
+    Ok(route(inspector, request).await.unwrap_or_else(|error| failure(&error)))
 }
 
 async fn route(inspector: &Inspector, request: Request<Incoming>) -> Result<Response<Body>, ApiError> {

@@ -1,6 +1,6 @@
 //! The worker's state, and the stream of events that tells the daemon of each change.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +8,7 @@ use futures_util::Stream;
 use http_body_util::BodyExt;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
+use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use warmpool_protocol::{Event, Identity, Snapshot, State};
@@ -28,20 +29,19 @@ fn line(event: &Event) -> Bytes {
 
 struct Inner {
     snapshot: Snapshot,
-    /// What cannot be undone, in its order: the end of the browser, and that of its driver. It is told again to each new
-    /// reader, who may have missed it.
+    /// What cannot be undone, in its order: the end of the browser, and that of its driver. Each new reader gets these
+    /// again, because it may have missed them.
     ends: Vec<Event>,
 }
 
-/// State and events in one place, so that no reader can see them disagree.
-pub(crate) struct Board {
+/// State and events behind one lock, so that no reader sees them disagree.
+pub(crate) struct Status {
     inner: Mutex<Inner>,
     events: broadcast::Sender<Bytes>,
     readers: watch::Sender<usize>,
 }
 
-impl Board {
-    /// A worker that has just been claimed, or is about to be.
+impl Status {
     pub(crate) fn new() -> Self {
         Self {
             inner: Mutex::new(Inner { snapshot: Snapshot::default(), ends: Vec::new() }),
@@ -52,12 +52,12 @@ impl Board {
 
     /// A copy of what is known now.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.lock().snapshot.clone()
+        self.inner.lock().snapshot.clone()
     }
 
     /// Where the worker stands now.
     pub(crate) fn state(&self) -> State {
-        self.lock().snapshot.state
+        self.inner.lock().snapshot.state
     }
 
     /// Number of open `GET /events` streams, to be watched.
@@ -67,21 +67,21 @@ impl Board {
 
     /// The browser is ready.
     pub(crate) fn warm(&self, identity: Identity) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.snapshot.state == State::Starting {
             inner.snapshot = Snapshot { state: State::Warm, identity };
-            self.tell(&Event::State(inner.snapshot.clone()));
+            self.send(&Event::State(inner.snapshot.clone()));
         }
     }
 
     /// From warm to active; `false` when the worker was in any other state.
     pub(crate) fn activate(&self) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.snapshot.state != State::Warm {
             return false;
         }
         inner.snapshot.state = State::Active;
-        self.tell(&Event::State(inner.snapshot.clone()));
+        self.send(&Event::State(inner.snapshot.clone()));
         true
     }
 
@@ -98,10 +98,10 @@ impl Board {
         self.end(State::Ended, Event::Exited { clean: exit.clean(), code, signal, oom });
     }
 
-    /// Tells an event that changes no state.
-    pub(crate) fn note(&self, event: &Event) {
-        let mut inner = self.lock();
-        self.tell(event);
+    /// Sends an event that changes no state.
+    pub(crate) fn publish(&self, event: &Event) {
+        let mut inner = self.inner.lock();
+        self.send(event);
         let driver_ended = |event: &Event| matches!(event, Event::DriverExited);
         if driver_ended(event) && !inner.ends.iter().any(driver_ended) {
             inner.ends.push(event.clone());
@@ -109,29 +109,25 @@ impl Board {
     }
 
     fn end(&self, state: State, event: Event) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if matches!(inner.snapshot.state, State::Ended | State::Failed) {
             return;
         }
         inner.snapshot.state = state;
-        self.tell(&event);
-        self.tell(&Event::State(inner.snapshot.clone()));
+        self.send(&event);
+        self.send(&Event::State(inner.snapshot.clone()));
         inner.ends.push(event);
     }
 
-    /// To be called under the lock, so that lines keep the order of what they tell.
-    fn tell(&self, event: &Event) {
+    /// Call it under the lock, so that events keep their order.
+    fn send(&self, event: &Event) {
         // No reader is no error: the daemon may be restarting.
         let _ = self.events.send(line(event));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Counts a reader for as long as its stream lives.
-struct Reader(std::sync::Arc<Board>);
+struct Reader(Arc<Status>);
 
 impl Drop for Reader {
     fn drop(&mut self) {
@@ -147,18 +143,18 @@ struct EventFeed {
 }
 
 /// The body of `GET /events`. It ends when the reader lags too far behind.
-pub(crate) fn stream(board: &std::sync::Arc<Board>) -> Body {
-    let inner = board.lock();
-    let events = board.events.subscribe();
+pub(crate) fn stream(status: &Arc<Status>) -> Body {
+    let inner = status.inner.lock();
+    let events = status.events.subscribe();
     // Taken from the back: the state comes first, then what has ended.
     let mut first: Vec<Bytes> = inner.ends.iter().rev().map(line).collect();
     first.push(line(&Event::State(inner.snapshot.clone())));
     drop(inner);
-    board.readers.send_modify(|count| *count += 1);
+    status.readers.send_modify(|count| *count += 1);
     let mut beat = interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.reset();
-    let feed = EventFeed { _reader: Reader(std::sync::Arc::clone(board)), first, events, beat };
+    let feed = EventFeed { _reader: Reader(Arc::clone(status)), first, events, beat };
     StreamBody::new(lines(feed)).boxed_unsync()
 }
 
@@ -180,7 +176,6 @@ mod tests {
     use super::*;
     use futures_util::StreamExt;
     use serde_json::{Value, json};
-    use std::sync::Arc;
 
     async fn next(body: &mut Body) -> Option<Value> {
         let frame = body.frame().await?.unwrap();
@@ -189,23 +184,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_sees_the_state_then_each_change() {
-        let board = Arc::new(Board::new());
-        let mut body = stream(&board);
+        let status = Arc::new(Status::new());
+        let mut body = stream(&status);
         assert_eq!(next(&mut body).await.unwrap()["state"], "starting");
-        board.warm(Identity { browser: Some("B/1".into()), ..Identity::default() });
+        status.warm(Identity { browser: Some("B/1".into()), ..Identity::default() });
         let line = next(&mut body).await.unwrap();
         assert_eq!((&line["type"], &line["state"], &line["browser"]), (&json!("state"), &json!("warm"), &json!("B/1")));
-        assert!(board.activate());
-        assert!(!board.activate(), "a worker is handed out once");
+        assert!(status.activate());
+        assert!(!status.activate(), "a worker is handed out once");
         assert_eq!(next(&mut body).await.unwrap()["state"], "active");
     }
 
     #[tokio::test]
     async fn the_end_is_told_again_to_a_late_reader() {
-        let board = Arc::new(Board::new());
-        board.exited(Exit { code: None, signal: Some(9) }, true);
-        board.exited(Exit { code: Some(0), signal: None }, false);
-        let mut body = stream(&board);
+        let status = Arc::new(Status::new());
+        status.exited(Exit { code: None, signal: Some(9) }, true);
+        status.exited(Exit { code: Some(0), signal: None }, false);
+        let mut body = stream(&status);
         assert_eq!(next(&mut body).await.unwrap()["state"], "ended");
         let end = next(&mut body).await.unwrap();
         assert_eq!(end, json!({"type": "exited", "clean": false, "code": null, "signal": 9, "oom": true}));
@@ -213,33 +208,33 @@ mod tests {
 
     #[tokio::test]
     async fn the_drivers_end_is_told_again_to_a_late_reader() {
-        let board = Arc::new(Board::new());
-        board.warm(Identity::default());
-        assert!(board.activate());
-        let mut early = stream(&board);
-        board.note(&Event::DriverExited);
-        board.note(&Event::DriverExited);
-        let mut late = stream(&board);
+        let status = Arc::new(Status::new());
+        status.warm(Identity::default());
+        assert!(status.activate());
+        let mut early = stream(&status);
+        status.publish(&Event::DriverExited);
+        status.publish(&Event::DriverExited);
+        let mut late = stream(&status);
         for body in [&mut early, &mut late] {
             assert_eq!(next(body).await.unwrap()["state"], "active");
             assert_eq!(next(body).await.unwrap(), json!({"type": "driver_exited"}));
         }
-        board.note(&Event::Unresponsive);
+        status.publish(&Event::Unresponsive);
         assert_eq!(next(&mut late).await.unwrap()["type"], "unresponsive", "the end is told once");
     }
 
     #[tokio::test]
     async fn a_late_reader_is_told_first_what_ended_first() {
         for driver_first in [true, false] {
-            let board = Arc::new(Board::new());
+            let status = Arc::new(Status::new());
             if driver_first {
-                board.note(&Event::DriverExited);
+                status.publish(&Event::DriverExited);
             }
-            board.exited(Exit { code: Some(1), signal: None }, false);
+            status.exited(Exit { code: Some(1), signal: None }, false);
             if !driver_first {
-                board.note(&Event::DriverExited);
+                status.publish(&Event::DriverExited);
             }
-            let mut body = stream(&board);
+            let mut body = stream(&status);
             assert_eq!(next(&mut body).await.unwrap()["state"], "ended");
             let told = [next(&mut body).await.unwrap(), next(&mut body).await.unwrap()];
             let ends = if driver_first { ["driver_exited", "exited"] } else { ["exited", "driver_exited"] };
@@ -249,14 +244,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_lags_is_cut_off_and_counted_out() {
-        let board = Arc::new(Board::new());
-        let body = stream(&board);
-        assert_eq!(*board.readers().borrow(), 1);
+        let status = Arc::new(Status::new());
+        let body = stream(&status);
+        assert_eq!(*status.readers().borrow(), 1);
         for _ in 0..=BACKLOG {
-            board.note(&Event::Unresponsive);
+            status.publish(&Event::Unresponsive);
         }
         let seen = body.into_data_stream().count().await;
         assert_eq!(seen, 1, "only the state, which stood apart");
-        assert_eq!(*board.readers().borrow(), 0);
+        assert_eq!(*status.readers().borrow(), 0);
     }
 }

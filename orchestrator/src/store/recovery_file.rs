@@ -47,14 +47,14 @@ impl fmt::Display for Cause {
 
 /// A handle to the file, which may not exist.
 #[derive(Clone, Debug)]
-pub(super) struct Trouble {
+pub(super) struct RecoveryFile {
     path: PathBuf,
 }
 
 /// The content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Notes {
+pub(super) struct RecoveryNotes {
     /// Starts that have begun to open the database and have not said that they were done.
     pub(super) unfinished_opens: u32,
     /// The database showed damage while in use.
@@ -63,24 +63,24 @@ pub(super) struct Notes {
     pub(super) replacing: Option<(Cause, PathBuf)>,
 }
 
-impl Trouble {
+impl RecoveryFile {
     pub(super) fn of(dir: &Path) -> Self {
         Self { path: dir.join(FILE) }
     }
 
     /// For a process that is about to end because of damage. It can do no more than try.
-    pub(super) fn leave_word(&self, reason: &str) {
-        let notes = Notes { failed: Some(reason.to_owned()), ..self.read() };
+    pub(super) fn record_failure(&self, reason: &str) {
+        let notes = RecoveryNotes { failed: Some(reason.to_owned()), ..self.read() };
         if let Err(error) = self.write(&notes) {
             tracing::error!(%error, "cannot leave word for the next start");
         }
     }
 
-    pub(super) fn read(&self) -> Notes {
+    pub(super) fn read(&self) -> RecoveryNotes {
         fs::read(&self.path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
-    pub(super) fn write(&self, notes: &Notes) -> Result<(), StoreError> {
+    pub(super) fn write(&self, notes: &RecoveryNotes) -> Result<(), StoreError> {
         let bytes = serde_json::to_vec(notes)
             .map_err(|source| StoreError::Io { doing: "write a note".to_owned(), source: source.into() })?;
         let unfinished = self.path.with_extension("trouble.tmp");

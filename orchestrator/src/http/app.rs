@@ -1,0 +1,66 @@
+//! What the routes work with.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use warmpool_protocol::Snapshot;
+
+use super::budget::Budget;
+use super::sign_ins::SignIns;
+use crate::config::Config;
+use crate::drain::Drain;
+use crate::engine::Engine;
+use crate::keys::Keys;
+use crate::live::Live;
+use crate::pool::Pool;
+use crate::session::Sessions;
+use crate::store::{Recovery, Store};
+use crate::targets::Targets;
+use crate::task::Tasks;
+use crate::video::Recorder;
+use crate::world::Worlds;
+
+/// What the routes work with.
+#[derive(Clone)]
+pub(crate) struct App {
+    pub config: Arc<Config>,
+    pub keys: Keys,
+    pub pool: Pool,
+    pub sessions: Sessions,
+    pub tasks: Tasks,
+    pub worlds: Worlds,
+    /// Who is signed in to the console.
+    pub sign_ins: SignIns,
+    /// Who watches them.
+    pub live: Live,
+    /// Who records them.
+    pub recorder: Recorder,
+    pub store: Store,
+    /// The daemon's phase.
+    pub drain: Drain,
+    pub metrics: PrometheusHandle,
+    /// The memory that bodies of requests may take.
+    pub bodies: Budget,
+    /// What had to be mended when the store was opened.
+    pub recovery: Option<Arc<Recovery>>,
+    /// When the daemon started.
+    pub started: Instant,
+    /// What debugging ports list.
+    pub targets: Targets,
+}
+
+impl App {
+    /// What a browser of this engine says of itself, if one is at hand.
+    pub(super) fn known_snapshot(&self, engine: Engine) -> Option<Snapshot> {
+        self.pool.warm_snapshot(engine).or_else(|| {
+            let live = self.sessions.all_live();
+            let session = live.iter().find(|session| session.options.engine == engine)?;
+            Some(session.worker.snapshot.borrow().clone())
+        })
+    }
+
+    pub(super) fn known_version(&self, engine: Engine) -> Option<String> {
+        self.known_snapshot(engine)?.version().map(str::to_owned)
+    }
+}

@@ -1,0 +1,104 @@
+//! The directory of backups: their names, and which of them are kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::layout::create_private_dir;
+use super::{StoreError, unfinished};
+use crate::clock::unix_ms;
+
+/// Where backups are, below the data directory.
+const DIRECTORY: &str = "backups";
+const PREFIX: &str = "warmpool-";
+const SUFFIX: &str = ".jsonl";
+/// The newest backups are kept whenever they were made.
+const KEEP_NEWEST: usize = 4;
+
+/// A new name in the directory of backups, which is created if need be.
+pub(super) fn next_path(dir: &Path) -> Result<PathBuf, StoreError> {
+    let backups = dir.join(DIRECTORY);
+    create_private_dir(&backups)?;
+    // Two within a millisecond must not share a name.
+    let newest = list(dir).first().map_or(0, |(ms, _)| *ms);
+    let name = format!("{PREFIX}{}{SUFFIX}", unix_ms().max(newest + 1));
+    Ok(backups.join(name))
+}
+
+/// Removes dumps that an earlier process did not finish.
+pub(super) fn remove_unfinished(dir: &Path) {
+    let entries = fs::read_dir(dir.join(DIRECTORY)).into_iter().flatten().filter_map(Result::ok);
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(PREFIX)
+            && name.ends_with(unfinished::SUFFIX)
+            && let Err(error) = fs::remove_file(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "cannot remove an unfinished backup");
+        }
+    }
+}
+
+/// The backups of a data directory with their times, newest first.
+pub(super) fn list(dir: &Path) -> Vec<(u64, PathBuf)> {
+    let Ok(entries) = fs::read_dir(dir.join(DIRECTORY)) else {
+        return Vec::new();
+    };
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let name = path.file_name()?.to_str()?;
+            let ms = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok()?;
+            Some((ms, path))
+        })
+        .collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found
+}
+
+/// Of backups at these times, newest first, whether each is kept: the newest few, and one an interval.
+fn kept(times: &[u64], interval: Duration, keep: usize) -> Vec<bool> {
+    let slot_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX).max(1);
+    let mut slots: Vec<u64> = Vec::new();
+    times
+        .iter()
+        .enumerate()
+        .map(|(index, ms)| {
+            let slot = ms / slot_ms;
+            let first_of_slot = slots.last() != Some(&slot);
+            if first_of_slot {
+                slots.push(slot);
+            }
+            index < KEEP_NEWEST || (first_of_slot && slots.len() <= keep)
+        })
+        .collect()
+}
+
+/// Removes backups past their time. What cannot be removed is tried again next time.
+pub(super) fn rotate(dir: &Path, interval: Duration, keep: usize) {
+    let backups = list(dir);
+    let times: Vec<u64> = backups.iter().map(|(ms, _)| *ms).collect();
+    for ((_, path), keep) in backups.iter().zip(kept(&times, interval, keep)) {
+        if !keep && let Err(error) = fs::remove_file(path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove an old backup");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_few_and_one_an_hour_are_kept() {
+        let hour = 3_600_000;
+        // Ten within the last hour, then one an hour for forty hours, newest first.
+        let mut times: Vec<u64> = (0..10).map(|i| 100 * hour + 60_000 - i * 1000).collect();
+        times.extend((1..=40).map(|i| (100 - i) * hour));
+        let kept = kept(&times, Duration::from_secs(3600), 24);
+        assert_eq!(kept[..10].iter().filter(|keep| **keep).count(), KEEP_NEWEST);
+        assert!(kept[0]);
+        assert_eq!(kept[10..].iter().filter(|keep| **keep).count(), 23);
+        assert!(kept[10] && !kept[49]);
+    }
+}
