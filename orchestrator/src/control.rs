@@ -24,7 +24,7 @@ use crate::task;
 use crate::video;
 use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
 
-pub use perform::{OrderError, perform, store_directory};
+pub use perform::{OrderError, check_daemon, perform, store_directory};
 
 use lookup::{find_integration, find_key, find_revoked_key, integration_secret, owner_of};
 

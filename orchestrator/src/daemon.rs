@@ -81,6 +81,16 @@ pub struct Shutdown {
     pub force: CancellationToken,
 }
 
+/// How a daemon ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Nothing of it is left.
+    Drained,
+    /// Its workers run on, for the next start. The process is to end at once: whatever still holds a session here would
+    /// end it when it is dropped.
+    SessionsKept,
+}
+
 /// Runs the daemon until `shutdown`; `listener` is bound already. Returns when nothing of it is left.
 ///
 /// # Errors
@@ -91,7 +101,7 @@ pub async fn run(
     listener: Listener,
     metrics: PrometheusHandle,
     shutdown: Shutdown,
-) -> Result<(), StartError> {
+) -> Result<End, StartError> {
     let drain = Drain::default();
     let stop = CancellationToken::new();
     let data_dir = config.store.data_dir.clone();
@@ -195,6 +205,10 @@ pub async fn run(
         Ok(Err(error)) = &mut warming => Err(error),
     };
     drain.advance(Phase::Draining);
+    if config.drain.keep_sessions && refused.is_ok() {
+        store.close().await?;
+        return Ok(End::SessionsKept);
+    }
     pool.stop_leasing();
     // Tasks are interrupted a little before their sessions end, so that they hear the reason and not a dead browser.
     let for_tasks = config.drain.timeout.mul_f64(0.9);
@@ -213,7 +227,7 @@ pub async fn run(
     let _ = last_used.await;
     let _ = timeout(CLOSE_TIMEOUT, drain.finished()).await;
     store.close().await?;
-    refused
+    refused.map(|()| End::Drained)
 }
 
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.

@@ -110,7 +110,7 @@ mod daemon;
 
 // What the command line takes from the rooms inside.
 pub use config::{Config, Flags, QuietFlags};
-pub use daemon::{Shutdown, StartError, run};
+pub use daemon::{End, Shutdown, StartError, run};
 pub use exit::Exit;
 pub use http::Listener;
 pub use keys::{KeyRecord, KeyState};

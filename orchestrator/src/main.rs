@@ -63,6 +63,11 @@ enum Command {
         #[command(flatten)]
         flags: Box<QuietFlags>,
     },
+    /// Exit 0 if a daemon on this data directory runs and answers, for the health checks of service managers.
+    Health {
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
     /// Play a recording of Chrome DevTools' Recorder on a daemon.
     #[command(after_help = Exit::HELP)]
     Run(Box<client::RunArguments>),
@@ -163,6 +168,10 @@ fn run(command: Command) -> anyhow::Result<Exit> {
             with_config(&flags.0, async |config| integration_key::carry_out(command, &config).await)
         }
         Command::Doctor { json, flags } => with_config(&flags.0, async |config| doctor(json, config).await),
+        Command::Health { flags } => with_config(&flags.0, async |config| {
+            control::check_daemon(&control::store_directory(&config).await?).await?;
+            Ok(Exit::Success)
+        }),
         Command::Backup { file, recordings, flags } => {
             with_config(&flags.0, async |config| backup(file, recordings, &config).await)
         }

@@ -70,6 +70,7 @@ modules! {
     world_requests,
     worlds,
     world_pages,
+    packages,
 }
 
 fn main() -> ExitCode {

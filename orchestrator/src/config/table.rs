@@ -398,6 +398,9 @@ settings! {
     drain: Drain {
         /// Time running work is given after SIGTERM; a second SIGTERM ends it at once.
         timeout: Duration = Is("30s");
+        /// Whether SIGTERM leaves sessions and warm browsers to the daemon's next start, as a kill does, in place of ending
+        /// them. For service managers that stop a daemon in order to start a newer one.
+        keep_sessions: bool = Is("false");
     }
 
     /// The log, on standard error.

@@ -31,6 +31,9 @@ pub enum OrderError {
          --store-data-dir or WARMPOOL_STORE_DATA_DIR, or by the same --config as the daemon's", .0.display()
     )]
     NoStore(PathBuf),
+    /// No daemon answers.
+    #[error("no daemon runs on {}", .0.display())]
+    NoDaemon(PathBuf),
     /// The daemon refused it.
     #[error("{0}")]
     Refused(String),
@@ -52,7 +55,7 @@ impl OrderError {
         match self {
             Self::SeveralDaemons(_) => Exit::Usage,
             Self::Refused(_) => Exit::Refused,
-            Self::NoStore(_) | Self::Connection(_) | Self::Store(_) | Self::Keys(_) => Exit::Unavailable,
+            Self::NoStore(_) | Self::NoDaemon(_) | Self::Connection(_) | Self::Store(_) | Self::Keys(_) => Exit::Unavailable,
         }
     }
 }
@@ -126,6 +129,15 @@ pub async fn perform(order: ControlRequest, data_dir: &Path) -> Result<ControlRe
         ControlReply::Refused(why) => Err(OrderError::Refused(why)),
         reply => Ok(reply),
     }
+}
+
+/// Checks that a daemon runs and answers, at its socket: that needs neither its address nor a certificate.
+///
+/// # Errors
+/// [`OrderError::NoDaemon`], [`OrderError::Connection`].
+pub async fn check_daemon(data_dir: &Path) -> Result<(), OrderError> {
+    let answered = send(data_dir, &ControlRequest::ListKeys).await?;
+    answered.map(drop).ok_or_else(|| OrderError::NoDaemon(data_dir.to_owned()))
 }
 
 /// Sends an order to the daemon that runs on `data_dir`; `None` when none does.

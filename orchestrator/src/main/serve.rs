@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use warmpool::{Config, Exit, Listener, Shutdown, Tls, telemetry};
+use warmpool::{Config, End, Exit, Listener, Shutdown, Tls, telemetry};
 
 pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
     telemetry::start_log(&config)?;
@@ -29,8 +29,10 @@ pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
     io::stdout().flush()?;
     let shutdown = Shutdown::default();
     tokio::spawn(follow_signals(shutdown.clone())?);
-    warmpool::run(config, listener, metrics, shutdown).await?;
-    Ok(Exit::Success)
+    match warmpool::run(config, listener, metrics, shutdown).await? {
+        End::Drained => Ok(Exit::Success),
+        End::SessionsKept => std::process::exit(0),
+    }
 }
 
 /// The first SIGTERM or SIGINT drains, the second ends.

@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use tokio::time::{sleep, timeout};
 use warmpool_protocol::SOCKET;
 
@@ -23,9 +24,11 @@ const SOCKET_TIMEOUT: Duration = Duration::from_secs(15);
 const SOCKET_RETRY: Duration = Duration::from_millis(2);
 
 /// Where the folders are.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct AgentFolders {
     root: PathBuf,
+    /// The same as the engine knows it. It differs where the daemon itself runs in a container.
+    root_on_host: RwLock<PathBuf>,
 }
 
 impl AgentFolders {
@@ -33,12 +36,23 @@ impl AgentFolders {
     pub(super) fn below(data_dir: &Path) -> Self {
         // The engine wants to know a path from the root.
         let root = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
-        Self { root: root.join(AGENTS) }
+        let root = root.join(AGENTS);
+        Self { root_on_host: RwLock::new(root.clone()), root }
+    }
+
+    /// The engine knows the data directory by this path.
+    pub(super) fn known_to_the_engine_below(&self, data_dir: &Path) {
+        *self.root_on_host.write() = data_dir.join(AGENTS);
     }
 
     /// The worker's folder.
     pub(super) fn of(&self, worker: &WorkerId) -> PathBuf {
         self.root.join(worker.as_str())
+    }
+
+    /// The worker's folder, as the engine knows it.
+    pub(super) fn on_host(&self, worker: &WorkerId) -> PathBuf {
+        self.root_on_host.read().join(worker.as_str())
     }
 
     /// The socket of the worker's agent.

@@ -1,5 +1,6 @@
 //! Docker Engine as the container runtime.
 
+mod own_container;
 mod profile;
 mod renderer;
 
@@ -71,6 +72,10 @@ impl Docker {
         let client = bollard::Docker::connect_with_unix(&socket, timeout, bollard::API_DEFAULT_VERSION)
             .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
         let client = client.negotiate_version().await.map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
+        if self.shares_folder() {
+            let data_dir = own_container::path_on_host(&client, &self.inner.config.store.data_dir).await?;
+            self.inner.folders.known_to_the_engine_below(&data_dir);
+        }
         *self.inner.client.write() = Some(client.clone());
         Ok(client)
     }

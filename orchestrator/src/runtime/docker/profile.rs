@@ -47,7 +47,7 @@ impl Docker {
             mounts: self.shares_folder().then(|| {
                 vec![Mount {
                     typ: Some(MountType::BIND),
-                    source: Some(self.inner.folders.of(&spec.worker).display().to_string()),
+                    source: Some(self.inner.folders.on_host(&spec.worker).display().to_string()),
                     target: Some(SHARED_FOLDER.to_owned()),
                     ..Default::default()
                 }]
