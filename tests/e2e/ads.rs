@@ -148,8 +148,8 @@ async fn leave_the_interception_of_a_firefox_client_alone(stage: Stage) -> Resul
     let there = json!({"context": tree["contexts"][0]["context"], "url": format!("{site}/ads/bidi"), "wait": "none"});
     bidi.call("browsingContext.navigate", there).await?;
     for _ in 0..2 {
-        let sent = bidi.event("network.beforeRequestSent", |event| event["params"]["isBlocked"] == true).await?;
-        let request = &sent["params"]["request"];
+        let sent = bidi.event("network.beforeRequestSent", |params| params["isBlocked"] == true).await?;
+        let request = &sent["request"];
         if request["url"].as_str().is_some_and(|url| url.ends_with("/frame")) {
             bidi.call("network.continueRequest", json!({"request": request["request"]})).await?;
             continue;
@@ -181,7 +181,6 @@ async fn leave_the_clients_interception_alone(stage: Stage) -> Result<()> {
     // The two scripts of the page, which its parser asks for in order or at once.
     for _ in 0..2 {
         let paused = cdp.event("Fetch.requestPaused", |_| true).await?;
-        let paused = &paused["params"];
         let request = json!({"requestId": paused["requestId"]});
         if paused["request"]["url"].as_str().is_some_and(|url| url.ends_with("/needed.js")) {
             cdp.call_in(&page, "Fetch.continueRequest", request).await?;
@@ -196,7 +195,7 @@ async fn leave_the_clients_interception_alone(stage: Stage) -> Result<()> {
         cdp.call_in(&page, "Fetch.fulfillRequest", answer).await?;
     }
     let paused = cdp.event("Fetch.requestPaused", |_| true).await?;
-    cdp.call_in(&page, "Fetch.continueRequest", json!({"requestId": paused["params"]["requestId"]})).await?;
+    cdp.call_in(&page, "Fetch.continueRequest", json!({"requestId": paused["requestId"]})).await?;
     let mut wanted = slots(false);
     wanted["script"] = json!(true);
     reports(&stage, "intercepted", &wanted).await?;
@@ -250,7 +249,7 @@ async fn have_a_built_in_list(_stage: Stage) -> Result<()> {
     cdp.call_in(&page, "Network.enable", json!({})).await?;
     cdp.evaluate(&page, "void fetch('https://googleads.g.doubleclick.net/pagead/ads').catch(() => {})").await?;
     let failed = cdp.event("Network.loadingFailed", |_| true).await?;
-    ensure!(failed["params"]["errorText"].as_str().is_some_and(|text| text.contains("BLOCKED_BY_CLIENT")), "{failed}");
+    ensure!(failed["errorText"].as_str().is_some_and(|text| text.contains("BLOCKED_BY_CLIENT")), "{failed}");
     session.delete().await?.ok()?;
     daemon.assert_idle().await
 }

@@ -31,7 +31,7 @@ struct Frames {
     urls: Mutex<HashMap<String, String>>,
     /// Tabs and popups. Their documents are never ads.
     pages: Mutex<HashSet<String>>,
-    /// Whether targets that are attached to were there before.
+    /// Whether targets that are announced were there before.
     joining: AtomicBool,
 }
 
@@ -66,14 +66,10 @@ async fn connect(browser: &Browser, blocker: &Arc<AdBlocker>) -> Result<Cdp, Cdp
     let cdp = Cdp::connect(browser.port, &browser.path, move |cdp, event| handler.handle(cdp, &event)).await?;
     cdp.call(None, "Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]})).await?;
     // Targets that are there are told as events before the reply.
-    cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
+    let kinds = ["page", "iframe"].map(|kind| json!({"type": kind}));
+    cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true, "filter": kinds})).await?;
     frames.joining.store(false, Ordering::Release);
     Ok(cdp)
-}
-
-fn auto_attach() -> Value {
-    let kinds = ["page", "iframe"].map(|kind| json!({"type": kind}));
-    json!({"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true, "filter": kinds})
 }
 
 impl Frames {
@@ -82,15 +78,17 @@ impl Frames {
         let text = |field: &str| event.params[field].as_str().unwrap_or_default();
         match (event.method.as_str(), &event.session) {
             ("Fetch.requestPaused", _) => self.decide(cdp, &event.params),
-            ("Target.attachedToTarget", _) => {
+            // Not by attaching automatically: with that, a page that opens a window would wait for someone to let it go.
+            ("Target.targetCreated", _) => {
                 let target = &event.params["targetInfo"];
+                let id = target["targetId"].as_str().unwrap_or_default().to_owned();
                 if target["type"] == "page" {
-                    self.pages.lock().insert(target["targetId"].as_str().unwrap_or_default().to_owned());
+                    self.pages.lock().insert(id.clone());
                 }
                 let joins = self.joining.load(Ordering::Acquire);
-                tokio::spawn(Arc::clone(self).enter(cdp.clone(), text("sessionId").to_owned(), joins));
+                tokio::spawn(Arc::clone(self).enter(cdp.clone(), id, joins));
             }
-            ("Target.detachedFromTarget", _) => {
+            ("Target.targetDestroyed", _) => {
                 self.pages.lock().remove(text("targetId"));
             }
             ("Page.frameAttached", _) => self.inherit(text("frameId"), text("parentFrameId")),
@@ -129,19 +127,21 @@ impl Frames {
         });
     }
 
-    /// Hides ads in a target's frames, and in frames of it in other processes.
-    async fn enter(self: Arc<Self>, cdp: Cdp, session: String, joins: bool) {
+    /// Hides ads in a target's frames. Those in other processes are targets too.
+    async fn enter(self: Arc<Self>, cdp: Cdp, target: String, joins: bool) {
+        let params = json!({"targetId": target, "flatten": true});
+        let Ok(attached) = cdp.call(None, "Target.attachToTarget", params).await else { return };
+        let session = attached["sessionId"].as_str().unwrap_or_default();
         if joins {
             // A page that has loaded goes on past the browser's interception until something renews its own.
             let nothing = json!({"patterns": [{"urlPattern": "nothing:"}]});
             let renewed = [("Fetch.enable", nothing), ("Fetch.disable", json!({}))];
-            join_all(renewed.map(|(method, params)| cdp.call(Some(&session), method, params))).await;
+            join_all(renewed.map(|(method, params)| cdp.call(Some(session), method, params))).await;
         }
-        let commands =
-            [("Target.setAutoAttach", auto_attach()), ("Page.enable", json!({})), ("Page.getFrameTree", json!({}))];
-        let calls = commands.map(|(method, params)| cdp.call(Some(&session), method, params));
+        let commands = ["Page.enable", "Page.getFrameTree"];
+        let calls = commands.map(|method| cdp.call(Some(session), method, json!({})));
         if let Some(Ok(tree)) = join_all(calls).await.pop() {
-            self.show_tree(&cdp, &session, &tree["frameTree"]);
+            self.show_tree(&cdp, session, &tree["frameTree"]);
         }
     }
 
