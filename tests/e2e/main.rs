@@ -27,6 +27,7 @@ modules! {
     bodies,
     connections,
     access,
+    egress,
     page_isolation,
     readme,
     relay,

@@ -55,6 +55,7 @@ impl Error {
             Self::NoWorker { .. } => "no_worker",
             Self::NoEngine { .. } => "engine_not_installed",
             Self::NoStart { .. } => "browser_not_starting",
+            Self::NoUpstream => "proxy_unavailable",
             Self::Draining => "draining",
             Self::RuntimeDown => "runtime_down",
             Self::StoreBusy => "store_busy",
@@ -105,6 +106,7 @@ impl Error {
             | Self::NoEngine { .. }
             | Self::NoRenderer { .. }
             | Self::NoStart { .. }
+            | Self::NoUpstream
             | Self::BodyMemory
             | Self::Draining
             | Self::RuntimeDown
@@ -135,6 +137,7 @@ impl Error {
             | Self::NoWorker { .. }
             | Self::NoEngine { .. }
             | Self::NoStart { .. }
+            | Self::NoUpstream
             | Self::Draining
             | Self::RuntimeDown
             | Self::StoreBusy

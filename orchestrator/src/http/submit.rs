@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::auth::Caller;
 use super::body::{self, Members, Object};
-use super::create::{Advanced, Settings, launch, refuse_unbuilt, short};
+use super::create::{Advanced, Settings, advanced, launch, short};
 use super::follow::{Delivery, answer};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
@@ -228,7 +228,7 @@ fn order(
     mut common: Common,
     config: &Config,
 ) -> Result<(Order, Map<String, Value>), Error> {
-    refuse_unbuilt(&common.advanced.take().map(|advanced| advanced.0).unwrap_or_default(), SessionKind::Task)?;
+    let proxy = advanced(common.advanced.take(), SessionKind::Task, config)?;
     let secrets = secrets(common.secrets.take())?;
     let longest = u64::try_from(config.tasks.max_timeout.as_millis()).unwrap_or(u64::MAX);
     let default = u64::try_from(config.tasks.timeout.as_millis()).unwrap_or(longest);
@@ -249,6 +249,7 @@ fn order(
         inputs: Map::new(),
         safe_to_repeat: common.safe_to_repeat.unwrap_or(false),
         service_passcode,
+        proxy,
         fleet: None,
     };
     if kind == Kind::Fleet {

@@ -8,6 +8,7 @@ use warmpool_protocol::Launch;
 
 use super::status::Kind;
 use crate::config::Config;
+use crate::egress::Location;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::player::Limits;
@@ -42,6 +43,9 @@ pub(crate) struct Order {
     /// The end user it is for.
     #[serde(default)]
     pub service_passcode: Option<String>,
+    /// Where its pages are to be asked for, if through an upstream proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Location>,
     /// What makes it a fleet.
     #[serde(default)]
     pub fleet: Option<FleetRules>,
@@ -145,6 +149,7 @@ impl Order {
             app_name: None,
             one_connection: false,
             screen: None,
+            proxy: self.proxy.clone(),
         }
     }
 
