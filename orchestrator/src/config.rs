@@ -20,6 +20,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod units;
+mod upstreams;
 mod value;
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
@@ -32,8 +33,14 @@ use layers::Layers;
 pub(crate) use presets::PoolPreset;
 pub(crate) use table::{Recording, Sections};
 pub(crate) use units::{AgentTransport, ByteSize, LogFormat};
+#[cfg(test)]
+pub(crate) use upstreams::upstreams_from;
+pub(crate) use upstreams::{ProxyScheme, UpstreamProxy};
 
 use crate::engine::Engine;
+
+/// Container runtimes whose containers are processes of this host's kernel.
+const SHARING_RUNTIMES: [&str; 3] = ["runc", "crun", "io.containerd.runc.v2"];
 
 /// The checked configuration. Its sections are fields: `config.server.listen`.
 #[derive(Debug, Clone, PartialEq)]
@@ -152,6 +159,19 @@ impl Config {
         };
         headed_and_headless.into_iter().any(|(name, target)| target > 0 && self.names(name))
             || pool.presets.0.iter().any(|preset| preset.engine == engine)
+    }
+
+    /// Whether workers get a folder for their agent's socket, and so need no address of this host on their network.
+    pub fn shares_folders(&self) -> bool {
+        match self.worker.agent_transport {
+            AgentTransport::Unix => true,
+            AgentTransport::Tcp => false,
+            // Runtimes that put a kernel or a machine between container and host share no sockets unless told to.
+            AgentTransport::Auto => {
+                let runtime = self.docker.runtime.as_deref();
+                runtime.is_none_or(|runtime| SHARING_RUNTIMES.contains(&runtime))
+            }
+        }
     }
 
     /// Free disk space, in bytes, below which recordings give way: long before everything else does.

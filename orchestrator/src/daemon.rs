@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::control;
 use crate::drain::{Drain, Phase};
+use crate::egress::{Outside, Upstreams};
 use crate::http::{self, App, Listener};
 use crate::instance::{Instance, InstanceError};
 use crate::keys::{KeyError, KeyId, Keys};
@@ -61,6 +62,9 @@ pub enum StartError {
     /// The socket for the command line cannot be made.
     #[error("the control socket: {0}")]
     Control(std::io::Error),
+    /// The system's certificates cannot be used.
+    #[error("the system's certificates: {0}")]
+    Certificates(std::io::Error),
     /// Workers could reach one another on the network that they are to have.
     #[error(transparent)]
     Network(RuntimeError),
@@ -128,6 +132,11 @@ pub async fn run(
     }
     let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
     let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime.clone(), drain.clone());
+    let outside = Outside {
+        upstreams: Upstreams::new(&config.egress.upstreams.0),
+        tls: tls::client_config().map_err(StartError::Certificates)?,
+    };
+    tokio::spawn(outside.upstreams.clone().check(config.egress.health_interval, stop.clone()));
     let sessions = Sessions::new(
         Arc::clone(&config),
         Arc::clone(&instance),
@@ -135,6 +144,7 @@ pub async fn run(
         pool.clone(),
         store.clone(),
         drain.clone(),
+        outside,
     );
     sessions.load().await.map_err(StartError::Records)?;
     let integration_keys = IntegrationKeys::load(store.clone()).await?;

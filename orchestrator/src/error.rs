@@ -313,6 +313,9 @@ pub enum Error {
         /// How long the daemon waited.
         after: Duration,
     },
+    /// No upstream proxy answers of those that would do.
+    #[error("no upstream proxy answers there at the moment: try again later")]
+    NoUpstream,
     /// A part of the contract that this build does not have.
     #[error("{message}")]
     NotBuilt {

@@ -68,6 +68,7 @@ pub fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
     describe_counter!("warmpool_refusals_total", "Requests that got an error, by its code");
     describe_counter!("warmpool_connections_refused_total", "Connections above the limit of one address");
     describe_gauge!("warmpool_workers", "Workers by engine, mode, preset and state");
+    describe_gauge!("warmpool_egress_upstream_up", "Whether an upstream proxy answers, by its name");
     describe_gauge!("warmpool_workers_target", "Warm workers wanted, by engine, mode and preset");
     describe_gauge!("warmpool_sessions_live", "Sessions that have a worker");
     describe_gauge!("warmpool_queue_length", "Callers that wait for a worker");

@@ -63,6 +63,9 @@ pub(crate) async fn new_session(
     let warm = session.worker.snapshot.borrow().identity.clone();
     let plan = capabilities::plan(body, session.options.engine, &warm.args)?;
     let opening = session.open_driver()?;
+    if let Some(proxy) = plan.proxy {
+        session.egress.go_through_clients(proxy);
+    }
     let agent = &session.worker.agent;
     let reply = agent.driver_session(plan.mode, plan.capabilities, config.webdriver.command_timeout).await;
     let reply = match reply {

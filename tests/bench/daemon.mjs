@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { Api } from './api.mjs';
-import { containers, removeContainer } from './docker.mjs';
+import { containers, gateway, removeContainer } from './docker.mjs';
 import { pause, until } from './stats.mjs';
 
 const run = promisify(execFile);
@@ -36,7 +36,7 @@ export class Daemon {
     daemon.keeps = data !== undefined;
     daemon.data = data ?? (await mkdtemp(join(tmpdir(), 'warmpool-bench-')));
     daemon.binary = binary;
-    daemon.env = environment({ ...SETTINGS, ...settings, STORE_DATA_DIR: daemon.data });
+    daemon.env = environment({ ...SETTINGS, EGRESS_ALLOW: await gateway('bridge'), ...settings, STORE_DATA_DIR: daemon.data });
     daemon.process = spawn(binary, ['serve'], { env: daemon.env, stdio: ['ignore', 'pipe', 'pipe'] });
     daemon.process.stderr.pipe(createWriteStream(LOG, { flags: 'a' }));
     createInterface({ input: daemon.process.stderr }).on('line', (line) => daemon.#hear(line));

@@ -39,8 +39,8 @@ const POOL = {
 
 const image = process.env.BENCH_IMAGE ?? 'warmpool/chromium:latest';
 const binary = process.env.BENCH_DAEMON;
-/** The daemon's own default. */
-const network = 'warmpool';
+/** A network that reaches this host, for browsers beside the daemon's. */
+const network = 'bridge';
 const table = new Table();
 
 /** Those who can be started here; the others are named below the table. */

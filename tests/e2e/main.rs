@@ -28,6 +28,7 @@ modules! {
     bodies,
     connections,
     access,
+    egress,
     page_isolation,
     readme,
     relay,

@@ -31,13 +31,23 @@ enum Target {
 }
 
 impl EgressRule {
+    /// Whether it names this host by its name.
+    pub(crate) fn names(&self, name: &str, port: u16) -> bool {
+        let target = match &self.target {
+            Target::Everything => true,
+            Target::Network(_) => false,
+            Target::Host(host) => name == host,
+            Target::Below(domain) => name.ends_with(domain.as_str()),
+        };
+        target && self.port.is_none_or(|own| own == port)
+    }
+
     /// Whether it names this address, or the name that led to it.
     pub(crate) fn matches(&self, name: Option<&str>, address: IpAddr, port: u16) -> bool {
         let target = match &self.target {
             Target::Everything => true,
             Target::Network(network) => network.contains(&address),
-            Target::Host(host) => name == Some(host),
-            Target::Below(domain) => name.is_some_and(|name| name.ends_with(domain.as_str())),
+            Target::Host(_) | Target::Below(_) => return name.is_some_and(|name| self.names(name, port)),
         };
         target && self.port.is_none_or(|own| own == port)
     }

@@ -15,6 +15,7 @@ use super::{
     presets::Presets,
     setting::{DefaultValue, Setting},
     units::{AgentTransport, ByteSize, DockerHost, LogFormat},
+    upstreams::UpstreamProxies,
     value::Value,
 };
 
@@ -140,6 +141,13 @@ settings! {
         allow: Vec<EgressRule> = Unset("10.0.0.0/8,intranet.example:8080,127.0.0.1:3000");
         /// What pages may not reach, whatever `allow` says.
         deny: Vec<EgressRule> = Unset("*.tracker.example");
+        /// Proxies that sessions with `advanced.proxy` go through. Each is an `[[egress.upstreams]]` table: name, url
+        /// (http://, https:// or socks5://), and where wanted username (`{country}`, `{state}`, `{city}`, `{zip}` and `{session}`
+        /// in it are filled in), one of password, password_file and password_env, the place (country, state, city, zip) and
+        /// weight. A variable or flag takes an array of inline tables.
+        upstreams: UpstreamProxies = Unset(r#"[{ name = "germany", url = "socks5://proxy.example.com:1080", username = "user-{session}", password = "secret", country = "de" }]"#);
+        /// Time between two looks whether the upstreams answer.
+        health_interval: Duration = Is("30s"), min "1s";
         /// Connections open at once from one session.
         max_connections: usize = Is("512"), min "8";
         /// Time for a connection to a site to be there.

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
+use tokio_util::either::Either;
 use url::Host;
 
 use super::policy::{Policy, Refusal};
 use super::socks::{self, Reply, Target};
-use super::{Shared, refusal};
+use super::upstream::{self, Proxy, ProxyError, Site};
+use super::{Route, Shared, refusal};
 use crate::worker::AgentStream;
 
 /// Time for what the browser says of itself before its first byte.
@@ -35,6 +38,8 @@ pub(super) enum DialError {
     Failed(#[from] io::Error),
     #[error("no answer in time")]
     TimedOut,
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
 }
 
 impl DialError {
@@ -50,13 +55,14 @@ impl DialError {
                 io::ErrorKind::TimedOut => Reply::TimedOut,
                 _ => Reply::Failed,
             },
+            Self::Proxy(_) => Reply::Failed,
         }
     }
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, greeting: [u8; 2]) {
-    let Ok(Ok(target)) = timeout(HANDSHAKE_TIMEOUT, socks::accept(&mut tunnel, greeting)).await else { return };
+pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, begun: BytesMut) {
+    let Ok(Ok(target)) = timeout(HANDSHAKE_TIMEOUT, socks::accept(&mut tunnel, begun)).await else { return };
     let Target { host, port } = target;
     let shown = host.to_string();
     let Ok(_place) = Arc::clone(&shared.places).try_acquire_owned() else {
@@ -64,7 +70,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, greeting
         let _ = socks::answer(&mut tunnel, Reply::Failed).await;
         return;
     };
-    match connect(&shared.policy, &host, port, shared.connect_timeout).await {
+    match connect(&shared, &host, port).await {
         Ok(site) => {
             if socks::answer(&mut tunnel, Reply::Succeeded).await.is_ok() {
                 carry(&shared, tunnel, site).await;
@@ -79,21 +85,78 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, greeting
             }
         }
         Err(error) => {
-            tracing::debug!(worker = %shared.worker.id, host = %shown, port, %error, "a page's connection failed");
+            if let DialError::Proxy(proxy) = &error {
+                note(&shared, &shown, port, proxy.code());
+            }
+            tracing::debug!(worker = %shared.worker.id, port, %error, "a page's connection failed");
             let _ = socks::answer(&mut tunnel, error.reply()).await;
         }
     }
 }
 
-/// Counts a refusal, and logs the first of its kind.
+/// Counts a refusal, and logs the first of its kind, without the page's address.
 fn note(shared: &Shared, host: &str, port: u16, reason: &'static str) {
     if shared.traffic.refuse(host, port, reason) {
-        tracing::info!(worker = %shared.worker.id, host, port, reason, "a page's connection was refused");
+        tracing::info!(worker = %shared.worker.id, port, reason, "a page's connection was refused");
     }
 }
 
+/// Connects to a site by the session's route.
+async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<Site, DialError> {
+    let limit = shared.connect_timeout;
+    let route = shared.route.read().clone();
+    let direct = async || dial(&shared.policy, host, port, limit).await.map(Either::Left);
+    match route {
+        Route::Direct => direct().await,
+        Route::Closed => Err(ProxyError::Gone.into()),
+        Route::Client(proxies) => {
+            let Some(proxy) = proxies.of(host, port) else { return direct().await };
+            judge_unresolved(&shared.policy, host, port)?;
+            let stream = dial(&shared.policy, &proxy.host, proxy.port, limit).await?;
+            ask(shared, stream, proxy, host, port).await
+        }
+        Route::Upstream { mut chosen, wanted, upstreams, session } => {
+            judge_unresolved(&shared.policy, host, port)?;
+            loop {
+                let proxy = &chosen.proxy;
+                let address = (proxy.host.to_string(), proxy.port);
+                let address = (address.0.trim_matches(['[', ']']), address.1);
+                let failure = match timeout(limit, TcpStream::connect(address)).await {
+                    Ok(Ok(stream)) => {
+                        let _ = stream.set_nodelay(true);
+                        return ask(shared, stream, proxy, host, port).await;
+                    }
+                    Ok(Err(error)) => ProxyError::Unreachable(error),
+                    Err(_) => ProxyError::Slow,
+                };
+                chosen.upstream.note(false);
+                // The next nearest takes its place. An upstream that is down is not chosen again, so this ends.
+                chosen = upstreams.choose(&wanted, &session).map_err(|_| failure)?;
+                let (wanted, upstreams, session) = (wanted.clone(), upstreams.clone(), session.clone());
+                *shared.route.write() = Route::Upstream { chosen: chosen.clone(), wanted, upstreams, session };
+            }
+        }
+    }
+}
+
+/// Asks a proxy, to which there is a connection, for the site.
+async fn ask(shared: &Shared, stream: TcpStream, proxy: &Proxy, host: &Host, port: u16) -> Result<Site, DialError> {
+    let asked = upstream::ask(stream, proxy, &shared.tls, host, port);
+    Ok(timeout(shared.connect_timeout, asked).await.map_err(|_| ProxyError::Slow)??)
+}
+
+/// Judges a site that somebody else resolves.
+fn judge_unresolved(policy: &Policy, host: &Host, port: u16) -> Result<(), DialError> {
+    match (host, socks::address(host)) {
+        (Host::Domain(name), _) => policy.judge_name(name, port),
+        (_, Some(address)) => policy.judge(None, address, port),
+        (_, None) => Ok(()),
+    }
+    .map_err(DialError::Refused)
+}
+
 /// Resolves a host once and connects to one of the very addresses that the policy allows.
-async fn connect(policy: &Policy, host: &Host, port: u16, limit: Duration) -> Result<TcpStream, DialError> {
+async fn dial(policy: &Policy, host: &Host, port: u16, limit: Duration) -> Result<TcpStream, DialError> {
     let (name, addresses) = match host {
         Host::Domain(name) => {
             let found = timeout(limit, lookup_host((name.as_str(), port))).await.map_err(|_| DialError::TimedOut)?;
@@ -121,9 +184,26 @@ async fn connect(policy: &Policy, host: &Host, port: u16, limit: Duration) -> Re
 }
 
 /// Carries bytes both ways until both have ended.
-async fn carry(shared: &Shared, tunnel: AgentStream, site: TcpStream) {
+async fn carry(shared: &Shared, tunnel: AgentStream, site: Site) {
+    match site {
+        Either::Left(stream) => {
+            let (from_site, to_site) = stream.into_split();
+            carry_halves(shared, tunnel, from_site, to_site).await;
+        }
+        Either::Right(stream) => {
+            let (from_site, to_site) = tokio::io::split(stream);
+            carry_halves(shared, tunnel, from_site, to_site).await;
+        }
+    }
+}
+
+async fn carry_halves(
+    shared: &Shared,
+    tunnel: AgentStream,
+    from_site: impl AsyncRead + Unpin,
+    to_site: impl AsyncWrite + Unpin,
+) {
     let (from_browser, to_browser) = tunnel.into_split();
-    let (from_site, to_site) = site.into_split();
     let traffic = &shared.traffic;
     let up = pump(from_browser, to_site, &traffic.sent, "out", UP_BUFFER);
     let down = pump(from_site, to_browser, &traffic.received, "in", DOWN_BUFFER);

@@ -79,6 +79,25 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// Judges a name that a proxy resolves, whose addresses nobody sees here.
+    ///
+    /// # Errors
+    /// The reason why it may not be asked for.
+    pub(crate) fn judge_name(&self, name: &str, port: u16) -> Result<(), Refusal> {
+        for rules in &self.levels {
+            if rules.deny.iter().any(|rule| rule.names(name, port)) {
+                return Err(Refusal::Denied);
+            }
+            if rules.allow.iter().any(|rule| rule.names(name, port)) {
+                return Ok(());
+            }
+        }
+        let is_local = name == "localhost" || name.ends_with(".localhost");
+        if is_local { Err(Refusal::NotPublic("is a loopback name")) } else { Ok(()) }
+    }
+}
+
 /// Whether an address is one of this host's interfaces: services there may take whoever connects for a neighbour.
 fn is_own(address: IpAddr) -> bool {
     let Ok(interfaces) = nix::ifaddrs::getifaddrs() else { return true };
@@ -122,6 +141,7 @@ mod tests {
         let policy =
             Policy::new(vec![rules(&["10.0.0.5"], &["8.8.8.8"]), rules(&["10.0.0.0/8"], &["10.0.0.5", "10.0.0.6"])]);
         let judge = |address: &str| policy.judge(None, address.parse().unwrap(), 80).is_ok();
+        assert_eq!(policy.judge_name("a.localhost", 80), Err(Refusal::NotPublic("is a loopback name")));
         assert!(judge("10.0.0.5") && judge("10.0.0.7"));
         assert!(!judge("10.0.0.6") && !judge("8.8.8.8"));
     }

@@ -3,11 +3,16 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use url::Host;
 
+use super::upstream::ProxyError;
+use crate::keys::Secret;
+
 const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
+const PASSWORD: u8 = 2;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
 const IPV4: u8 = 1;
@@ -34,16 +39,22 @@ pub(super) struct Target {
     pub port: u16,
 }
 
-/// Answers the greeting, whose first two bytes were read, and reads the request.
-pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S, greeting: [u8; 2]) -> io::Result<Target> {
+/// Answers the greeting, of which `begun` was read, and reads the request.
+pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    mut begun: BytesMut,
+) -> io::Result<Target> {
     let malformed = || io::Error::from(io::ErrorKind::InvalidData);
-    if greeting[0] != VERSION {
+    while begun.len() < 2 || begun.len() < 2 + usize::from(begun[1]) {
+        if stream.read_buf(&mut begun).await? == 0 {
+            return Err(malformed());
+        }
+    }
+    // Whoever goes on without waiting for the answer is no browser.
+    if begun[0] != VERSION || begun.len() > 2 + usize::from(begun[1]) {
         return Err(malformed());
     }
-    let mut methods = [0; 255];
-    let methods = &mut methods[..usize::from(greeting[1])];
-    stream.read_exact(methods).await?;
-    if !methods.contains(&NO_AUTHENTICATION) {
+    if !begun[2..].contains(&NO_AUTHENTICATION) {
         stream.write_all(&[VERSION, NO_METHOD]).await?;
         return Err(malformed());
     }
@@ -98,6 +109,77 @@ pub(super) async fn answer<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply) 
     stream.write_all(&[VERSION, reply as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]).await
 }
 
+/// Who asks a proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Credentials {
+    pub user: String,
+    pub password: Secret,
+}
+
+/// Asks a proxy for a connection to a site (RFC 1928, RFC 1929).
+pub(super) async fn request<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    credentials: Option<&Credentials>,
+    host: &Host,
+    port: u16,
+) -> Result<(), ProxyError> {
+    let method = if credentials.is_some() { PASSWORD } else { NO_AUTHENTICATION };
+    stream.write_all(&[VERSION, 1, method]).await?;
+    let mut answer = [0; 2];
+    stream.read_exact(&mut answer).await?;
+    match (answer, credentials) {
+        ([VERSION, NO_AUTHENTICATION], None) => {}
+        ([VERSION, PASSWORD], Some(Credentials { user, password })) => {
+            let mut message = vec![1];
+            for text in [user.as_str(), password.expose()] {
+                message.push(u8::try_from(text.len()).map_err(|_| ProxyError::Credentials)?);
+                message.extend_from_slice(text.as_bytes());
+            }
+            stream.write_all(&message).await?;
+            stream.read_exact(&mut answer).await?;
+            if answer[1] != 0 {
+                return Err(ProxyError::Credentials);
+            }
+        }
+        ([VERSION, NO_METHOD], _) => return Err(ProxyError::Credentials),
+        _ => return Err(ProxyError::Garbage),
+    }
+    let mut message = vec![VERSION, CONNECT, 0];
+    match host {
+        Host::Ipv4(address) => {
+            message.push(IPV4);
+            message.extend(address.octets());
+        }
+        Host::Ipv6(address) => {
+            message.push(IPV6);
+            message.extend(address.octets());
+        }
+        Host::Domain(name) => {
+            message.push(NAME);
+            message.push(u8::try_from(name.len()).map_err(|_| ProxyError::Garbage)?);
+            message.extend_from_slice(name.as_bytes());
+        }
+    }
+    message.extend(port.to_be_bytes());
+    stream.write_all(&message).await?;
+    let mut head = [0; 4];
+    stream.read_exact(&mut head).await?;
+    match head {
+        [VERSION, 0, ..] => {}
+        [VERSION, code, ..] => return Err(ProxyError::Refused(format!("code {code}"))),
+        _ => return Err(ProxyError::Garbage),
+    }
+    // The address that the proxy connects from.
+    let rest = match head[3] {
+        IPV4 => 4,
+        IPV6 => 16,
+        NAME => usize::from(stream.read_u8().await?),
+        _ => return Err(ProxyError::Garbage),
+    } + 2;
+    stream.read_exact(&mut vec![0; rest]).await?;
+    Ok(())
+}
+
 /// The address that a host is, unless it is a name.
 pub(super) const fn address(host: &Host) -> Option<IpAddr> {
     match host {
@@ -111,11 +193,15 @@ pub(super) const fn address(host: &Host) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
+    /// What a client gets that begins with one method, and what is made of its request.
     async fn asked(rest: &[u8]) -> (io::Result<Target>, Vec<u8>) {
         let (mut client, mut server) = tokio::io::duplex(1024);
-        client.write_all(rest).await.unwrap();
-        client.shutdown().await.unwrap();
-        let target = accept(&mut server, [5, 1]).await;
+        let answers = async {
+            client.write_all(&rest[1..]).await.unwrap();
+            client.shutdown().await.unwrap();
+        };
+        let greeting = BytesMut::from(&[5, 1, rest[0]][..]);
+        let (target, ()) = tokio::join!(accept(&mut server, greeting), answers);
         drop(server);
         let mut answered = Vec::new();
         client.read_to_end(&mut answered).await.unwrap();
@@ -131,7 +217,21 @@ mod tests {
         let address = asked(b"\0\x05\x01\0\x01\x0a\0\0\x01\0\x50").await;
         assert_eq!(address.0.unwrap(), target(Host::Ipv4(Ipv4Addr::new(10, 0, 0, 1)), 80));
         let mapped = asked(b"\0\x05\x01\0\x04\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f\0\0\x01\0\x50").await;
-        assert_eq!(mapped.0.unwrap().host, Host::Ipv6("::ffff:127.0.0.1".parse().unwrap()));
+        assert_eq!(mapped.0.unwrap().host, Host::<String>::Ipv6("::ffff:127.0.0.1".parse().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn a_greeting_may_come_in_pieces_and_with_nothing_after_it() {
+        let (mut client, mut server) = tokio::io::duplex(1024);
+        client.write_all(b"\x02\0\x02").await.unwrap();
+        client.shutdown().await.unwrap();
+        assert!(accept(&mut server, BytesMut::from(&b"\x05"[..])).await.is_err(), "no request came");
+        drop(server);
+        let mut answered = Vec::new();
+        client.read_to_end(&mut answered).await.unwrap();
+        assert_eq!(answered, [5, 0]);
+        let (_client, mut server) = tokio::io::duplex(1024);
+        assert!(accept(&mut server, BytesMut::from(&b"\x05\x01\0\x05\x01"[..])).await.is_err());
     }
 
     #[tokio::test]
@@ -150,6 +250,29 @@ mod tests {
         ] {
             assert!(asked(wrong).await.0.is_err(), "{wrong:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_proxy_is_asked_with_credentials() {
+        let ask = async |answers: &[u8], credentials: Option<&Credentials>| {
+            let (mut ours, mut theirs) = tokio::io::duplex(1024);
+            theirs.write_all(answers).await.unwrap();
+            theirs.shutdown().await.unwrap();
+            let asked = request(&mut ours, credentials, &Host::Domain("a.x".to_owned()), 80).await;
+            drop(ours);
+            let mut sent = Vec::new();
+            theirs.read_to_end(&mut sent).await.unwrap();
+            (asked.map_err(|error| error.code()), sent)
+        };
+        let credentials = Credentials { user: "u".to_owned(), password: Secret::new("pw".to_owned()) };
+        let (asked, sent) = ask(b"\x05\x02\x01\0\x05\0\0\x01\0\0\0\0\0\0", Some(&credentials)).await;
+        assert_eq!(asked, Ok(()));
+        assert_eq!(sent, b"\x05\x01\x02\x01\x01u\x02pw\x05\x01\0\x03\x03a.x\0\x50");
+        assert_eq!(ask(b"\x05\x02\x01\x01", Some(&credentials)).await.0, Err("proxy_credentials"));
+        assert_eq!(ask(b"\x05\xff", None).await.0, Err("proxy_credentials"));
+        assert_eq!(ask(b"\x05\0\x05\x05\0\x01", None).await.0, Err("proxy_refused"));
+        assert_eq!(ask(b"HTTP/1.1", None).await.0, Err("proxy_garbage"));
+        assert_eq!(ask(b"\x05\0\x05", None).await.0, Err("proxy_garbage"));
     }
 
     #[test]

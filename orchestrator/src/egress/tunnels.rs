@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use tokio::io::AsyncReadExt as _;
@@ -27,27 +28,28 @@ pub(super) fn open(shared: &Arc<Shared>) {
 
 async fn keep_open(shared: Arc<Shared>) {
     loop {
-        let Some(mut tunnel) = open_one(&shared).await else {
+        let Some((mut tunnel, early)) = open_one(&shared).await else {
             sleep(RETRY).await;
             continue;
         };
         // The browser speaks first, so this waits for it. An agent that hangs up has ended, or lost this tunnel.
-        let mut greeting = [0; 2];
-        if tunnel.read_exact(&mut greeting).await.is_err() {
+        let mut begun = BytesMut::from(early);
+        if begun.is_empty() && !matches!(tunnel.read_buf(&mut begun).await, Ok(1..)) {
             sleep(RETRY).await;
             continue;
         }
-        let connection = dial::serve(Arc::clone(&shared), tunnel, greeting);
+        let connection = dial::serve(Arc::clone(&shared), tunnel, begun);
         tokio::spawn(shared.stop.clone().run_until_cancelled_owned(connection));
     }
 }
 
-async fn open_one(shared: &Shared) -> Option<AgentStream> {
+/// Opens one; gives it with what the browser has said already, if its connection was waiting.
+async fn open_one(shared: &Shared) -> Option<(AgentStream, Bytes)> {
     let mut headers = HeaderMap::new();
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static(EGRESS_PROTOCOL));
     match shared.worker.agent.upgrade("/egress", headers).await {
-        Ok(Upgrade::Switched { stream, .. }) => Some(stream),
+        Ok(Upgrade::Switched { stream, early, .. }) => Some((stream, early)),
         Ok(Upgrade::Declined(status)) => {
             tracing::debug!(worker = %shared.worker.id, %status, "the agent opens no tunnel");
             None

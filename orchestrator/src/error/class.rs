@@ -56,6 +56,7 @@ impl Error {
             Self::NoWorker { .. } => "no_worker",
             Self::NoEngine { .. } => "engine_not_installed",
             Self::NoStart { .. } => "browser_not_starting",
+            Self::NoUpstream => "proxy_unavailable",
             Self::Draining => "draining",
             Self::RuntimeDown => "runtime_down",
             Self::StoreBusy => "store_busy",
@@ -110,6 +111,7 @@ impl Error {
             | Self::NoEngine { .. }
             | Self::NoRenderer { .. }
             | Self::NoStart { .. }
+            | Self::NoUpstream
             | Self::BodyMemory
             | Self::Draining
             | Self::RuntimeDown
@@ -140,6 +142,7 @@ impl Error {
             | Self::NoWorker { .. }
             | Self::NoEngine { .. }
             | Self::NoStart { .. }
+            | Self::NoUpstream
             | Self::Draining
             | Self::RuntimeDown
             | Self::StoreBusy

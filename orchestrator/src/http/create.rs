@@ -18,11 +18,14 @@ use super::inspect;
 use super::reply::json_reply;
 use crate::config::Config;
 use crate::dropin::CreateBody;
+use crate::egress::{Location, Upstreams};
 use crate::engine::{Engine, Mode};
 use crate::error::{Error, FieldError};
 use crate::keys::KeyId;
 use crate::session::{Kind, Options, Session, Status, page_address};
 
+/// The member that asks for an upstream proxy.
+const PROXY: &str = "advanced.proxy";
 /// The longest passcode or app name, in bytes.
 const MAX_TEXT: usize = 1024;
 
@@ -81,7 +84,7 @@ pub(super) async fn devtools(
     if let Some(headers) = inspect::connect_headers(&session) {
         reply["connect_headers"] = headers;
     }
-    add_warnings(&mut reply, &session.warnings);
+    add_notes(&mut reply, &session);
     Ok(json_reply(StatusCode::OK, &reply))
 }
 
@@ -99,7 +102,7 @@ pub(super) async fn webdriver(
         "status": Status::of_webdriver(session.status()),
         "connect_url": base.connect_url(&session),
     });
-    add_warnings(&mut reply, &session.warnings);
+    add_notes(&mut reply, &session);
     Ok(json_reply(StatusCode::OK, &reply))
 }
 
@@ -135,9 +138,13 @@ pub(super) fn translated(create_body: &CreateBody, kind: Kind, config: &Config) 
     checked.map_err(|error| create_body.in_client_terms(error))
 }
 
-fn add_warnings(reply: &mut Value, warnings: &[String]) {
-    if !warnings.is_empty() {
-        reply["warnings"] = json!(warnings);
+/// What a reply has beside the contract's members.
+fn add_notes(reply: &mut Value, session: &Session) {
+    if !session.warnings.is_empty() {
+        reply["warnings"] = json!(session.warnings);
+    }
+    if let Some(upstream) = session.egress.upstream() {
+        reply["proxy"] = upstream;
     }
 }
 
@@ -146,10 +153,9 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
     if kind == Kind::DevTools && request.app_name.is_some() {
         return Err(Error::unknown(APP_NAME, "only POST /sessions/webdriver/create has it"));
     }
-    let advanced = request.advanced.map(|advanced| advanced.0).unwrap_or_default();
-    refuse_unbuilt(&advanced, kind)?;
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
-    let launch = launch(Some(page(request.url, config)?), request.settings, blocks_ads(&advanced, engine)?)?;
+    let advanced = advanced(request.advanced, kind, engine, config)?;
+    let launch = launch(Some(page(request.url, config)?), request.settings, advanced.block_ads)?;
     let longest = config.session.max_timeout.as_secs();
     let seconds = |field: &str, value: i64| match u64::try_from(value) {
         Ok(value) if (1..=longest).contains(&value) => Ok(value),
@@ -169,6 +175,7 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
         keep_alive: request.keep_alive.unwrap_or(false),
         one_connection: false,
         screen: None,
+        proxy: advanced.proxy,
         recording: request.recording.unwrap_or(false),
         service_passcode: short("service_passcode", request.service_passcode)?,
         app_name: short("app_name", request.app_name)?,
@@ -190,34 +197,52 @@ pub(super) fn launch(
     Ok(Launch { url, settings, block_ads })
 }
 
-/// Whether ads are to be blocked.
-pub(super) fn blocks_ads(advanced: &Advanced, engine: Engine) -> Result<bool, Error> {
-    let blocks = advanced.block_ads == Some(true);
-    if blocks && engine == Engine::Webkit {
+/// What `advanced` asks for, checked.
+pub(super) struct AdvancedOptions {
+    /// Whether ads are to be blocked.
+    pub block_ads: bool,
+    /// Where pages are to be asked for, if through an upstream proxy.
+    pub proxy: Option<Location>,
+}
+
+/// Checks `advanced`. What the contract has and this release or the engine does not, is refused and never silently left out.
+pub(super) fn advanced(
+    advanced: Option<Object<Advanced>>,
+    kind: Kind,
+    engine: Engine,
+    config: &Config,
+) -> Result<AdvancedOptions, Error> {
+    let advanced = advanced.map(|advanced| advanced.0).unwrap_or_default();
+    let block_ads = advanced.block_ads == Some(true);
+    if block_ads && engine == Engine::Webkit {
         let problem = "does not work in WebKit: leave it out, set it to false, or use Chromium or Firefox";
         return Err(Error::not_supported("advanced.block_ads", problem));
     }
-    Ok(blocks)
+    if advanced.solve_captchas == Some(true) {
+        let problem = "is not part of this release: leave it out, or set it to false or null";
+        return Err(Error::not_supported("advanced.solve_captchas", problem));
+    }
+    Ok(AdvancedOptions { block_ads, proxy: location(advanced.proxy, kind, config)? })
 }
 
-/// What the contract has and this release does not, is refused and never silently left out.
-pub(super) fn refuse_unbuilt(advanced: &Advanced, kind: Kind) -> Result<(), Error> {
-    let unbuilt = |name: &str| {
-        let problem = "is not part of this release: leave it out, or set it to false or null";
-        Err(Error::not_supported(format!("advanced.{name}"), problem))
+/// Where pages are to be asked for.
+fn location(proxy: Option<Value>, kind: Kind, config: &Config) -> Result<Option<Location>, Error> {
+    let wanted = match (proxy, kind) {
+        (None | Some(Value::Null | Value::Bool(false)), _) => return Ok(None),
+        (Some(Value::Bool(true)), _) => Location::default(),
+        (Some(Value::Object(members)), Kind::DevTools | Kind::Task) => {
+            let location: Location = serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
+                let path = error.path().to_string();
+                Error::from(FieldError::from_serde(&path, &error.into_inner().to_string())).within(PROXY)
+            })?;
+            location.check().map_err(|error| Error::from(error).within(PROXY))?;
+            location
+        }
+        (Some(_), Kind::WebDriver) => return Err(Error::invalid(PROXY, "must be a boolean here")),
+        (Some(_), Kind::DevTools | Kind::Task) => return Err(Error::invalid(PROXY, "must be an object or a boolean")),
     };
-    if advanced.solve_captchas == Some(true) {
-        return unbuilt("solve_captchas");
-    }
-    let wrong_type = |right: &str| Err(Error::invalid("advanced.proxy", format!("must be {right} here")));
-    match (&advanced.proxy, kind) {
-        (None | Some(Value::Null), _) | (Some(Value::Bool(false)), Kind::WebDriver | Kind::Task) => Ok(()),
-        (Some(Value::Bool(true)), Kind::WebDriver) | (Some(Value::Object(_)), Kind::DevTools) => unbuilt("proxy"),
-        (Some(Value::Bool(true) | Value::Object(_)), Kind::Task) => unbuilt("proxy"),
-        (Some(_), Kind::WebDriver) => wrong_type("a boolean"),
-        (Some(_), Kind::DevTools) => wrong_type("an object"),
-        (Some(_), Kind::Task) => wrong_type("an object or a boolean"),
-    }
+    // Also before a task is accepted, which could never run.
+    Upstreams::new(&config.egress.upstreams.0).choose(&wanted, "").map(|_| Some(wanted))
 }
 
 /// The page to open: only what a client could open by itself, and nothing of the container's own.
@@ -275,6 +300,11 @@ mod tests {
             (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
             (json!({"advanced": {"proxy": {"country": "de"}}}), "advanced.proxy"),
             (json!({"advanced": {"proxy": true}}), "advanced.proxy"),
+            (json!({"advanced": {"proxy": {"country": "DE"}}}), "advanced.proxy.country"),
+            (json!({"advanced": {"proxy": {"city": "new york"}}}), "advanced.proxy.city"),
+            (json!({"advanced": {"proxy": {"zip": "1"}}}), "advanced.proxy.zip"),
+            (json!({"advanced": {"proxy": {"continent": "eu"}}}), "advanced.proxy.continent"),
+            (json!({"advanced": {"proxy": 1}}), "advanced.proxy"),
             (json!({"app_name": "x"}), "app_name"),
         ] {
             let error = check(body.clone(), Kind::DevTools).unwrap_err();

@@ -97,6 +97,8 @@ pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response 
             "max": config.pool.max_workers,
             "sandbox": config.worker.sandbox,
             "freeze": config.worker.freeze,
+            // Whether a program that broke out of its browser would find ports of this host.
+            "reach_host": !config.shares_folders(),
             "runtime": config.docker.runtime.as_deref().unwrap_or("default"),
         },
         "tasks": {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::auth::Caller;
 use super::body::{self, Members, Object};
-use super::create::{Advanced, Settings, blocks_ads, launch, refuse_unbuilt, short};
+use super::create::{Advanced, Settings, advanced, launch, short};
 use super::follow::{Delivery, answer};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
@@ -230,9 +230,8 @@ fn order(
     mut common: Common,
     config: &Config,
 ) -> Result<(Order, Map<String, Value>), Error> {
-    let advanced = common.advanced.take().map(|advanced| advanced.0).unwrap_or_default();
-    refuse_unbuilt(&advanced, SessionKind::Task)?;
     let engine = common.browser_type.unwrap_or(Engine::Chromium);
+    let advanced = advanced(common.advanced.take(), SessionKind::Task, engine, config)?;
     let secrets = secrets(common.secrets.take())?;
     let longest = u64::try_from(config.tasks.max_timeout.as_millis()).unwrap_or(u64::MAX);
     let default = u64::try_from(config.tasks.timeout.as_millis()).unwrap_or(longest);
@@ -240,7 +239,7 @@ fn order(
     let timeout_ms = timeout_ms.filter(|timeout| (1..=longest).contains(timeout)).ok_or_else(|| {
         Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds (`tasks.max_timeout`)"))
     })?;
-    let launch = launch(None, common.settings.take(), blocks_ads(&advanced, engine)?)?;
+    let launch = launch(None, common.settings.take(), advanced.block_ads)?;
     let service_passcode = short("service_passcode", common.service_passcode.take())?;
     let name = short("name", common.name.take())?;
     let mut order = Order {
@@ -255,6 +254,7 @@ fn order(
         safe_to_repeat: common.safe_to_repeat.unwrap_or(false),
         service_passcode,
         name,
+        proxy: advanced.proxy,
         fleet: None,
     };
     if kind == Kind::Fleet {

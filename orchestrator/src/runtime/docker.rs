@@ -27,7 +27,7 @@ use super::{
     AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_RENDERER,
     LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
 };
-use crate::config::{AgentTransport, Config};
+use crate::config::Config;
 use crate::engine::{Engine, PoolKey, WorkerId};
 
 /// Starting and removing a container forks, mounts and wires a network: it may take longer than a look-up.
@@ -39,8 +39,6 @@ const EARLIER_AGENT_PORT: u16 = 8400;
 /// Values of [`LABEL_AGENT`].
 const UNIX: &str = "unix";
 const TCP: &str = "tcp";
-/// Container runtimes whose containers are processes of this host's kernel.
-const SHARING_RUNTIMES: [&str; 3] = ["runc", "crun", "io.containerd.runc.v2"];
 
 /// A client of one Docker Engine. Connects when first needed, so the daemon can start before the engine does.
 #[derive(Clone)]
@@ -72,7 +70,7 @@ impl Docker {
         let client = bollard::Docker::connect_with_unix(&socket, timeout, bollard::API_DEFAULT_VERSION)
             .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
         let client = client.negotiate_version().await.map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
-        if self.shares_folder() {
+        if self.inner.config.shares_folders() {
             let data_dir = own_container::path_on_host(&client, &self.inner.config.store.data_dir).await?;
             self.inner.folders.known_to_the_engine_below(&data_dir);
         }
@@ -95,7 +93,10 @@ impl Docker {
             return found.check();
         }
         let client = self.client().await?;
-        match client.create_network(network::request(&self.inner.config.docker.network, self.shares_folder())).await {
+        match client
+            .create_network(network::request(&self.inner.config.docker.network, self.inner.config.shares_folders()))
+            .await
+        {
             Ok(_) => Ok(()),
             // Somebody else was first: perhaps another daemon on this engine.
             Err(error) if status(&error) == Some(409) => match self.network().await? {
@@ -110,7 +111,7 @@ impl Docker {
     async fn network(&self) -> Result<Option<NetworkFacts>, RuntimeError> {
         let client = self.client().await?;
         match client.inspect_network(&self.inner.config.docker.network, None::<InspectNetworkOptions>).await {
-            Ok(found) => Ok(Some(NetworkFacts::read(found, self.shares_folder()))),
+            Ok(found) => Ok(Some(NetworkFacts::read(found, self.inner.config.shares_folders()))),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(error) => Err(refused("look up the network", error)),
         }
@@ -124,7 +125,7 @@ impl Docker {
         let client = self.client().await?.with_timeout(WORK_TIMEOUT);
         let name = container_name(&spec.worker);
         let folders = &self.inner.folders;
-        if self.shares_folder() {
+        if self.inner.config.shares_folders() {
             folders.make(&spec.worker).map_err(|error| RuntimeError::Folder(error.to_string()))?;
         }
         let options = CreateContainerOptionsBuilder::default().name(&name).build();
@@ -139,7 +140,7 @@ impl Docker {
             .start_container(&name, None::<StartContainerOptions>)
             .await
             .map_err(|error| refused("start a container", error))?;
-        if self.shares_folder() {
+        if self.inner.config.shares_folders() {
             return match folders.close(&spec.worker).await {
                 Ok(true) => Ok(AgentAddress::Unix(folders.socket(&spec.worker))),
                 Ok(false) => Err(RuntimeError::Folder(
@@ -248,19 +249,6 @@ impl Docker {
     /// Removes what other workers than these, of an earlier process, left in the data directory.
     pub(crate) fn forget_others(&self, workers: &[OwnedContainer]) {
         self.inner.folders.keep_only(&workers.iter().map(|container| &container.worker).collect::<HashSet<_>>());
-    }
-
-    /// Whether workers get a folder for their agent's socket.
-    fn shares_folder(&self) -> bool {
-        match self.inner.config.worker.agent_transport {
-            AgentTransport::Unix => true,
-            AgentTransport::Tcp => false,
-            // Runtimes that put a kernel or a machine between container and host share no sockets by default.
-            AgentTransport::Auto => {
-                let runtime = self.inner.config.docker.runtime.as_deref();
-                runtime.is_none_or(|runtime| SHARING_RUNTIMES.contains(&runtime))
-            }
-        }
     }
 
     /// The id of the image that `name` means now.

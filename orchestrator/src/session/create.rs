@@ -57,6 +57,10 @@ impl Sessions {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Draining);
         }
+        if let Some(wanted) = &options.proxy {
+            // Before a worker is spent on it.
+            self.inner.outside.upstreams.choose(wanted, "")?;
+        }
         let begun = Instant::now();
         let key = options.pool_key();
         let settings = &options.launch.settings;

@@ -8,7 +8,7 @@ use warmpool_protocol::{Launch, Size};
 
 use super::{Ending, Share, Status};
 use crate::clock::{Deadline, millis};
-use crate::egress::Summary;
+use crate::egress::{Location, Summary};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -52,6 +52,9 @@ pub(crate) struct Options {
     /// Whether what is to be seen of it is kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recording: bool,
+    /// Where its pages are to be asked for, if through an upstream proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Location>,
     /// The end user on whose behalf the session was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,

@@ -20,7 +20,7 @@ use crate::ads::AdRules;
 use crate::clock::{Now, unix_ms};
 use crate::config::Config;
 use crate::drain::Drain;
-use crate::egress::{Egress, Policy, Rules};
+use crate::egress::{Egress, Outside, Policy, Rules};
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::instance::Instance;
@@ -45,6 +45,7 @@ pub(super) struct Inner {
     pub(super) store: Store,
     pub(super) drain: Drain,
     pub(super) ads: AdRules,
+    pub(super) outside: Outside,
     pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
     pub(super) drivers: DriverIndex,
 }
@@ -91,14 +92,16 @@ impl Sessions {
         pool: Pool,
         store: Store,
         drain: Drain,
+        outside: Outside,
     ) -> Self {
         let table = Mutex::new(HashMap::new());
         let ads = AdRules::new(config.ads.lists.clone());
-        let inner = Inner { config, instance, keys, pool, store, drain, ads, table, drivers: DriverIndex::default() };
+        let drivers = DriverIndex::default();
+        let inner = Inner { config, instance, keys, pool, store, drain, ads, outside, table, drivers };
         Self { inner: Arc::new(inner) }
     }
 
-    /// Puts a session together.
+    /// Puts a session together, with its way out open.
     pub(super) fn build(
         &self,
         record: Record,
@@ -111,6 +114,11 @@ impl Sessions {
         let rules = &self.inner.config.egress;
         let policy = Policy::new(vec![Rules { allow: rules.allow.clone(), deny: rules.deny.clone() }]);
         let id = record.session_id;
+        let outside = &self.inner.outside;
+        let egress = Egress::open(Arc::clone(&worker), policy, &self.inner.config, outside, record.egress);
+        if let Some(wanted) = &record.options.proxy {
+            egress.go_through(outside, wanted, id.as_str());
+        }
         Session {
             token: instance.session_token(id.as_str(), "client"),
             view_token: instance.session_token(id.as_str(), "view"),
@@ -121,7 +129,7 @@ impl Sessions {
             owner: record.owner,
             options: record.options,
             created_ms: record.created_ms,
-            egress: Egress::open(Arc::clone(&worker), policy, &self.inner.config, record.egress),
+            egress,
             worker,
             warnings,
             deadline: Instant::now() + time_left,

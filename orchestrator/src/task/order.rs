@@ -8,6 +8,7 @@ use warmpool_protocol::Launch;
 
 use super::status::Kind;
 use crate::config::Config;
+use crate::egress::Location;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::player::Limits;
@@ -45,6 +46,9 @@ pub(crate) struct Order {
     /// What its sender calls it.
     #[serde(default)]
     pub name: Option<String>,
+    /// Where its pages are to be asked for, if through an upstream proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Location>,
     /// What makes it a fleet.
     #[serde(default)]
     pub fleet: Option<FleetRules>,
@@ -144,6 +148,7 @@ impl Order {
             app_name: None,
             one_connection: false,
             screen: None,
+            proxy: self.proxy.clone(),
         }
     }
 

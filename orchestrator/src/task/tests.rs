@@ -10,6 +10,7 @@ use super::record::TaskError;
 use super::*;
 use crate::config::{Config, Flags, Host};
 use crate::drain::Drain;
+use crate::egress::Outside;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
@@ -51,8 +52,15 @@ impl Bench {
         let keys = Keys::load(Store::memory()).await.unwrap();
         let owner = keys.create("owner").await.unwrap().record.id;
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
-        let sessions =
-            Sessions::new(config_too, instance_too, keys.clone(), pool.clone(), store.clone(), drain.clone());
+        let sessions = Sessions::new(
+            config_too,
+            instance_too,
+            keys.clone(),
+            pool.clone(),
+            store.clone(),
+            drain.clone(),
+            Outside::nowhere(),
+        );
         let tasks = Tasks::new(config, instance, keys, sessions, pool, store, drain);
         Self { tasks, faults, owner, _data: data }
     }

@@ -11,6 +11,7 @@
 mod chromium;
 mod firefox;
 mod legacy;
+mod proxy;
 mod request;
 mod standard;
 mod warnings;
@@ -19,6 +20,7 @@ mod webkit;
 use serde_json::{Map, Value, json};
 use warmpool_protocol::DriverMode;
 
+use crate::egress::ClientProxy;
 use crate::engine::Engine;
 use crate::error::Error;
 
@@ -49,12 +51,14 @@ const OPTIONS: [(Option<Engine>, &[&str]); 4] = [
 ];
 
 /// What to ask of the driver.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Plan {
     /// On which browser.
     pub(super) mode: DriverMode,
     /// The capabilities, with all that the warm browser fulfils taken out.
     pub(super) capabilities: Value,
+    /// The proxy of the alternative that comes first.
+    pub(super) proxy: Option<ClientProxy>,
     /// What the client asks for that has no effect, in words.
     pub(super) warnings: Vec<String>,
 }
@@ -63,12 +67,15 @@ pub(super) struct Plan {
 pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String]) -> Result<Plan, Error> {
     let mut mode = DriverMode::Warm;
     let mut accepted = Vec::new();
+    let mut proxies = Vec::new();
     let mut mismatch = None;
     let mut warnings = Warnings::default();
     for mut candidate in candidates(body)? {
         let mut idle = Warnings::default();
-        match check(&mut candidate, engine, warm_args, &mut idle) {
-            Ok(needs) => {
+        let proxy = proxy::take(&mut candidate);
+        match proxy.and_then(|proxy| Ok((check(&mut candidate, engine, warm_args, &mut idle)?, proxy))) {
+            Ok((needs, proxy)) => {
+                proxies.push(proxy);
                 warnings.extend(idle);
                 if needs == DriverMode::Cold {
                     mode = DriverMode::Cold;
@@ -84,7 +91,8 @@ pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String]) -> Result
         Some(error) if accepted.is_empty() => Err(error),
         _ => {
             let capabilities = json!({"alwaysMatch": {}, "firstMatch": accepted});
-            Ok(Plan { mode, capabilities, warnings: warnings.into_texts() })
+            let proxy = proxies.into_iter().next().flatten();
+            Ok(Plan { mode, capabilities, proxy, warnings: warnings.into_texts() })
         }
     }
 }
@@ -236,8 +244,24 @@ mod tests {
         ] {
             assert_eq!(options(requested.clone()).unwrap().mode, DriverMode::Cold, "{requested}");
         }
-        let proxied = ask(json!({"capabilities": {"alwaysMatch": {"proxy": {"proxyType": "manual"}}}}));
-        assert_eq!(proxied.unwrap().mode, DriverMode::Cold);
+    }
+
+    #[test]
+    fn a_proxy_is_the_daemons_affair() {
+        let ask = |proxy: Value| ask(json!({"capabilities": {"alwaysMatch": {"proxy": proxy}}}));
+        let plan = ask(json!({"proxyType": "manual", "httpProxy": "p:1"})).unwrap();
+        assert_eq!(plan.mode, DriverMode::Warm);
+        assert!(plan.proxy.is_some() && plan.capabilities["firstMatch"] == json!([{}]), "{:?}", plan.capabilities);
+        assert!(ask(json!({"proxyType": "direct"})).unwrap().proxy.is_none());
+        for (proxy, name) in [
+            (json!({"proxyType": "pac", "proxyAutoconfigUrl": "http://p"}), "proxy.proxyType"),
+            (json!({"proxyType": "manual", "socksProxy": "p:1", "socksVersion": 4}), "proxy.socksVersion"),
+        ] {
+            match ask(proxy.clone()) {
+                Err(Error::Capability { capability, .. }) => assert_eq!(capability, name),
+                other => panic!("{proxy}: {other:?}"),
+            }
+        }
     }
 
     #[test]

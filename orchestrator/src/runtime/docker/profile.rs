@@ -26,7 +26,7 @@ impl Docker {
             (LABEL_ENGINE.to_owned(), spec.key.engine.as_str().to_owned()),
             (LABEL_MODE.to_owned(), spec.key.mode.as_str().to_owned()),
         ]);
-        let agent = if self.shares_folder() { UNIX } else { TCP };
+        let agent = if config.shares_folders() { UNIX } else { TCP };
         labels.insert(LABEL_AGENT.to_owned(), agent.to_owned());
         if let Some(preset) = spec.key.preset {
             labels.insert(LABEL_PRESET.to_owned(), preset.to_string());
@@ -44,7 +44,7 @@ impl Docker {
             // answers, and does not wait long.
             dns: Some(vec!["127.0.0.1".to_owned()]),
             dns_options: Some(vec!["timeout:1".to_owned(), "attempts:1".to_owned()]),
-            mounts: self.shares_folder().then(|| {
+            mounts: config.shares_folders().then(|| {
                 vec![Mount {
                     typ: Some(MountType::BIND),
                     source: Some(self.inner.folders.on_host(&spec.worker).display().to_string()),

@@ -22,25 +22,9 @@ pub(super) fn check(
     warm_args: &[String],
     warnings: &mut Warnings,
 ) -> Result<DriverMode, Rejection> {
-    let mut mode = DriverMode::Warm;
-    if let Some(proxy) = caps.get("proxy") {
-        match proxy.get("proxyType").and_then(Value::as_str) {
-            // The warm browser has no proxy, and the container's system has none either.
-            Some("direct" | "system") => {
-                caps.remove("proxy");
-            }
-            _ if proxy.as_object().is_some_and(Map::is_empty) => {
-                caps.remove("proxy");
-            }
-            _ => mode = DriverMode::Cold,
-        }
-    }
     match caps.get_mut(OPTIONS) {
-        None => Ok(mode),
-        Some(Value::Object(options)) => match check_options(options, warm_args, warnings)? {
-            DriverMode::Cold => Ok(DriverMode::Cold),
-            DriverMode::Warm => Ok(mode),
-        },
+        None => Ok(DriverMode::Warm),
+        Some(Value::Object(options)) => check_options(options, warm_args, warnings),
         Some(_) => Err(refused(OPTIONS, "must be an object")),
     }
 }

@@ -29,7 +29,7 @@ const HABITUAL_VARIABLES: [&str; 3] = ["MOZ_HEADLESS", "MOZ_CRASHREPORTER_DISABL
 const HABITUAL_PREFS: [&str; 1] = ["remote.active-protocols"];
 
 /// Beginnings of the names of preferences that would open the browser to others, or let pages out of their processes.
-const FORBIDDEN_PREFS: [&str; 11] = [
+const FORBIDDEN_PREFS: [&str; 12] = [
     "autoadmin.",
     "browser.tabs.remote.",
     "devtools.chrome.",
@@ -38,13 +38,14 @@ const FORBIDDEN_PREFS: [&str; 11] = [
     "fission.",
     "general.config.",
     "marionette.",
+    "network.proxy.",
     "remote.",
     "security.sandbox.",
     "security.turn_off_all_security",
 ];
 
 /// Beginnings of the names of preferences that Firefox heeds while it runs. With any other it starts anew.
-const LIVE_PREFS: [&str; 16] = [
+const LIVE_PREFS: [&str; 15] = [
     "browser.download.",
     "browser.helperApps.",
     "dom.disable_open_during_load",
@@ -58,7 +59,6 @@ const LIVE_PREFS: [&str; 16] = [
     "layout.css.prefers-color-scheme.",
     "network.cookie.",
     "network.http.referer.",
-    "network.proxy.",
     "pdfjs.",
     "permissions.default.",
 ];
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn preferences_that_firefox_heeds_while_it_runs_keep_it_warm() {
-        let prefs = json!({"prefs": {"network.proxy.type": 1, "intl.accept_languages": "fr"}});
+        let prefs = json!({"prefs": {"network.cookie.lifetimePolicy": 1, "intl.accept_languages": "fr"}});
         let plan = options(prefs.clone()).unwrap();
         assert_eq!(plan.mode, DriverMode::Warm);
         assert_eq!(plan.capabilities["firstMatch"][0][OPTIONS], prefs);

@@ -1,7 +1,7 @@
 //! `webkitgtk:browserOptions`, and what else a WebKit worker has to look at.
 //!
-//! Everything that can be honoured is honoured by the warm browser: its driver tells it of certificates and proxies when
-//! a session starts.
+//! Everything that can be honoured is honoured by the warm browser: its driver tells it of certificates when a session
+//! starts.
 
 use serde_json::{Map, Value};
 use warmpool_protocol::DriverMode;
@@ -13,8 +13,6 @@ use super::{OWN_BROWSER, Rejection, refused};
 const OPTIONS: &str = "webkitgtk:browserOptions";
 /// Arguments that people carry from project to project. The worker has done the right thing already.
 const HABITS: [&str; 3] = ["automation", "headless", "no-sandbox"];
-/// Kinds of proxy that mean none: the container's system has none either.
-const NO_PROXY: [&str; 2] = ["direct", "system"];
 
 /// Checks one alternative for WebKit, takes out what is true already, and says which browser it needs.
 pub(super) fn check(caps: &mut Map<String, Value>, warnings: &mut Warnings) -> Result<DriverMode, Rejection> {
@@ -25,18 +23,6 @@ pub(super) fn check(caps: &mut Map<String, Value>, warnings: &mut Warnings) -> R
                 "webSocketUrl",
                 "WebKitGTK's driver does not speak WebDriver BiDi: leave it out, or use Chromium or Firefox",
             ));
-        }
-    }
-    if let Some(proxy) = caps.get("proxy") {
-        match proxy.get("proxyType").and_then(Value::as_str) {
-            Some(kind) if NO_PROXY.contains(&kind) => {
-                caps.remove("proxy");
-            }
-            Some("manual") => {}
-            None if proxy.as_object().is_some_and(Map::is_empty) => {
-                caps.remove("proxy");
-            }
-            _ => return Err(refused("proxy.proxyType", "WebKit takes `manual`, `direct` or `system`")),
         }
     }
     match caps.remove(OPTIONS) {
@@ -100,19 +86,16 @@ mod tests {
     #[test]
     fn what_is_true_already_is_taken_out_and_the_rest_is_the_drivers() {
         let requested = json!({
-            "acceptInsecureCerts": true, "webSocketUrl": false, "proxy": {"proxyType": "direct"},
+            "acceptInsecureCerts": true, "webSocketUrl": false,
             OPTIONS: {"args": ["--automation", "--headless"], "binary": "/usr/bin/MiniBrowser", "useOverlayScrollbars": true, "certificates": []},
         });
         assert_eq!(ask(requested), Ok(json!({"acceptInsecureCerts": true})));
-        let manual = json!({"proxy": {"proxyType": "manual", "httpProxy": "p:1"}, "pageLoadStrategy": "eager"});
-        assert_eq!(ask(manual.clone()), Ok(manual));
     }
 
     #[test]
     fn what_cannot_be_honoured_is_refused_by_name() {
         for (requested, name) in [
             (json!({"webSocketUrl": true}), "webSocketUrl"),
-            (json!({"proxy": {"proxyType": "pac", "proxyAutoconfigUrl": "http://p"}}), "proxy.proxyType"),
             (json!({OPTIONS: 1}), OPTIONS),
             (json!({OPTIONS: {"args": ["--proxy=http://p"]}}), "--proxy=http://p"),
             (json!({OPTIONS: {"args": "x"}}), "webkitgtk:browserOptions.args"),

@@ -1,0 +1,278 @@
+//! Which upstream proxy a session gets: the nearest that is up, the same one for as long as it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use url::Host;
+
+use super::socks::{self, Credentials};
+use super::upstream::Proxy;
+use crate::config::UpstreamProxy;
+use crate::error::{Error, FieldError};
+use crate::keys::Secret;
+
+/// Where a client wants its pages to be asked for. Without any member, anywhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Location {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub country: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub city: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zip: Option<u32>,
+}
+
+impl Location {
+    /// Checks what the types alone do not.
+    ///
+    /// # Errors
+    /// The member that is wrong.
+    pub(crate) fn check(&self) -> Result<(), FieldError> {
+        let code = |text: &str, lengths: std::ops::RangeInclusive<usize>| {
+            lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        if self.country.as_ref().is_some_and(|country| !code(country, 2..=2)) {
+            return Err(FieldError::invalid("country", "must be a country's code of two small letters, such as `de`"));
+        }
+        if self.state.as_ref().is_some_and(|state| !code(state, 1..=3)) {
+            return Err(FieldError::invalid("state", "must be a state's code in small letters, such as `ca`"));
+        }
+        let name = |city: &String| {
+            let fits =
+                |c: char| (c.is_alphabetic() && c.to_lowercase().eq([c])) || c.is_ascii_digit() || "-_.'".contains(c);
+            (1..=100).contains(&city.chars().count()) && city.chars().all(fits)
+        };
+        if self.city.as_ref().is_some_and(|city| !name(city)) {
+            return Err(FieldError::invalid(
+                "city",
+                "must be a name in small letters and without spaces, such as `newyork`",
+            ));
+        }
+        if self.zip.is_some_and(|zip| zip > 999_999_999) {
+            return Err(FieldError::invalid("zip", "must be a postal code as a whole number"));
+        }
+        Ok(())
+    }
+
+    /// The members, broadest first, as texts.
+    fn members(&self) -> [(&'static str, Option<String>); 4] {
+        // Codes of the United States have five digits, the first of which may be 0.
+        let zip = self
+            .zip
+            .map(|zip| if self.country.as_deref() == Some("us") { format!("{zip:05}") } else { zip.to_string() });
+        [("country", self.country.clone()), ("state", self.state.clone()), ("city", self.city.clone()), ("zip", zip)]
+    }
+}
+
+/// An upstream, and whether it answers.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(super) config: UpstreamProxy,
+    pub(super) is_up: AtomicBool,
+}
+
+/// What a session has of the upstreams.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) proxy: Proxy,
+}
+
+/// The operator's upstreams.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Upstreams(pub(super) Arc<[Arc<Upstream>]>);
+
+impl Upstreams {
+    pub(crate) fn new(configured: &[UpstreamProxy]) -> Self {
+        let upstream =
+            |config: &UpstreamProxy| Arc::new(Upstream { config: config.clone(), is_up: AtomicBool::new(true) });
+        Self(configured.iter().map(upstream).collect())
+    }
+
+    /// The nearest upstream that is up. Among equals the weights decide, for one session always the same way.
+    ///
+    /// # Errors
+    /// There is none there, or none that is up.
+    pub(crate) fn choose(&self, wanted: &Location, session: &str) -> Result<Chosen, Error> {
+        let problem = |problem: &str| Error::invalid("advanced.proxy", problem);
+        if self.0.is_empty() {
+            return Err(problem(
+                "needs an upstream proxy, and none is configured: set `egress.upstreams`, or leave it out",
+            ));
+        }
+        let near: Vec<(u8, &Arc<Upstream>)> =
+            self.0.iter().filter_map(|upstream| Some((nearness(&upstream.config, wanted)?, upstream))).collect();
+        if near.is_empty() {
+            return Err(problem("names a place where no upstream proxy is: see `egress.upstreams`"));
+        }
+        let up = || near.iter().filter(|(_, upstream)| upstream.is_up.load(Ordering::Relaxed));
+        let nearest = up().map(|(nearness, _)| *nearness).max();
+        let best = up().filter(|(nearness, _)| Some(*nearness) == nearest);
+        // Weighted rendezvous: each draws its lot from a hash, so a session keeps its upstream while others come and go.
+        let chosen = best.max_by(|(_, a), (_, b)| lot(&a.config, session).total_cmp(&lot(&b.config, session)));
+        let Some((_, upstream)) = chosen else {
+            return Err(Error::NoUpstream);
+        };
+        let proxy =
+            proxy(&upstream.config, wanted, session).ok_or_else(|| problem("has a proxy whose host cannot be read"))?;
+        Ok(Chosen { upstream: Arc::clone(upstream), proxy })
+    }
+}
+
+impl Chosen {
+    /// The upstream's name and place, for the client.
+    pub(crate) fn shown(&self) -> serde_json::Value {
+        let table = &self.upstream.config.table;
+        let mut shown = serde_json::json!({ "upstream": table.name });
+        for (name, value) in [("country", &table.country), ("state", &table.state), ("city", &table.city)] {
+            if let Some(value) = value {
+                shown[name] = value.clone().into();
+            }
+        }
+        if let Some(zip) = table.zip {
+            shown["zip"] = zip.into();
+        }
+        shown
+    }
+}
+
+/// How near an upstream is to what is wanted; none where the broadest wanted member is another, or where its user name
+/// needs a member that nobody has named.
+fn nearness(upstream: &UpstreamProxy, wanted: &Location) -> Option<u8> {
+    let table = &upstream.table;
+    let own = Location {
+        country: table.country.clone(),
+        state: table.state.clone(),
+        city: table.city.clone(),
+        zip: table.zip,
+    };
+    let template = table.username.as_deref().unwrap_or_default();
+    let (mut nearness, mut is_broadest) = (0, true);
+    for ((name, wanted), (_, own)) in wanted.members().into_iter().zip(own.members()) {
+        let in_template = template.contains(&format!("{{{name}}}"));
+        let Some(wanted) = wanted else {
+            if in_template && own.is_none() {
+                return None;
+            }
+            continue;
+        };
+        let fits = own.map_or(in_template, |own| own == wanted);
+        if is_broadest && !fits {
+            return None;
+        }
+        is_broadest = false;
+        nearness = nearness * 2 + u8::from(fits);
+    }
+    Some(nearness)
+}
+
+/// A session's lot for an upstream, in proportion to its weight.
+fn lot(upstream: &UpstreamProxy, session: &str) -> f64 {
+    let hash = Sha256::digest(format!("{session}/{}", upstream.table.name));
+    let drawn = hash[..6].iter().fold(0.0, |sum, byte| sum * 256.0 + f64::from(*byte));
+    let share = (drawn + 1.0) / 281_474_976_710_657.0;
+    f64::from(upstream.table.weight) / -share.ln()
+}
+
+fn proxy(upstream: &UpstreamProxy, wanted: &Location, session: &str) -> Option<Proxy> {
+    let table = &upstream.table;
+    let place = Location {
+        country: table.country.clone().or_else(|| wanted.country.clone()),
+        state: table.state.clone().or_else(|| wanted.state.clone()),
+        city: table.city.clone().or_else(|| wanted.city.clone()),
+        zip: table.zip.or(wanted.zip),
+    };
+    let user = table.username.as_ref().map(|template| {
+        let user = place.members().into_iter().fold(template.clone(), |user, (name, value)| {
+            user.replace(&format!("{{{name}}}"), &value.unwrap_or_default())
+        });
+        user.replace("{session}", &hex::encode(&Sha256::digest(session)[..8]))
+    });
+    let password = upstream.password.clone().unwrap_or_else(|| Secret::new(String::new()));
+    Some(Proxy {
+        scheme: upstream.scheme,
+        host: socks::host(&upstream.host).or_else(|| Host::parse(&upstream.host).ok())?,
+        port: upstream.port,
+        credentials: user.map(|user| Credentials { user, password }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::upstreams_from;
+
+    fn upstreams(tables: &str) -> Upstreams {
+        Upstreams::new(&upstreams_from(tables))
+    }
+
+    fn location(json: serde_json::Value) -> Location {
+        serde_json::from_value(json).unwrap()
+    }
+
+    #[test]
+    fn the_nearest_one_is_chosen() {
+        let upstreams = upstreams(
+            r#"[{ name = "de", url = "http://p", country = "de" },
+                { name = "ny", url = "http://p", country = "us", state = "ny", city = "newyork" },
+                { name = "ca", url = "http://p", country = "us", state = "ca", city = "oakland" },
+                { name = "any", url = "http://p", username = "u-{country}-{city}-{zip}" }]"#,
+        );
+        let name =
+            |wanted| upstreams.choose(&location(wanted), "s").map(|chosen| chosen.upstream.config.table.name.clone());
+        let json = serde_json::json!({"country": "us", "state": "ca", "city": "losangeles"});
+        assert_eq!(name(json).unwrap(), "ca", "no city, but the state");
+        assert_eq!(name(serde_json::json!({"country": "de"})).unwrap(), "de");
+        assert_eq!(name(serde_json::json!({"city": "newyork"})).unwrap(), "ny");
+        let chosen =
+            upstreams.choose(&location(serde_json::json!({"country": "us", "city": "x", "zip": 2116})), "s").unwrap();
+        assert_eq!(chosen.proxy.credentials.unwrap().user, "u-us-x-02116");
+        let error = name(serde_json::json!({"country": "fr"})).unwrap_err();
+        assert_eq!(error.named_field(), Some("advanced.proxy"));
+        assert!(Upstreams::default().choose(&Location::default(), "s").is_err());
+    }
+
+    #[test]
+    fn a_session_keeps_its_upstream_and_weights_count() {
+        let upstreams = upstreams(
+            r#"[{ name = "a", url = "http://p", weight = 3 }, { name = "b", url = "http://p" }, { name = "c", url = "http://p", weight = 2 }]"#,
+        );
+        let name = |session: &str| {
+            upstreams.choose(&Location::default(), session).map(|chosen| chosen.upstream.config.table.name.clone())
+        };
+        let count = |wanted: &str| (0..600).filter(|session| name(&session.to_string()).unwrap() == wanted).count();
+        assert!((240..360).contains(&count("a")), "{}", count("a"));
+        assert!((60..140).contains(&count("b")), "{}", count("b"));
+        let before = name("7").unwrap();
+        assert_eq!(name("7").unwrap(), before);
+        for upstream in upstreams.0.iter().filter(|upstream| upstream.config.table.name == before) {
+            upstream.is_up.store(false, Ordering::Relaxed);
+        }
+        assert_ne!(name("7").unwrap(), before, "another takes its place");
+        upstreams.0.iter().for_each(|upstream| upstream.is_up.store(false, Ordering::Relaxed));
+        assert!(matches!(name("7"), Err(Error::NoUpstream)), "never a direct connection");
+    }
+
+    #[test]
+    fn members_are_checked_as_the_contract_says() {
+        for wrong in [
+            serde_json::json!({"country": "DE"}),
+            serde_json::json!({"country": "deu"}),
+            serde_json::json!({"state": "CA"}),
+            serde_json::json!({"city": "New York"}),
+            serde_json::json!({"city": "new york"}),
+            serde_json::json!({"city": ""}),
+            serde_json::json!({"zip": 4_000_000_000_u32}),
+        ] {
+            let member = wrong.as_object().unwrap().keys().next().unwrap().clone();
+            assert_eq!(location(wrong).check().unwrap_err().path(), member);
+        }
+        let right = serde_json::json!({"country": "us", "state": "ca", "city": "losangeles", "zip": 90001});
+        assert!(location(right).check().is_ok());
+    }
+}

@@ -1,0 +1,171 @@
+//! Connections through a proxy of the operator's or the client's: HTTP `CONNECT`, the same over TLS, or SOCKS version 5.
+
+use std::io;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_util::either::Either;
+use url::Host;
+
+use super::socks::{self, Credentials};
+use crate::config::ProxyScheme;
+
+/// The longest head of an answer to `CONNECT`, in bytes.
+const MAX_HEAD: usize = 8 << 10;
+
+/// A connection to a site, as such or inside one to a proxy.
+pub(super) type Site = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+
+/// A proxy, and who asks it.
+#[derive(Debug, Clone)]
+pub(super) struct Proxy {
+    pub scheme: ProxyScheme,
+    pub host: Host,
+    pub port: u16,
+    pub credentials: Option<Credentials>,
+}
+
+/// Why a proxy gave no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProxyError {
+    #[error("the proxy cannot be reached: {0}")]
+    Unreachable(io::Error),
+    #[error("the proxy is not configured any more")]
+    Gone,
+    #[error("the proxy did not answer in time")]
+    Slow,
+    #[error("the proxy does not take the credentials")]
+    Credentials,
+    #[error("the proxy refused the connection ({0})")]
+    Refused(String),
+    #[error("the proxy's answer makes no sense")]
+    Garbage,
+}
+
+impl ProxyError {
+    /// The short name in records and metrics.
+    pub(super) const fn code(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "proxy_unreachable",
+            Self::Gone => "proxy_gone",
+            Self::Slow => "proxy_slow",
+            Self::Credentials => "proxy_credentials",
+            Self::Refused(_) => "proxy_refused",
+            Self::Garbage => "proxy_garbage",
+        }
+    }
+}
+
+/// An answer that breaks off makes no sense either.
+impl From<io::Error> for ProxyError {
+    fn from(_: io::Error) -> Self {
+        Self::Garbage
+    }
+}
+
+/// Asks a proxy, to which there is a connection, for one to a site.
+pub(super) async fn ask(
+    stream: TcpStream,
+    proxy: &Proxy,
+    tls: &Arc<ClientConfig>,
+    host: &Host,
+    port: u16,
+) -> Result<Site, ProxyError> {
+    match proxy.scheme {
+        ProxyScheme::Http => Ok(Either::Left(connect(stream, proxy, host, port).await?)),
+        ProxyScheme::Https => {
+            let name = ServerName::try_from(proxy.host.to_string()).map_err(|_| ProxyError::Garbage)?;
+            let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
+            let stream = stream.map_err(ProxyError::Unreachable)?;
+            Ok(Either::Right(Box::new(connect(stream, proxy, host, port).await?)))
+        }
+        ProxyScheme::Socks5 => {
+            let mut stream = stream;
+            socks::request(&mut stream, proxy.credentials.as_ref(), host, port).await?;
+            Ok(Either::Left(stream))
+        }
+    }
+}
+
+async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    proxy: &Proxy,
+    host: &Host,
+    port: u16,
+) -> Result<S, ProxyError> {
+    let mut request = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n");
+    if let Some(Credentials { user, password }) = &proxy.credentials {
+        let pair = STANDARD.encode(format!("{user}:{}", password.expose()));
+        request.push_str(&format!("Proxy-Authorization: Basic {pair}\r\n"));
+    }
+    request.push_str("\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    stream.flush().await?;
+    // One byte at a time: what follows the head is the site's.
+    let mut head = Vec::with_capacity(256);
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() == MAX_HEAD || (head.len() == 5 && head != b"HTTP/") {
+            return Err(ProxyError::Garbage);
+        }
+        head.push(stream.read_u8().await?);
+    }
+    let status = std::str::from_utf8(&head).ok().and_then(|head| head.split(' ').nth(1)?.parse::<u16>().ok());
+    match status {
+        Some(200..=299) => Ok(stream),
+        // Asking again with the same credentials would be a loop.
+        Some(401 | 407) => Err(ProxyError::Credentials),
+        Some(status @ 300..=599) => Err(ProxyError::Refused(format!("status {status}"))),
+        _ => Err(ProxyError::Garbage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Secret;
+
+    async fn answered(answer: &[u8]) -> (Result<Vec<u8>, ProxyError>, String) {
+        let (ours, mut theirs) = tokio::io::duplex(64 << 10);
+        theirs.write_all(answer).await.unwrap();
+        theirs.shutdown().await.unwrap();
+        let credentials = Some(Credentials { user: "u".to_owned(), password: Secret::new("p".to_owned()) });
+        let proxy = Proxy { scheme: ProxyScheme::Http, host: Host::Domain("p".to_owned()), port: 1, credentials };
+        let connected = connect(ours, &proxy, &Host::Domain("a.example".to_owned()), 443).await;
+        let early = match connected {
+            Ok(mut stream) => {
+                let mut early = Vec::new();
+                stream.read_to_end(&mut early).await.unwrap();
+                Ok(early)
+            }
+            Err(error) => Err(error),
+        };
+        let mut asked = String::new();
+        theirs.read_to_string(&mut asked).await.unwrap();
+        (early, asked)
+    }
+
+    #[tokio::test]
+    async fn a_proxys_answers_are_told_apart() {
+        let (early, asked) = answered(b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\nhello").await;
+        assert_eq!(early.unwrap(), b"hello", "the site's first bytes are the site's");
+        assert!(asked.starts_with("CONNECT a.example:443 HTTP/1.1\r\n"), "{asked}");
+        assert!(asked.contains("Proxy-Authorization: Basic dTpw\r\n"), "{asked}");
+        for (answer, code) in [
+            (&b"HTTP/1.1 407 No\r\n\r\n"[..], "proxy_credentials"),
+            (b"HTTP/1.1 502 Bad\r\n\r\n", "proxy_refused"),
+            (b"SSH-2.0-OpenSSH\r\n\r\n", "proxy_garbage"),
+            (b"HTTP/1.1 two\r\n\r\n", "proxy_garbage"),
+            (b"HTTP/1.1 200 OK\r\n", "proxy_garbage"),
+            (&[b'x'; 9000], "proxy_garbage"),
+        ] {
+            assert_eq!(answered(answer).await.0.unwrap_err().code(), code, "{answer:?}");
+        }
+    }
+}

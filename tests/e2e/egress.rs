@@ -1,0 +1,276 @@
+//! What leaves a worker: which addresses its pages reach, and through which proxies.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use warmpool_tests::{Daemon, Driver, Group, Settings, Stage, eventually, group, host_address};
+
+pub(crate) fn group() -> Group {
+    group!(None,
+        quick: [no_page_of_chromium_reaches_what_is_not_public, an_upstream_carries_a_session],
+        full: [
+            no_page_of_firefox_reaches_what_is_not_public,
+            no_page_of_webkit_reaches_what_is_not_public,
+            a_worker_has_no_way_around_the_proxy,
+            pages_load_again_after_a_restart,
+            a_webdriver_client_names_its_proxy,
+            a_page_has_its_share_of_connections,
+        ],
+    )
+}
+
+/// Addresses whose refusal every engine shows.
+const MUST_SAY_SO: [&str; 3] = ["169.254.169.254", "10.0.0.1", "192.168.0.1"];
+
+/// Opens addresses in every notation, and reads what the page shows.
+async fn refuses(engine: &str) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let session = daemon.webdriver(json!({"browser_type": engine})).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    let port = daemon.url().rsplit_once(':').context("a port")?.1;
+    let own =
+        ["127.0.0.1", "2130706433", "0x7f.1", "0177.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"];
+    let own = own.map(|host| format!("{host}:{port}"));
+    let others =
+        ["169.254.169.254", "10.0.0.1", "192.168.0.1", "100.64.0.1", "[fd00:ec2::254]", "[64:ff9b::a9fe:a9fe]"];
+    for host in own.iter().map(String::as_str).chain(others) {
+        // Some engines refuse some of these by themselves.
+        let opened = driver.command(Method::POST, "/url", &json!({"url": format!("http://{host}/")})).await?;
+        let shown = driver.execute("return document.documentElement.innerText").await?.to_string();
+        let refused = shown.contains("Refused by Warmpool") && shown.contains("egress.allow");
+        ensure!(refused || opened.status != 200, "{engine} {host}: {opened} {shown}");
+        ensure!(refused || !MUST_SAY_SO.contains(&host), "{engine} {host}: {shown}");
+    }
+    // To scripts there is nobody.
+    let script = format!(
+        "const [done] = arguments; fetch('http://127.0.0.1:{port}/status', {{mode: 'no-cors'}}).then(() => done('answered'), () => done('failed'))"
+    );
+    let body = json!({"script": script, "args": []});
+    let heard = driver.command(Method::POST, "/execute/async", &body).await?.ok()?;
+    ensure!(heard["value"] == "failed", "{engine}: {heard}");
+    let record = session.record().await?;
+    let refused = record["egress"]["refused"].as_array().context("refused")?;
+    let listed = |host: &str| refused.iter().any(|row| row["host"] == host && row["reason"] == "not_public");
+    ensure!(listed("127.0.0.1") && listed("169.254.169.254") && listed("localhost"), "{record}");
+    let counted = daemon.metrics().await?.sum("warmpool_egress_refused_total", &[("reason", "not_public")]);
+    ensure!(counted.is_some_and(|counted| counted >= 5.0), "{counted:?}");
+    session.delete().await?.ok()?;
+    ensure!(
+        session.record().await?["egress"]["refused_count"].as_u64() >= Some(5),
+        "an ended session keeps its counts"
+    );
+    daemon.assert_idle().await
+}
+
+async fn no_page_of_chromium_reaches_what_is_not_public(_: Stage) -> Result<()> {
+    refuses("chromium").await
+}
+
+async fn no_page_of_firefox_reaches_what_is_not_public(_: Stage) -> Result<()> {
+    refuses("firefox").await
+}
+
+async fn no_page_of_webkit_reaches_what_is_not_public(_: Stage) -> Result<()> {
+    refuses("webkit").await
+}
+
+/// A program in the worker that does not ask the proxy, as after a break-out.
+async fn a_worker_has_no_way_around_the_proxy(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new().set("SERVER_LISTEN", "0.0.0.0:0")).await?;
+    let container = daemon.only_container().await?;
+    // Its worker is not frozen, which would stop this program too.
+    let session = daemon.session(json!({})).await?;
+    let site = stage.site_for(&daemon).await?;
+    let site = site.trim_start_matches("http://").replace(':', "/");
+    let port = daemon.url().rsplit_once(':').context("a port")?.1;
+    let gateway = "$(set -- $(sed -n 's/^eth0\\t00000000\\t\\(..\\)\\(..\\)\\(..\\)\\(..\\)\\t.*/0x\\4 0x\\3 0x\\2 0x\\1/p' /proc/net/route); \
+                   printf '%d.%d.%d.%d' ${1:-0} ${2:-0} ${3:-0} ${4:-0})";
+    let host = host_address();
+    for target in [
+        site,
+        format!("{host}/{port}"),
+        format!("{gateway}/{port}"),
+        format!("{gateway}/2375"),
+        "169.254.169.254/80".to_owned(),
+        "1.1.1.1/443".to_owned(),
+    ] {
+        let script = format!("timeout 5 bash -c \"exec 3<>/dev/tcp/{target}\" && echo connected; true");
+        let said = daemon.docker().run(&["exec", &container, "bash", "-c", &script]).await?;
+        ensure!(!said.contains("connected"), "a worker reached {target}");
+    }
+    let names = "timeout 5 getent hosts example.com && echo resolved; true";
+    let said = daemon.docker().run(&["exec", &container, "bash", "-c", names]).await?;
+    ensure!(!said.contains("resolved"), "a worker resolves names: {said}");
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn pages_load_again_after_a_restart(stage: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(Settings::new()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let session = daemon.webdriver(json!({})).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    driver.goto(&format!("{site}/tab/1")).await?;
+    daemon.kill9().await?;
+    daemon.restart().await?;
+    daemon.ready().await?;
+    driver.goto(&format!("{site}/tab/2")).await?;
+    ensure!(driver.execute("return document.title").await? == "Tab 2");
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// A proxy that speaks `CONNECT` and wants credentials. It writes down who asked for what.
+struct Upstream {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Upstream {
+    async fn start(password: &'static str) -> Result<Self> {
+        let listener = TcpListener::bind((host_address(), 0)).await?;
+        let address = listener.local_addr()?;
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let server = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let seen = Arc::clone(&seen);
+                tokio::spawn(async move { serve(stream, password, &seen).await });
+            }
+        });
+        Ok(Self { address, asked, server })
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn serve(mut client: TcpStream, password: &str, seen: &Mutex<Vec<String>>) -> Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(client.read_u8().await?);
+    }
+    let head = String::from_utf8(head)?;
+    let target = head.split(' ').nth(1).context("a target")?;
+    let pair = head.lines().find_map(|line| line.strip_prefix("Proxy-Authorization: Basic "));
+    let pair = String::from_utf8(STANDARD.decode(pair.unwrap_or_default())?)?;
+    seen.lock().push(format!("{target} {pair}"));
+    if !pair.ends_with(&format!(":{password}")) {
+        return Ok(client.write_all(b"HTTP/1.1 407 No\r\n\r\n").await?);
+    }
+    let mut site = TcpStream::connect(target).await?;
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+    copy_bidirectional(&mut client, &mut site).await?;
+    Ok(())
+}
+
+async fn an_upstream_carries_a_session(stage: Stage) -> Result<()> {
+    let (right, wrong) = (Upstream::start("word").await?, Upstream::start("other").await?);
+    let table = |name: &str, upstream: &Upstream, country: &str| {
+        format!(
+            "{{ name = \"{name}\", url = \"http://{}\", username = \"u-{{country}}-{{session}}\", password = \"word\", country = \"{country}\" }}",
+            upstream.address
+        )
+    };
+    let gone = TcpListener::bind((host_address(), 0)).await?.local_addr()?;
+    let gone = format!("{{ name = \"sweden\", url = \"http://{gone}\", country = \"se\" }}");
+    let tables = format!("[{}, {}, {gone}]", table("germany", &right, "de"), table("france", &wrong, "fr"));
+    let daemon = Daemon::start(Settings::new().set("EGRESS_UPSTREAMS", tables)).await?;
+    let site = stage.site_for(&daemon).await?;
+    let api = daemon.api();
+
+    let body = json!({"headless": true, "url": format!("{site}/tab/41"), "advanced": {"proxy": {"country": "de"}}});
+    let reply = api.post("/sessions/create", &body).await?.ok()?;
+    ensure!(reply["proxy"] == json!({"upstream": "germany", "country": "de"}), "{reply}");
+    eventually!("the page is asked for", 20, !stage.site().hits("/tab/41").is_empty())?;
+    let asked = right.asked.lock().clone();
+    ensure!(
+        asked.iter().any(|line| line.starts_with(site.trim_start_matches("http://")) && line.contains("u-de-")),
+        "{asked:?}"
+    );
+    let id = reply["session_id"].as_str().context("session_id")?;
+    api.delete(&format!("/sessions/{id}")).await?.ok()?;
+
+    // Wrong credentials: no page, a reason, and nothing direct.
+    let body = json!({"headless": true, "url": format!("{site}/tab/42"), "advanced": {"proxy": {"country": "fr"}}});
+    let reply = api.post("/sessions/create", &body).await?.ok()?;
+    let id = reply["session_id"].as_str().context("session_id")?;
+    eventually!("the credentials are refused", 30, {
+        let record = api.get(&format!("/sessions/{id}")).await?.ok()?;
+        let rows = record["egress"]["refused"].as_array().cloned().unwrap_or_default();
+        rows.iter().any(|row| row["reason"] == "proxy_credentials")
+    })?;
+    ensure!(stage.site().hits("/tab/42").is_empty(), "never a direct connection");
+    api.delete(&format!("/sessions/{id}")).await?.ok()?;
+
+    for body in [json!({"country": "jp"}), json!({"country": "DE"}), json!({"zip": "1"}), json!({"planet": "mars"})] {
+        let reply = api.post("/sessions/create", &json!({"advanced": {"proxy": body}})).await?;
+        ensure!(reply.fault(400)?.field.starts_with("advanced.proxy"), "{reply}");
+    }
+    eventually!("the upstream that is gone is noticed", 30, {
+        let body = json!({"headless": true, "advanced": {"proxy": {"country": "se"}}});
+        let reply = api.post("/sessions/create", &body).await?;
+        reply.status == 503 && reply.fault(503)?.code == "proxy_unavailable"
+    })?;
+    daemon.end_all().await?;
+    daemon.assert_idle().await
+}
+
+async fn a_webdriver_client_names_its_proxy(stage: Stage) -> Result<()> {
+    let upstream = Upstream::start("word").await?;
+    let daemon = Daemon::start(Settings::new()).await?;
+    let site = stage.site_for(&daemon).await?;
+    for engine in ["chromium", "firefox", "webkit"] {
+        let session = daemon.webdriver(json!({"browser_type": engine})).await?;
+        let named = format!("http://{engine}:word@{}", upstream.address);
+        let proxy = json!({"proxyType": "manual", "httpProxy": named, "sslProxy": named});
+        let driver = Driver::start(session.connect_url()?, json!({"proxy": proxy})).await?;
+        driver.goto(&format!("{site}/tab/3")).await?;
+        ensure!(driver.execute("return document.title").await? == "Tab 3", "{engine}");
+        let asked = upstream.asked.lock().clone();
+        ensure!(asked.iter().any(|line| line.ends_with(&format!("{engine}:word"))), "{engine}: {asked:?}");
+        session.delete().await?.ok()?;
+    }
+    daemon.assert_idle().await
+}
+
+async fn a_page_has_its_share_of_connections(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new().set("EGRESS_MAX_CONNECTIONS", "8")).await?;
+    let site = stage.site_for(&daemon).await?;
+    let (greedy, other) = (daemon.webdriver(json!({})).await?, daemon.webdriver(json!({})).await?);
+    let driver = Driver::start(greedy.connect_url()?, json!({})).await?;
+    driver.goto(&format!("{site}/tab/4")).await?;
+    // Servers that take connections and never answer. A browser opens six to each.
+    let mut silent = Vec::new();
+    for _ in 0..3 {
+        silent.push(TcpListener::bind((host_address(), 0)).await?);
+    }
+    for listener in &silent {
+        let url = format!("http://{}/", listener.local_addr()?);
+        let script = format!("for (let i = 0; i < 300; i++) fetch('{url}' + i, {{mode: 'no-cors'}}).catch(() => {{}})");
+        driver.execute(&script).await?;
+    }
+    eventually!("connections are refused", 30, {
+        let record = greedy.record().await?;
+        let rows = record["egress"]["refused"].as_array().cloned().unwrap_or_default();
+        rows.iter().any(|row| row["reason"] == "too_many_connections")
+    })?;
+    let driver = Driver::start(other.connect_url()?, json!({})).await?;
+    driver.goto(&format!("{site}/tab/5")).await?;
+    ensure!(driver.execute("return document.title").await? == "Tab 5", "other sessions are untouched");
+    greedy.delete().await?.ok()?;
+    other.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
