@@ -100,6 +100,15 @@ impl Egress {
     }
 }
 
+#[cfg(test)]
+impl Egress {
+    /// One that nobody uses.
+    pub(crate) fn unused() -> Arc<Self> {
+        let (add, idle) = mpsc::channel(1);
+        Arc::new(Self { add, idle: Mutex::new(idle) })
+    }
+}
+
 /// Whether the daemon still holds its end. It sends nothing before the browser does.
 fn is_open(tunnel: &Connection) -> bool {
     let mut byte = [0];

@@ -198,6 +198,7 @@ mod tests {
             files: crate::files::Files::new(home.join("files")).unwrap(),
             home: home.to_owned(),
             upstream: crate::upstream::Upstream::new(),
+            egress: crate::egress::Egress::unused(),
         })
     }
 
