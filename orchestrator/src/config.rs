@@ -16,6 +16,7 @@ mod presets;
 #[cfg(test)]
 mod sample;
 mod setting;
+mod settings;
 mod table;
 #[cfg(test)]
 mod tests;

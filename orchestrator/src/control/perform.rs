@@ -55,7 +55,9 @@ impl OrderError {
         match self {
             Self::SeveralDaemons(_) => Exit::Usage,
             Self::Refused(_) => Exit::Refused,
-            Self::NoStore(_) | Self::NoDaemon(_) | Self::Connection(_) | Self::Store(_) | Self::Keys(_) => Exit::Unavailable,
+            Self::NoStore(_) | Self::NoDaemon(_) | Self::Connection(_) | Self::Store(_) | Self::Keys(_) => {
+                Exit::Unavailable
+            }
         }
     }
 }

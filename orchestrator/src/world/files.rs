@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use crate::blocking::blocking;
 use super::cipher::Cipher;
+use crate::blocking::blocking;
 use crate::engine::WorldId;
 use crate::error::Error;
 use crate::store::{Folder, free_bytes};

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::status::Status;
 use crate::error::ApiError;
+use crate::status::Status;
 
 /// Time between two reports of how many requests were blocked.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);

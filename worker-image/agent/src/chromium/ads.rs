@@ -5,8 +5,8 @@
 //! comes here. Nothing is attached to a page but for hiding elements, and no page waits for that.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
