@@ -16,6 +16,7 @@ mod presets;
 mod sample;
 mod setting;
 mod table;
+mod table_macro;
 #[cfg(test)]
 mod tests;
 mod units;

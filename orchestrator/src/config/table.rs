@@ -1,6 +1,6 @@
 //! The settings table: every setting stands here once, with its type, default, smallest value and help.
 //!
-//! The `settings!` macro makes of it the structs of [`Config`](super::Config), the list [`SETTINGS`] from which
+//! The macro of `config/table_macro.rs` makes of it the structs of [`Config`](super::Config), the list [`SETTINGS`] from which
 //! flags, environment names and the sample file come, and the code that fills the structs.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -14,64 +14,13 @@ use super::{
     layers::Layers,
     presets::Presets,
     setting::{DefaultValue, Setting},
+    table_macro::settings,
     units::{AgentTransport, ByteSize, DockerHost, LogFormat},
     upstreams::UpstreamProxies,
     value::Value,
 };
 
 use DefaultValue::{Found, Is, Unset};
-
-macro_rules! settings {
-    ($( $(#[doc = $about:literal])+ $section:ident: $Section:ident { $(
-        $(#[doc = $help:literal])+ $key:ident: $ty:ty = $preset:expr $(, min $min:literal)?;
-    )+ } )+) => {
-        $(
-            $(#[doc = $about])+
-            #[derive(Debug, Clone, PartialEq)]
-            pub struct $Section { $( $(#[doc = $help])+ pub $key: $ty, )+ }
-
-            impl $Section {
-                fn fill(layers: &mut Layers<'_>) -> Self {
-                    Self { $( $key: layers.take::<$ty>(concat!(stringify!($section), ".", stringify!($key))), )+ }
-                }
-            }
-        )+
-
-        /// Every section of the settings.
-        #[derive(Debug, Clone, PartialEq)]
-        pub struct Sections { $( $(#[doc = $about])+ pub $section: $Section, )+ }
-
-        impl Sections {
-            /// Takes every setting from its strongest source; faults are left in `layers`.
-            pub(super) fn fill(layers: &mut Layers<'_>) -> Self {
-                Self { $( $section: $Section::fill(layers), )+ }
-            }
-
-            /// The value of a setting in TOML notation, `None` where it is unset.
-            pub(super) fn toml(&self, name: &str) -> Option<String> {
-                $( $( if name == concat!(stringify!($section), ".", stringify!($key)) {
-                    return self.$section.$key.toml();
-                } )+ )+
-                None
-            }
-        }
-
-        /// Every setting, in the table's order.
-        pub(super) static SETTINGS: &[Setting] = &[ $( $( Setting {
-            name: concat!(stringify!($section), ".", stringify!($key)),
-            help: &[ $($help),+ ],
-            preset: $preset,
-            min: settings!(@min $($min)?),
-            shape: <$ty as Value>::SHAPE,
-            form: <$ty as Value>::FORM,
-        }, )+ )+ ];
-
-        /// Every section: its name and what it is about.
-        pub(super) static SECTIONS: &[(&str, &[&str])] = &[ $( (stringify!($section), &[ $($about),+ ]), )+ ];
-    };
-    (@min) => { None };
-    (@min $min:literal) => { Some($min) };
-}
 
 settings! {
     /// Where clients reach the daemon, and how much one may ask of it.
