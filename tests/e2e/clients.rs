@@ -49,7 +49,7 @@ async fn a_tunnel_is_a_debugging_port(stage: Stage) -> Result<()> {
     let line = said.next_line().await?.context("a line")?;
     let address = line.strip_prefix("listening on ").with_context(|| line.clone())?;
     let program = Program::node(&programs::clients(), "tunnel.mjs").await?;
-    let program = program.env("TUNNEL", address).env("SITE_URL", stage.site_for(daemon).await?.to_string());
+    let program = program.env("TUNNEL", address).env("SITE_URL", &stage.site_for(daemon).await?);
     ensure!(program.run().await?.contains("title: Test site"));
     // Its last client closed the browser.
     let ended = tokio::time::timeout(Duration::from_secs(30), tunnel.wait()).await.context("the tunnel goes on")??;
