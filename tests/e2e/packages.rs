@@ -103,7 +103,10 @@ async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
     let own = packed.path().join("own.yaml");
     let lines: Vec<String> = settings().iter().map(|line| format!("      - {line}\n")).collect();
     let keep = "      - WARMPOOL_DRAIN_KEEP_SESSIONS=true\n";
-    std::fs::write(&own, format!("version: \"3.8\"\nservices:\n  warmpool:\n    environment:\n{keep}{}", lines.concat()))?;
+    std::fs::write(
+        &own,
+        format!("version: \"3.8\"\nservices:\n  warmpool:\n    environment:\n{keep}{}", lines.concat()),
+    )?;
     let ours = root().join("deploy/compose.yaml").display().to_string();
     let files = ["--file", &ours, "--file", &own.display().to_string()].map(str::to_owned);
     let group = run(Command::new("stat").args(["--format", "%g", "/var/run/docker.sock"])).await?;
@@ -121,7 +124,11 @@ async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
     call(&["up", "--detach"]).await?;
     let ready = async || {
         let api = Api::new(format!("http://127.0.0.1:{port}"));
-        eventually!("the daemon in its container is ready", 60, api.get("/readyz").await.is_ok_and(|it| it.status == 200))
+        eventually!(
+            "the daemon in its container is ready",
+            60,
+            api.get("/readyz").await.is_ok_and(|it| it.status == 200)
+        )
     };
     ready().await?;
     let key = call(&["exec", "-T", "warmpool", "cat", "/var/lib/warmpool/first-key"]).await?;
@@ -171,7 +178,8 @@ impl Machine {
         let fence = ["--cap-add", "SYS_ADMIN", "--security-opt", "seccomp=unconfined"];
         let mounts = ["--tmpfs", "/run:exec", "--tmpfs", "/run/lock", "--volume", "/sys/fs/cgroup:/sys/fs/cgroup"];
         let shared = ["--volume", "/var/run/docker.sock:/engine.sock", "--volume", &data];
-        let arguments = [&["run", "--detach", "--network", "host"], &fence[..], &mounts, &shared, &[MACHINE, "/sbin/init"]];
+        let arguments =
+            [&["run", "--detach", "--network", "host"], &fence[..], &mounts, &shared, &[MACHINE, "/sbin/init"]];
         let machine = Self(Docker::default().run(&arguments.concat()).await?);
         eventually!("systemd is up", 30, {
             let state = machine.run(&["systemctl", "is-system-running"]).await;
@@ -195,7 +203,9 @@ impl Machine {
             let journal = self.run(&["journalctl", "--unit", "warmpool", "--output", "cat", "--no-pager"]).await?;
             let address = journal.lines().rev().find_map(|line| line.strip_prefix("listening on ").map(str::to_owned));
             match address {
-                Some(address) if Api::new(&address).get("/readyz").await.is_ok_and(|it| it.status == 200) => Some(address),
+                Some(address) if Api::new(&address).get("/readyz").await.is_ok_and(|it| it.status == 200) => {
+                    Some(address)
+                }
                 _ => None,
             }
         })
@@ -219,16 +229,21 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     // Our folder of settings, as an operator fills it before or after the package is there.
     let own = packed.path().join("default");
     let lines = settings().join("\n");
-    std::fs::write(&own, format!("{lines}\nWARMPOOL_SERVER_LISTEN=127.0.0.1:0\nWARMPOOL_DOCKER_HOST=unix:///engine.sock\n"))?;
+    std::fs::write(
+        &own,
+        format!("{lines}\nWARMPOOL_SERVER_LISTEN=127.0.0.1:0\nWARMPOOL_DOCKER_HOST=unix:///engine.sock\n"),
+    )?;
     machine.copy(&own, "/etc/default/warmpool").await?;
     machine.copy(&package, "/tmp/warmpool.deb").await?;
     machine.run(&["dpkg", "--install", "/tmp/warmpool.deb"]).await?;
 
     let address = machine.address().await?;
     let key = machine.run(&["cat", "/var/lib/warmpool/first-key"]).await?;
-    let session = Session::create(&Api::new(&address).with_key(&key), &json!({"headless": true, "url": "about:blank"})).await?;
+    let session =
+        Session::create(&Api::new(&address).with_key(&key), &json!({"headless": true, "url": "about:blank"})).await?;
     evaluate(&session, "document.title = 'kept'").await?;
-    let state = machine.run(&["systemctl", "show", "warmpool", "--property", "User,NoNewPrivileges,ProtectSystem"]).await?;
+    let state =
+        machine.run(&["systemctl", "show", "warmpool", "--property", "User,NoNewPrivileges,ProtectSystem"]).await?;
     for line in ["User=warmpool", "NoNewPrivileges=yes", "ProtectSystem=strict"] {
         ensure!(state.contains(line), "{line} is missing: {state}");
     }
