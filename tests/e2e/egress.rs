@@ -23,6 +23,7 @@ pub(crate) fn group() -> Group {
             pages_load_again_after_a_restart,
             a_webdriver_client_names_its_proxy,
             a_page_has_its_share_of_connections,
+            a_site_may_answer_before_it_has_read_everything,
         ],
     )
 }
@@ -272,5 +273,18 @@ async fn a_page_has_its_share_of_connections(stage: Stage) -> Result<()> {
     ensure!(driver.execute("return document.title").await? == "Tab 5", "other sessions are untouched");
     greedy.delete().await?.ok()?;
     other.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn a_site_may_answer_before_it_has_read_everything(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let session = daemon.session(json!({"headless": true})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{}/upload", stage.site_for(&daemon).await?)).await?;
+    // The site takes no body that long: it answers and closes while the browser still sends.
+    let post = "fetch('/form', {method: 'POST', body: 'x'.repeat(1 << 25)}).then(r => r.status, String)";
+    let status = cdp.evaluate(&page, post).await?;
+    ensure!(status.is_number(), "the answer was lost: {status}");
+    session.delete().await?.ok()?;
     daemon.assert_idle().await
 }

@@ -342,6 +342,7 @@ async fn the_last_viewer_leaves_nothing_behind(stage: Stage) -> Result<()> {
 async fn a_recording_outlives_its_session(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let url = format!("{}/animation", stage.site_for(daemon).await?);
+    let other = daemon.api().with_key(crate::keys::create(daemon, "recording").await?);
     for (headless, kind) in [(false, "video/webm"), (true, "video/x-matroska")] {
         let session = daemon.session(json!({"url": url, "headless": headless, "recording": true})).await?;
         let path = format!("/sessions/{}/recording", session.id);
@@ -363,7 +364,6 @@ async fn a_recording_outlives_its_session(stage: Stage) -> Result<()> {
         let range = HeaderMap::from_iter([(http::header::RANGE, "bytes=4-7".parse()?)]);
         let piece = daemon.api().send(Method::GET, &file, range, "".into()).await?;
         ensure!(piece.status == 206 && piece.body == whole.body[4..8]);
-        let other = daemon.api().with_key(crate::keys::create(daemon, "recording").await?);
         other.get(&path).await?.fault(404)?;
         other.get(&file).await?.fault(404)?;
         daemon.api().get(&format!("{path}/..%2Finstance.json")).await?.fault(404)?;

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -203,11 +203,27 @@ async fn carry_halves(
     from_site: impl AsyncRead + Unpin,
     to_site: impl AsyncWrite + Unpin,
 ) {
-    let (from_browser, to_browser) = tunnel.into_split();
+    let (mut from_browser, to_browser) = tunnel.into_split();
     let traffic = &shared.traffic;
-    let up = pump(from_browser, to_site, &traffic.sent, "out", UP_BUFFER);
+    let takes_more = AtomicBool::new(true);
+    let up = async {
+        if pump(&mut from_browser, to_site, &traffic.sent, "out", UP_BUFFER).await.is_err() {
+            // A site may answer and close before it has read a long request. Its answer still has to reach the browser, so
+            // what the browser goes on to send is read and dropped.
+            takes_more.store(false, Ordering::Relaxed);
+            let _ = tokio::io::copy(&mut from_browser, &mut tokio::io::sink()).await;
+        }
+    };
     let down = pump(from_site, to_browser, &traffic.received, "in", DOWN_BUFFER);
-    let _ = tokio::try_join!(up, down);
+    tokio::pin!(up, down);
+    tokio::select! {
+        () = &mut up => drop(down.await),
+        answered = &mut down => {
+            if answered.is_ok() && takes_more.load(Ordering::Relaxed) {
+                up.await;
+            }
+        }
+    }
 }
 
 async fn pump(
