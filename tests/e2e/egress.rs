@@ -192,20 +192,19 @@ async fn an_upstream_carries_a_session(stage: Stage) -> Result<()> {
     let site = stage.site_for(&daemon).await?;
     let api = daemon.api();
 
-    let body = json!({"headless": true, "url": format!("{site}/tab/41"), "advanced": {"proxy": {"country": "de"}}});
+    let body =
+        json!({"headless": true, "url": format!("{site}/tab/egress-41"), "advanced": {"proxy": {"country": "de"}}});
     let reply = api.post("/sessions/create", &body).await?.ok()?;
     ensure!(reply["proxy"] == json!({"upstream": "germany", "country": "de"}), "{reply}");
-    eventually!("the page is asked for", 20, !stage.site().hits("/tab/41").is_empty())?;
-    let asked = right.asked.lock().clone();
-    ensure!(
-        asked.iter().any(|line| line.starts_with(site.trim_start_matches("http://")) && line.contains("u-de-")),
-        "{asked:?}"
-    );
+    // Other groups open pages of the site, too, so what the upstream was asked counts.
+    let is_ours = |line: &String| line.starts_with(site.trim_start_matches("http://")) && line.contains("u-de-");
+    eventually!("the upstream is asked for the page", 20, right.asked.lock().iter().any(is_ours))?;
     let id = reply["session_id"].as_str().context("session_id")?;
     api.delete(&format!("/sessions/{id}")).await?.ok()?;
 
     // Wrong credentials: no page, a reason, and nothing direct.
-    let body = json!({"headless": true, "url": format!("{site}/tab/42"), "advanced": {"proxy": {"country": "fr"}}});
+    let body =
+        json!({"headless": true, "url": format!("{site}/tab/egress-42"), "advanced": {"proxy": {"country": "fr"}}});
     let reply = api.post("/sessions/create", &body).await?.ok()?;
     let id = reply["session_id"].as_str().context("session_id")?;
     eventually!("the credentials are refused", 30, {
@@ -213,7 +212,7 @@ async fn an_upstream_carries_a_session(stage: Stage) -> Result<()> {
         let rows = record["egress"]["refused"].as_array().cloned().unwrap_or_default();
         rows.iter().any(|row| row["reason"] == "proxy_credentials")
     })?;
-    ensure!(stage.site().hits("/tab/42").is_empty(), "never a direct connection");
+    ensure!(stage.site().hits("/tab/egress-42").is_empty(), "never a direct connection");
     api.delete(&format!("/sessions/{id}")).await?.ok()?;
 
     for body in [json!({"country": "jp"}), json!({"country": "DE"}), json!({"zip": "1"}), json!({"planet": "mars"})] {
@@ -281,6 +280,9 @@ async fn a_site_may_answer_before_it_has_read_everything(stage: Stage) -> Result
     let session = daemon.session(json!({"headless": true})).await?;
     let mut cdp = session.cdp().await?;
     let page = cdp.open(&format!("{}/upload", stage.site_for(&daemon).await?)).await?;
+    eventually!("the page is there", 10, {
+        (cdp.evaluate(&page, "location.pathname").await? == "/upload").then_some(())
+    })?;
     // The site takes no body that long: it answers and closes while the browser still sends.
     let post = "fetch('/form', {method: 'POST', body: 'x'.repeat(1 << 25)}).then(r => r.status, String)";
     let status = cdp.evaluate(&page, post).await?;

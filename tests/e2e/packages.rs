@@ -1,5 +1,6 @@
 //! What `scripts/package` makes, started as operators start it: the image by a compose file, the Debian package by systemd.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -150,7 +151,9 @@ async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
     session.delete().await?.ok()?;
     call(&["down", "--volumes"]).await?;
     clear().await?;
-    docker.run(&["rmi", "--force", &format!("{REPOSITORY}/daemon:latest")]).await?;
+    let images = docker.run(&["images", "--quiet", &format!("{REPOSITORY}/daemon")]).await?;
+    let images: BTreeSet<&str> = images.lines().collect();
+    docker.run(&[&["rmi", "--force"], &images.into_iter().collect::<Vec<_>>()[..]].concat()).await?;
     Ok(())
 }
 

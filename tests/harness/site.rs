@@ -16,12 +16,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, COOKIE, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -105,6 +105,7 @@ impl Drop for Site {
 fn routes(seen: Arc<Seen>) -> Router {
     Router::new()
         .route("/", get(|| async { Html(pages::INDEX) }))
+        .route("/length", post(|body: Bytes| async move { body.len().to_string() }).layer(DefaultBodyLimit::disable()))
         .route("/form", get(|| async { Html(pages::FORM) }).post(echo_form))
         .route("/button", get(|| async { Html(pages::BUTTON) }))
         .route("/popup", get(|| async { Html(pages::POPUP) }))

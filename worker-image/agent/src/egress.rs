@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use tokio::io::copy_bidirectional_with_sizes;
+use tokio::io::{AsyncWriteExt as _, BufReader, copy, copy_buf, sink};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{sleep, timeout};
@@ -115,7 +115,23 @@ fn is_open(tunnel: &Connection) -> bool {
     matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
-async fn carry(mut browser: TcpStream, mut tunnel: Connection) {
+/// Carries bytes both ways. What the browser still sends when the daemon takes no more is read and dropped: closing its
+/// connection at once could take back an answer that the browser has not read yet.
+async fn carry(mut browser: TcpStream, tunnel: Connection) {
     let _ = browser.set_nodelay(true);
-    let _ = copy_bidirectional_with_sizes(&mut browser, &mut tunnel, UP_BUFFER, DOWN_BUFFER).await;
+    let (mut from_browser, mut to_browser) = browser.split();
+    let (mut from_tunnel, mut to_tunnel) = tokio::io::split(tunnel);
+    let up = async {
+        let mut input = BufReader::with_capacity(UP_BUFFER, &mut from_browser);
+        if copy_buf(&mut input, &mut to_tunnel).await.is_ok() {
+            let _ = to_tunnel.shutdown().await;
+        }
+        let _ = copy(&mut input, &mut sink()).await;
+    };
+    let down = async {
+        let mut input = BufReader::with_capacity(DOWN_BUFFER, &mut from_tunnel);
+        let _ = copy_buf(&mut input, &mut to_browser).await;
+        let _ = to_browser.shutdown().await;
+    };
+    tokio::join!(up, down);
 }
