@@ -93,6 +93,10 @@ packages() {
   have apt-get || die "please install these yourself, there is no apt-get here: $*"
   say "Installing from Debian: $*"
   local -x DEBIAN_FRONTEND=noninteractive
+  # Two branches of a script may want packages at once.
+  local lock
+  exec {lock}> "$state/apt.lock"
+  flock "$lock"
   if [ "$apt_updated" = no ]; then
     as_root apt-get update -q >> "$state/apt.log" 2>&1 || note "apt-get update had problems, see $state/apt.log"
     apt_updated=yes
@@ -101,6 +105,7 @@ packages() {
     tail -n 20 "$state/apt.log" >&2
     die "could not install $*; the whole log is $state/apt.log"
   }
+  exec {lock}>&-
 }
 
 # need COMMAND:PACKAGE…: installs the packages of those commands that are missing.
@@ -246,8 +251,20 @@ progress() {
   local pattern=$1 line
   while IFS= read -r line; do
     printf '%s\n' "$line" >> "$images_log"
-    if [[ $line =~ $pattern ]]; then note "$(printf '%4d s  %.110s' "$SECONDS" "$line")"; fi
+    if [[ $line =~ $pattern ]]; then
+      note "$(printf '%4d s  %.110s' "$SECONDS" "$line")"
+      report "$line"
+    fi
   done
+}
+
+# report [TEXT]: tells a running daemon what the build of $reported_engine does; without TEXT, that it has ended.
+reported_engine=
+report() {
+  local daemon
+  daemon=$(target_dir)/release/warmpool
+  if [ -z "$reported_engine" ] || [ ! -x "$daemon" ]; then return 0; fi
+  "$daemon" image-build "$reported_engine" ${1:+"${1:0:110}"} > /dev/null 2>&1 || true
 }
 
 # --- Clients for tests and examples ------------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
 // Bundles the pages into dist, which the daemon's build takes in.
 
-import { copyFile, mkdir, rm } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { build } from 'esbuild';
 
 await rm('dist', { recursive: true, force: true });
 await mkdir('dist');
 await build({
-  entryPoints: { live: 'src/live.ts', world: 'src/world/world.ts', worlds: 'src/worlds/worlds.ts' },
+  entryPoints: { live: 'src/live.ts', world: 'src/world/world.ts', console: 'src/console/console.ts', docs: 'src/docs/docs.ts' },
   outdir: 'dist',
   bundle: true,
   format: 'esm',
@@ -17,7 +17,7 @@ await build({
   logLevel: 'warning',
 });
 await build({
-  entryPoints: { live: 'src/live.css', world: 'src/world/world.css', worlds: 'src/worlds/worlds.css' },
+  entryPoints: { live: 'src/live.css', world: 'src/world/world.css', console: 'src/console/console.css', docs: 'src/docs/docs.css' },
   outdir: 'dist',
   bundle: true,
   minify: true,
@@ -26,6 +26,18 @@ await build({
 await copyFile('src/favicon.svg', 'dist/favicon.svg');
 await copyFile('src/world/world.html', 'dist/world.html');
 await copyFile('src/world/world-closed.html', 'dist/world-closed.html');
-await copyFile('src/worlds/worlds.html', 'dist/worlds.html');
+await writeFile('dist/console.html', await included('console/console.html'));
+await copyFile('src/docs/docs.html', 'dist/docs.html');
 // Last, since its presence means that the rest is there.
 await copyFile('src/live.html', 'dist/live.html');
+
+/** A page, with its parts in their places: `<!-- include FILE NAME=VALUE … -->`. A part has `{{NAME}}` where a value goes. */
+async function included(file, values = {}) {
+  const text = (await readFile(`src/${file}`, 'utf8')).replace(/\{\{(\w+)\}\}/g, (_, name) => values[name]);
+  const parts = text.split(/^ *<!-- include (.*) -->\n/m).map((part, at) => {
+    if (at % 2 === 0) return part;
+    const [name, ...pairs] = part.split(' ');
+    return included(name, Object.fromEntries(pairs.map((pair) => pair.split('='))));
+  });
+  return (await Promise.all(parts)).join('');
+}

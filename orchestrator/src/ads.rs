@@ -2,11 +2,13 @@
 
 mod list;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use adblock::Engine as RuleEngine;
+use adblock::content_blocking::{CbRule, ignore_previous_fp_documents};
 use adblock::lists::{FilterSet, ParseOptions};
 use bytes::Bytes;
 use tokio::sync::Mutex;
@@ -17,9 +19,18 @@ use crate::error::Error;
 /// The name of the list that is built into the daemon.
 pub(crate) const BUILT_IN: &str = "easylist";
 
-/// The compiled lists, shared by its clones.
+/// Rules as one worker takes them.
+#[derive(Debug, Clone)]
+pub(crate) enum AdRules {
+    /// Brave's engine, or the rules of WebKit, which its browser compiles.
+    Plain(Bytes),
+    /// Rules of WebKit, compiled by a browser of that worker's version.
+    Compiled(Bytes),
+}
+
+/// The lists, shared by its clones.
 #[derive(Clone)]
-pub(crate) struct AdRules(Arc<Inner>);
+pub(crate) struct AdLists(Arc<Inner>);
 
 struct Inner {
     lists: Vec<String>,
@@ -32,29 +43,61 @@ struct Compiled {
     versions: Vec<Version>,
     /// Brave's engine over all lists.
     engine: Bytes,
+    /// The same for WebKit, made when a session first wants it.
+    webkit: Option<Bytes>,
+    /// What WebKits have compiled of that, by their versions.
+    by_version: HashMap<String, Bytes>,
 }
 
-/// What tells one content of a file from another.
+/// Identifies a version of a file's content.
 type Version = Option<(SystemTime, u64)>;
 
-impl AdRules {
+impl AdLists {
     /// The rules of these lists: paths, or [`BUILT_IN`].
     pub(crate) fn new(lists: Vec<String>) -> Self {
         Self(Arc::new(Inner { lists, compiled: Mutex::new(None) }))
     }
 
-    /// The rules as that engine's workers take them.
-    ///
-    /// # Errors
-    /// `NotSupported` when there is no list; `Internal` when one cannot be read and none was before.
-    pub(crate) async fn of_engine(&self, _engine: Engine) -> Result<Bytes, Error> {
+    /// The rules as a worker takes them, whose browser has this version.
+    /// Errors: `NotSupported` when there is no list; `Internal` when one cannot be read and none was before.
+    pub(crate) async fn of(&self, engine: Engine, version: Option<&str>) -> Result<AdRules, Error> {
         let mut compiled = self.0.compiled.lock().await;
         let inner = Arc::clone(&self.0);
-        let known = compiled.clone();
-        let fresh = tokio::task::spawn_blocking(move || inner.refresh(known)).await.map_err(Error::internal)??;
-        let rules = fresh.engine.clone();
+        let known = compiled.take();
+        let work = tokio::task::spawn_blocking(move || {
+            let mut fresh = inner.refresh(known)?;
+            if engine == Engine::Webkit && fresh.webkit.is_none() {
+                fresh.webkit = Some(inner.for_webkit()?);
+            }
+            Ok::<_, Error>(fresh)
+        });
+        let fresh = work.await.map_err(Error::internal)??;
+        let rules = match (engine, &fresh.webkit) {
+            (Engine::Webkit, Some(rules)) => match version.and_then(|version| fresh.by_version.get(version)) {
+                Some(ready) => AdRules::Compiled(ready.clone()),
+                None => AdRules::Plain(rules.clone()),
+            },
+            _ => AdRules::Plain(fresh.engine.clone()),
+        };
         *compiled = Some(fresh);
         Ok(rules)
+    }
+
+    /// Keeps what a WebKit of this version has compiled of these rules, unless the lists have changed meanwhile.
+    pub(crate) async fn keep_compiled(&self, rules: &Bytes, version: String, ready: Bytes) {
+        if let Some(compiled) = &mut *self.0.compiled.lock().await
+            && compiled.webkit.as_ref() == Some(rules)
+        {
+            tracing::debug!(version, bytes = ready.len(), "a browser has compiled the rules of ads");
+            compiled.by_version.insert(version, ready);
+        }
+    }
+
+    /// Forgets what a WebKit of this version has compiled: another one could not read it.
+    pub(crate) async fn forget_compiled(&self, version: &str) {
+        if let Some(compiled) = &mut *self.0.compiled.lock().await {
+            compiled.by_version.remove(version);
+        }
     }
 }
 
@@ -89,8 +132,44 @@ impl Inner {
         }
         let engine = RuleEngine::new_with_filter_set(rules).serialize().into();
         tracing::info!(rules = count, "the rules of ads are compiled");
-        Ok(Compiled { versions, engine })
+        Ok(Compiled { versions, engine, webkit: None, by_version: HashMap::new() })
     }
+
+    /// The rules in WebKit's own form. Those that it cannot express are left out.
+    fn for_webkit(&self) -> Result<Bytes, Error> {
+        // It keeps the text of each rule, which the translation needs.
+        let mut rules = FilterSet::new(true);
+        for name in &self.lists {
+            rules.add_filter_list(list::read(name).map_err(Error::internal)?, ParseOptions::default());
+        }
+        let (rules, _) =
+            rules.into_content_blocking().map_err(|()| Error::internal("the rules of ads cannot be translated"))?;
+        tracing::info!(rules = rules.len(), "the rules of ads are translated for WebKit");
+        webkit_json(&rules).map(Bytes::from).map_err(Error::internal)
+    }
+}
+
+/// WebKit's rules as JSON. The translation keeps all documents of a page's own site, so that pages are never blocked; WebKit
+/// can say that of pages alone.
+fn webkit_json(rules: &[CbRule]) -> serde_json::Result<Vec<u8>> {
+    let of_own_site = ignore_previous_fp_documents();
+    let pages = serde_json::json!({
+        "trigger": {"url-filter": ".*", "resource-type": ["document"], "load-context": ["top-frame"]},
+        "action": {"type": "ignore-previous-rules"},
+    });
+    let mut json = vec![b'['];
+    for (index, rule) in rules.iter().enumerate() {
+        if index > 0 {
+            json.push(b',');
+        }
+        if *rule == of_own_site {
+            serde_json::to_writer(&mut json, &pages)?;
+        } else {
+            serde_json::to_writer(&mut json, rule)?;
+        }
+    }
+    json.push(b']');
+    Ok(json)
 }
 
 fn version(list: &str) -> Version {
@@ -105,9 +184,10 @@ fn version(list: &str) -> Version {
 mod tests {
     use super::*;
 
-    async fn compiled(rules: &AdRules) -> RuleEngine {
+    async fn compiled(rules: &AdLists) -> RuleEngine {
         let mut engine = RuleEngine::default();
-        engine.deserialize(&rules.of_engine(Engine::Chromium).await.unwrap()).unwrap();
+        let AdRules::Plain(bytes) = rules.of(Engine::Chromium, None).await.unwrap() else { panic!("compiled") };
+        engine.deserialize(&bytes).unwrap();
         engine
     }
 
@@ -121,7 +201,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rules.txt");
         std::fs::write(&file, "||one.example^\n").unwrap();
-        let rules = AdRules::new(vec![file.display().to_string()]);
+        let rules = AdLists::new(vec![file.display().to_string()]);
         assert!(blocks(&compiled(&rules).await, "https://one.example/a.js"));
         std::fs::write(&file, "||another.example^\n").unwrap();
         let engine = compiled(&rules).await;
@@ -132,7 +212,28 @@ mod tests {
 
     #[tokio::test]
     async fn no_rules_are_an_error_that_names_the_field() {
-        let error = AdRules::new(Vec::new()).of_engine(Engine::Chromium).await.unwrap_err();
+        let error = AdLists::new(Vec::new()).of(Engine::Chromium, None).await.unwrap_err();
         assert_eq!(error.named_field(), Some("advanced.block_ads"));
+    }
+
+    #[tokio::test]
+    async fn what_one_webkit_has_compiled_serves_others_of_its_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rules.txt");
+        std::fs::write(&file, "||one.example^\n##.ad\n").unwrap();
+        let lists = AdLists::new(vec![file.display().to_string()]);
+        let of = async |version| lists.of(Engine::Webkit, Some(version)).await.unwrap();
+        let AdRules::Plain(rules) = of("2.50").await else { panic!("compiled") };
+        let json: serde_json::Value = serde_json::from_slice(&rules).unwrap();
+        assert_eq!(json.as_array().unwrap().len(), 3, "{json}");
+        let is_for_pages = |rule: &serde_json::Value| rule["trigger"]["load-context"][0] == "top-frame";
+        assert!(json.as_array().unwrap().iter().any(is_for_pages), "{json}");
+        lists.keep_compiled(&rules, "2.50".to_owned(), Bytes::from_static(b"ready")).await;
+        assert!(matches!(of("2.50").await, AdRules::Compiled(bytes) if bytes == "ready"));
+        assert!(matches!(of("2.52").await, AdRules::Plain(_)));
+        std::fs::write(&file, "||another.example^\n").unwrap();
+        assert!(matches!(of("2.50").await, AdRules::Plain(_)), "the lists have changed");
+        lists.keep_compiled(&rules, "2.50".to_owned(), Bytes::from_static(b"stale")).await;
+        assert!(matches!(of("2.50").await, AdRules::Plain(_)), "what was compiled are older rules");
     }
 }

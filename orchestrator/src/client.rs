@@ -1,15 +1,16 @@
 //! The command line's tasks and sessions: it speaks to a daemon over HTTP, like any client.
 //!
-//! `arguments` is what the command line says of a task to send, and `inputs` reads a fleet's from a file; `submit`, `tasks` and
+//! `arguments` holds the options of a task, and `inputs` reads a fleet's inputs from a file; `submit`, `tasks` and
 //! `sessions` carry commands out; `http` speaks to the daemon, and `events` reads its stream of events; `show` draws a
-//! bar, and tables, on a terminal; `tunnel` is a debugging port on this machine for tools that know no other. What comes of
-//! a command is printed as JSON on standard output.
+//! bar, and tables, on a terminal; `tunnel` is a debugging port on this machine for tools that know no other. Commands
+//! print their results as JSON on standard output.
 
 mod arguments;
 mod error;
 mod events;
 mod http;
 mod inputs;
+mod list;
 mod output;
 mod sessions;
 mod show;
@@ -17,18 +18,18 @@ mod submit;
 mod tasks;
 mod tunnel;
 
-pub use arguments::{ExtractArguments, FleetArguments, RunArguments, Service, TaskArguments};
-pub use error::ClientError;
-pub use sessions::{SessionFilter, SessionsCommand};
-pub use show::columns;
-pub use tasks::{ResultFormat, TaskFilter, TasksCommand};
-pub use tunnel::TunnelArguments;
+pub(crate) use arguments::{ExtractArguments, FleetArguments, RunArguments};
+pub(crate) use error::ClientError;
+pub(crate) use sessions::SessionsCommand;
+pub(crate) use show::columns;
+pub(crate) use tasks::TasksCommand;
+pub(crate) use tunnel::TunnelArguments;
 
 use crate::exit::Exit;
 
 /// A command that asks a daemon.
 #[derive(Debug, Clone)]
-pub enum ClientCommand {
+pub(crate) enum ClientCommand {
     /// Play a recording.
     Run(RunArguments),
     /// Read a page.
@@ -44,10 +45,8 @@ pub enum ClientCommand {
 }
 
 /// Carries a command out.
-///
-/// # Errors
-/// Every [`ClientError`].
-pub async fn carry_out(ask: ClientCommand) -> Result<Exit, ClientError> {
+/// Errors: every [`ClientError`].
+pub(crate) async fn carry_out(ask: ClientCommand) -> Result<Exit, ClientError> {
     match ask {
         ClientCommand::Run(arguments) => submit::run(arguments).await,
         ClientCommand::Extract(arguments) => submit::extract(arguments).await,

@@ -26,17 +26,17 @@ mod value;
 
 use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
-pub(crate) use egress::EgressRule;
+pub(crate) use egress::{EgressRule, EgressRules};
 pub(crate) use fault::{ConfigError, ConfigErrors, Source};
-pub use flags::{Flags, QuietFlags};
+pub(crate) use flags::{Flags, QuietFlags};
 pub(crate) use host::Host;
 use layers::Layers;
 pub(crate) use presets::PoolPreset;
-pub(crate) use table::{Recording, Sections};
-pub(crate) use units::{AgentTransport, ByteSize, LogFormat};
+pub(crate) use table::{Captcha, Recording, Sections};
+pub(crate) use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, SolverService};
 #[cfg(test)]
 pub(crate) use upstreams::upstreams_from;
-pub(crate) use upstreams::{ProxyScheme, UpstreamProxy};
+pub(crate) use upstreams::{ProxyScheme, UpstreamProxy, UpstreamTable};
 
 use crate::engine::Engine;
 
@@ -45,7 +45,7 @@ const SHARING_RUNTIMES: [&str; 3] = ["runc", "crun", "io.containerd.runc.v2"];
 
 /// The checked configuration. Its sections are fields: `config.server.listen`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Config {
+pub(crate) struct Config {
     sections: Sections,
     origins: BTreeMap<&'static str, Source>,
 }
@@ -63,7 +63,7 @@ impl Config {
     ///
     /// `file` is the configuration file's path, for messages, and its text. `env` may be the whole environment.
     /// Pure: it looks at nothing but its arguments.
-    pub fn resolve(
+    pub(crate) fn resolve(
         file: Option<(&str, &str)>,
         env: impl IntoIterator<Item = (String, String)>,
         flags: &Flags,
@@ -80,7 +80,7 @@ impl Config {
 
     /// [`resolve`](Self::resolve) with this process's environment, this host, and the file that `--config` or
     /// `WARMPOOL_CONFIG` names.
-    pub fn load(flags: &Flags) -> Result<Self, ConfigErrors> {
+    pub(crate) fn load(flags: &Flags) -> Result<Self, ConfigErrors> {
         let env = std::env::vars_os()
             .map(|(name, text)| (name.to_string_lossy().into_owned(), text.to_string_lossy().into_owned()));
         let named = std::env::var_os("WARMPOOL_CONFIG").filter(|path| !path.is_empty());
@@ -114,40 +114,40 @@ impl Config {
     }
 
     /// Where a setting's value came from; `name` is such as `server.listen`.
-    pub fn source(&self, name: &str) -> Option<&Source> {
+    pub(crate) fn source(&self, name: &str) -> Option<&Source> {
         self.origins.get(name)
     }
 
     /// Whether the operator named this setting, in a file, the environment or by a flag. Defaults alone do not count.
-    pub fn names(&self, name: &str) -> bool {
+    pub(crate) fn names(&self, name: &str) -> bool {
         !matches!(self.source(name), None | Some(Source::Default | Source::Found(_)))
     }
 
     /// The settings that hold, as TOML, each with its source as a comment. It can be used as a configuration file.
-    pub fn effective(&self) -> String {
+    pub(crate) fn effective(&self) -> String {
         effective::effective(self)
     }
 
     /// Whether other hosts may reach the daemon, so that it must not serve without a key.
-    pub fn needs_key(&self) -> bool {
+    pub(crate) fn needs_key(&self) -> bool {
         let public = self.server.public_url.as_ref().is_some_and(|url| !is_loopback(url));
         public || !self.server.listen.ip().is_loopback()
     }
 
     /// Whether the daemon speaks TLS itself.
-    pub fn tls(&self) -> bool {
+    pub(crate) fn tls(&self) -> bool {
         self.server.tls_cert.is_some()
     }
 
     /// Whether Forwarded headers from this peer are believed.
-    pub fn trusts_proxy(&self, peer: IpAddr) -> bool {
+    pub(crate) fn trusts_proxy(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.server.trusted_proxies.iter().any(|network| network.contains(&peer))
     }
 
-    /// Whether sessions of this engine are to be had for certain: Chromium's, since a client who names no engine gets
-    /// it, and those of any engine whose warm workers or presets the operator asked for. Defaults alone do not count.
-    pub fn needs_engine(&self, engine: Engine) -> bool {
+    /// Whether the daemon must be able to serve this engine. It must for Chromium, which clients get by default, and for any
+    /// engine whose warm workers or presets the operator asked for. Defaults alone do not count.
+    pub(crate) fn needs_engine(&self, engine: Engine) -> bool {
         let pool = &self.pool;
         let headed_and_headless = match engine {
             Engine::Chromium => return true,
@@ -163,7 +163,11 @@ impl Config {
     }
 
     /// Whether workers get a folder for their agent's socket, and so need no address of this host on their network.
-    pub fn shares_folders(&self) -> bool {
+    pub(crate) fn shares_folders(&self) -> bool {
+        // Other hosts share no folder with this one.
+        if self.swarm.enabled {
+            return false;
+        }
         match self.worker.agent_transport {
             AgentTransport::Unix => true,
             AgentTransport::Tcp => false,
@@ -175,13 +179,18 @@ impl Config {
         }
     }
 
+    /// Cores that a worker takes of those that a node of a swarm has to give away; 0 takes none.
+    pub(crate) fn reserved_cpus(&self) -> f64 {
+        self.swarm.reserved_cpus.unwrap_or(self.worker.cpus)
+    }
+
     /// Free disk space, in bytes, below which recordings give way: long before everything else does.
-    pub fn recording_min_free(&self) -> u64 {
+    pub(crate) fn recording_min_free(&self) -> u64 {
         self.store.min_free.bytes().saturating_add(self.recording.reserve.bytes())
     }
 
     /// The image that workers of this engine are made from.
-    pub fn image(&self, engine: Engine) -> &str {
+    pub(crate) fn image(&self, engine: Engine) -> &str {
         match engine {
             Engine::Chromium => &self.worker.chromium_image,
             Engine::Firefox => &self.worker.firefox_image,
@@ -190,7 +199,7 @@ impl Config {
     }
 
     /// What is allowed but deserves a line in the log at start.
-    pub fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let clear = match &self.server.public_url {
             Some(url) => url.scheme() == "http" && !is_loopback(url),

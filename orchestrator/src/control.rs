@@ -17,14 +17,17 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::accept;
+use crate::config::EgressRules;
 use crate::drain::{Drain, Phase};
-use crate::keys::{KeyRecord, Keys, NewKey};
+use crate::engine::Engine;
+use crate::keys::{KeyRecord, KeyRole, Keys, NewKey};
+use crate::pool::Pool;
 use crate::store::{Folder, Store};
 use crate::task;
 use crate::video;
 use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
 
-pub use perform::{OrderError, check_daemon, perform, store_directory};
+pub(crate) use perform::{OrderError, check_daemon, perform, report, store_directory};
 
 use lookup::{find_integration, find_key, find_revoked_key, integration_secret, owner_of};
 
@@ -37,18 +40,23 @@ const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
 const SOCKET_PATH_LIMIT: usize = 108;
 
 /// The folders whose files a backup can hold.
-pub const FOLDERS: [Folder; 3] = [task::FOLDER, world::FOLDER, video::FOLDER];
+pub(crate) const FOLDERS: [Folder; 3] = [task::FOLDER, world::FOLDER, video::FOLDER];
 
 /// What an operator may order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
-pub enum ControlRequest {
+pub(crate) enum ControlRequest {
     /// Make a key.
     CreateKey {
         /// What to call it.
         name: String,
+        /// What its holder may do in the console.
+        #[serde(default)]
+        role: KeyRole,
+        /// What pages of its sessions may reach.
+        #[serde(default)]
+        egress: EgressRules,
     },
-    /// List all keys.
     ListKeys,
     /// Give a key a new secret.
     RotateKey {
@@ -56,6 +64,13 @@ pub enum ControlRequest {
         id: String,
         /// How long the old secret still works, in seconds.
         keep_old_for: u64,
+    },
+    /// Give a key other rules for what pages may reach.
+    SetKeyEgress {
+        /// Which, by id or name.
+        id: String,
+        /// The rules.
+        egress: EgressRules,
     },
     /// Make a key useless, and end what it opened.
     RevokeKey {
@@ -76,7 +91,6 @@ pub enum ControlRequest {
         /// What it is for.
         kind: IntegrationKind,
     },
-    /// List all integration keys.
     ListIntegrationKeys,
     /// Give an integration key a new secret.
     RotateIntegrationKey {
@@ -90,9 +104,14 @@ pub enum ControlRequest {
         /// Which, by id or name.
         id: String,
     },
+    /// Notes how far the build of an engine's image is.
+    ReportImage {
+        engine: Engine,
+        /// What the build does now; none once it has ended.
+        progress: Option<String>,
+    },
     /// Write everything the store holds, and the files of tasks, into a file.
     Backup {
-        /// The file.
         file: PathBuf,
         /// Whether the recordings of sessions go with it.
         #[serde(default)]
@@ -103,23 +122,23 @@ pub enum ControlRequest {
 /// What came of it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ControlReply {
+pub(crate) enum ControlReply {
     /// A key and its secret, which is shown this once.
     Secret {
         /// The key's id.
         id: String,
-        /// Its name.
         name: String,
         /// The whole key.
         secret: String,
     },
     /// The keys, newest first.
     Keys(Vec<KeyRecord>),
+    /// The key that was changed.
+    Changed(KeyRecord),
     /// The key that was revoked.
     Revoked(KeyRecord),
     /// The key that was removed.
     Removed(KeyRecord),
-    /// The integration keys.
     IntegrationKeys(Vec<IntegrationKey>),
     /// The integration key that was revoked.
     IntegrationRevoked(Box<IntegrationKey>),
@@ -132,16 +151,19 @@ pub enum ControlReply {
         /// Its size, in bytes.
         bytes: u64,
     },
+    /// The report was taken.
+    Noted,
     /// It was refused.
     Refused(String),
 }
 
-/// Carries an order out.
-pub async fn carry_out(
+/// Carries an order out. There is no pool where no daemon runs.
+pub(crate) async fn carry_out(
     order: ControlRequest,
     keys: &Keys,
     integrations: &IntegrationKeys,
     store: &Store,
+    pool: Option<&Pool>,
 ) -> ControlReply {
     let key_id = |text: &str| find_key(&keys.list(), text);
     let secret = |new: NewKey| ControlReply::Secret {
@@ -150,13 +172,19 @@ pub async fn carry_out(
         secret: new.secret.expose().to_owned(),
     };
     let done = match order {
-        ControlRequest::CreateKey { name } => keys.create(&name).await.map(secret).map_err(|error| error.to_string()),
+        ControlRequest::CreateKey { name, role, egress } => {
+            keys.create_with(&name, role, egress).await.map(secret).map_err(|error| error.to_string())
+        }
         ControlRequest::ListKeys => Ok(ControlReply::Keys(keys.list())),
         ControlRequest::RotateKey { id, keep_old_for } => match key_id(&id) {
             Ok(id) => {
                 let keep = Duration::from_secs(keep_old_for);
                 keys.rotate(&id, keep).await.map(secret).map_err(|error| error.to_string())
             }
+            Err(error) => Err(error),
+        },
+        ControlRequest::SetKeyEgress { id, egress } => match key_id(&id) {
+            Ok(id) => keys.set_egress(&id, egress).await.map(ControlReply::Changed).map_err(|error| error.to_string()),
             Err(error) => Err(error),
         },
         ControlRequest::RevokeKey { id } => match key_id(&id) {
@@ -191,6 +219,13 @@ pub async fn carry_out(
             }
             Err(error) => Err(error),
         },
+        ControlRequest::ReportImage { engine, progress } => match pool {
+            Some(pool) => {
+                pool.note_image_build(engine, progress).await;
+                Ok(ControlReply::Noted)
+            }
+            None => Err("no daemon runs".to_owned()),
+        },
         ControlRequest::Backup { file, recordings } => {
             let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER, world::FOLDER] };
             let done = store.dump(&file, folders).await.map_err(|error| error.to_string());
@@ -202,25 +237,24 @@ pub async fn carry_out(
 
 /// The socket's place.
 #[must_use]
-pub fn socket(data_dir: &Path) -> PathBuf {
+pub(crate) fn socket(data_dir: &Path) -> PathBuf {
     data_dir.join("control.sock")
 }
 
 /// Listens for orders until the daemon stops.
-///
-/// # Errors
-/// When the socket cannot be made.
-pub async fn listen(
+/// Errors: when the socket cannot be made.
+pub(crate) async fn listen(
     data_dir: &Path,
     keys: Keys,
     integrations: IntegrationKeys,
     store: Store,
+    pool: Pool,
     drain: Drain,
 ) -> io::Result<()> {
     // Commands in other directories find the daemon by the path of its socket, see `perform`.
     let absolute = std::path::absolute(data_dir).map(|dir| socket(&dir)).ok();
     let path = absolute.filter(|path| path.as_os_str().len() < SOCKET_PATH_LIMIT).unwrap_or_else(|| socket(data_dir));
-    // The store is ours, so whoever left this is gone.
+    // This process holds the store, so the owner of this socket is gone.
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -234,9 +268,9 @@ pub async fn listen(
                 () = stopping.reached(Phase::Stopped) => break,
                 accepted = accept::next(|| listener.accept()) => accepted,
             };
-            let (keys, integrations, store) = (keys.clone(), integrations.clone(), store.clone());
+            let (keys, integrations, store, pool) = (keys.clone(), integrations.clone(), store.clone(), pool.clone());
             tokio::spawn(async move {
-                if let Err(error) = serve(stream, &keys, &integrations, &store).await {
+                if let Err(error) = serve(stream, &keys, &integrations, &store, &pool).await {
                     tracing::debug!(%error, "an order broke off");
                 }
             });
@@ -246,13 +280,19 @@ pub async fn listen(
     Ok(())
 }
 
-async fn serve(stream: UnixStream, keys: &Keys, integrations: &IntegrationKeys, store: &Store) -> io::Result<()> {
+async fn serve(
+    stream: UnixStream,
+    keys: &Keys,
+    integrations: &IntegrationKeys,
+    store: &Store,
+    pool: &Pool,
+) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     let mut reader = BufReader::new(reader.take(LINE_LIMIT));
     timeout(ORDER_TIMEOUT, reader.read_line(&mut line)).await??;
     let answer = match serde_json::from_str(&line) {
-        Ok(order) => carry_out(order, keys, integrations, store).await,
+        Ok(order) => carry_out(order, keys, integrations, store, Some(pool)).await,
         Err(error) => ControlReply::Refused(format!("the order cannot be read: {error}")),
     };
     let mut reply = serde_json::to_vec(&answer)?;

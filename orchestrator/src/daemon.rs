@@ -10,17 +10,18 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::captcha::{CaptchaError, Captchas};
 use crate::config::Config;
 use crate::control;
 use crate::drain::{Drain, Phase};
-use crate::egress::{Outside, Upstreams};
+use crate::egress::{EgressContext, Resolver, Upstreams};
 use crate::http::{self, App, Listener};
 use crate::instance::{Instance, InstanceError};
 use crate::keys::{KeyError, KeyId, Keys};
-use crate::live::Live;
+use crate::live::{Live, Thumbnails};
 use crate::pool::Pool;
-use crate::runtime::{Docker, RuntimeError};
-use crate::session::Sessions;
+use crate::runtime::{Runtime, RuntimeError};
+use crate::session::{ExternalServices, Sessions};
 use crate::store::{self, Store, StoreError, StoreOptions};
 use crate::targets::Targets;
 use crate::task::Tasks;
@@ -28,23 +29,23 @@ use crate::tls;
 use crate::video::Recorder;
 use crate::world::{IntegrationKeys, PatientsError, Worlds};
 
-/// Between two tries to reach a container runtime that was not there at the start.
+/// Time between two tries to reach a container runtime that was not there at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
-/// Between two looks whether the pool is warm.
+/// Time between two checks whether the pool is warm.
 const WARM_POLL: Duration = Duration::from_millis(20);
 /// How long removing the last containers may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why the daemon does not run.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub(crate) enum StartError {
     /// The store cannot be opened or closed.
     #[error("the store: {0}")]
     Store(#[from] StoreError),
     /// Opening the store panicked.
     #[error("the store: {0}")]
     Panic(tokio::task::JoinError),
-    /// The file that says who this daemon is cannot be used.
+    /// The file with this daemon's identity cannot be used.
     #[error("the instance file: {0}")]
     Instance(#[from] InstanceError),
     /// The keys cannot be read, or the first one not be made.
@@ -62,6 +63,9 @@ pub enum StartError {
     /// The socket for the command line cannot be made.
     #[error("the control socket: {0}")]
     Control(std::io::Error),
+    /// The secrets of `captcha` cannot be used.
+    #[error(transparent)]
+    Captchas(#[from] CaptchaError),
     /// The system's certificates cannot be used.
     #[error("the system's certificates: {0}")]
     Certificates(std::io::Error),
@@ -78,7 +82,7 @@ pub enum StartError {
 
 /// How the caller ends the daemon.
 #[derive(Debug, Clone, Default)]
-pub struct Shutdown {
+pub(crate) struct Shutdown {
     /// Take no new sessions, let the running ones end.
     pub drain: CancellationToken,
     /// End now.
@@ -87,7 +91,7 @@ pub struct Shutdown {
 
 /// How a daemon ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// Nothing of it is left.
     Drained,
     /// Its workers run on, for the next start. The process is to end at once: whatever still holds a session here would
@@ -96,11 +100,9 @@ pub enum End {
 }
 
 /// Runs the daemon until `shutdown`; `listener` is bound already. Returns when nothing of it is left.
-///
-/// # Errors
-/// When the data directory, the store or the keys cannot be used, when other hosts could reach a daemon without a key, or
-/// when workers could reach one another.
-pub async fn run(
+/// Errors: when the data directory, the store or the keys cannot be used, when other hosts could reach a daemon without a
+/// key, or when workers could reach one another.
+pub(crate) async fn run(
     config: Arc<Config>,
     listener: Listener,
     metrics: PrometheusHandle,
@@ -130,13 +132,17 @@ pub async fn run(
     if config.needs_key() && !keys.any_active() {
         return Err(StartError::NoKey { listen: config.server.listen });
     }
-    let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
-    let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime.clone(), drain.clone());
-    let outside = Outside {
+    let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
+    // Scenes are rendered on this host, wherever workers run.
+    let engine = runtime.engine().clone();
+    let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
+    let egress_context = EgressContext {
         upstreams: Upstreams::new(&config.egress.upstreams.0),
         tls: tls::client_config().map_err(StartError::Certificates)?,
+        resolver: Resolver::default(),
     };
-    tokio::spawn(outside.upstreams.clone().check(config.egress.health_interval, stop.clone()));
+    tokio::spawn(egress_context.upstreams.clone().check(config.egress.health_interval, stop.clone()));
+    let captchas = Captchas::new(&config, &egress_context.tls)?;
     let sessions = Sessions::new(
         Arc::clone(&config),
         Arc::clone(&instance),
@@ -144,7 +150,7 @@ pub async fn run(
         pool.clone(),
         store.clone(),
         drain.clone(),
-        outside,
+        ExternalServices { egress_context, captchas },
     );
     sessions.load().await.map_err(StartError::Records)?;
     let integration_keys = IntegrationKeys::load(store.clone()).await?;
@@ -153,7 +159,7 @@ pub async fn run(
         Arc::clone(&instance),
         integration_keys.clone(),
         store.clone(),
-        runtime,
+        engine,
         drain.clone(),
     )
     .await?;
@@ -168,7 +174,7 @@ pub async fn run(
         drain.clone(),
     );
     tasks.load().await.map_err(StartError::Tasks)?;
-    control::listen(&data_dir, keys.clone(), integration_keys, store.clone(), drain.clone())
+    control::listen(&data_dir, keys.clone(), integration_keys, store.clone(), pool.clone(), drain.clone())
         .await
         .map_err(StartError::Control)?;
 
@@ -191,13 +197,15 @@ pub async fn run(
     let recorder = Recorder::new(Arc::clone(&config), live.clone());
     let app = App {
         config: Arc::clone(&config),
-        targets: Targets::new(sessions.clone(), pool.clone(), keys.clone()),
+        targets: Targets::new(sessions.clone(), pool.clone(), drain.clone()),
         keys,
         pool: pool.clone(),
         sessions: sessions.clone(),
         tasks: tasks.clone(),
         worlds,
-        sign_ins: http::SignIns::default(),
+        sign_ins: http::SignIns::load(store.clone(), config.console.sign_in_timeout).await?,
+        console: http::Console::new(&config),
+        thumbnails: Thumbnails::new(&config),
         live,
         recorder: recorder.clone(),
         store: store.clone(),
@@ -207,6 +215,7 @@ pub async fn run(
         recovery: opened.recovery.map(Arc::new),
         started: std::time::Instant::now(),
     };
+    drain.spawn(http::take_samples(app.clone()));
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
     let mut warming = drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), recorder, drain.clone()));
 

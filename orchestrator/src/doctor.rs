@@ -1,24 +1,27 @@
 //! `warmpool doctor`: what is wrong with the host, in plain words, and the remedy.
 //!
-//! [`Facts::gather`] looks at the host, [`check()`] judges what was found and is pure, [`report`] shows it.
+//! [`Facts::gather`] looks at the host, [`check()`] judges what was found and is pure, [`report`] shows it. [`probe_egress`]
+//! starts a worker and tries to get out of it.
 
 mod check;
+mod egress;
 mod facts;
 mod port;
 
 use std::io::{self, Write};
 
-pub use check::check;
-pub use facts::{Directory, Facts, HostFacts, Needs, Socket};
-pub use port::Port;
+pub(crate) use check::check;
+pub(crate) use egress::probe_egress;
+pub(crate) use facts::{Directory, Facts, Needs, Socket};
+pub(crate) use port::Port;
 use serde::Serialize;
 
-pub use crate::runtime::{DockerFacts, ImageFact};
+pub(crate) use crate::runtime::{DockerFacts, ImageFact};
 
 /// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub(crate) enum Level {
     /// As it should be.
     Ok,
     /// The daemon runs, but not as well or as safely as it could.
@@ -29,7 +32,7 @@ pub enum Level {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// How serious it is.
     pub level: Level,
     /// What was looked at, in a few words.
@@ -42,7 +45,7 @@ pub struct Finding {
 
 /// How a report is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// A table for people; colours suit terminals only.
     Text {
         /// Whether to use terminal colours.
@@ -52,15 +55,41 @@ pub enum Style {
     Json,
 }
 
+/// What a report is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Whether this host can serve sessions.
+    Host,
+    /// What workers reach.
+    Egress,
+}
+
+impl Subject {
+    /// The report in a sentence.
+    fn summary(self, failed: usize, warned: usize) -> String {
+        let verdict = match (self, failed) {
+            (Self::Host, 0) => "This host is ready",
+            (Self::Host, _) => "This host is not ready",
+            (Self::Egress, 0) => "Workers reach nothing that no rule allows",
+            (Self::Egress, _) => "Workers reach what they must not",
+        };
+        match (failed, warned) {
+            (0, 0) => format!("{verdict}."),
+            (0, warned) => format!("{verdict}; warnings: {warned}."),
+            (failed, warned) => format!("{verdict}; failures: {failed}, warnings: {warned}."),
+        }
+    }
+}
+
 /// Whether nothing failed; warnings do not count.
-pub fn healthy(findings: &[Finding]) -> bool {
+pub(crate) fn healthy(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.level < Level::Fail)
 }
 
 /// Writes the findings.
-pub fn report(findings: &[Finding], style: Style, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn report(findings: &[Finding], subject: Subject, style: Style, out: &mut dyn Write) -> io::Result<()> {
     match style {
-        Style::Text { colour } => text(findings, colour, out),
+        Style::Text { colour } => text(findings, subject, colour, out),
         Style::Json => {
             let object = serde_json::json!({ "ok": healthy(findings), "findings": findings });
             writeln!(out, "{object:#}")
@@ -68,7 +97,7 @@ pub fn report(findings: &[Finding], style: Style, out: &mut dyn Write) -> io::Re
     }
 }
 
-fn text(findings: &[Finding], colour: bool, out: &mut dyn Write) -> io::Result<()> {
+fn text(findings: &[Finding], subject: Subject, colour: bool, out: &mut dyn Write) -> io::Result<()> {
     let width = findings.iter().map(|finding| finding.title.len()).max().unwrap_or(0);
     for Finding { level, title, detail, remedy } in findings {
         let (word, code) = match level {
@@ -86,14 +115,7 @@ fn text(findings: &[Finding], colour: bool, out: &mut dyn Write) -> io::Result<(
         }
     }
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let summary = match (count(Level::Fail), count(Level::Warn)) {
-        (0, 0) => "This host is ready.".to_owned(),
-        (0, warned) => format!("This host is ready; warnings: {warned}."),
-        (failed, warned) => {
-            format!("This host is not ready; failures: {failed}, warnings: {warned}.")
-        }
-    };
-    writeln!(out, "\n{summary}")
+    writeln!(out, "\n{}", subject.summary(count(Level::Fail), count(Level::Warn)))
 }
 
 #[cfg(test)]
@@ -114,7 +136,7 @@ mod tests {
 
     fn shown(findings: &[Finding], style: Style) -> String {
         let mut out = Vec::new();
-        report(findings, style, &mut out).unwrap();
+        report(findings, Subject::Host, style, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -124,6 +146,7 @@ mod tests {
                         This host is not ready; failures: 1, warnings: 0.\n";
         assert_eq!(shown(&findings(), Style::Text { colour: false }), expected);
         assert!(shown(&findings(), Style::Text { colour: true }).contains("\x1b[1;31mFAIL\x1b[0m"));
+        assert_eq!(Subject::Egress.summary(1, 2), "Workers reach what they must not; failures: 1, warnings: 2.");
         assert!(shown(&findings()[..1], Style::Text { colour: false }).ends_with("\nThis host is ready.\n"));
     }
 

@@ -3,14 +3,15 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 /// Where the daemon is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Looking for what an earlier process left, and filling the pool.
     Starting,
     /// Taking sessions.
@@ -23,7 +24,7 @@ pub enum Phase {
 
 /// Shared by everything that outlives one request.
 #[derive(Debug, Clone)]
-pub struct Drain {
+pub(crate) struct Drain {
     phase: Arc<watch::Sender<Phase>>,
     tracker: TaskTracker,
 }
@@ -37,12 +38,12 @@ impl Default for Drain {
 impl Drain {
     /// The phase now.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
     /// Goes on to `next`; phases never go back.
-    pub fn advance(&self, next: Phase) {
+    pub(crate) fn advance(&self, next: Phase) {
         let moved = self.phase.send_if_modified(|phase| {
             let forward = next > *phase;
             if forward {
@@ -56,14 +57,14 @@ impl Drain {
     }
 
     /// Resolves once the phase is at least `phase`.
-    pub async fn reached(&self, phase: Phase) {
+    pub(crate) async fn reached(&self, phase: Phase) {
         let mut receiver = self.phase.subscribe();
         // The sender lives as long as `self`, so this cannot fail.
         let _ = receiver.wait_for(|now| *now >= phase).await;
     }
 
     /// Runs `task` on its own, and counts it until it ends.
-    pub fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
+    pub(crate) fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -72,7 +73,7 @@ impl Drain {
     }
 
     /// Waits until every counted task has ended.
-    pub async fn finished(&self) {
+    pub(crate) async fn finished(&self) {
         self.tracker.close();
         self.tracker.wait().await;
     }

@@ -57,6 +57,11 @@ impl CreateBody {
         error.map_field(|error| error.renamed(|path| self.client_name(path)))
     }
 
+    /// What the client calls a field that it has set itself.
+    pub(crate) fn given(&self, ours: &str) -> Option<&str> {
+        self.names.iter().rev().find(|(name, _)| *name == ours).map(|(_, theirs)| theirs.as_str())
+    }
+
     fn client_name(&self, field: &str) -> String {
         let known = self.names.iter().rev().find_map(|(ours, theirs)| {
             let rest = field.strip_prefix(ours)?;
@@ -77,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn faults_are_told_in_the_words_of_the_client() {
+    fn faults_are_reported_in_the_clients_terms() {
         let mut create_body = CreateBody::default();
         create_body.set("settings.viewport", "selenoid:options.screenResolution", json!({"width": 0, "height": 1}));
         create_body.set("session_timeout", "timeout", json!(0));
@@ -89,5 +94,7 @@ mod tests {
         assert_eq!(named("session_timeout"), ("timeout".to_owned(), "`timeout` is wrong".to_owned()));
         assert_eq!(named("settings.viewport.width").0, "selenoid:options.screenResolution");
         assert_eq!(named("url").0, "url");
+        create_body.set_default("headless", json!(true));
+        assert_eq!((create_body.given("session_timeout"), create_body.given("headless")), (Some("timeout"), None));
     }
 }

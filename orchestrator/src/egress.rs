@@ -2,8 +2,8 @@
 //!
 //! A worker's network leads nowhere. Its agent hands each connection of the browser to the daemon through a tunnel that the
 //! daemon has opened (`tunnels`). On it the browser speaks SOCKS (`socks`) and names a host, which is resolved once; `policy`
-//! judges every address that comes of it, and `dial` connects to one of these very addresses, or asks an upstream proxy
-//! (`upstream`). `refusal` is what a page shows instead, `traffic` what the session's record says of it all.
+//! judges every resolved address, and `dial` connects to one of these very addresses, or asks an upstream proxy
+//! (`upstream`). `refusal` is what a page shows instead, `traffic` what the session's record keeps about it.
 
 mod choose;
 mod client_proxy;
@@ -11,6 +11,7 @@ mod dial;
 mod health;
 mod policy;
 mod refusal;
+mod resolver;
 mod socks;
 mod traffic;
 mod tunnels;
@@ -26,12 +27,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use choose::{Location, Upstreams};
 pub(crate) use client_proxy::ClientProxy;
-pub(crate) use policy::{Policy, Rules};
+pub(crate) use policy::Policy;
+pub(crate) use resolver::Resolver;
 pub(crate) use traffic::Summary;
 
 use crate::config::Config;
 use crate::worker::Worker;
-use choose::Chosen;
+use choose::ChosenUpstream;
 use traffic::Traffic;
 
 /// The way out of one session's worker; open until this is dropped.
@@ -41,31 +43,49 @@ pub(crate) struct Egress {
     _open: DropGuard,
 }
 
-/// Which way a session's connections go.
+/// The route of a session's connections.
 #[derive(Debug, Clone, Default)]
 enum Route {
     #[default]
     Direct,
     /// Through one of the operator's upstreams, and through another when that one fails; never direct.
-    Upstream { chosen: Chosen, wanted: Location, upstreams: Upstreams, session: String },
+    Upstream { chosen: ChosenUpstream, wanted: Location, upstreams: Upstreams, session: String },
     /// Through a proxy that a WebDriver client named.
     Client(ClientProxy),
-    /// The upstream that it had is not configured any more.
+    /// Its upstream is no longer configured.
     Closed,
 }
 
-/// What the ways out of all sessions share.
+impl Route {
+    /// Through an upstream proxy. When none is left, nothing goes out.
+    fn through(context: &EgressContext, wanted: &Location, session: &str) -> Self {
+        match context.upstreams.choose(wanted, session) {
+            Ok(chosen) => {
+                let (wanted, session) = (wanted.clone(), session.to_owned());
+                Self::Upstream { chosen, wanted, upstreams: context.upstreams.clone(), session }
+            }
+            Err(_) => Self::Closed,
+        }
+    }
+}
+
+/// What the egress of all sessions shares.
 #[derive(Debug, Clone)]
-pub(crate) struct Outside {
+pub(crate) struct EgressContext {
     pub upstreams: Upstreams,
     pub tls: Arc<ClientConfig>,
+    pub resolver: Resolver,
 }
 
 #[cfg(test)]
-impl Outside {
+impl EgressContext {
     /// Without upstreams.
     pub(crate) fn nowhere() -> Self {
-        Self { upstreams: Upstreams::default(), tls: crate::tls::client_config().unwrap() }
+        Self {
+            upstreams: Upstreams::default(),
+            tls: crate::tls::client_config().unwrap(),
+            resolver: Resolver::default(),
+        }
     }
 }
 
@@ -75,22 +95,24 @@ struct Shared {
     worker: Arc<Worker>,
     policy: Policy,
     traffic: Traffic,
-    /// A place for each connection.
+    /// One permit for each connection.
     places: Arc<Semaphore>,
     route: RwLock<Route>,
-    /// What upstream proxies are believed to be by.
+    /// How to verify upstream proxies.
     tls: Arc<ClientConfig>,
+    resolver: Resolver,
     connect_timeout: Duration,
     stop: CancellationToken,
 }
 
 impl Egress {
-    /// Opens the way out of a worker, under this policy.
+    /// Opens the way out of a worker, under this policy. A session that wants an upstream uses it from its first connection on.
     pub(crate) fn open(
         worker: Arc<Worker>,
         policy: Policy,
         config: &Config,
-        outside: &Outside,
+        context: &EgressContext,
+        wanted: Option<(&Location, &str)>,
         before: Option<Summary>,
     ) -> Self {
         let stop = CancellationToken::new();
@@ -99,8 +121,12 @@ impl Egress {
             policy,
             traffic: Traffic::new(before),
             places: Arc::new(Semaphore::new(config.egress.max_connections)),
-            route: RwLock::default(),
-            tls: Arc::clone(&outside.tls),
+            // Before the first tunnel opens, because a loading page already waits for one.
+            route: RwLock::new(
+                wanted.map_or(Route::Direct, |(wanted, session)| Route::through(context, wanted, session)),
+            ),
+            tls: Arc::clone(&context.tls),
+            resolver: context.resolver.clone(),
             connect_timeout: config.egress.connect_timeout,
             stop: stop.clone(),
         });
@@ -108,23 +134,12 @@ impl Egress {
         Self { shared, _open: stop.drop_guard() }
     }
 
-    /// Sends everything from now on through an upstream proxy. Where there is none any more, nothing goes out.
-    pub(crate) fn go_through(&self, outside: &Outside, wanted: &Location, session: &str) {
-        *self.shared.route.write() = match outside.upstreams.choose(wanted, session) {
-            Ok(chosen) => {
-                let (wanted, session) = (wanted.clone(), session.to_owned());
-                Route::Upstream { chosen, wanted, upstreams: outside.upstreams.clone(), session }
-            }
-            Err(_) => Route::Closed,
-        };
-    }
-
-    /// Sends everything from now on through a proxy of the client's own, whose address the policy judges.
+    /// Sends everything from now on through the client's own proxy, whose address the policy judges.
     pub(crate) fn go_through_clients(&self, proxy: ClientProxy) {
         *self.shared.route.write() = Route::Client(proxy);
     }
 
-    /// The upstream proxy that it goes through, for the client.
+    /// The upstream proxy in use, as the client sees it.
     #[must_use]
     pub(crate) fn upstream(&self) -> Option<serde_json::Value> {
         match &*self.shared.route.read() {
@@ -133,7 +148,7 @@ impl Egress {
         }
     }
 
-    /// What has gone through it so far.
+    /// The traffic so far.
     #[must_use]
     pub(crate) fn summary(&self) -> Summary {
         self.shared.traffic.summary()

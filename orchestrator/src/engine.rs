@@ -6,14 +6,15 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use warmpool_protocol::Settings;
 
 /// A browser engine, by the name the API uses (`browser_type`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Engine {
+pub(crate) enum Engine {
     /// Chromium, driven over DevTools and chromedriver.
     Chromium,
     /// Firefox, driven over WebDriver BiDi and geckodriver.
@@ -24,11 +25,11 @@ pub enum Engine {
 
 impl Engine {
     /// Every engine the API can name.
-    pub const ALL: [Self; 3] = [Self::Chromium, Self::Firefox, Self::Webkit];
+    pub(crate) const ALL: [Self; 3] = [Self::Chromium, Self::Firefox, Self::Webkit];
 
     /// The name in JSON, labels and metrics.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Chromium => "chromium",
             Self::Firefox => "firefox",
@@ -38,7 +39,7 @@ impl Engine {
 
     /// The protocol that `websocket_url` speaks for this engine.
     #[must_use]
-    pub const fn protocol(self) -> &'static str {
+    pub(crate) const fn protocol(self) -> &'static str {
         match self {
             Self::Chromium => "cdp",
             Self::Firefox => "webdriver-bidi",
@@ -57,19 +58,19 @@ impl Engine {
 
     /// The `browserName` that its driver answers with.
     #[must_use]
-    pub const fn browser_name(self) -> &'static str {
+    pub(crate) const fn browser_name(self) -> &'static str {
         self.browser_names()[0]
     }
 
     /// Whether a WebDriver client's `browserName` means this engine.
     #[must_use]
-    pub fn is_browser_name(self, name: &str) -> bool {
+    pub(crate) fn is_browser_name(self, name: &str) -> bool {
         self.browser_names().contains(&name)
     }
 
     /// The same for clients that care little for upper and lower case.
     #[must_use]
-    pub fn resembles_browser_name(self, name: &str) -> bool {
+    pub(crate) fn resembles_browser_name(self, name: &str) -> bool {
         self.browser_names().iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 }
@@ -88,10 +89,10 @@ impl FromStr for Engine {
     }
 }
 
-/// Whether a browser paints on a display of its own or on none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// Whether a browser has a display of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub(crate) enum Mode {
     /// On the worker's own X display.
     Headed,
     /// On no display.
@@ -101,13 +102,13 @@ pub enum Mode {
 impl Mode {
     /// The mode that the API's `headless` flag asks for.
     #[must_use]
-    pub const fn from_headless(headless: bool) -> Self {
+    pub(crate) const fn from_headless(headless: bool) -> Self {
         if headless { Self::Headless } else { Self::Headed }
     }
 
     /// The name in labels and metrics.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Headed => "headed",
             Self::Headless => "headless",
@@ -125,7 +126,7 @@ impl FromStr for Mode {
 
 /// Names the settings with which workers of a preset wait, by a hash of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PresetId(u64);
+pub(crate) struct PresetId(u64);
 
 impl PresetId {
     /// The id of these settings: the same in every process that knows the same settings.
@@ -153,8 +154,7 @@ impl FromStr for PresetId {
 
 /// A kind of worker, as the pool counts them: those of one engine in one mode, with the same settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PoolKey {
-    /// The engine.
+pub(crate) struct PoolKey {
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
@@ -165,7 +165,7 @@ pub struct PoolKey {
 impl PoolKey {
     /// The kind of browsers without settings of their own.
     #[must_use]
-    pub const fn plain(engine: Engine, mode: Mode) -> Self {
+    pub(crate) const fn plain(engine: Engine, mode: Mode) -> Self {
         Self { engine, mode, preset: None }
     }
 }
@@ -205,8 +205,9 @@ pub(crate) fn path_segment(name: &str) -> PercentEncode<'_> {
 macro_rules! id {
     ($(#[$doc:meta])* $visibility:vis $name:ident, $prefix:literal, $bytes:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         #[serde(transparent)]
+        #[schemars(inline)]
         $visibility struct $name(String);
 
         impl $name {
@@ -256,7 +257,7 @@ id! {
 }
 id! {
     /// An integration key, which may ask for worlds. Not secret.
-    pub IntegrationKeyId, "wki_", 9
+    pub(crate) IntegrationKeyId, "wki_", 9
 }
 
 #[cfg(test)]

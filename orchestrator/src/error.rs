@@ -1,10 +1,8 @@
-//! The one error type that leaves the daemon's inner layers.
-//!
-//! Each variant knows its code, its HTTP status and whose fault it is. `Display` is what the client may read; what
-//! only the operator may read travels as `source` and goes to the log. `http::reply` turns it into a response, in REST
-//! form or in W3C WebDriver form; `class` has what it says there.
+//! The one error type that leaves the daemon's inner layers. Each variant knows its code (`class`), and that what follows from
+//! it (`code`). `Display` is what the client may read; the `source` goes to the log. `http::reply` makes the response.
 
 mod class;
+mod code;
 mod field;
 mod words;
 
@@ -12,12 +10,13 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::store::StoreError;
+pub(crate) use code::Code;
 pub(crate) use field::{FieldError, join};
 pub(crate) use words::closest;
 
-/// Whose fault an error is: decides how it is logged.
+/// Whose fault an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blame {
+pub(crate) enum Blame {
     /// The request was wrong or came at a wrong time.
     Client,
     /// A container or the browser in it failed.
@@ -26,12 +25,11 @@ pub enum Blame {
     Daemon,
 }
 
-/// A cause that only the log may show.
 pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Everything that can go wrong, as the client sees it.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// The body is not the JSON that the route takes.
     #[error("{message}")]
     InvalidBody {
@@ -63,6 +61,21 @@ pub enum Error {
         "the key is not valid: send one of `warmpool key list` in the header `service-secret-key`, whole and unchanged"
     )]
     InvalidKey,
+    /// The key may do this to nothing but its own.
+    #[error("this takes an operator's key: make one with `warmpool key create NAME --operator`")]
+    OperatorOnly,
+    /// As many pages follow the daemon as may.
+    #[error("{limit} pages of the console follow the daemon already: close one, or raise `console.max_streams`")]
+    StreamLimit {
+        /// `console.max_streams`.
+        limit: usize,
+    },
+    /// There is no such key.
+    #[error("no key `{id}`: it is unknown, or was removed")]
+    UnknownKey {
+        /// The id that was sent.
+        id: String,
+    },
     /// The token in a session's URL is wrong.
     #[error("the token in the URL does not open this session: use the URL that its create call returned")]
     InvalidToken,
@@ -179,6 +192,9 @@ pub enum Error {
     /// The browser has no such target.
     #[error("no such target in this session's browser: it has closed, or never was")]
     UnknownTarget,
+    /// None of the caller's sessions has such a target.
+    #[error("no browser of yours has this target: `GET /json/list` names those that there are, with their URLs")]
+    ForeignTarget,
     /// No such file in the session.
     #[error("no file `{name}` in this session: GET the folder for a list")]
     UnknownFile {
@@ -259,12 +275,13 @@ pub enum Error {
         waited: Duration,
     },
     /// The image of that engine is not on this host.
-    #[error("{engine} is not installed here: `./scripts/images --engine {engine}` makes its image, `{image}`")]
+    #[error("{engine} is not installed here: {}", remedy_for_image(*engine, image, build.as_deref()))]
     NoEngine {
         /// The engine that was asked for.
         engine: Engine,
-        /// Its image.
         image: String,
+        /// What the build of the image does now, where one runs.
+        build: Option<String>,
     },
     /// Workers of this kind fail to start, again and again.
     #[error("no browser of {kind} starts here: {reason}")]
@@ -316,12 +333,6 @@ pub enum Error {
     /// No upstream proxy answers of those that would do.
     #[error("no upstream proxy answers there at the moment: try again later")]
     NoUpstream,
-    /// A part of the contract that this build does not have.
-    #[error("{message}")]
-    NotBuilt {
-        /// What is missing.
-        message: String,
-    },
     /// A fault of the daemon itself.
     #[error("internal error: the log has the cause under this request id")]
     Internal {
@@ -331,49 +342,37 @@ pub enum Error {
     },
 }
 
+fn remedy_for_image(engine: Engine, image: &str, build: Option<&str>) -> String {
+    match build {
+        Some(build) => format!("its image, `{image}`, is being built now ({build}); try again in a few minutes"),
+        None => format!("`./scripts/images --engine {engine}` makes its image, `{image}`"),
+    }
+}
+
 impl Error {
     /// A failure of the session's worker.
-    pub fn worker(message: impl Into<String>, source: impl Into<Cause>) -> Self {
+    pub(crate) fn worker(message: impl Into<String>, source: impl Into<Cause>) -> Self {
         Self::Worker { message: message.into(), source: Some(source.into()) }
     }
 
     /// A failure of the daemon itself.
-    pub fn internal(source: impl Into<Cause>) -> Self {
+    pub(crate) fn internal(source: impl Into<Cause>) -> Self {
         Self::Internal { source: source.into() }
     }
 
     /// Whether the store did not take something that it may take a little later, and has nothing of it.
     #[must_use]
-    pub const fn is_passing(&self) -> bool {
+    pub(crate) const fn is_passing(&self) -> bool {
         matches!(self, Self::StoreBusy | Self::DiskNearlyFull)
     }
 
     /// The field or capability to look at, where there is one.
     #[must_use]
-    pub fn named_field(&self) -> Option<&str> {
+    pub(crate) fn named_field(&self) -> Option<&str> {
         match self {
             Self::Field(error) => Some(error.path()),
             Self::Capability { capability, .. } => Some(capability),
             Self::NoEngine { .. } => Some("browser_type"),
-            _ => None,
-        }
-    }
-
-    /// When the same request is worth trying again.
-    #[must_use]
-    pub const fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::QueueFull { .. }
-            | Self::TaskQueueFull { .. }
-            | Self::WorldQueueFull { .. }
-            | Self::KeyLimit { .. }
-            | Self::SocketLimit { .. } => Some(Duration::from_secs(5)),
-            Self::BodyMemory | Self::AddressLimit { .. } | Self::StoreBusy | Self::OutcomeUnknown { .. } => {
-                Some(Duration::from_secs(5))
-            }
-            Self::NoWorker { .. } | Self::NoStart { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
-            Self::SignInLimit { retry_after } => Some(Duration::from_secs(seconds(retry_after))),
-            Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,
         }
     }

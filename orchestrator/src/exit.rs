@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what it was asked for; the task succeeded.
+    /// The command or the task succeeded.
     Success = 0,
     /// The task failed, the doctor found something wrong, or the command met an error that has no code of its own.
     Failure = 1,

@@ -1,4 +1,4 @@
-//! Who this daemon is: an id for the labels of its containers, and a secret from which others are derived.
+//! This daemon's identity: an id for the labels of its containers, and a secret from which others are derived.
 //!
 //! It stands in a file of its own, so that running containers can be found and spoken to again even when the
 //! store has been lost.
@@ -20,9 +20,9 @@ const FILE: &str = "instance.json";
 const SECRET_BYTES: usize = 32;
 const TOKEN_BYTES: usize = 16;
 
-/// Why the daemon does not know who it is.
+/// Why the daemon has no identity.
 #[derive(Debug, thiserror::Error)]
-pub enum InstanceError {
+pub(crate) enum InstanceError {
     /// The file cannot be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {

@@ -23,13 +23,14 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 
 pub(crate) use record::{KeyId, NewKey, PreviousSecret, Secret, SecretHash, check_name};
-pub use record::{KeyRecord, KeyState};
+pub(crate) use record::{KeyRecord, KeyRole, KeyState};
 
 use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};
 
 use crate::clock::{Now, unix_ms};
+use crate::config::EgressRules;
 use crate::error::Error;
-use crate::store::{Batch, Direction, Durability, KeyRange, Store, StoreError, Table};
+use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 /// How many revocations a subscriber may be behind.
 const REVOCATIONS: usize = 256;
@@ -37,7 +38,7 @@ const PAGE: usize = 256;
 
 /// Why a key could not be created, changed or loaded.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyError {
+pub(crate) enum KeyError {
     /// The name is empty, too long, or has characters that cannot be printed.
     #[error("a key's name must have 1 to 64 printable characters")]
     InvalidName,
@@ -46,7 +47,6 @@ pub enum KeyError {
     NameTaken {
         /// The key that has it.
         id: KeyId,
-        /// The name.
         name: String,
     },
     /// There is no key of that id.
@@ -95,7 +95,7 @@ impl CachedKey {
 
 /// All keys. Clones share them.
 #[derive(Clone)]
-pub struct Keys {
+pub(crate) struct Keys {
     inner: Arc<Inner>,
 }
 
@@ -115,10 +115,8 @@ impl fmt::Debug for Keys {
 
 impl Keys {
     /// Reads all keys from the store.
-    ///
-    /// # Errors
-    /// [`KeyError::Store`].
-    pub async fn load(store: Store) -> Result<Self, KeyError> {
+    /// Errors: [`KeyError::Store`].
+    pub(crate) async fn load(store: Store) -> Result<Self, KeyError> {
         Self::load_at(store, &Now::read()).await
     }
 
@@ -127,7 +125,7 @@ impl Keys {
         let mut moved = Batch::new();
         let mut range = KeyRange::all();
         loop {
-            let rows = store.scan(Table::Keys, range.clone(), PAGE, Direction::Ascending).await?;
+            let rows = store.scan(Table::Keys, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { break };
             range = range.after(&last.key);
             for row in &rows {
@@ -151,12 +149,17 @@ impl Keys {
         })
     }
 
-    /// Makes a key. It works once this returns, and survives loss of power.
-    ///
-    /// # Errors
-    /// [`KeyError::InvalidName`], [`KeyError::NameTaken`], [`KeyError::Store`], [`KeyError::Random`].
-    pub async fn create(&self, name: &str) -> Result<NewKey, KeyError> {
-        let key = new_key(name)?;
+    /// Makes a key without rules of its own. It works once this returns, and survives loss of power.
+    /// Errors: [`KeyError::InvalidName`], [`KeyError::NameTaken`], [`KeyError::Store`], [`KeyError::Random`].
+    pub(crate) async fn create(&self, name: &str, role: KeyRole) -> Result<NewKey, KeyError> {
+        self.create_with(name, role, EgressRules::default()).await
+    }
+
+    /// Makes a key whose sessions follow these rules first.
+    /// Errors: as [`Keys::create`].
+    pub(crate) async fn create_with(&self, name: &str, role: KeyRole, egress: EgressRules) -> Result<NewKey, KeyError> {
+        let mut key = new_key(name, role)?;
+        key.record.egress = egress;
         let _changing = self.inner.changing.lock().await;
         let same = |entry: &&CachedKey| entry.record.state == KeyState::Active && entry.record.name == name;
         if let Some(id) = self.read(|entries| entries.values().find(same).map(|entry| entry.record.id.clone())) {
@@ -168,7 +171,7 @@ impl Keys {
 
     /// Every key, also revoked ones, by time of making.
     #[must_use]
-    pub fn list(&self) -> Vec<KeyRecord> {
+    pub(crate) fn list(&self) -> Vec<KeyRecord> {
         let mut records: Vec<KeyRecord> = self.read(|entries| entries.values().map(CachedKey::record).collect());
         records.sort_unstable_by(|a, b| (a.created_ms, &a.id).cmp(&(b.created_ms, &b.id)));
         records
@@ -176,10 +179,8 @@ impl Keys {
 
     /// Gives a key another secret; the one it had works for `keep_old_for` longer. One before that stops at
     /// once.
-    ///
-    /// # Errors
-    /// [`KeyError::Unknown`], [`KeyError::Revoked`], [`KeyError::Store`], [`KeyError::Random`].
-    pub async fn rotate(&self, id: &KeyId, keep_old_for: Duration) -> Result<NewKey, KeyError> {
+    /// Errors: [`KeyError::Unknown`], [`KeyError::Revoked`], [`KeyError::Store`], [`KeyError::Random`].
+    pub(crate) async fn rotate(&self, id: &KeyId, keep_old_for: Duration) -> Result<NewKey, KeyError> {
         let _changing = self.inner.changing.lock().await;
         let old = self.active(id)?;
         let (secret, hash) = new_secret(id)?;
@@ -189,13 +190,26 @@ impl Keys {
         Ok(NewKey { record, secret })
     }
 
+    /// Gives a key other rules for what pages may reach; they hold for sessions that begin from now on.
+    /// Errors: [`KeyError::Unknown`], [`KeyError::Revoked`], [`KeyError::Store`].
+    pub(crate) async fn set_egress(&self, id: &KeyId, egress: EgressRules) -> Result<KeyRecord, KeyError> {
+        let _changing = self.inner.changing.lock().await;
+        let record = KeyRecord { egress, ..self.active(id)? };
+        self.add(&record).await?;
+        Ok(record)
+    }
+
+    /// The rules of a key for what pages may reach.
+    #[must_use]
+    pub(crate) fn egress(&self, id: &KeyId) -> EgressRules {
+        self.read(|entries| entries.get(id).map(|entry| entry.record.egress.clone())).unwrap_or_default()
+    }
+
     /// Revokes a key for good and notifies the subscribers. It stops working at once, even if the store then
     /// refuses to record it. Revoking a revoked key changes nothing, but is recorded if it was not.
-    ///
-    /// # Errors
-    /// [`KeyError::Unknown`]; [`KeyError::Store`] if it could not be recorded: then it is revoked only until
-    /// the daemon restarts, so try again.
-    pub async fn revoke(&self, id: &KeyId) -> Result<KeyRecord, KeyError> {
+    /// Errors: [`KeyError::Unknown`]; [`KeyError::Store`] if it could not be recorded: then it is revoked only until the
+    /// daemon restarts, so try again.
+    pub(crate) async fn revoke(&self, id: &KeyId) -> Result<KeyRecord, KeyError> {
         let _changing = self.inner.changing.lock().await;
         let record = self
             .write(|entries| {
@@ -214,10 +228,8 @@ impl Keys {
     }
 
     /// Forgets a revoked key.
-    ///
-    /// # Errors
-    /// [`KeyError::Unknown`], [`KeyError::Active`], [`KeyError::Store`].
-    pub async fn remove(&self, id: &KeyId) -> Result<KeyRecord, KeyError> {
+    /// Errors: [`KeyError::Unknown`], [`KeyError::Active`], [`KeyError::Store`].
+    pub(crate) async fn remove(&self, id: &KeyId) -> Result<KeyRecord, KeyError> {
         let _changing = self.inner.changing.lock().await;
         let record =
             self.read(|entries| entries.get(id).map(CachedKey::record)).ok_or_else(|| KeyError::Unknown(id.clone()))?;
@@ -234,7 +246,7 @@ impl Keys {
     /// The id of the key that this text is, if it may be used now. Does the same work whether the id is
     /// known, the secret wrong or the text no key at all.
     #[must_use]
-    pub fn verify(&self, key: &str) -> Option<KeyId> {
+    pub(crate) fn verify(&self, key: &str) -> Option<KeyId> {
         self.verify_at(key, &Now::read())
     }
 
@@ -260,20 +272,31 @@ impl Keys {
 
     /// Whether a key exists and is not revoked.
     #[must_use]
-    pub fn is_active(&self, id: &KeyId) -> bool {
+    pub(crate) fn is_active(&self, id: &KeyId) -> bool {
         self.read(|entries| entries.get(id).is_some_and(|entry| entry.record.state == KeyState::Active))
     }
 
+    /// Whether a key exists, is not revoked, and is an operator's.
+    #[must_use]
+    pub(crate) fn is_operator(&self, id: &KeyId) -> bool {
+        let operates = |key: &CachedKey| key.record.state == KeyState::Active && key.record.role == KeyRole::Operator;
+        self.read(|entries| entries.get(id).is_some_and(operates))
+    }
+
+    /// What is known of a key.
+    #[must_use]
+    pub(crate) fn get(&self, id: &KeyId) -> Option<KeyRecord> {
+        self.read(|entries| entries.get(id).map(CachedKey::record))
+    }
+
     /// Asks a key again before something is begun, or taken up again, in its name.
-    ///
-    /// # Errors
-    /// `InvalidKey` when it was revoked meanwhile.
-    pub fn require(&self, id: &KeyId) -> Result<(), Error> {
+    /// Errors: `InvalidKey` when it was revoked meanwhile.
+    pub(crate) fn require(&self, id: &KeyId) -> Result<(), Error> {
         if self.is_active(id) { Ok(()) } else { Err(Error::InvalidKey) }
     }
 
     /// Waits until a key is revoked. One that is revoked already takes no time.
-    pub async fn revoked(&self, id: &KeyId) {
+    pub(crate) async fn revoked(&self, id: &KeyId) {
         // In this order, so that nothing falls between the two.
         let mut revocations = self.revocations();
         while self.is_active(id) {
@@ -285,15 +308,15 @@ impl Keys {
 
     /// Whether there is any key that works.
     #[must_use]
-    pub fn any_active(&self) -> bool {
+    pub(crate) fn any_active(&self) -> bool {
         self.read(|entries| entries.values().any(|entry| entry.record.state == KeyState::Active))
     }
 
     /// The ids of keys as they are revoked, to close what they opened. A receiver that falls behind gets an error and
-    /// must ask [`Keys::is_active`] for every id it holds; so must whoever begins to hold one after
+    /// must ask [`Keys::is_active`] for every id it holds; so must code that begins to hold one after
     /// subscribing to nothing yet.
     #[must_use]
-    pub fn revocations(&self) -> broadcast::Receiver<KeyId> {
+    pub(crate) fn revocations(&self) -> broadcast::Receiver<KeyId> {
         self.inner.revocations.subscribe()
     }
 

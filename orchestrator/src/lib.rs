@@ -11,8 +11,9 @@
 //! | [`sort`]      | the order of a list |
 //! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
 //! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
-//! | [`telemetry`] | the log and the metrics |
+//! | [`telemetry`] | the log, the metrics and the traces |
 //! | [`ads`]       | the rules by which sessions block ads, compiled once |
+//! | [`captcha`]   | challenges that pages put to their visitors, and who solves them |
 //! | [`store`]     | what is remembered on disk; the only place that knows sled |
 //! | [`instance`]  | the daemon's own identity, and the secrets derived from it |
 //! | [`keys`]      | API keys |
@@ -36,12 +37,13 @@
 //! | `blocking`    | file work off the async threads |
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
 //! | [`tls`]       | the certificate, reloaded when it changes |
+//! | [`cli`]       | the command line, which is all that this library shows |
 //! | [`control`]   | the operator's socket, for the command line |
 //! | [`client`]    | tasks, sessions and the tunnel on the command line, over HTTP as any client |
 //! | [`exit`]      | the exit codes of the command line |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> {pool, egress} -> {runtime, worker}`,
+//! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> {pool, egress, captcha} -> {runtime, worker}`,
 //! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `error`, `clock`, `drain`,
 //! `store` and `tcp` may be used by all.
 //!
@@ -67,11 +69,13 @@
 //! the control.
 
 mod ads;
-pub mod client;
+mod captcha;
+pub mod cli;
+mod client;
 mod clock;
 mod config;
-pub mod control;
-pub mod doctor;
+mod control;
+mod doctor;
 mod drain;
 mod dropin;
 mod egress;
@@ -96,7 +100,7 @@ mod store;
 mod targets;
 mod task;
 mod tcp;
-pub mod telemetry;
+mod telemetry;
 mod tls;
 mod video;
 mod webdriver;
@@ -107,14 +111,3 @@ mod accept;
 mod address;
 mod blocking;
 mod daemon;
-
-// What the command line takes from the rooms inside.
-pub use config::{Config, Flags, QuietFlags};
-pub use daemon::{End, Shutdown, StartError, run};
-pub use exit::Exit;
-pub use http::Listener;
-pub use keys::{KeyRecord, KeyState};
-pub use runtime::Docker;
-pub use store::restore;
-pub use tls::Tls;
-pub use world::{IntegrationKey, IntegrationKind, IntegrationState, NamesKeyError, NewIntegrationKey, PatientsError};

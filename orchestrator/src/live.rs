@@ -2,21 +2,22 @@
 //!
 //! Each viewer has one websocket. Requests and notices are JSON in text messages (`message`), and the picture is in binary
 //! ones. There are two kinds of pictures. A session with a display is shown over RFB: each viewer has a connection of
-//! their own to the worker's X server, and with it back-pressure of their own; `rfb` reads their messages, so that only
-//! requests for pictures get through from viewers without the control. A headless Chromium is shown by `screencast`: JPEG
-//! pictures from the daemon's own DevTools connection (`cdp`, `devtools`), taken once for all who look at the same tab,
+//! their own to the worker's X server, with back-pressure of their own; `rfb` filters their messages, so that viewers without
+//! control can only request pictures. A headless Chromium is shown by `screencast`: JPEG
+//! pictures from the daemon's own DevTools connection (`cdp`, `devtools`), taken once for all viewers of a tab,
 //! the newest first; `input` turns what a viewer does into commands.
 //!
 //! `browser` lists the tabs and navigates in them, over DevTools or, for engines without it, through the worker's agent.
 //!
-//! A `room` has the viewers of one session and knows which of them has the control. The first viewer opens it and the last
+//! A `room` holds the viewers of one session and knows which of them has control. The first viewer opens it and the last
 //! one closes it, so a session that nobody watches costs nothing. `viewer` runs one websocket, `pictures` is where its
-//! next picture comes from, `viewer_input` is what it presses, and `ending` words how the session ended. `front_tab` gives
-//! the pictures to recordings.
+//! next picture comes from, `viewer_input` tracks what it presses, and `ending` words how the session ended. `front_tab` gives
+//! pictures to recordings. `thumbnail` takes small pictures for lists of sessions; `display` takes those of displays.
 
 mod browser;
 mod cdp;
 mod devtools;
+mod display;
 mod ending;
 mod front_tab;
 mod input;
@@ -25,6 +26,7 @@ mod pictures;
 pub(crate) mod rfb;
 mod room;
 mod screencast;
+mod thumbnail;
 mod upstream;
 mod viewer;
 mod viewer_input;
@@ -43,17 +45,18 @@ use crate::error::Error;
 use crate::session::Session;
 pub(crate) use ending::ending_sentence;
 pub(crate) use front_tab::FrontTab;
-pub(crate) use room::Grant;
+pub(crate) use room::ViewerRights;
 use room::{Membership, Room};
 pub(crate) use screencast::Frame;
 use screencast::ScreencastSettings;
+pub(crate) use thumbnail::Thumbnails;
 use viewer::{Times, Viewer};
 
 /// The longest message of a viewer, in bytes: a clipboard.
 const MAX_MESSAGE: usize = 2 << 20;
-/// What is read from a viewer at once: keys and a pointer.
+/// Bytes to read from a viewer at once: keys and a pointer.
 const READ_BUFFER: usize = 4 << 10;
-/// What is gathered before it is written to a viewer.
+/// Bytes to collect before a write to a viewer.
 const WRITE_BUFFER: usize = 16 << 10;
 
 /// The live views of all sessions. Clones share them.
@@ -69,20 +72,19 @@ pub(crate) struct PendingViewer {
 }
 
 impl Live {
-    /// Nobody watches anything yet.
     pub(crate) fn new(config: Arc<Config>) -> Self {
         Self { config, rooms: Arc::default() }
     }
 
     /// Takes a place among the viewers of `session`.
     /// Errors: `SocketLimit` when `live.max_viewers` watch it already.
-    pub(crate) fn enter(&self, session: &Arc<Session>, grant: Grant) -> Result<PendingViewer, Error> {
+    pub(crate) fn enter(&self, session: &Arc<Session>, rights: ViewerRights) -> Result<PendingViewer, Error> {
         let membership = Membership::take(self.room(session), self.config.live.max_viewers)?;
         let times = Times { write: self.config.live.write_timeout, beat: self.config.live.ping_interval };
-        Ok(PendingViewer { viewer: Viewer::new(membership, grant, times) })
+        Ok(PendingViewer { viewer: Viewer::new(membership, rights, times) })
     }
 
-    /// The tab in front of `session`, which a headless Chromium gives pictures of.
+    /// The front tab of `session`, a headless Chromium, for its pictures.
     pub(crate) fn front_tab(&self, session: &Arc<Session>) -> FrontTab {
         FrontTab::of(self.room(session))
     }

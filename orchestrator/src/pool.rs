@@ -6,6 +6,7 @@
 
 mod adopt;
 mod boot;
+mod image_builds;
 mod images;
 mod known;
 mod lease;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -29,9 +31,10 @@ use crate::engine::{Engine, Mode, PoolKey, PresetId, WorkerId};
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::KeyId;
-use crate::runtime::Docker;
+use crate::runtime::Runtime;
 use crate::worker::{Health, Worker};
 
+use images::image_build;
 use known::Rejections;
 pub(crate) use lease::Lease;
 use lease::Place;
@@ -48,7 +51,7 @@ pub(crate) struct Pool {
 struct Inner {
     config: Arc<Config>,
     instance: Arc<Instance>,
-    runtime: Docker,
+    runtime: Runtime,
     drain: Drain,
     state: Mutex<PoolState>,
     changed: Notify,
@@ -56,8 +59,9 @@ struct Inner {
 }
 
 /// One kind of worker, as `/status` and the metrics show it.
-#[derive(Debug, Clone, Serialize)]
-pub struct KindStatus {
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Shelf")]
+pub(crate) struct KindStatus {
     /// The engine.
     pub engine: Engine,
     /// Headed or headless.
@@ -67,6 +71,9 @@ pub struct KindStatus {
     pub preset: Option<String>,
     /// Whether the engine's image is on this host.
     pub installed: bool,
+    /// How far the build of a missing image is, while `scripts/images` makes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_build: Option<String>,
     /// What it holds, and what is wanted of it.
     #[serde(flatten)]
     pub counts: KindCounts,
@@ -77,7 +84,7 @@ pub struct KindStatus {
 
 impl Pool {
     /// An empty pool. Nothing starts before [`Pool::run`].
-    pub(crate) fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Docker, drain: Drain) -> Self {
+    pub(crate) fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Runtime, drain: Drain) -> Self {
         let state = PoolState::new(targets(&config));
         let inner = Inner {
             config,
@@ -177,6 +184,7 @@ impl Pool {
             mode: key.mode,
             preset: key.preset.map(|id| self.preset(key).map_or_else(|| id.to_string(), |preset| preset.name.clone())),
             installed: !state.absent.contains(&key.engine),
+            image_build: image_build(&state, key.engine, now),
             counts: kind,
             last_error: state.last_error(key),
         };

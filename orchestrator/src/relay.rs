@@ -2,7 +2,7 @@
 //!
 //! It forwards bytes as they are: no unmasking, no copying of messages, no queue. `frames` keeps the frame boundaries
 //! in view, so that message sizes have a limit and a Close frame can be put between two frames; `pump` moves one
-//! direction. What the client and the browser agree on in their handshake (extensions, subprotocols) is theirs.
+//! direction. The client and the browser negotiate extensions and subprotocols between themselves.
 
 pub(crate) mod frames;
 mod pump;
@@ -16,15 +16,17 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
+use tracing::Instrument as _;
 
 use crate::config::Config;
 use crate::error::Error;
 use crate::session::{Attachment, Ending, Kind, Session};
+use crate::telemetry::TRACES;
 use crate::worker::{AgentStream, Upgrade};
 use frames::{Frames, Sender};
 use pump::{Pump, PumpEnd};
 
-/// How long a frame that is half-way may take before its connection is cut instead of closed.
+/// How long an unfinished frame may take before its connection is cut instead of closed.
 const FRAME_GRACE: Duration = Duration::from_secs(2);
 /// How long the other side may take to answer a Close frame.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
@@ -54,7 +56,7 @@ struct Traffic {
     down: Counter,
 }
 
-/// Connects to `path` of the session's agent with the client's own handshake. Gives the headers of the 101 reply and
+/// Connects to `path` of the session's agent with the client's own handshake. Returns the headers of the 101 reply and
 /// the relay to run once the client has it.
 /// Errors: `UpgradeRequired` for a request that is no websocket handshake, `SocketLimit`, `Worker` when the browser
 /// declines.
@@ -66,7 +68,8 @@ pub(crate) async fn open(
 ) -> Result<(HeaderMap, Relay), Error> {
     check_handshake(request)?;
     let mut attachment = session.attach(config.relay.max_sockets)?;
-    let upgrade = session.worker.agent.upgrade(path, handshake_headers(request)).await;
+    let span = tracing::info_span!(target: TRACES, "open relay", warmpool.session = session.id.as_str());
+    let upgrade = session.worker.agent.upgrade(path, handshake_headers(request)).instrument(span).await;
     let (headers, browser, early) = match upgrade {
         Ok(Upgrade::Switched { headers, stream, early }) => (handshake_headers(&headers), stream, early),
         // Chromium answers the second to the name of a target that is not there.
@@ -92,8 +95,8 @@ pub(crate) async fn open(
     Ok((headers, relay))
 }
 
-/// Playwright has no way to leave a browser but to be done with it: where Puppeteer's `disconnect` means "I will be
-/// back", a clean Close from Playwright is its `browser.close()`.
+/// Playwright cannot disconnect from a browser without closing it. Puppeteer's `disconnect` means "I will be back", but a
+/// clean Close from Playwright is its `browser.close()`.
 fn hangs_up_when_done(request: &HeaderMap) -> bool {
     let agent = request.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
     agent.is_some_and(|agent| agent.starts_with("Playwright/"))
@@ -118,7 +121,7 @@ pub(crate) fn check_handshake(request: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-/// Of a handshake, what belongs to the two ends: the websocket headers.
+/// The end-to-end headers of a handshake: those of the websocket.
 fn handshake_headers(from: &HeaderMap) -> HeaderMap {
     let mut to = HeaderMap::new();
     for (name, value) in from {
@@ -140,7 +143,7 @@ enum Outcome {
     /// The session ended.
     Ended(Ending),
     /// One side broke the protocol or a limit.
-    Violation { code: u16, reason: &'static str },
+    FrameError { code: u16, reason: &'static str },
     /// The client does not read.
     Stalled,
 }
@@ -170,18 +173,18 @@ impl Relay {
             };
             let moved_down = |bytes: usize| traffic.down.increment(bytes as u64);
             tokio::select! {
-                // What the browser still has to say comes before the news of its end.
+                // The browser's last messages come before the report of its end.
                 biased;
                 stop = down.run(stall, None, moved_down) => match stop {
                     PumpEnd::End { clean } => Outcome::BrowserLeft { clean },
-                    PumpEnd::Violation { code, reason } => Outcome::Violation { code, reason },
+                    PumpEnd::FrameError { code, reason } => Outcome::FrameError { code, reason },
                     PumpEnd::Stalled => Outcome::Stalled,
                     PumpEnd::Broken => Outcome::ClientLeft { clean: false },
                 },
                 stop = up.run(stall, Some(&self.session.gate), moved_up) => match stop {
                     PumpEnd::End { clean } => Outcome::ClientLeft { clean },
-                    PumpEnd::Violation { code, reason } => Outcome::Violation { code, reason },
-                    PumpEnd::Stalled => Outcome::Violation { code: 1011, reason: "the browser stopped reading" },
+                    PumpEnd::FrameError { code, reason } => Outcome::FrameError { code, reason },
+                    PumpEnd::Stalled => Outcome::FrameError { code: 1011, reason: "the browser stopped reading" },
                     PumpEnd::Broken => Outcome::BrowserLeft { clean: false },
                 },
                 ending = self.session.ended() => Outcome::Ended(ending),
@@ -205,7 +208,7 @@ impl Relay {
                 Err(_) => (1001, "the browser closed the connection".to_owned()),
             }),
             Outcome::Ended(ref ending) => Some((ending.close_code(), ending.message())),
-            Outcome::Violation { code, reason } => Some((code, reason.to_owned())),
+            Outcome::FrameError { code, reason } => Some((code, reason.to_owned())),
             Outcome::Stalled => {
                 metrics::counter!("warmpool_relay_stalled_total").increment(1);
                 tracing::warn!(session = %self.session.id, "a client stopped reading; its socket is cut");

@@ -1,118 +1,151 @@
 //! Where containers come from.
 //!
 //! The rest of the daemon speaks of workers; this module turns them into containers with the one hardened profile, and
-//! finds them again by label after a restart. `docker` speaks to the engine; `network` says what the workers' network must
-//! be. Nothing outside knows bollard.
+//! finds them again by label after a restart. [`Runtime`] is what the pool, sessions and probes have. Behind it, `docker`
+//! speaks to the engine of this host, whose network for workers `network` describes; `swarm` speaks to a manager. Nothing
+//! outside knows bollard.
 
 mod agent_folder;
 mod docker;
 mod facts;
 mod network;
+mod swarm;
+mod terms;
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
 
-pub use docker::Docker;
+pub(crate) use docker::Docker;
 pub(crate) use docker::RendererPipes;
-pub use facts::{DockerFacts, ImageFact};
+pub(crate) use facts::{DockerFacts, ImageFact};
 pub(crate) use network::NetworkFacts;
+pub(crate) use swarm::Swarm;
+pub(crate) use terms::{
+    AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_IMAGE, LABEL_INSTANCE, LABEL_MODE, LABEL_NETWORK,
+    LABEL_PRESET, LABEL_RENDERER, LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
+};
 
-use crate::engine::{PoolKey, WorkerId};
+use crate::config::Config;
+use crate::engine::WorkerId;
 
-/// Label: which daemon a container belongs to.
-pub(crate) const LABEL_INSTANCE: &str = "warmpool.instance";
-/// Label: the worker's id.
-pub(crate) const LABEL_WORKER: &str = "warmpool.worker";
-/// Label: the engine in the container.
-pub(crate) const LABEL_ENGINE: &str = "warmpool.engine";
-/// Label: headed or headless.
-pub(crate) const LABEL_MODE: &str = "warmpool.mode";
-/// Label: how the daemon reaches the worker's agent, `unix` or `tcp`.
-pub(crate) const LABEL_AGENT: &str = "warmpool.agent";
-/// Label: the preset whose settings the worker waits with.
-pub(crate) const LABEL_PRESET: &str = "warmpool.preset";
-/// Label: the container renders scenes. It belongs to no pool.
-pub(crate) const LABEL_RENDERER: &str = "warmpool.renderer";
-/// Label of a network: a daemon made it for workers.
-pub(crate) const LABEL_NETWORK: &str = "warmpool.network";
-
-/// Where the agent of a worker listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AgentAddress {
-    /// A socket in the folder that the daemon shares with the worker.
-    Unix(PathBuf),
-    /// A port on the workers' network.
-    Tcp(SocketAddr),
+/// Where workers run. Who holds one does not know which it is. Clones share its connections.
+#[derive(Clone)]
+pub(crate) enum Runtime {
+    /// Containers of the engine on this host.
+    Docker(Docker),
+    /// Services of the swarm that the engine on this host manages.
+    Swarm(Swarm),
 }
 
-/// What a call to the container runtime can fail with.
-#[derive(Debug, thiserror::Error)]
-pub enum RuntimeError {
-    /// The runtime does not answer at all.
-    #[error("the container runtime does not answer: {0}")]
-    Unreachable(String),
-    /// The worker image is not there.
-    #[error("the image `{0}` is not on this host: run scripts/images")]
-    NoImage(String),
-    /// The folder that a worker's agent listens in is of no use.
-    #[error("the folder shared with the worker: {0}")]
-    Folder(String),
-    /// There is a network of the name that workers are to have, and it does not keep them apart.
-    #[error("the network `{name}` {flaw}; {remedy}")]
-    UnfitNetwork {
-        /// The network.
-        name: String,
-        /// What is wrong with it, in words that follow its name.
-        flaw: String,
-        /// What the operator can do.
-        remedy: String,
-    },
-    /// The runtime refused the call.
-    #[error("the container runtime refused to {action}: {message}")]
-    Refused {
-        /// What was asked.
-        action: &'static str,
-        /// The runtime's own words.
-        message: String,
-    },
-}
+impl Runtime {
+    /// The runtime that `config` names; every container it makes is labelled with `instance`.
+    #[must_use]
+    pub(crate) fn new(config: Arc<Config>, instance: String) -> Self {
+        if config.swarm.enabled {
+            Self::Swarm(Swarm::new(config, instance))
+        } else {
+            Self::Docker(Docker::new(config, instance))
+        }
+    }
 
-/// The container to make for a worker.
-#[derive(Debug, Clone)]
-pub(crate) struct WorkerSpec {
-    pub worker: WorkerId,
-    /// Its engine and mode.
-    pub key: PoolKey,
-    pub image: String,
-}
+    /// Whether it answers and can be used.
+    /// Errors: [`RuntimeError::Unreachable`].
+    pub(crate) async fn ping(&self) -> Result<(), RuntimeError> {
+        match self {
+            Self::Docker(docker) => docker.ping().await,
+            Self::Swarm(swarm) => swarm.ping().await,
+        }
+    }
 
-/// What the runtime says of a container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ContainerState {
-    /// It runs, or is paused: its processes exist.
-    Running,
-    /// It ended.
-    Exited {
-        /// The exit code of its first process.
-        code: i64,
-        /// Whether the kernel ended it for want of memory.
-        oom: bool,
-    },
-    /// The runtime does not know it.
-    Missing,
-}
+    /// Makes the workers' own network where it is missing. One that is there must be as the runtime would make it.
+    /// Errors: [`RuntimeError`]; `UnfitNetwork` where workers must not be put on it.
+    pub(crate) async fn ensure_network(&self) -> Result<(), RuntimeError> {
+        match self {
+            Self::Docker(docker) => docker.ensure_network().await,
+            Self::Swarm(swarm) => swarm.ensure_network().await,
+        }
+    }
 
-/// A container that carries this daemon's label.
-#[derive(Debug, Clone)]
-pub(crate) struct OwnedContainer {
-    /// The worker's id, from the label.
-    pub worker: WorkerId,
-    /// Its engine and mode, where the labels still make sense.
-    pub key: Option<PoolKey>,
-    /// Whether it runs.
-    pub running: bool,
-    /// Where its agent listens.
-    pub address: Option<AgentAddress>,
-    /// The id of the image it was made from.
-    pub image: String,
+    /// Makes and starts the worker's container; gives where its agent listens.
+    ///
+    /// Safe to call again for the same worker when a reply was lost: the name decides.
+    /// Errors: [`RuntimeError`]; the caller removes what may have been made.
+    pub(crate) async fn start(&self, spec: &WorkerSpec) -> Result<AgentAddress, RuntimeError> {
+        match self {
+            Self::Docker(docker) => docker.start(spec).await,
+            Self::Swarm(swarm) => swarm.start(spec).await,
+        }
+    }
+
+    /// The address of a worker on its network, and the first one of that network, which is its gateway's where it has one.
+    /// Errors: [`RuntimeError`] when the runtime cannot be asked.
+    pub(crate) async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
+        match self {
+            Self::Docker(docker) => docker.addresses(worker).await,
+            Self::Swarm(swarm) => swarm.addresses(worker).await,
+        }
+    }
+
+    /// Looks a worker's container up.
+    /// Errors: [`RuntimeError`] when the runtime cannot be asked.
+    pub(crate) async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
+        match self {
+            Self::Docker(docker) => docker.state(worker).await,
+            Self::Swarm(swarm) => swarm.state(worker).await,
+        }
+    }
+
+    /// Removes a worker's container, running or not, with all it wrote. One that is gone is a success.
+    /// Errors: [`RuntimeError`]; reconciling tries again.
+    pub(crate) async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
+        match self {
+            Self::Docker(docker) => docker.remove(worker).await,
+            Self::Swarm(swarm) => swarm.remove(worker).await,
+        }
+    }
+
+    /// Every container with this daemon's label, in whatever state.
+    /// Errors: [`RuntimeError`] when the runtime cannot be asked.
+    pub(crate) async fn owned(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
+        match self {
+            Self::Docker(docker) => docker.owned().await,
+            Self::Swarm(swarm) => swarm.owned().await,
+        }
+    }
+
+    /// Removes what other workers than these, of an earlier process, left in the data directory.
+    pub(crate) fn forget_others(&self, workers: &[OwnedContainer]) {
+        match self {
+            Self::Docker(docker) => docker.forget_others(workers),
+            // Nothing of theirs is on this disk.
+            Self::Swarm(_) => {}
+        }
+    }
+
+    /// The id of the image that `name` means now.
+    /// Errors: [`RuntimeError::NoImage`] when there is none.
+    pub(crate) async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
+        match self {
+            Self::Docker(docker) => docker.image_id(name).await,
+            Self::Swarm(swarm) => swarm.image_id(name).await,
+        }
+    }
+
+    /// The engine on this host, for what runs here wherever workers run.
+    pub(crate) fn engine(&self) -> &Docker {
+        match self {
+            Self::Docker(docker) => docker,
+            Self::Swarm(swarm) => swarm.engine(),
+        }
+    }
+
+    /// How long the runtime may take to notice that a worker's host is lost. While its agent is out of reach for less, nobody
+    /// knows whether it is the agent or the host.
+    pub(crate) const fn notices_within(&self) -> Duration {
+        match self {
+            Self::Docker(_) => Duration::ZERO,
+            Self::Swarm(_) => swarm::NODE_NOTICED_WITHIN,
+        }
+    }
 }

@@ -2,10 +2,11 @@
 //!
 //! `work` is what a task is to do: a `recording` of `step`s, or an extraction by a `schema`. `selector` finds elements,
 //! and `template` fills inputs and secrets in. `fields` reads JSON so that errors name the member by its path, and
-//! `failure` lists the codes with which a task can fail.
+//! `failure` lists the codes with which a task can fail. `members` describes what is read.
 
 mod failure;
 mod fields;
+mod members;
 pub(crate) mod recording;
 pub(crate) mod schema;
 pub(crate) mod selector;
@@ -14,5 +15,6 @@ pub(crate) mod template;
 pub(crate) mod work;
 
 pub(crate) use failure::{FailureCode, StepError};
+pub(crate) use members::{ExtractMembers, RunMembers};
 pub(crate) use template::Values;
 pub(crate) use work::Work;

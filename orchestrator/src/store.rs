@@ -55,6 +55,7 @@ mod handle;
 mod health;
 mod layout;
 mod lock;
+#[cfg(test)]
 mod memory;
 mod options;
 mod record;
@@ -70,9 +71,9 @@ mod ticket;
 
 mod unfinished;
 
-pub use backup::restore;
+pub(crate) use backup::restore;
 pub(crate) use backup::run_backups;
-pub(crate) use batch::{Batch, Direction, Durability, KeyRange, MAX_BATCH_OPS, Row, Table};
+pub(crate) use batch::{Batch, Durability, KeyRange, MAX_BATCH_OPS, Row, Table};
 pub(crate) use commit::Commit;
 pub(crate) use disk::free_bytes;
 pub(crate) use error::StoreError;

@@ -6,9 +6,10 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use warmpool_protocol::{Launch, Settings};
 
+use crate::drain::Drain;
 use crate::engine::{Engine, Mode, PoolKey};
 use crate::error::Error;
-use crate::keys::{KeyId, Keys};
+use crate::keys::KeyId;
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
 
@@ -17,14 +18,14 @@ use crate::session::{Session, Sessions};
 pub(crate) struct Targets {
     sessions: Sessions,
     pool: Pool,
-    keys: Keys,
+    drain: Drain,
     /// Chromium's description of DevTools, once somebody has asked for it.
     protocol: Arc<OnceCell<Value>>,
 }
 
 impl Targets {
-    pub(crate) fn new(sessions: Sessions, pool: Pool, keys: Keys) -> Self {
-        Self { sessions, pool, keys, protocol: Arc::default() }
+    pub(crate) fn new(sessions: Sessions, pool: Pool, drain: Drain) -> Self {
+        Self { sessions, pool, drain, protocol: Arc::default() }
     }
 
     /// The targets of a session's browser.
@@ -51,11 +52,23 @@ impl Targets {
 
     /// Chromium's description of DevTools. It is the same for all, so a browser is asked once.
     /// Errors: `Worker`, and those of a lease when no session's browser can be asked.
-    pub(crate) async fn protocol(&self, key: &KeyId) -> Result<&Value, Error> {
-        self.protocol.get_or_try_init(|| self.ask_for_protocol(key)).await
+    pub(crate) async fn protocol(&self) -> Result<&Value, Error> {
+        let ask = || async {
+            let targets = self.clone();
+            // A leased worker is used even if its caller leaves meanwhile, so that strangers spend one and no more.
+            self.drain.spawn(async move { targets.ask_for_protocol().await }).await.map_err(Error::internal)?
+        };
+        self.protocol.get_or_try_init(ask).await
     }
 
-    async fn ask_for_protocol(&self, key: &KeyId) -> Result<Value, Error> {
+    /// The session of `owner` whose browser has this target.
+    pub(crate) async fn session_with(&self, owner: &KeyId, target: &str) -> Option<Arc<Session>> {
+        let has_it = |targets: &[Value]| targets.iter().any(|known| known["id"] == target);
+        self.of_owner(owner).await.into_iter().find(|(_, targets)| has_it(targets)).map(|(session, _)| session)
+    }
+
+    /// It needs no key, because it reveals nothing about anybody's sessions.
+    async fn ask_for_protocol(&self) -> Result<Value, Error> {
         let failed = |error| Error::worker("the browser could not be asked for its protocol", error);
         let is_chromium = |session: &&Arc<Session>| session.options.engine == Engine::Chromium;
         if let Some(session) = self.sessions.all_live().iter().find(is_chromium)
@@ -65,8 +78,7 @@ impl Targets {
         }
         // Waiting browsers are frozen: one is woken for this, and goes.
         let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
-        let mut lease = self.pool.lease(plain, &Settings::default(), key).await?;
-        self.keys.require(key)?;
+        let mut lease = self.pool.lease(plain, &Settings::default(), &KeyId::nobody()).await?;
         let worker = lease.use_worker();
         worker.agent.launch(&Launch::default(), None).await.map_err(failed)?;
         worker.agent.devtools_protocol().await.map_err(failed)

@@ -45,10 +45,12 @@ pub(crate) use active::{ActiveTask, TaskEvent};
 pub(crate) use id::TaskId;
 pub(crate) use order::{FleetRules, Isolation, Order};
 pub(crate) use query::{SortKey, TaskQuery};
-pub(crate) use record::{ArtifactRecord, Item, Record};
+pub(crate) use record::{ArtifactRecord, Item, ItemCounts, Record};
 #[cfg(test)]
 pub(crate) use record::{Output, TaskError};
 pub(crate) use status::{Kind, Status};
 pub(crate) use storage::{FOLDER, MAX_SECRETS};
 pub(crate) use tasks::{Task, Tasks};
-pub(crate) use view::{artifacts as artifacts_view, item as item_view, record as record_view};
+pub(crate) use view::{
+    ArtifactView, ItemView, TaskView, artifacts as artifacts_view, item as item_view, record as record_view,
+};

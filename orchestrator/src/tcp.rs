@@ -10,7 +10,7 @@ use socket2::{SockRef, TcpKeepalive};
 /// Unanswered questions after which a connection is given up.
 pub(crate) const PROBES: u32 = 3;
 
-/// When the kernel gives a silent connection up.
+/// When the kernel drops a silent connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TcpTimeouts {
     /// Time without a word after which the other end is asked whether it is there (TCP keepalive).
@@ -22,16 +22,16 @@ pub(crate) struct TcpTimeouts {
 
 impl TcpTimeouts {
     /// Towards workers, which are a bridge away. A browser may take nothing for a while, in a debugger for instance; that
-    /// it has vanished while something was on its way is told by its events.
+    /// its events report it if it vanished while data was on its way.
     pub(crate) const WORKER: Self = Self { keepalive: Duration::from_secs(15), user_timeout: None };
 
-    /// Between two questions.
+    /// Time between two questions.
     pub(crate) fn interval(self) -> Duration {
         (self.keepalive / PROBES).max(Duration::from_secs(1))
     }
 
     /// Sets it for one connection.
-    /// Fails when the kernel refuses, as it does for what is no TCP connection.
+    /// Fails when the kernel refuses, as for anything but a TCP connection.
     pub(crate) fn apply(self, socket: &impl AsFd) -> io::Result<()> {
         let socket = SockRef::from(socket);
         let keepalive =
@@ -47,7 +47,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     #[tokio::test]
-    async fn the_kernel_is_told_to_ask() {
+    async fn keepalive_is_on() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (client, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
         let (_client, (stream, _)) = (client.unwrap(), accepted.unwrap());

@@ -34,7 +34,7 @@ pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub(crate) enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
@@ -66,7 +66,7 @@ pub enum TlsError {
 
 /// The daemon's certificate and key, as they were last found good.
 #[derive(Debug)]
-pub struct Tls {
+pub(crate) struct Tls {
     cert: PathBuf,
     key: PathBuf,
     current: RwLock<Arc<ServerConfig>>,
@@ -76,7 +76,7 @@ pub struct Tls {
 
 impl Tls {
     /// Reads the certificate chain and the private key from PEM files.
-    pub fn load(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
+    pub(crate) fn load(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let (cert, key) = (cert.into(), key.into());
         let pair = Pair::read(&cert, &key);
         let seen = Mutex::new(Pair::fingerprint(&pair));
@@ -85,14 +85,14 @@ impl Tls {
     }
 
     /// What accepts the next connection, with the certificate in use now.
-    pub fn acceptor(&self) -> TlsAcceptor {
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let current = self.current.read();
         TlsAcceptor::from(Arc::clone(&current))
     }
 
     /// Reads the files again. `Ok(true)` if a new certificate is in use from now on, `Ok(false)` if the files hold
     /// what was seen last, `Err` if their new content is bad; then the certificate in use stays. Blocks on the disk.
-    pub fn reload(&self) -> Result<bool, TlsError> {
+    pub(crate) fn reload(&self) -> Result<bool, TlsError> {
         // Held throughout, so that of two reloads at once the later reading wins.
         let mut seen = self.seen.lock();
         let pair = Pair::read(&self.cert, &self.key);
@@ -107,7 +107,7 @@ impl Tls {
     }
 
     /// Reloads every `period` and on SIGHUP, and logs what came of it, until `stop`.
-    pub async fn watch(self: Arc<Self>, period: Duration, stop: CancellationToken) {
+    pub(crate) async fn watch(self: Arc<Self>, period: Duration, stop: CancellationToken) {
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut hangups = match signal(SignalKind::hangup()) {

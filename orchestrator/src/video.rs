@@ -1,4 +1,4 @@
-//! Recordings: what was to be seen of a session, kept beyond its end.
+//! Recordings of sessions, which outlive them.
 //!
 //! A session with a display is recorded as WebM: the worker's own encoder gives VP8, and `matroska` puts it into a
 //! file. A headless Chromium is recorded as a log of its pictures, JPEG in Matroska, each with its time. Both grow on
@@ -25,21 +25,21 @@ use crate::live::Live;
 use crate::session::Session;
 use error::RecordingError;
 use matroska::Matroska;
-pub(crate) use recordings::{FOLDER, Recordings};
+pub(crate) use recordings::{FOLDER, Part, Recordings};
 use source::{Format, Picture, Source};
 
 /// Pictures that wait for the disk.
 const WAITING: usize = 16;
-/// Before a recording that broke off goes on in another part.
+/// Pause before a recording that broke off continues in another part.
 const RETRY: Duration = Duration::from_secs(1);
-/// So many parts in a row without a picture, and it is given up.
+/// After this many parts in a row without a picture, the recording ends.
 const ATTEMPTS: u32 = 10;
 
-/// Between two looks for recordings that are older, or more, than they may be.
+/// Time between two clean-ups of old recordings.
 const SWEEP_EVERY: Duration = Duration::from_secs(300);
-/// Between two looks whether recordings leave enough of the disk to others, who may be what fills it.
+/// Time between two checks of the free disk space, which others may use up.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// The most bytes of one recording between two such looks.
+/// The most bytes of one recording between two such checks.
 const LOOK_AFTER: u64 = 1 << 20;
 
 /// Why a part ended before its session.
@@ -47,7 +47,7 @@ const LOOK_AFTER: u64 = 1 << 20;
 enum LimitReached {
     /// `recording.max_size` is reached.
     Full,
-    /// The disk has no more for recordings.
+    /// The disk has no more room for recordings.
     Disk,
 }
 
@@ -60,7 +60,7 @@ impl LimitReached {
     }
 }
 
-/// What records sessions, and keeps what it recorded. Clones share it.
+/// Records sessions and keeps the recordings. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     config: Arc<Config>,
@@ -69,7 +69,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Nothing is recorded yet. `live` has the pictures of browsers without a display.
+    /// `live` supplies the pictures of browsers without a display.
     pub(crate) fn new(config: Arc<Config>, live: Live) -> Self {
         let recordings = Recordings::new(&config.store.data_dir);
         Self { config, live, recordings }
@@ -80,8 +80,8 @@ impl Recorder {
         &self.recordings
     }
 
-    /// Records a session until it ends. Whatever goes wrong is logged, and the session goes on. From the call on, and until
-    /// its session ends, the recording gives way to nothing.
+    /// Records a session until it ends. A failure is logged, and the session continues. Clean-ups spare the recording until
+    /// its session ends.
     pub(crate) fn record(&self, session: Arc<Session>) -> impl Future<Output = ()> + Send + 'static {
         let (recorder, writing) = (self.clone(), self.recordings.writing(&session.id));
         async move {
@@ -119,7 +119,7 @@ impl Recorder {
         }
     }
 
-    /// Finishes what a killed process was recording, then forgets old recordings now and then, until the daemon stops.
+    /// Finishes what a killed process was recording, then removes old recordings at intervals, until the daemon stops.
     pub(crate) async fn keep_recordings(&self, drain: Drain) {
         if let Err(error) = self.recordings.repair().await {
             tracing::error!(%error, "recordings of an earlier process could not be finished");
@@ -143,8 +143,7 @@ impl Recorder {
         }
     }
 
-    /// Records one part: until the session ends, its pictures do, or there is no more room. Gives how many pictures it
-    /// has.
+    /// Records one part, until the session or its pictures end or no room is left. Returns its number of pictures.
     async fn part(&self, session: &Arc<Session>) -> Result<(u64, Option<LimitReached>), RecordingError> {
         let (pictures, to_write) = mpsc::channel(WAITING);
         let began = Instant::now();
@@ -155,7 +154,7 @@ impl Recorder {
         } else {
             Source::display(session, rate).await?
         };
-        // The first picture says how large they are.
+        // The first picture gives the size of all.
         let format = tokio::select! {
             _ = session.ended() => return Ok((0, None)),
             format = source.format() => format?,

@@ -136,9 +136,9 @@ pub(crate) async fn forward(
     check_id(session, id)?;
     let busy = session.busy();
     session.admitted().await?;
-    if let Some((other, ours)) = window::stand_in(session, request.method(), &command) {
-        command = other;
-        request = ours;
+    let fills = window::to_fill(session, request.method(), &command);
+    if let Some(size) = fills {
+        (command, request) = window::fill(size);
     }
     let closes = window::closes(request.method(), &command);
     strip_hop_by_hop(request.headers_mut());
@@ -155,6 +155,11 @@ pub(crate) async fn forward(
             strip_hop_by_hop(response.headers_mut());
             if closes {
                 return window::closed(session, response).await;
+            }
+            if let Some(size) = fills {
+                let filled = timeout(limit, window::filled(session, id, size, response)).await;
+                let filled = filled.map_err(|_| Error::WorkerTimeout { after: limit })?;
+                return filled.map_err(|error| Error::worker("the driver's answer broke off", error));
             }
             Ok(response.map(|body| {
                 let held = move |frame| {

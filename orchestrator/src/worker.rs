@@ -23,8 +23,8 @@ use warmpool_protocol::{Secret, Size, Snapshot};
 use crate::engine::{PoolKey, WorkerId};
 use crate::runtime::AgentAddress;
 
-/// The display of a headed worker.
-pub(crate) const DISPLAY: Size = Size { width: 1280, height: 800 };
+/// The size of pages that nobody has sized, on every engine, with a display and without.
+pub(crate) const PAGE: Size = Size { width: 1280, height: 720 };
 
 /// Why a worker cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,11 @@ pub(crate) enum Loss {
     },
     /// Somebody else removed the container.
     ContainerGone,
+    /// The host that its container ran on is lost.
+    NodeLost {
+        /// The host's name.
+        node: String,
+    },
     /// The browser or the agent does not answer any more.
     Unresponsive,
     /// It never became ready.
@@ -66,6 +71,7 @@ impl fmt::Display for Loss {
             Self::DriverExited => f.write_str("driver crashed"),
             Self::ContainerExited { code } => write!(f, "worker exited with code {code}"),
             Self::ContainerGone => f.write_str("worker was removed"),
+            Self::NodeLost { node } => write!(f, "node {node} was lost"),
             Self::Unresponsive => f.write_str("browser stopped answering"),
             Self::BootFailed { reason } => write!(f, "worker did not start: {reason}"),
         }
@@ -83,6 +89,7 @@ impl Loss {
             Self::OutOfMemory => "out_of_memory",
             Self::DriverExited => "driver_crashed",
             Self::ContainerExited { .. } | Self::ContainerGone => "worker_exited",
+            Self::NodeLost { .. } => "node_lost",
             Self::Unresponsive => "unresponsive",
             Self::BootFailed { .. } => "boot_failed",
         }
@@ -106,7 +113,7 @@ pub(crate) struct Worker {
     pub id: WorkerId,
     pub key: PoolKey,
     pub agent: Agent,
-    /// What the agent said of itself when it became ready.
+    /// The agent's report when it became ready.
     pub snapshot: channel::Receiver<Snapshot>,
     pub health: channel::Receiver<Health>,
 }
@@ -119,7 +126,7 @@ pub(crate) struct Reports {
 }
 
 impl Worker {
-    /// A worker that is being started; its agent will listen on `address`. Gives it with the ends through which its watch
+    /// A worker that is being started; its agent will listen on `address`. Returns it with the ends through which its watch
     /// reports.
     pub(crate) fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: &Secret) -> (Arc<Self>, Reports) {
         Self::with_health(id, key, address, secret, Health::Booting)
@@ -151,7 +158,7 @@ impl Worker {
         *self.health.borrow() == Health::Alive
     }
 
-    /// Waits until the worker is lost, and gives the reason. Also resolves when its watch was stopped.
+    /// Waits until the worker is lost, and returns the reason. Also resolves when its watch was stopped.
     pub(crate) async fn lost(&self) -> Loss {
         let mut health = self.health.clone();
         match health.wait_for(|health| matches!(health, Health::Lost(_))).await.as_deref() {

@@ -7,7 +7,7 @@
 //! | `integration.rs` | integration keys |
 //! | `patient.rs`     | patients' ids and names, encrypted; `cipher.rs` does that |
 //! | `record.rs`      | a world as it is kept, and as clients see it |
-//! | `attachment.rs`  | pictures, decoded within limits and written anew; `fetch.rs` brings those that are elsewhere |
+//! | `attachment.rs`  | pictures, decoded within limits and re-encoded; `fetch.rs` brings those that are elsewhere |
 //! | `files.rs`       | the files of worlds, encrypted |
 //! | `queue.rs`       | whose turn it is; `render.rs` renders one world, `scene.rs` speaks to its renderer |
 //! | `log.rs`         | the log of requests; its `index.rs` says which rows match a query |
@@ -51,17 +51,17 @@ use files::Files;
 use patient::Patients;
 use record::Content;
 
-pub(crate) use accept::Generated;
-pub use cipher::NamesKeyError;
+pub(crate) use accept::AcceptedWorld;
+pub(crate) use cipher::NamesKeyError;
 pub(crate) use files::FOLDER;
 use files::PICTURES;
 pub(crate) use integration::IntegrationKeys;
 pub(crate) use integration::shorten;
-pub use integration::{IntegrationKey, IntegrationKind, IntegrationState, NewIntegrationKey};
-pub(crate) use log::{RequestLog, RequestQuery, RequestRow};
+pub(crate) use integration::{IntegrationKey, IntegrationKind, IntegrationState, NewIntegrationKey};
+pub(crate) use log::{RequestLog, RequestQuery, RequestRow, RequestView};
 pub(crate) use patient::PatientRef;
-pub use patient::PatientsError;
-pub(crate) use record::{Status, WorldRecord, WorldView};
+pub(crate) use patient::PatientsError;
+pub(crate) use record::{Scene, Status, World, WorldRecord, WorldView};
 pub(crate) use request::{Environment, GenerateRequest, Limits, WorldRequest};
 
 /// All worlds. Clones share them.
@@ -123,7 +123,7 @@ impl LiveWorld {
     }
 }
 
-/// Who asks for what exists already.
+/// The caller of a route for existing worlds.
 #[derive(Debug, Clone)]
 pub(crate) enum WorldCaller {
     Integration(Box<IntegrationKey>),
@@ -234,7 +234,7 @@ impl Worlds {
         Some(format!("{}.{proof}", record.world_id))
     }
 
-    /// Gives a world's viewer another URL, or closes it. The URL it had opens nothing any more.
+    /// Gives a world's viewer a new URL, or closes it. The old URL stops working.
     /// Errors: `UnknownWorld`; when the store refuses.
     pub(crate) async fn renew_viewer(&self, id: &str, caller: &WorldCaller, open: bool) -> Result<WorldRecord, Error> {
         let record = self.find(id, caller).await?;
@@ -274,9 +274,7 @@ impl Worlds {
     }
 
     /// A picture of a world, if it is there, and its media type.
-    ///
-    /// # Errors
-    /// When store or disk do not answer.
+    /// Errors: when store or disk do not answer.
     pub(crate) async fn picture(
         &self,
         record: &WorldRecord,
@@ -303,7 +301,7 @@ impl Worlds {
         Ok(self.inner.store.commit(batch, durability).await?)
     }
 
-    /// Keeps what is known of a world's content by now.
+    /// Stores the present content of a world.
     async fn keep_content(&self, live: &LiveWorld, content: &Content) -> Result<(), Error> {
         let patient = self.inner.patients.find(&live.record().patient).await?;
         if let Some(patient) = patient {

@@ -7,10 +7,10 @@ import { browserCommand, docker } from './docker.mjs';
 const SECCOMP = fileURLToPath(new URL('../../worker-image/seccomp.json', import.meta.url));
 const PROFILE = '/home/worker/profile-0';
 
-/** Starts one, with the command line of the browser in container `like`; answers its container id. */
-export async function startBare(image, network, like) {
+/** Starts one, with the command line of the browser in container `like`, changed by `change`; answers its container id. */
+export async function startBare(image, network, like, change = (words) => words) {
   const [program, ...words] = await browserCommand(like);
-  const switches = words.map((word) => (word.startsWith('--user-data-dir=') ? `--user-data-dir=${PROFILE}` : word));
+  const switches = change(words).map((word) => (word.startsWith('--user-data-dir=') ? `--user-data-dir=${PROFILE}` : word));
   return docker(
     ...['run', '--detach', '--label', 'warmpool.bench=bare', '--network', network, '--user', '1000:1000'],
     ...['--cap-drop', 'ALL', '--security-opt', 'no-new-privileges', '--security-opt', `seccomp=${SECCOMP}`],

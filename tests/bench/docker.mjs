@@ -30,8 +30,11 @@ export async function mainProcess(id) {
 }
 
 /** The address of this host on a network of containers. */
-export function gateway(network) {
-  return docker('network', 'inspect', '--format', '{{(index .IPAM.Config 0).Gateway}}', network);
+export async function gateway(network) {
+  const format = '{{with index .IPAM.Config 0}}{{.Gateway}}|{{.Subnet}}{{end}}';
+  const [named, subnet] = (await docker('network', 'inspect', '--format', format, network)).split('|');
+  // Some engines name no gateway. They take the first address.
+  return named || subnet.replace(/\d+\/.*$/, (last) => String(parseInt(last, 10) + 1));
 }
 
 /** Size of an image, in MB (10^6 bytes). */

@@ -11,6 +11,8 @@ import { Daemon } from './daemon.mjs';
 import { gateway } from './docker.mjs';
 import { readOptions } from './options.mjs';
 import { ads } from './rows/ads.mjs';
+import { consoleRow } from './rows/console.mjs';
+import { egress } from './rows/egress.mjs';
 import { engines } from './rows/engines.mjs';
 import { history } from './rows/history.mjs';
 import { hundred } from './rows/hundred.mjs';
@@ -28,9 +30,10 @@ import { serveSite } from './site.mjs';
 import { Table } from './table.mjs';
 
 const RUN = {
-  size, idle, sessions, relay, webdriver, engines, ads, sockets, live, throughput, tasks, worlds, history, hundred,
+  size, idle, sessions, relay, webdriver, engines, ads, egress, sockets, live, console: consoleRow, throughput, tasks, worlds,
+  history, hundred,
 };
-const ALONE = ['size', 'engines', 'ads', 'history', 'hundred'];
+const ALONE = ['size', 'engines', 'ads', 'egress', 'history', 'hundred'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
 const POOL = {
   ...{ POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 },
@@ -92,7 +95,7 @@ async function measure(options) {
       await daemon.stop();
     }
   }
-  for (const row of ['engines', 'ads', 'history', 'hundred']) if (options.rows.includes(row)) await run(row);
+  for (const row of ['engines', 'ads', 'egress', 'history', 'hundred']) if (options.rows.includes(row)) await run(row);
 }
 
 let options;

@@ -4,7 +4,8 @@ import { parseArgs } from 'node:util';
 
 /** Every row there is, in the order in which they run. */
 export const ROWS = [
-  'size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'throughput', 'engines', 'ads', 'tasks', 'worlds',
+  'size', 'idle', 'sessions', 'relay', 'webdriver', 'sockets', 'live', 'console', 'throughput', 'engines', 'ads', 'egress', 'tasks',
+  'worlds',
   'history',
 ];
 

@@ -5,7 +5,7 @@
 import { createInterface } from 'node:readline';
 import { Api } from './api.mjs';
 import { Cdp } from './cdp.mjs';
-import { now } from './stats.mjs';
+import { now, until } from './stats.mjs';
 
 let cdp;
 let driver;
@@ -34,6 +34,33 @@ const ORDERS = {
     const seconds = (now() - from) / 1000;
     if (text.length !== megabytes * 1e6) throw new Error(`${text.length} characters arrived`);
     return megabytes / seconds;
+  },
+  /** Milliseconds of each of `count` loads of a page, as the page itself has them. */
+  async loads({ url, count }) {
+    const times = [];
+    for (let at = 0; at < count; at += 1) {
+      const address = `${url}?${now()}`;
+      await cdp.send('Page.navigate', { url: address }, cdp.page);
+      const entry = `location.href === ${JSON.stringify(address)} && performance.getEntriesByType('navigation')[0].loadEventEnd`;
+      times.push(await until('the page to load', 20, () => cdp.evaluate(entry), 5));
+    }
+    return times;
+  },
+  /** Megabytes a second of a download that the page reads and drops. */
+  async download({ url, megabytes }) {
+    await cdp.send('Page.navigate', { url: new URL('/', url).href }, cdp.page);
+    const script = `(async () => {
+      const from = performance.now();
+      const reader = (await fetch(${JSON.stringify(url)})).body.getReader();
+      let bytes = 0;
+      for (let read = await reader.read(); !read.done; read = await reader.read()) bytes += read.value.length;
+      return { bytes, ms: performance.now() - from };
+    })()`;
+    await until('the site', 20, () => cdp.evaluate(`location.href === ${JSON.stringify(new URL('/', url).href)} && document.readyState === 'complete'`), 5);
+    const wanted = { expression: script, returnByValue: true, awaitPromise: true };
+    const { bytes, ms } = (await cdp.send('Runtime.evaluate', wanted, cdp.page)).result.value;
+    if (bytes !== megabytes * 1e6) throw new Error(`${bytes} bytes arrived`);
+    return megabytes / (ms / 1000);
   },
   /** Opens a WebDriver session; answers how long that took and its id. */
   async newSession({ url, capabilities }) {

@@ -11,12 +11,20 @@ const ROOT = process.getuid() === 0;
 export class Probe {
   /** A probe; with `pid` it speaks with the programs beside that process, which takes root or a sudo that does not ask. */
   static start(pid) {
+    return Probe.#run(pid === undefined ? [] : [...(ROOT ? [] : ['sudo', '-n']), 'env', `WORKER_PORTS=${folderOf(pid)}`]);
+  }
+
+  static #run(beside) {
     const probe = new Probe();
-    const beside = pid === undefined ? [] : [...(ROOT ? [] : ['sudo', '-n']), 'env', `WORKER_PORTS=${folderOf(pid)}`];
     const [program, ...words] = [...beside, process.execPath, PROBE];
     probe.process = spawn(program, words, { stdio: ['pipe', 'pipe', 'inherit'] });
     probe.answers = createInterface({ input: probe.process.stdout })[Symbol.asyncIterator]();
     return probe;
+  }
+
+  /** A probe on the network of a process, whose ports are not hidden. Takes root as well. */
+  static enter(pid) {
+    return Probe.#run([...(ROOT ? [] : ['sudo', '-n']), 'nsenter', '--net', '--target', String(pid)]);
   }
 
   /** Gives an order and waits for its answer. */
@@ -35,8 +43,8 @@ export class Probe {
 }
 
 /** Starts two probes, one here and one beside container process `pid`, for `work`, and stops them after it. */
-export async function withTwoProbes(pid, work) {
-  const pair = [Probe.start(), Probe.start(pid)];
+export async function withTwoProbes(pid, work, beside = Probe.start) {
+  const pair = [Probe.start(), beside(pid)];
   try {
     return await work(...pair);
   } finally {

@@ -20,10 +20,22 @@ requestAnimationFrame(draw) })(0)</script>`],
   '/script.js': ['text/javascript', 'document.addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes" })'],
 };
 
+/** Sends so many megabytes, as fast as they are taken. */
+async function sendBytes(reply, megabytes) {
+  const piece = Buffer.alloc(1e6, 'x');
+  reply.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': megabytes * piece.length, 'cache-control': 'no-store' });
+  for (let sent = 0; sent < megabytes; sent += 1) {
+    if (!reply.write(piece)) await new Promise((resolve) => reply.once('drain', resolve));
+  }
+  reply.end();
+}
+
 /** Serves the page on an address that containers reach too; answers {url, close}. */
 export async function serveSite(address) {
   const server = http.createServer((request, reply) => {
-    const page = PAGES[request.url.split('?')[0]];
+    const [path, query] = request.url.split('?');
+    if (path === '/bytes') return sendBytes(reply, Number(new URLSearchParams(query).get('megabytes')));
+    const page = PAGES[path];
     const [type, text] = page ?? ['text/plain', ''];
     reply.writeHead(page ? 200 : 404, { 'content-type': type, 'cache-control': 'no-store' });
     reply.end(text);

@@ -5,32 +5,15 @@ import json
 import os
 import sys
 import tempfile
-import time
 from urllib.parse import urlsplit
 
+from checks import check, until
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.file_detector import LocalFileDetector
 
 SITE = os.environ["SITE_URL"].rstrip("/")
 UPLOAD = b"warmpool upload\n" * 512
-
-
-def check(condition, message):
-    """Stops the flow with a plain message."""
-    if not condition:
-        raise AssertionError(message)
-
-
-def until(what, probe):
-    """Polls until the probe answers something true; at most 15 s."""
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        value = probe()
-        if value:
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"gave up waiting for {what}")
 
 
 def grid():

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { chromium } from 'playwright-core';
+import { form, tabs } from './pages.mjs';
 import { Session, UPLOAD, UPLOAD_NAME, checkPdf, checkPng, run, sha256, until } from './session.mjs';
 
 await run(async (settings) => {
@@ -19,7 +20,7 @@ await run(async (settings) => {
 
   const context = await browser.newContext({ viewport: { width: 900, height: 500 } });
   const page = await context.newPage();
-  results.form = await form(page, site);
+  results.form = await formAndButton(page, site);
   await history(page, site);
   await dialogs(page, site);
   await popup(page, site);
@@ -39,14 +40,8 @@ await run(async (settings) => {
   return results;
 });
 
-async function form(page, site) {
-  await page.goto(`${site}/form`);
-  await page.getByLabel('Name').fill('Ada Lovelace');
-  await page.selectOption('#colour', 'green');
-  await page.check('#agree');
-  await page.click('#send');
-  const echo = JSON.parse(await page.textContent('#echo'));
-  assert.deepEqual(echo, { name: 'Ada Lovelace', colour: 'green', agree: 'yes' });
+async function formAndButton(page, site) {
+  const echo = await form(page, site);
   await page.goto(`${site}/button`);
   await page.click('#count');
   await page.click('#count');
@@ -74,14 +69,6 @@ async function popup(page, site) {
   await child.waitForSelector('#child');
   assert.ok(await child.evaluate(() => window.opener !== null), 'the popup has its opener');
   await child.close();
-}
-
-async function tabs(context, page, site) {
-  const second = await context.newPage();
-  await Promise.all([page.goto(`${site}/tab/1`), second.goto(`${site}/tab/2`)]);
-  assert.equal(await page.title(), 'Tab 1');
-  assert.equal(await second.title(), 'Tab 2');
-  await second.close();
 }
 
 async function upload(session, context, page, site) {

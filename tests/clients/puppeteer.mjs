@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import puppeteer from 'puppeteer-core';
+import { tabs } from './pages.mjs';
 import { Session, UPLOAD, UPLOAD_NAME, checkPdf, checkPng, run, sha256, until } from './session.mjs';
 
 await run(async (settings) => {
@@ -87,14 +88,6 @@ async function popup(browser, page, site) {
   await child.waitForSelector('#child');
   assert.ok(await child.evaluate(() => window.opener !== null), 'the popup has its opener');
   await child.close();
-}
-
-async function tabs(browser, page, site) {
-  const second = await browser.newPage();
-  await Promise.all([page.goto(`${site}/tab/1`), second.goto(`${site}/tab/2`)]);
-  assert.equal(await page.title(), 'Tab 1');
-  assert.equal(await second.title(), 'Tab 2');
-  await second.close();
 }
 
 async function upload(session, page, site) {

@@ -6,12 +6,12 @@ import json
 import os
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 import zlib
 
+from checks import check, until
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support import expected_conditions as expect
@@ -40,23 +40,6 @@ def call(method, path, body=None):
         request.data = json.dumps(body).encode()
     with urllib.request.urlopen(request, timeout=60) as reply:
         return reply.read()
-
-
-def check(condition, message):
-    """Stops the flow with a plain message."""
-    if not condition:
-        raise AssertionError(message)
-
-
-def until(what, probe):
-    """Polls until the probe answers something true; at most 15 s."""
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        value = probe()
-        if value:
-            return value
-        time.sleep(0.05)
-    raise AssertionError(f"gave up waiting for {what}")
 
 
 def png_size(data):

@@ -77,9 +77,9 @@ export class Session {
   }
 }
 
-/** Polls `probe` until it answers something true; at most 15 s. */
-export async function until(what, probe) {
-  const deadline = Date.now() + 15_000;
+/** Polls `probe` until it answers something true; for so many seconds at most. */
+export async function until(what, probe, seconds = 15) {
+  const deadline = Date.now() + seconds * 1000;
   for (;;) {
     const value = await probe();
     if (value) return value;

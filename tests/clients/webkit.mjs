@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { webkit } from 'playwright-core';
+import { form } from './pages.mjs';
 import { Session, checkPng, run, sha256, until } from './session.mjs';
 
 /** As long as what some init scripts bring along: more than one frame, and more than one buffer. */
@@ -56,16 +57,6 @@ await run(async (settings) => {
   if (settings.end === 'close') await browser.close();
   return results;
 });
-
-async function form(page, site) {
-  await page.goto(`${site}/form`);
-  await page.getByLabel('Name').fill('Ada Lovelace');
-  await page.selectOption('#colour', 'green');
-  await page.check('#agree');
-  await page.click('#send');
-  const echo = JSON.parse(await page.textContent('#echo'));
-  assert.deepEqual(echo, { name: 'Ada Lovelace', colour: 'green', agree: 'yes' });
-}
 
 /** A client that comes later: it finds the pages of the earlier one. */
 async function attach(settings) {

@@ -88,7 +88,7 @@ async function closed() {
 /** An operator: signs in, makes a key, watches the log, opens a world, revokes the key, signs out. */
 async function consolePage() {
   const secret = env.WARMPOOL_SECRET_KEY;
-  const page = await open(`${env.WARMPOOL_URL}/console/worlds`, { colorScheme: 'light' });
+  const page = await open(`${env.WARMPOOL_URL}/console/#/worlds`, { colorScheme: 'light' });
   await page.waitForSelector('#sign-in', { state: 'visible' });
   await accessible(page);
   await shot(page, 'console-sign-in');
@@ -99,8 +99,8 @@ async function consolePage() {
   await page.keyboard.press('Enter');
   await page.waitForSelector('#app', { state: 'visible' });
 
-  await page.click('#key-new');
-  await page.fill('#create-name', 'Ward 7');
+  await page.click('#world-key-new');
+  await page.fill('#world-key-create-name', 'Ward 7');
   await accessible(page);
   await shot(page, 'console-new-key');
   await page.keyboard.press('Enter');
@@ -108,10 +108,10 @@ async function consolePage() {
   const key = await page.inputValue('#secret');
   assert.match(key, /^wk_live_/);
   await page.click('#secret-dialog [data-close]');
-  const row = page.locator('#keys-rows tr', { hasText: 'Ward 7' });
+  const row = page.locator('#world-keys-rows tr', { hasText: 'Ward 7' });
   assert.match(await row.textContent(), /ACTIVE/);
 
-  await until('the log to be live', async () => (await page.getAttribute('#live-state', 'data-tone')) === 'good');
+  await until('the log to be live', async () => (await page.getAttribute('#world-live-state', 'data-tone')) === 'good');
   const ask = async (body) =>
     fetch(`${env.WARMPOOL_URL}/v1/world/generate`, {
       method: 'POST',
@@ -120,9 +120,9 @@ async function consolePage() {
     });
   await ask({ api_key: key, patient_id: 'p-9', patient_name: 'Ida Roth', environment_type: 'beach' });
   await ask(JSON.parse(env.REQUEST));
-  const logged = page.locator('#log-rows tr', { hasText: env.PATIENT });
+  const logged = page.locator('#world-log-rows tr', { hasText: env.PATIENT });
   await logged.first().waitFor({ timeout: 15_000 });
-  await page.locator('#log-rows tr', { hasText: '400 Bad Request' }).first().waitFor({ timeout: 15_000 });
+  await page.locator('#world-log-rows tr', { hasText: '400 Bad Request' }).first().waitFor({ timeout: 15_000 });
   for (const colorScheme of THEMES) {
     await page.emulateMedia({ colorScheme });
     await accessible(page);
@@ -137,9 +137,9 @@ async function consolePage() {
   await page.click('#world-dialog [data-close]');
 
   await row.locator('button', { hasText: 'Revoke' }).click();
-  await page.click('#revoke-form button[type=submit]');
+  await page.click('#confirm-act');
   await until('the key to be revoked', async () => {
-    const listed = await page.locator('#keys-rows tr', { hasText: 'Ward 7' }).allTextContents();
+    const listed = await page.locator('#world-keys-rows tr', { hasText: 'Ward 7' }).allTextContents();
     return listed.every((line) => line.includes('REVOKED'));
   });
   const late = await ask({ api_key: key, patient_id: 'p-9', patient_name: 'Ida Roth', environment_type: 'porch' });

@@ -30,7 +30,7 @@ async fn large_task(stage: &Stage, daemon: &Daemon) -> Result<Value> {
     Ok(task)
 }
 
-/// A session that was recorded and has ended; answers the path of its recording.
+/// A session that was recorded and has ended; returns the path of its recording.
 async fn recorded(stage: &Stage, daemon: &Daemon) -> Result<String> {
     let url = format!("{}/animation", stage.site_for(daemon).await?);
     let session = daemon.session(json!({"url": url, "headless": true, "recording": true})).await?;

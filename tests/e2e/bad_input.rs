@@ -65,7 +65,7 @@ async fn wrong_fields_are_named(stage: Stage) -> Result<()> {
         (json!({"advanced": 1}), "advanced"),
         (json!({"advanced": {"block_everything": true}}), "advanced.block_everything"),
         (json!({"advanced": {"block_ads": "yes"}}), "advanced.block_ads"),
-        (json!({"advanced": {"block_ads": true}, "browser_type": "webkit"}), "advanced.block_ads"),
+        (json!({"headless": true, "kiosk": true}), "kiosk"),
         (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
     ];
     let plain = vec![

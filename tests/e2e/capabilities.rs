@@ -59,7 +59,7 @@ async fn no_spelling_of_a_path_goes_around_the_guard(stage: Stage) -> Result<()>
     let (base, token) = session.connect_url()?.trim_end_matches('/').rsplit_once('/').context("a token")?;
     let (first, rest) = token.split_at(1);
     let coded = format!("%{:02X}{rest}", first.as_bytes()[0]);
-    // The daemon refuses this by name in a body that a driver would take: a command in the place of a helper process.
+    // The daemon refuses this by name in a body that a driver would take: a command in place of a helper process.
     let order = options(
         json!({"args": ["--no-sandbox", "--headless=new", "--utility-cmd-prefix=/usr/bin/touch /tmp/escaped"]}),
     );
@@ -82,7 +82,10 @@ async fn no_spelling_of_a_path_goes_around_the_guard(stage: Stage) -> Result<()>
         ensure!(error == "unknown command", "{path}: {reply}");
     }
     // The same from a grid's client.
-    let grid = [format!("/session/{id}/../../session"), format!("/wd/hub/session/{id}/%2e%2e/%2e%2e/session")];
+    let of_grid = daemon.api().post("/session", &json!({"capabilities": {}})).await?.ok()?;
+    let of_grid = of_grid["value"]["sessionId"].as_str().context("a grid's session")?;
+    let grid =
+        [format!("/session/{of_grid}/../../session"), format!("/wd/hub/session/{of_grid}/%2e%2e/%2e%2e/session")];
     for path in grid {
         let (error, _) = webdriver::fault(&daemon.api().post(&path, &order).await?, 404)?;
         ensure!(error == "unknown command", "{path}: {error}");
@@ -92,6 +95,7 @@ async fn no_spelling_of_a_path_goes_around_the_guard(stage: Stage) -> Result<()>
     // The session under attack goes on, also where its own token is written in another way.
     let again = Api::new(base).get(&format!("/{coded}/session/{id}/title")).await?;
     ensure!(again.status == 200, "{again}");
+    daemon.api().delete(&format!("/session/{of_grid}")).await?.ok()?;
     driver.quit().await?;
     Ok(())
 }

@@ -26,7 +26,7 @@ fn expression(expression: &str) -> Value {
     json!({"type": "waitForExpression", "expression": expression})
 }
 
-/// Plays a recording that must succeed, and answers its warnings.
+/// Plays a recording that must succeed, and returns its warnings.
 async fn warnings_of(api: &Api, body: &Value) -> Result<Vec<String>> {
     let headers = [(ACCEPT, "text/event-stream"), (CONTENT_TYPE, "application/json")];
     let headers = HeaderMap::from_iter(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));

@@ -65,9 +65,7 @@ async fn headed_is_the_default(stage: Stage) -> Result<()> {
         let session = Session::create(&daemon.api(), &body).await?;
         ensure!(session.record().await?["headless"] == headless, "{}", session.record().await?);
         let report = eventually!("the page reports", 30, stage.site().report(&name))?;
-        if !headless {
-            ensure!(report["top"]["screen"] == json!({"width": 1280, "height": 800}), "{report}");
-        }
+        ensure!(report["top"]["screen"] == json!({"width": 1280, "height": 807}), "{report}");
         session.delete().await?.ok()?;
     }
     Ok(())

@@ -1,17 +1,11 @@
 //! What leaves a worker: which addresses its pages reach, and through which proxies.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-
 use anyhow::{Context, Result, ensure};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::Method;
-use parking_lot::Mutex;
 use serde_json::json;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
-use warmpool_tests::{Daemon, Driver, Group, Settings, Stage, eventually, group, host_address};
+use tokio::net::TcpListener;
+use warmpool_tests::upstream::{Scheme, Upstream};
+use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, eventually, group, host_address};
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -21,6 +15,9 @@ pub(crate) fn group() -> Group {
             no_page_of_webkit_reaches_what_is_not_public,
             a_worker_has_no_way_around_the_proxy,
             pages_load_again_after_a_restart,
+            every_kind_of_upstream_carries_every_engine,
+            another_upstream_takes_over,
+            keys_and_presets_have_rules_of_their_own,
             a_webdriver_client_names_its_proxy,
             a_page_has_its_share_of_connections,
             a_site_may_answer_before_it_has_read_everything,
@@ -50,7 +47,7 @@ async fn refuses(engine: &str) -> Result<()> {
         ensure!(refused || opened.status != 200 || shown == "\"\"", "{engine} {host}: {opened} {shown}");
         ensure!(refused || !MUST_SAY_SO.contains(&host), "{engine} {host}: {shown}");
     }
-    // To scripts there is nobody.
+    // For scripts, the connection fails.
     let script = format!(
         "const [done] = arguments; fetch('http://127.0.0.1:{port}/status', {{mode: 'no-cors'}}).then(() => done('answered'), () => done('failed'))"
     );
@@ -129,60 +126,12 @@ async fn pages_load_again_after_a_restart(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-/// A proxy that speaks `CONNECT` and wants credentials. It writes down who asked for what.
-struct Upstream {
-    address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
-    server: tokio::task::JoinHandle<()>,
-}
-
-impl Upstream {
-    async fn start(password: &'static str) -> Result<Self> {
-        let listener = TcpListener::bind((host_address(), 0)).await?;
-        let address = listener.local_addr()?;
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&asked);
-        let server = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let seen = Arc::clone(&seen);
-                tokio::spawn(async move { serve(stream, password, &seen).await });
-            }
-        });
-        Ok(Self { address, asked, server })
-    }
-}
-
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
-async fn serve(mut client: TcpStream, password: &str, seen: &Mutex<Vec<String>>) -> Result<()> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(client.read_u8().await?);
-    }
-    let head = String::from_utf8(head)?;
-    let target = head.split(' ').nth(1).context("a target")?;
-    let pair = head.lines().find_map(|line| line.strip_prefix("Proxy-Authorization: Basic "));
-    let pair = String::from_utf8(STANDARD.decode(pair.unwrap_or_default())?)?;
-    seen.lock().push(format!("{target} {pair}"));
-    if !pair.ends_with(&format!(":{password}")) {
-        return Ok(client.write_all(b"HTTP/1.1 407 No\r\n\r\n").await?);
-    }
-    let mut site = TcpStream::connect(target).await?;
-    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
-    copy_bidirectional(&mut client, &mut site).await?;
-    Ok(())
-}
-
 async fn an_upstream_carries_a_session(stage: Stage) -> Result<()> {
-    let (right, wrong) = (Upstream::start("word").await?, Upstream::start("other").await?);
+    let (right, wrong) = (Upstream::start(Scheme::Http, "word").await?, Upstream::start(Scheme::Http, "other").await?);
     let table = |name: &str, upstream: &Upstream, country: &str| {
         format!(
             "{{ name = \"{name}\", url = \"http://{}\", username = \"u-{{country}}-{{session}}\", password = \"word\", country = \"{country}\" }}",
-            upstream.address
+            upstream.address()
         )
     };
     let gone = TcpListener::bind((host_address(), 0)).await?.local_addr()?;
@@ -198,7 +147,7 @@ async fn an_upstream_carries_a_session(stage: Stage) -> Result<()> {
     ensure!(reply["proxy"] == json!({"upstream": "germany", "country": "de"}), "{reply}");
     // Other groups open pages of the site, too, so what the upstream was asked counts.
     let is_ours = |line: &String| line.starts_with(site.trim_start_matches("http://")) && line.contains("u-de-");
-    eventually!("the upstream is asked for the page", 20, right.asked.lock().iter().any(is_ours))?;
+    eventually!("the upstream is asked for the page", 20, right.asked().iter().any(is_ours))?;
     let id = reply["session_id"].as_str().context("session_id")?;
     api.delete(&format!("/sessions/{id}")).await?.ok()?;
 
@@ -229,17 +178,17 @@ async fn an_upstream_carries_a_session(stage: Stage) -> Result<()> {
 }
 
 async fn a_webdriver_client_names_its_proxy(stage: Stage) -> Result<()> {
-    let upstream = Upstream::start("word").await?;
+    let upstream = Upstream::start(Scheme::Http, "word").await?;
     let daemon = Daemon::start(Settings::new()).await?;
     let site = stage.site_for(&daemon).await?;
     for engine in ["chromium", "firefox", "webkit"] {
         let session = daemon.webdriver(json!({"browser_type": engine})).await?;
-        let named = format!("http://{engine}:word@{}", upstream.address);
+        let named = format!("http://{engine}:word@{}", upstream.address());
         let proxy = json!({"proxyType": "manual", "httpProxy": named, "sslProxy": named});
         let driver = Driver::start(session.connect_url()?, json!({"proxy": proxy})).await?;
         driver.goto(&format!("{site}/tab/3")).await?;
         ensure!(driver.execute("return document.title").await? == "Tab 3", "{engine}");
-        let asked = upstream.asked.lock().clone();
+        let asked = upstream.asked();
         ensure!(asked.iter().any(|line| line.ends_with(&format!("{engine}:word"))), "{engine}: {asked:?}");
         session.delete().await?.ok()?;
     }
@@ -288,5 +237,121 @@ async fn a_site_may_answer_before_it_has_read_everything(stage: Stage) -> Result
     let status = cdp.evaluate(&page, post).await?;
     ensure!(status.is_number(), "the answer was lost: {status}");
     session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// Pages by http and by https go through proxies that speak TLS and SOCKS, and none of them directly.
+async fn every_kind_of_upstream_carries_every_engine(stage: Stage) -> Result<()> {
+    let (https, socks) =
+        (Upstream::start(Scheme::Https, "word").await?, Upstream::start(Scheme::Socks5, "word").await?);
+    let table = |name: &str, upstream: &Upstream, country: &str| {
+        format!(
+            "{{ name = \"{name}\", url = \"{}\", username = \"u-{{session}}\", password = \"word\", country = \"{country}\" }}",
+            upstream.url()
+        )
+    };
+    let tables = format!("[{}, {}]", table("by-tls", &https, "de"), table("by-socks", &socks, "fr"));
+    let certificate = https.certificate().context("a certificate")?;
+    let settings = Settings::new()
+        .set("EGRESS_UPSTREAMS", tables)
+        .set("POOL_CHROMIUM_HEADLESS", "0")
+        .environment("SSL_CERT_FILE", certificate.display());
+    let daemon = Daemon::start(settings).await?;
+    let site = stage.site_for(&daemon).await?;
+    let host = site.trim_start_matches("http://");
+    for engine in ["chromium", "firefox", "webkit"] {
+        for (country, name, upstream) in [("de", "by-tls", &https), ("fr", "by-socks", &socks)] {
+            let page = format!("/captchas/{engine}-{name}");
+            let body = json!({
+                "browser_type": engine, "headless": true, "url": format!("{site}{page}?kind=none"),
+                "advanced": {"proxy": {"country": country}},
+            });
+            let before = upstream.asked().len();
+            let session = daemon.session(body).await?;
+            ensure!(session.body["proxy"]["upstream"] == name, "{}", session.body);
+            let carried =
+                || upstream.asked()[before..].iter().any(|line| line.starts_with(host) && line.contains(" u-"));
+            let opened = || !stage.site().hits(&page).is_empty();
+            eventually!(format!("{engine} opens a page by {name}"), 30, opened() && carried())
+                .with_context(|| format!("{:?}", upstream.asked()))?;
+            session.delete().await?.ok()?;
+        }
+    }
+    ensure!(!daemon.log_text().contains("word"), "a password is in the log");
+    daemon.assert_idle().await
+}
+
+/// The upstream of a session goes away under it: the next nearest carries what comes then.
+async fn another_upstream_takes_over(stage: Stage) -> Result<()> {
+    let (first, second) =
+        (Upstream::start(Scheme::Http, "word").await?, Upstream::start(Scheme::Socks5, "word").await?);
+    let tables = format!(
+        "[{{ name = \"near\", url = \"{}\", username = \"u\", password = \"word\", country = \"de\", city = \"berlin\" }}, \
+          {{ name = \"far\", url = \"{}\", username = \"u\", password = \"word\", country = \"de\" }}]",
+        first.url(),
+        second.url()
+    );
+    let daemon = Daemon::start(Settings::new().set("EGRESS_UPSTREAMS", tables)).await?;
+    let site = stage.site_for(&daemon).await?;
+    let body = json!({"headless": true, "advanced": {"proxy": {"country": "de", "city": "berlin"}}});
+    let session = daemon.session(body).await?;
+    ensure!(session.body["proxy"]["upstream"] == "near", "{}", session.body);
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{site}/tab/1")).await?;
+    eventually!("the page is there", 20, cdp.evaluate(&page, "document.title").await? == "Tab 1")?;
+    ensure!(!first.asked().is_empty() && second.asked().is_empty());
+    drop(first);
+    cdp.call_in(&page, "Page.navigate", json!({"url": format!("{site}/tab/2")})).await?;
+    eventually!("the next page is there", 20, cdp.evaluate(&page, "document.title").await? == "Tab 2")?;
+    ensure!(!second.asked().is_empty(), "the other one carries it");
+    let again = daemon.session(json!({"headless": true, "advanced": {"proxy": {"city": "berlin"}}})).await;
+    ensure!(again.is_err(), "nobody else is in that city");
+    session.delete().await?.ok()?;
+    daemon.end_all().await?;
+    daemon.assert_idle().await
+}
+
+/// The key's rules come first, then the preset's, then the daemon's.
+async fn keys_and_presets_have_rules_of_their_own(stage: Stage) -> Result<()> {
+    let preset = format!(
+        "[{{ name = \"closed\", engine = \"chromium\", mode = \"headless\", count = 0, locales = [\"de-DE\"], egress = {{ deny = [\"{}\"] }} }}]",
+        host_address()
+    );
+    let daemon = Daemon::start(Settings::new().set("POOL_PRESETS", preset)).await?;
+    let site = stage.site_for(&daemon).await?;
+    let more = daemon.cli_ok(&["key", "create", "more", "--egress-allow", host_address()]).await?;
+    let less = daemon.cli_ok(&["key", "create", "less", "--egress-allow", "127.0.0.9", "--egress-deny", "*"]).await?;
+    let german = json!({"headless": true, "settings": {"locales": ["de-DE"]}});
+    let plain = json!({"headless": true});
+    for (key, body, reaches) in [
+        (daemon.key(), &plain, true),
+        (daemon.key(), &german, false),
+        (more.trim(), &german, true),
+        (less.trim(), &plain, false),
+    ] {
+        let session = Session::create(&daemon.api().with_key(key), body).await?;
+        let mut cdp = session.cdp().await?;
+        let page = cdp.open(&format!("{site}/tab/7")).await?;
+        let title = if reaches { "Tab 7" } else { "Refused by Warmpool" };
+        eventually!(format!("{body} shows {title}"), 20, cdp.evaluate(&page, "document.title").await? == title)?;
+        let refused = session.record().await?["egress"]["refused"].as_array().cloned().unwrap_or_default();
+        ensure!(reaches || refused.iter().any(|row| row["reason"] == "denied"), "{refused:?}");
+        session.delete().await?.ok()?;
+    }
+    daemon.cli_ok(&["key", "egress", "less", "--egress-allow", host_address()]).await?;
+    let session = Session::create(&daemon.api().with_key(less.trim()), &plain).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.open(&format!("{site}/tab/8")).await?;
+    eventually!("new rules hold", 20, cdp.evaluate(&page, "document.title").await? == "Tab 8")?;
+    session.delete().await?.ok()?;
+    let listed: serde_json::Value = serde_json::from_str(&daemon.cli_ok(&["key", "list", "--json"]).await?)?;
+    ensure!(
+        listed.as_array().is_some_and(|keys| keys
+            .iter()
+            .any(|key| key["egress"]["allow"][0].as_str().is_some_and(|rule| rule.starts_with(host_address())))),
+        "{listed}"
+    );
+    let wrong = daemon.cli(&["key", "create", "wrong", "--egress-allow", "a b"]).await?;
+    ensure!(wrong.status.code() == Some(64), "{wrong:?}");
     daemon.assert_idle().await
 }

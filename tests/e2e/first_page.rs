@@ -1,17 +1,22 @@
 //! The page that a session begins with: clients find it whenever they connect, and the record says when it did not load.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde_json::json;
 use warmpool_tests::{Group, Settings, Stage, eventually, flows, group};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
         quick: [puppeteer_finds_the_first_page],
-        full: [playwright_finds_the_first_page, a_page_that_does_not_load_is_in_the_record],
+        full: [
+            playwright_finds_the_first_page,
+            selenium_finds_the_first_page,
+            other_engines_have_a_first_page,
+            a_page_that_does_not_load_is_in_the_record,
+        ],
     )
 }
 
-async fn finds(stage: &Stage, client: &str, times: usize) -> Result<()> {
+async fn finds(stage: &Stage, engine: &str, client: &str, times: usize) -> Result<()> {
     let site = stage.site_for(stage.daemon()?).await?;
     let addresses = json!([
         format!("{site}/"),
@@ -19,8 +24,10 @@ async fn finds(stage: &Stage, client: &str, times: usize) -> Result<()> {
         format!("{site}/slow?ms=700"),
         "http://nowhere.invalid/",
         "data:text/html,<title>short</title>",
+        // On to another site, so to another process.
+        format!("data:text/html,<script>location.replace('{site}/')</script>"),
     ]);
-    let program = flows::node(stage, "chromium", "first_page.mjs").await?.env("HEADLESS", "true");
+    let program = flows::node(stage, engine, "first_page.mjs").await?.env("HEADLESS", "true");
     program
         .env("CLIENT", client)
         .env("ADDRESSES", addresses.to_string())
@@ -31,11 +38,24 @@ async fn finds(stage: &Stage, client: &str, times: usize) -> Result<()> {
 }
 
 async fn puppeteer_finds_the_first_page(stage: Stage) -> Result<()> {
-    finds(&stage, "puppeteer", 2).await
+    finds(&stage, "chromium", "puppeteer", 2).await
 }
 
 async fn playwright_finds_the_first_page(stage: Stage) -> Result<()> {
-    finds(&stage, "playwright", 1).await
+    finds(&stage, "chromium", "playwright", 1).await
+}
+
+async fn selenium_finds_the_first_page(stage: Stage) -> Result<()> {
+    finds(&stage, "chromium", "selenium", 1).await
+}
+
+async fn other_engines_have_a_first_page(stage: Stage) -> Result<()> {
+    for (engine, client) in
+        [("firefox", "puppeteer"), ("firefox", "selenium"), ("webkit", "playwright"), ("webkit", "selenium")]
+    {
+        finds(&stage, engine, client, 1).await.with_context(|| format!("{engine}: {client}"))?;
+    }
+    Ok(())
 }
 
 async fn a_page_that_does_not_load_is_in_the_record(stage: Stage) -> Result<()> {

@@ -39,7 +39,7 @@ async fn fleet(api: &Api, site: &str) -> Result<String> {
     id(&api.post("/lam/fleet", &body).await?.ok()?)
 }
 
-/// Fills the disk once the fleet has done something; answers the fleet's record as it waits.
+/// Fills the disk once the fleet has done something; returns the fleet's record as it waits.
 async fn held(disk: &Disk, api: &Api, fleet: &str) -> Result<Value> {
     eventually!("two items are done", 90, task(api, fleet).await?["items"]["success"].as_u64() >= Some(2))?;
     disk.leave(MIN_FREE - MIB)?;

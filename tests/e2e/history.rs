@@ -48,7 +48,7 @@ pub(crate) async fn task(api: &Api, id: &str) -> Result<Value> {
     api.get(&format!("/lam/tasks/{id}")).await?.ok()
 }
 
-/// Waits until a task has this status, and answers its record.
+/// Waits until a task has this status, and returns its record.
 pub(crate) async fn becomes(api: &Api, id: &str, status: &str, seconds: u64) -> Result<Value> {
     let mut seen;
     let reached = eventually!(format!("task {id} is {status}"), seconds, {

@@ -21,7 +21,7 @@ pub(crate) fn group() -> Group {
     )
 }
 
-/// Makes a key by command line and answers its secret.
+/// Makes a key by command line and returns its secret.
 pub(crate) async fn create(daemon: &Daemon, name: &str) -> Result<String> {
     secret(&daemon.cli_ok(&["key", "create", name]).await?)
 }
@@ -118,7 +118,7 @@ async fn may_be_changed_while_the_daemon_is_down(_: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-/// One session at a time, so that whoever comes second waits, and waits long.
+/// One session at a time, and a long wait, so that the second caller waits.
 fn narrow() -> Settings {
     Settings::new().set("SESSION_MAX_SESSIONS", "1").set("SESSION_QUEUE_WAIT", "10m")
 }

@@ -44,10 +44,6 @@ async fn turning(stage: &Stage, daemon: &Daemon, headless: bool) -> Result<Sessi
 pub(crate) async fn viewer(stage: &Stage, session: &Session, flow: &str) -> Result<Program> {
     let daemon = stage.daemon()?;
     let program = Program::node(&programs::clients(), "viewer.mjs").await?.of(daemon);
-    let program = match std::env::var("SHOTS") {
-        Ok(folder) => program.env("SHOTS", folder),
-        Err(_) => program,
-    };
     Ok(program
         .env("FLOW", flow)
         .env("STREAM_URL", session.url("livestream_url")?)
@@ -372,7 +368,7 @@ async fn a_recording_outlives_its_session(stage: Stage) -> Result<()> {
             let program = Program::node(&programs::clients(), "viewer.mjs").await?.of(daemon);
             let played =
                 program.env("FLOW", "play").env("VIDEO_URL", format!("{}{file}", daemon.url())).results().await?;
-            ensure!(played["width"] == 1280 && played["height"] == 800, "{played}");
+            ensure!(played["width"] == 1280 && played["height"] == 807, "{played}");
             ensure!(played["seconds"].as_f64() > Some(0.1), "{played}");
         }
         ensure!(daemon.api().delete(&path).await?.status == 204);

@@ -34,7 +34,7 @@ async fn parts(daemon: &Daemon, session: &Session) -> Result<Vec<Value>> {
     Ok(listed["parts"].as_array().context("parts")?.clone())
 }
 
-/// Waits until the newest part is larger than so many bytes; answers how large it is.
+/// Waits until the newest part is larger than this many bytes; returns how large it is.
 async fn grows(daemon: &Daemon, session: &Session, beyond: u64) -> Result<u64> {
     eventually!(format!("more than {beyond} bytes"), 20, {
         let size = parts(daemon, session).await?.last().and_then(|part| part["size"].as_u64());

@@ -32,10 +32,6 @@ async fn work(stage: &Stage, engine: &str, headless: bool) -> Result<()> {
     // By a link, as another person would: a WebDriver session's reply has no live view URL.
     let share = daemon.api().post(&format!("/sessions/{}/share", session.id), &json!({"enable_actions": true})).await?;
     let program = Program::node(&programs::clients(), "live_input.mjs").await?.of(daemon);
-    let program = match std::env::var("SHOTS") {
-        Ok(folder) => program.env("SHOTS", folder),
-        Err(_) => program,
-    };
     program
         .env("NAME", &name)
         .env("SITE_URL", site)

@@ -31,10 +31,6 @@ async fn session(stage: &Stage, more: Value) -> Result<Session> {
 async fn screens(stage: &Stage, session: &Session, flow: &str) -> Result<Program> {
     let daemon = stage.daemon()?;
     let program = Program::node(&programs::clients(), "screens.mjs").await?.of(daemon);
-    let program = match std::env::var("SHOTS") {
-        Ok(folder) => program.env("SHOTS", folder),
-        Err(_) => program,
-    };
     Ok(program
         .env("FLOW", flow)
         .env("STREAM_URL", session.url("livestream_url")?)

@@ -36,7 +36,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs a command to a successful end; answers its standard output.
+/// Runs a command to a successful end; returns its standard output.
 async fn run(command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

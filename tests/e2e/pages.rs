@@ -1,5 +1,5 @@
-//! What viewers see of the pages of Firefox and WebKit, and what they may do to them; and browsers that a driver has
-//! started anew, which viewers see as they saw the first ones.
+//! What viewers see of Firefox's and WebKit's pages, and what they may do to them, also in a browser that a driver has
+//! started in place of the first one.
 
 use std::time::Duration;
 
@@ -201,7 +201,7 @@ async fn a_driver_starts_another_firefox(stage: Stage) -> Result<()> {
     is_seen_again(&stage, body, json!({"moz:firefoxOptions": {"env": {"TZ": "Asia/Tokyo"}}})).await
 }
 
-/// This driver has no other, and no options that would want one.
+/// This driver has no other browser, and no options that need one.
 async fn a_driver_has_a_webkit(stage: Stage) -> Result<()> {
     let body = json!({"browser_type": "webkit", "headless": true, "recording": true});
     is_seen_again(&stage, body, json!({})).await

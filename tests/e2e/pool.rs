@@ -12,6 +12,7 @@ pub(crate) fn group() -> Group {
         quick: [an_engine_that_is_not_installed_is_refused_at_once],
         full: [
             a_missing_engine_with_a_target_is_reported,
+            an_image_that_is_being_built_says_how_far_it_is,
             a_browser_that_does_not_start_says_why,
             workers_on_demand_make_room_and_leave_it,
             a_caller_who_leaves_leaves_no_worker,
@@ -56,6 +57,32 @@ async fn a_missing_engine_with_a_target_is_reported(_: Stage) -> Result<()> {
     // Sessions of the others are served all the same.
     daemon.session(json!({})).await?.delete().await?.ok()?;
     Ok(())
+}
+
+async fn an_image_that_is_being_built_says_how_far_it_is(_: Stage) -> Result<()> {
+    // A name of this run's own, so that cases at the same time do not meet.
+    let image = format!("warmpool-test/later:{}", std::process::id());
+    let settings = Settings::new().set("WORKER_WEBKIT_IMAGE", &image);
+    let daemon = Daemon::start(settings).await?;
+    daemon.cli_ok(&["image-build", "webkit", "Step 3/19 : RUN install-packages"]).await?;
+    let fault = daemon.api().post("/sessions/create", &json!({"browser_type": "webkit"})).await?.fault(503)?;
+    ensure!(fault.code == "engine_not_installed" && fault.message.contains("Step 3/19"), "{fault:?}");
+    let status = daemon.api().get("/status").await?;
+    ensure!(status.text().contains("Step 3/19"), "{status}");
+    ensure!(!daemon.cli(&["image-build", "opera", "Step 1"]).await?.status.success());
+
+    daemon.docker().run(&["tag", "warmpool/webkit:latest", &image]).await?;
+    let used = async {
+        daemon.cli_ok(&["image-build", "webkit"]).await?;
+        let shelf = shelf(&daemon, "webkit", "headed", None).await?;
+        ensure!(shelf.installed, "the daemon looks for the image at once: {shelf:?}");
+        ensure!(!daemon.api().get("/status").await?.text().contains("Step 3/19"));
+        daemon.session(json!({"browser_type": "webkit"})).await?.delete().await?.ok()?;
+        daemon.assert_idle().await
+    };
+    let used = used.await;
+    daemon.docker().run(&["rmi", "--no-prune", &image]).await?;
+    used
 }
 
 async fn a_browser_that_does_not_start_says_why(_: Stage) -> Result<()> {

@@ -52,7 +52,7 @@ pub(crate) fn group() -> Group {
 
 /// How a fenced block is checked.
 #[derive(PartialEq, Eq)]
-enum Mark {
+enum BlockCheck {
     File(String),
     PartOf(String),
     Run,
@@ -61,7 +61,7 @@ enum Mark {
     None,
 }
 
-impl Mark {
+impl BlockCheck {
     /// Reads the line above a block.
     fn read(line: &str) -> Self {
         let comment = line.trim().strip_prefix("<!-- ").and_then(|mark| mark.strip_suffix(" -->")).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Mark {
 
 /// A fenced block.
 struct Block {
-    mark: Mark,
+    mark: BlockCheck,
     language: String,
     text: String,
 }
@@ -106,7 +106,7 @@ impl Page {
                     .map(|line| line.get(indent..).unwrap_or_default())
                     .collect();
                 blocks.push(Block {
-                    mark: Mark::read(above),
+                    mark: BlockCheck::read(above),
                     language: language.trim().to_owned(),
                     text: body.join("\n"),
                 });
@@ -126,7 +126,7 @@ impl Page {
     /// The blocks that run, as one script.
     fn script(&self) -> Option<String> {
         let run: Vec<&str> =
-            self.blocks.iter().filter(|block| block.mark == Mark::Run).map(|block| block.text.as_str()).collect();
+            self.blocks.iter().filter(|block| block.mark == BlockCheck::Run).map(|block| block.text.as_str()).collect();
         let between = format!("\necho '{NEXT_BLOCK}'\n");
         (!run.is_empty()).then(|| run.join(&between))
     }
@@ -179,13 +179,15 @@ async fn blocks_are_marked(_: Stage) -> Result<()> {
         for block in &page.blocks {
             let (path, text) = (&page.path, &block.text);
             match &block.mark {
-                Mark::Run => ensure!(block.language == "sh", "{path} runs a block that is no shell: {text}"),
-                Mark::Settings => ensure!(block.language == "toml", "{path} loads a block that is no TOML: {text}"),
-                Mark::None => {
+                BlockCheck::Run => ensure!(block.language == "sh", "{path} runs a block that is no shell: {text}"),
+                BlockCheck::Settings => {
+                    ensure!(block.language == "toml", "{path} loads a block that is no TOML: {text}")
+                }
+                BlockCheck::None => {
                     let is_code = LANGUAGES.contains(&block.language.as_str());
                     ensure!(!is_code, "{path}: a comment above this block must say how it is checked:\n{text}");
                 }
-                Mark::File(_) | Mark::PartOf(_) | Mark::NotRun => {}
+                BlockCheck::File(_) | BlockCheck::PartOf(_) | BlockCheck::NotRun => {}
             }
         }
     }
@@ -196,9 +198,9 @@ async fn examples_are_the_files(_: Stage) -> Result<()> {
     let (mut whole, mut parts) = (0, 0);
     for page in pages()? {
         for block in &page.blocks {
-            let (Mark::File(name) | Mark::PartOf(name)) = &block.mark else { continue };
+            let (BlockCheck::File(name) | BlockCheck::PartOf(name)) = &block.mark else { continue };
             let file = std::fs::read_to_string(root().join(name)).with_context(|| name.clone())?;
-            if matches!(block.mark, Mark::File(_)) {
+            if matches!(block.mark, BlockCheck::File(_)) {
                 ensure!(file.trim_end() == block.text, "{} shows another {name} than the file", page.path);
                 whole += 1;
             } else {
@@ -254,7 +256,7 @@ async fn settings_hold(stage: Stage) -> Result<()> {
     let file = folder.path().join("warmpool.toml");
     let mut held = 0;
     for page in pages()? {
-        for block in page.blocks.iter().filter(|block| block.mark == Mark::Settings) {
+        for block in page.blocks.iter().filter(|block| block.mark == BlockCheck::Settings) {
             std::fs::write(&file, &block.text)?;
             let arguments = ["serve", "--print-config", "--config", file.to_str().context("a path")?];
             daemon.cli_ok(&arguments).await.with_context(|| format!("{}: {}", page.path, block.text))?;

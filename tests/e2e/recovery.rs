@@ -124,7 +124,7 @@ async fn a_wall_clock_that_jumps_ends_nothing(_: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-/// Makes every time by the wall clock in a backup's sessions and keys so much earlier, in milliseconds.
+/// Moves every wall-clock time in a backup's sessions and keys back by this many milliseconds.
 fn set_back(backup: &Path, by_ms: u64) -> Result<()> {
     // A dump is a backup, too, of a daemon without files.
     let dump = std::process::Command::new("tar").arg("-xOf").arg(backup).arg("dump.jsonl").output()?;

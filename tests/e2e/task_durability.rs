@@ -143,7 +143,7 @@ async fn kill_9_in_each_state(stage: Stage) -> Result<()> {
     ensure!(interrupted["error"]["code"] == "interrupted", "{interrupted}");
     let done = becomes(&api, &queued, "success", 90).await?;
     ensure!(done["output"].is_array(), "{done}");
-    // It was begun anew, and ran out of its time.
+    // It was started again, and exceeded its time.
     let again = becomes(&api, &repeatable, "failure", 90).await?;
     ensure!(again["error"]["code"] == "task_timeout", "{again}");
     let kept = task(&api, &id(&ended)?).await?;
@@ -158,8 +158,11 @@ async fn a_drain_interrupts_and_keeps_the_queue(stage: Stage) -> Result<()> {
     let settings = Settings::new().set("TASKS_WORKERS", "1").set("DRAIN_TIMEOUT", "2s");
     let mut daemon = Daemon::start(settings).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
+    // A task whose session is still being made waits for the next start, as those in the queue do.
+    let pages = stage.site().hits("/").len();
     let running = id(&api.post("/lam/run", &endless(&site)).await?.ok()?)?;
     becomes(&api, &running, "running", 30).await?;
+    eventually!("the task has its page", 30, stage.site().hits("/").len() > pages)?;
     let queued = id(&api.post("/lam/run", &visit(&format!("{site}/"))).await?.ok()?)?;
     daemon.signal(Signal::SIGTERM)?;
     let status = daemon.wait(60).await?;

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use warmpool_tests::programs::{self, Program};
-use warmpool_tests::{Cdp, Driver, Group, Settings, Stage, group};
+use warmpool_tests::{Cdp, Driver, Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0");
@@ -18,7 +18,9 @@ pub(crate) fn group() -> Group {
             webkits_driver_answers_alike,
             the_last_answer_outlives_the_browser,
             a_new_session_describes_itself,
-            a_window_fills_its_screen,
+            windows_answer_as_those_of_a_plain_browser,
+            pages_have_one_size,
+            a_kiosk_shows_pages_alone,
             a_page_knows_that_it_is_looked_at,
             a_page_knows_that_webdriver_drives_it,
             screenshots_show_what_was_asserted,
@@ -111,19 +113,122 @@ async fn a_new_session_describes_itself(stage: Stage) -> Result<()> {
     Ok(())
 }
 
-async fn a_window_fills_its_screen(stage: Stage) -> Result<()> {
-    for engine in ["chromium", "firefox", "webkit"] {
-        let session = stage.daemon()?.webdriver(headless(engine)).await?;
+/// Every engine with a driver, and whether it is headless.
+const SHELVES: [(&str, bool); 5] =
+    [("chromium", true), ("chromium", false), ("firefox", true), ("firefox", false), ("webkit", true)];
+
+async fn windows_answer_as_those_of_a_plain_browser(stage: Stage) -> Result<()> {
+    // As measured on a plain headless Firefox with its own geckodriver, and on a plain headless Chromium with its own
+    // chromedriver: command, what it says, the place of the window afterwards, and whether its page is hidden. Without a
+    // place it fills the screen.
+    let (small, none) = (Some([100, 50, 700, 500]), json!({}));
+    let rect = |x: i32, y: i32, width: i32, height: i32| json!({"x": x, "y": y, "width": width, "height": height});
+    let table = [
+        ("rect", rect(100, 50, 700, 500), small, false),
+        ("minimize", none.clone(), small, true),
+        ("minimize", none.clone(), small, true),
+        ("rect", rect(100, 50, 700, 500), small, false),
+        ("maximize", none.clone(), None, false),
+        ("minimize", none.clone(), small, true),
+        ("maximize", none.clone(), None, false),
+        ("fullscreen", none.clone(), None, false),
+        ("fullscreen", none.clone(), None, false),
+        ("maximize", none.clone(), None, false),
+        ("rect", json!({"width": 700, "height": 500}), small, false),
+        ("fullscreen", none.clone(), None, false),
+        ("minimize", none.clone(), small, true),
+        ("fullscreen", none, None, false),
+        ("rect", json!({"x": 100, "y": 50}), small, false),
+        ("rect", json!({"x": -8, "y": -8}), Some([-8, -8, 700, 500]), false),
+        ("rect", rect(0, 0, 2000, 1500), Some([0, 0, 2000, 1500]), false),
+        ("rect", rect(1000, 600, 700, 500), Some([1000, 600, 700, 500]), false),
+    ];
+    let filling = [0, 4, 0, 7].map(|at| table[at].clone());
+    for (engine, is_headless) in SHELVES {
+        let session = stage.daemon()?.webdriver(json!({"browser_type": engine, "headless": is_headless})).await?;
         let driver = Driver::start(session.connect_url()?, json!({})).await?;
-        let screen = driver.execute("return [screen.width, screen.height]").await?;
-        for command in ["maximize", "fullscreen"] {
-            let small = json!({"x": 0, "y": 0, "width": 700, "height": 500});
-            driver.command(Method::POST, "/window/rect", &small).await?.ok()?;
-            let rect =
-                driver.command(Method::POST, &format!("/window/{command}"), &json!({})).await?.ok()?["value"].clone();
-            ensure!(json!([rect["width"], rect["height"]]) == screen, "{engine} {command}: {rect} on {screen}");
+        // WebKit's driver has answers of its own, and hangs when a hidden window is to fill the screen.
+        let table = if engine == "webkit" { &filling[..] } else { &table[..] };
+        let screen = driver.execute("return [0, 0, screen.width, screen.height]").await?;
+        let mut differ = Vec::new();
+        for (at, (command, body, place, hidden)) in table.iter().enumerate() {
+            let path = format!("/window/{command}");
+            let answer = driver.command(Method::POST, &path, body).await?.ok()?["value"].clone();
+            let answer = json!([answer["x"], answer["y"], answer["width"], answer["height"]]);
+            let wanted = place.map_or_else(|| screen.clone(), |place| json!(place));
+            let seen = driver.execute("return document.hidden").await?;
+            if answer != wanted || seen != *hidden {
+                differ.push(format!("{at} {command} {body}: {answer}, hidden: {seen}"));
+            }
         }
+        ensure!(differ.is_empty(), "{engine}, headless: {is_headless}, on {screen}:\n{}", differ.join("\n"));
         driver.quit().await?;
+    }
+    Ok(())
+}
+
+async fn pages_have_one_size(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let size = "return [innerWidth, innerHeight]";
+    for (engine, is_headless) in SHELVES {
+        let body = json!({"browser_type": engine, "headless": is_headless});
+        let session = daemon.webdriver(body.clone()).await?;
+        let driver = Driver::start(session.connect_url()?, json!({})).await?;
+        // Its bar about automated test software takes 56, as in a plain headed browser under its own driver.
+        let height = if (engine, is_headless) == ("chromium", false) { 664 } else { 720 };
+        ensure!(
+            driver.execute(size).await? == json!([1280, height]),
+            "{engine} {is_headless}: {}",
+            driver.execute(size).await?
+        );
+        // The window fills its screen.
+        let seen = driver.execute("return [outerWidth - screen.width, outerHeight - screen.height, screenX, screenY]");
+        let seen = seen.await?;
+        ensure!(seen == json!([0, 0, 0, 0]), "{engine} {is_headless}: {seen}");
+        driver.quit().await?;
+        if engine == "chromium" {
+            // Also without a driver, and in a browser that the driver has started.
+            let session = daemon.session(body.clone()).await?;
+            let mut cdp = session.cdp().await?;
+            let page = cdp.first_page().await?;
+            let seen = cdp.evaluate(&page, "[innerWidth, innerHeight]").await?;
+            ensure!(seen == json!([1280, 720]), "{is_headless}, websocket: {seen}");
+            session.delete().await?.ok()?;
+            let session = daemon.webdriver(body).await?;
+            let cold = json!({"goog:chromeOptions": {"args": ["--force-dark-mode"]}});
+            let driver = Driver::start(session.connect_url()?, cold).await?;
+            let seen = driver.execute(size).await?;
+            ensure!(seen == json!([1280, 720]), "{is_headless}, cold: {seen}");
+            driver.quit().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the page alone fills a screen of that size.
+async fn fills_its_screen(driver: &Driver, what: &str, size: [u32; 2]) -> Result<()> {
+    let script = "return [screen.width, screen.height, innerWidth, innerHeight]";
+    let [width, height] = size;
+    let wanted = json!([width, height, width, height]);
+    eventually!(format!("{what}: {wanted}"), 10, driver.execute(script).await? == wanted)
+}
+
+async fn a_kiosk_shows_pages_alone(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    for engine in ["chromium", "firefox", "webkit"] {
+        for (settings, size) in
+            [(json!({}), [1280, 720]), (json!({"viewport": {"width": 900, "height": 650}}), [900, 650])]
+        {
+            let session = daemon
+                .webdriver(json!({"browser_type": engine, "headless": false, "kiosk": true, "settings": settings}))
+                .await?;
+            let driver = Driver::start(session.connect_url()?, json!({})).await?;
+            fills_its_screen(&driver, engine, size).await?;
+            let window = driver.command(Method::POST, "/window/new", &json!({"type": "window"})).await?.ok()?;
+            driver.command(Method::POST, "/window", &json!({"handle": window["value"]["handle"]})).await?.ok()?;
+            fills_its_screen(&driver, &format!("{engine}: another window"), size).await?;
+            driver.quit().await?;
+        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! WebKit: its clients' whole flows, settings on both endpoints, what cannot be had, and its end.
+//! WebKit: its clients' whole flows, settings on both endpoints, what is unavailable, and its end.
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;

@@ -13,9 +13,6 @@ pub(crate) fn group() -> Group {
 
 async fn browse(daemon: &Daemon, flow: &str, variables: &[(&str, &str)]) -> Result<()> {
     let mut program = Program::node(&programs::clients(), "worlds.mjs").await?.of(daemon).env("FLOW", flow);
-    if let Ok(folder) = std::env::var("SHOTS") {
-        program = program.env("SHOTS", folder);
-    }
     for (name, value) in variables {
         program = program.env(name, value);
     }

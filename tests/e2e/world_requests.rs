@@ -179,8 +179,6 @@ async fn the_console_is_signed_in_to_by_cookie(_: Stage) -> Result<()> {
     let out = api.send(Method::DELETE, "/console/sign-in", headers(true)?, Bytes::new()).await?;
     ensure!(out.status == 204, "{out}");
     ensure!(get(true, "/console/sign-in").await?.fault(401)?.code == "missing_key");
-    let page = api.get("/console/worlds").await?;
-    ensure!(page.status == 200 && page.header("content-security-policy").is_some(), "{page}");
     daemon.assert_idle().await
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn request(key: &str, environment: &str) -> Value {
     json!({"api_key": key, "patient_id": PATIENT, "patient_name": NAME, "environment_type": environment})
 }
 
-/// Waits until a world has ended; answers it.
+/// Waits until a world has ended; returns it.
 pub(crate) async fn ended(daemon: &Daemon, id: &Value) -> Result<Value> {
     let path = format!("/v1/worlds/{}", id.as_str().context("an id")?);
     eventually!("the world has ended", RENDERED_WITHIN, {

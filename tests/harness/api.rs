@@ -1,4 +1,4 @@
-//! The REST client: one connection a request, so that no test depends on a kept one.
+//! The REST client: one connection for each request, so that no test depends on an earlier one.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// A caller of `base`; a slash at its end counts for nothing.
+    /// A caller of `base`, with or without a slash at its end.
     #[must_use]
     pub fn new(base: impl AsRef<str>) -> Self {
         Self { base: base.as_ref().trim_end_matches('/').to_owned(), key: None, trusted: None }
@@ -104,7 +104,7 @@ impl Api {
     }
 }
 
-/// An answer, read whole.
+/// A response, read whole.
 pub struct Reply {
     what: String,
     /// HTTP status.
@@ -115,12 +115,12 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// The one shape of every REST error.
+/// Every REST error has this shape.
 #[derive(Clone, Debug)]
 pub struct Fault {
     /// Machine-readable code.
     pub code: String,
-    /// What to do about it.
+    /// A message that says what to do.
     pub message: String,
     /// The field at fault, as a dotted path; empty if none.
     pub field: String,

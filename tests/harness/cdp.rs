@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 
 use crate::wire::{self, Socket, Trusted};
 
-/// An event that takes longer does not come.
+/// How long to wait for an event.
 const EVENT_LIMIT: Duration = Duration::from_secs(20);
 const MOST_EVENTS: usize = 1000;
 
@@ -20,7 +20,7 @@ const MOST_EVENTS: usize = 1000;
 pub struct Cdp {
     socket: Socket,
     last: u64,
-    /// The browser's own events so far that nobody has waited for yet, the oldest first; of too many, the last.
+    /// The browser's events that no test has waited for yet, oldest first; bounded.
     events: VecDeque<Value>,
 }
 
@@ -39,12 +39,12 @@ impl Cdp {
         Ok(Self { socket, last: 0, events: VecDeque::new() })
     }
 
-    /// One command for the browser; answers its result.
+    /// One command for the browser; returns its result.
     pub async fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         self.send(None, method, params).await
     }
 
-    /// One command for a target's session; answers its result.
+    /// One command for a target's session; returns its result.
     pub async fn call_in(&mut self, page: &str, method: &str, params: Value) -> Result<Value> {
         self.send(Some(page), method, params).await
     }
@@ -70,7 +70,7 @@ impl Cdp {
                 continue;
             }
             if let Some(error) = reply.get("error") {
-                // WebDriver BiDi puts the words beside the code.
+                // WebDriver BiDi puts the message beside the code.
                 bail!("{method}: {error} {}", reply["message"].as_str().unwrap_or_default());
             }
             return Ok(reply["result"].clone());
@@ -86,7 +86,7 @@ impl Cdp {
         }
     }
 
-    /// Waits for an event whose parameters are right, and answers them.
+    /// Waits for an event whose parameters are right, and returns them.
     pub async fn event(&mut self, method: &str, right: impl Fn(&Value) -> bool) -> Result<Value> {
         loop {
             while let Some(event) = self.events.pop_front() {
@@ -103,7 +103,7 @@ impl Cdp {
         }
     }
 
-    /// Opens a tab and answers the id of a session attached to it.
+    /// Opens a tab and returns the id of a session attached to it.
     pub async fn open(&mut self, url: &str) -> Result<String> {
         let target = self.call("Target.createTarget", json!({"url": url})).await?;
         self.attach(&target["targetId"]).await

@@ -1,4 +1,4 @@
-//! The daemon as a process: started, killed, restarted, and asked whether it gave everything back.
+//! The daemon as a process: starts, kills and restarts it, and checks that it has given everything back.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,6 +18,7 @@ use crate::eventually;
 use crate::metrics::Metrics;
 use crate::session::Session;
 use crate::suite;
+use crate::swarm::Swarm;
 use crate::wire::Trusted;
 
 /// Seconds the pool may take to be full on a busy machine.
@@ -30,7 +31,11 @@ const IDLE_WITHIN: u64 = 60;
 #[derive(Clone, Debug)]
 pub struct Settings {
     values: BTreeMap<String, String>,
+    environment: BTreeMap<String, String>,
+    names: Option<PathBuf>,
     docker: Docker,
+    nodes: Vec<Docker>,
+    network_of: Option<i32>,
     trusted: Option<Trusted>,
     data_in: Option<PathBuf>,
 }
@@ -45,7 +50,16 @@ impl Settings {
     /// A small pool on a free port: one headless Chromium warm, at most four workers; other engines start on demand.
     #[must_use]
     pub fn new() -> Self {
-        let mut settings = Self { values: BTreeMap::new(), docker: Docker::default(), trusted: None, data_in: None };
+        let mut settings = Self {
+            values: BTreeMap::new(),
+            environment: BTreeMap::new(),
+            names: None,
+            docker: Docker::default(),
+            nodes: Vec::new(),
+            network_of: None,
+            trusted: None,
+            data_in: None,
+        };
         // As scripts/images has it.
         if let Ok(repository) = std::env::var("WARMPOOL_IMAGE_REPOSITORY") {
             for engine in ["chromium", "firefox", "webkit"] {
@@ -76,6 +90,20 @@ impl Settings {
         self
     }
 
+    /// Sets a variable of the system's.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: impl ToString) -> Self {
+        self.environment.insert(name.to_owned(), value.to_string());
+        self
+    }
+
+    /// Makes the daemon's process use this file as `/etc/resolv.conf`. Needs the right to mount.
+    #[must_use]
+    pub fn resolv_conf(mut self, file: &Path) -> Self {
+        self.names = Some(file.to_owned());
+        self
+    }
+
     /// Keeps the daemon's data in a directory of this one.
     #[must_use]
     pub fn data_in(mut self, directory: &Path) -> Self {
@@ -88,6 +116,17 @@ impl Settings {
     pub fn on(mut self, docker: &Docker) -> Self {
         self.docker = docker.clone();
         self
+    }
+
+    /// Has workers run in this swarm, and the daemon where it reaches them.
+    #[must_use]
+    pub fn on_swarm(mut self, swarm: &Swarm) -> Self {
+        self.nodes = swarm.engines();
+        self.network_of = Some(swarm.seat());
+        self.on(swarm.manager())
+            .set("SWARM_ENABLED", "true")
+            .set("SWARM_ENCRYPTED", "false")
+            .set("SERVER_LISTEN", format!("{}:0", swarm.seat_address()))
     }
 
     /// Serves https with this certificate and key, both files, and trusts the certificate.
@@ -130,7 +169,27 @@ impl Daemon {
     /// A `warmpool` command with this daemon's settings, not started yet.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = program();
+        let mut command = match &self.settings.names {
+            None => match self.settings.network_of {
+                None => program(),
+                Some(process) => {
+                    let mut command = Command::new("nsenter");
+                    command.arg(format!("--net=/proc/{process}/ns/net")).arg(binary());
+                    command
+                }
+            },
+            Some(file) => {
+                // In a mount namespace of its own, so that no other process sees the change.
+                let script = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "sh", "-c", script]).arg(file).arg(binary());
+                command
+            }
+        };
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WARMPOOL_")) {
+            command.env_remove(name);
+        }
+        command.envs(&self.settings.environment);
         for (name, value) in &self.settings.values {
             command.env(format!("WARMPOOL_{name}"), value);
         }
@@ -149,7 +208,7 @@ impl Daemon {
         output.await.with_context(|| format!("warmpool {arguments:?} does not end"))?.context("warmpool")
     }
 
-    /// Runs a `warmpool` command that must succeed; answers its standard output.
+    /// Runs a `warmpool` command that must succeed; returns its standard output.
     pub async fn cli_ok(&self, arguments: &[&str]) -> Result<String> {
         let output = self.cli(arguments).await?;
         let problem = String::from_utf8_lossy(&output.stderr);
@@ -169,10 +228,17 @@ impl Daemon {
             let said = fs::read_to_string(&out)?;
             said.lines().find_map(|line| line.strip_prefix("listening on ")).map(|url| url.trim().to_owned())
         })?;
-        // A later start is to answer at the same address.
+        // A later start must listen on the same address.
         let port = self.base.rsplit(':').next().unwrap_or_default();
-        self.settings = self.settings.clone().set("SERVER_LISTEN", format!("127.0.0.1:{port}"));
+        let host = if self.settings.network_of.is_some() { self.host()? } else { "127.0.0.1".to_owned() };
+        self.settings = self.settings.clone().set("SERVER_LISTEN", format!("{host}:{port}"));
         Ok(())
+    }
+
+    /// The host of its address.
+    fn host(&self) -> Result<String> {
+        let address = self.base.split("//").nth(1).and_then(|address| address.rsplit_once(':'));
+        Ok(address.context("an address")?.0.to_owned())
     }
 
     fn first_key(&self) -> Option<String> {
@@ -227,7 +293,7 @@ impl Daemon {
         Ok(Duration::from_millis(10 * ticks.iter().sum::<u64>()))
     }
 
-    /// Lets the process open no file with a number from `limit` on; `None` gives it back what it may have at most.
+    /// Limits the process's file descriptors; `None` restores the maximum.
     pub async fn limit_open_files(&self, limit: Option<u64>) -> Result<()> {
         let process = self.process.as_ref().context("the daemon is not running")?;
         let limits = fs::read_to_string(format!("/proc/{}/limits", process.id()))?;
@@ -343,10 +409,23 @@ impl Daemon {
 
     /// This daemon's containers, in any state.
     pub async fn containers(&self) -> Result<Vec<Container>> {
-        self.settings.docker.containers(&self.instance()?).await
+        let instance = self.instance()?;
+        if self.settings.nodes.is_empty() {
+            return self.settings.docker.containers(&instance).await;
+        }
+        let mut containers = Vec::new();
+        for node in &self.settings.nodes {
+            containers.extend(node.containers(&instance).await?);
+        }
+        Ok(containers)
     }
 
-    /// The one container there is: to be asked before a session is created, so that it becomes that session's.
+    /// Looks for containers on these nodes from now on: others are gone.
+    pub fn forget_lost_nodes(&mut self, swarm: &Swarm) {
+        self.settings.nodes = swarm.engines();
+    }
+
+    /// The only container. Called before a session is created, it returns the one that the session will get.
     pub async fn only_container(&self) -> Result<String> {
         let containers = self.containers().await?;
         ensure!(containers.len() == 1, "one warm container is expected: {containers:?}");
@@ -452,7 +531,7 @@ pub struct Shelf {
     pub engine: String,
     /// `headed` or `headless`.
     pub mode: String,
-    /// The name of its preset, if it is one's.
+    /// The name of its preset, if it has one.
     pub preset: Option<String>,
     /// Whether the engine's image is there.
     pub installed: bool,
@@ -460,7 +539,7 @@ pub struct Shelf {
     pub target: u64,
     /// Warm workers there are.
     pub ready: u64,
-    /// Workers on their way.
+    /// Workers that are starting.
     pub starting: u64,
     /// Workers that sessions own.
     pub leased: u64,

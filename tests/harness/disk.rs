@@ -1,4 +1,4 @@
-//! A small disk of the test's own, which it can fill.
+//! A small disk that a test can fill.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const BALLAST: &str = "ballast";
 
-/// A file system in memory. Dropping it takes it away, so a daemon on it must be dropped first.
+/// A file system in memory. Dropping it unmounts it, so a daemon on it must be dropped first.
 pub struct Disk {
     folder: TempDir,
 }
@@ -64,7 +64,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a daemon that a failed test left may still have files open.
+        // Lazily, because a daemon that a failed test has left may still have files open.
         let _ = Command::new("umount").arg("-l").arg(self.folder.path()).output();
     }
 }

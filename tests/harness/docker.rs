@@ -1,4 +1,4 @@
-//! The container engine by its command line, as an operator would ask it.
+//! The container engine, through its command line as an operator uses it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,14 +30,17 @@ pub struct Container {
     pub labels: BTreeMap<String, String>,
 }
 
-/// An address of this machine that is not loopback, so that pages there are what they are elsewhere. Settings of a test's
-/// daemon allow it.
+/// An address of this machine other than loopback, which browsers would treat specially. The tests' daemons allow it.
 #[must_use]
 pub fn host_address() -> &'static str {
     static ADDRESS: LazyLock<String> = LazyLock::new(|| {
-        let arguments = ["network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", "bridge"];
-        let output = std::process::Command::new("docker").args(arguments).output();
-        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+        // An engine that has just made this bridge does not name its gateway; `docker network inspect` would be empty.
+        let output = std::process::Command::new("ip").args(["-4", "-oneline", "address", "show", "docker0"]).output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let address = text.split_whitespace().skip_while(|word| *word != "inet").nth(1);
+        let address = address.and_then(|address| address.split('/').next()).unwrap_or_default();
+        assert!(!address.is_empty(), "Docker's default bridge, docker0, has no address: {text}");
+        address.to_owned()
     });
     &ADDRESS
 }
@@ -66,12 +69,27 @@ impl Docker {
         command
     }
 
-    /// Runs `docker` and answers its standard output.
+    /// Runs `docker` and returns its standard output.
     pub async fn run(&self, arguments: &[&str]) -> Result<String> {
         let output = self.command(arguments).output().await.context("docker")?;
         let problem = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "docker {}: {problem}", arguments.join(" "));
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Makes sure that this engine has `image`, as the machine's own engine has it.
+    pub async fn fetch(&self, image: &str) -> Result<()> {
+        let id = ["image", "inspect", "--format", "{{.Id}}", image];
+        let wanted = Self::default().run(&id).await.context("the worker image is not built: scripts/images")?;
+        if self.run(&id).await.is_ok_and(|own| own == wanted) {
+            return Ok(());
+        }
+        let mut save = Self::default().command(&["save", image]).stdout(Stdio::piped()).spawn()?;
+        let pipe: Stdio = save.stdout.take().context("docker save")?.try_into()?;
+        let load = self.command(&["load", "--quiet"]).stdin(pipe).output().await?;
+        ensure!(load.status.success(), "docker load: {}", String::from_utf8_lossy(&load.stderr));
+        ensure!(save.wait().await?.success(), "docker save");
+        Ok(())
     }
 
     /// The containers of one daemon, in any state.

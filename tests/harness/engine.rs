@@ -1,4 +1,4 @@
-//! A container engine of the test's own, to be stopped and started without harm to the machine's.
+//! The test's own container engine, which it can stop and start without harm to the machine's.
 //!
 //! It has its own socket, data and network namespace. The namespace matters: an engine takes the network it finds for
 //! its own, and deletes the `docker0` of another engine beside it. Only one pair of interfaces and one route of this
@@ -49,7 +49,7 @@ impl Engine {
         wire()?;
         engine.run().await?;
         engine.clear().await?;
-        engine.fetch(image).await?;
+        engine.docker.fetch(image).await?;
         Ok(engine)
     }
 
@@ -102,20 +102,6 @@ impl Engine {
         for id in listed.split_whitespace() {
             self.docker.run(&["rm", "--force", id]).await?;
         }
-        Ok(())
-    }
-
-    async fn fetch(&self, image: &str) -> Result<()> {
-        let id = ["image", "inspect", "--format", "{{.Id}}", image];
-        let wanted = Docker::default().run(&id).await.context("the worker image is not built: scripts/images")?;
-        if self.docker.run(&id).await.is_ok_and(|own| own == wanted) {
-            return Ok(());
-        }
-        let mut save = Docker::default().command(&["save", image]).stdout(Stdio::piped()).spawn()?;
-        let pipe: Stdio = save.stdout.take().context("docker save")?.try_into()?;
-        let load = self.docker.command(&["load", "--quiet"]).stdin(pipe).output().await?;
-        ensure!(load.status.success(), "docker load: {}", String::from_utf8_lossy(&load.stderr));
-        ensure!(save.wait().await?.success(), "docker save");
         Ok(())
     }
 

@@ -24,7 +24,7 @@ async fn on(stage: &Stage, engine: &str, program: Program) -> Result<Program> {
     Ok(program.env("BROWSER_TYPE", engine))
 }
 
-/// Waits until the session of a program has this status, and answers its record.
+/// Waits until the session of a program has this status, and returns its record.
 pub async fn becomes(daemon: &Daemon, results: &Value, status: &str) -> Result<Value> {
     Session::from_body(&daemon.api(), results.clone())?.becomes(status, 20).await
 }

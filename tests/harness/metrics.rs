@@ -1,4 +1,4 @@
-//! Prometheus text, read back.
+//! Parses Prometheus text.
 
 use std::collections::BTreeMap;
 

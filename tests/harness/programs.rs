@@ -10,9 +10,13 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::daemon::Daemon;
+use crate::suite::target_dir;
 
-/// A client that takes longer has hung.
+/// After this time, a client counts as hung.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// After this time, a build counts as hung.
+const BUILD_LIMIT: Duration = Duration::from_secs(600);
 
 /// The folder of the realistic client flows.
 #[must_use]
@@ -30,7 +34,8 @@ pub fn examples() -> PathBuf {
 pub struct Program {
     command: Command,
     name: String,
-    // What it writes goes here, and not into the source tree.
+    limit: Duration,
+    // It writes its files here, not into the source tree.
     folder: TempDir,
 }
 
@@ -58,6 +63,22 @@ impl Program {
         Self::new(Command::new(python), folder, file)
     }
 
+    /// A Rust program of a folder with a `Cargo.lock`.
+    pub async fn cargo(folder: &Path, program: &str) -> Result<Self> {
+        let target = target_dir().join("examples");
+        let mut build = Command::new("cargo");
+        build.args(["build", "--locked", "--quiet", "--bin", program]).env("CARGO_TARGET_DIR", &target);
+        succeed_within(BUILD_LIMIT, build.current_dir(folder)).await.context("cargo build")?;
+        Self::binary(&target.join("debug").join(program))
+    }
+
+    /// A Node program whose packages are installed already.
+    pub fn node_file(path: &Path) -> Result<Self> {
+        let mut command = Command::new("node");
+        command.arg(path);
+        Self::started_by(command, path.display().to_string())
+    }
+
     /// A shell script.
     pub fn shell(folder: &Path, file: &str) -> Result<Self> {
         Self::new(Command::new("sh"), folder, file)
@@ -80,13 +101,20 @@ impl Program {
         }
         let folder = tempfile::tempdir()?;
         command.current_dir(folder.path()).stdin(Stdio::null()).kill_on_drop(true);
-        Ok(Self { command, name, folder })
+        Ok(Self { command, name, limit: LIMIT, folder })
     }
 
     /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<str>) -> Self {
         self.command.env(name, value.as_ref());
+        self
+    }
+
+    /// Starts it in this folder, for tools that read files of their working directory.
+    #[must_use]
+    pub fn within(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
         self
     }
 
@@ -97,20 +125,27 @@ impl Program {
         self
     }
 
+    /// Lets it take longer than others.
+    #[must_use]
+    pub const fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
     /// Gives it the daemon's address and key.
     #[must_use]
     pub fn of(self, daemon: &Daemon) -> Self {
         self.env("WARMPOOL_URL", daemon.url()).env("WARMPOOL_SECRET_KEY", daemon.key())
     }
 
-    /// Runs it to a successful end; answers its standard output.
+    /// Runs it to a successful end; returns its standard output.
     pub async fn run(mut self) -> Result<String> {
-        let run = succeed(&mut self.command).await.with_context(|| self.name);
+        let run = succeed_within(self.limit, &mut self.command).await.with_context(|| self.name);
         self.folder.close()?;
         run
     }
 
-    /// Runs it to a successful end; answers its last line as JSON.
+    /// Runs it to a successful end; returns its last line as JSON.
     pub async fn results(self) -> Result<Value> {
         let name = self.name.clone();
         let out = self.run().await?;
@@ -120,14 +155,18 @@ impl Program {
 }
 
 async fn succeed(command: &mut Command) -> Result<String> {
-    let run = tokio::time::timeout(LIMIT, command.kill_on_drop(true).output());
+    succeed_within(LIMIT, command).await
+}
+
+async fn succeed_within(limit: Duration, command: &mut Command) -> Result<String> {
+    let run = tokio::time::timeout(limit, command.kill_on_drop(true).output());
     let output = run.await.context("took too long")?.with_context(|| format!("{command:?}"))?;
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "{}\n{out}{err}", output.status);
     Ok(out.into_owned())
 }
 
-/// Whether `made` has to be made again from `source`.
+/// Whether `made` is older than `source`.
 fn older(made: &Path, source: &Path) -> Result<bool> {
     let Ok(source) = source.metadata() else { bail!("{} is missing", source.display()) };
     let Ok(made) = made.metadata() else { return Ok(true) };

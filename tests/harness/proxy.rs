@@ -1,4 +1,4 @@
-//! A reverse proxy as people put one in front: it ends TLS, serves the daemon below a path, and cuts silent connections.
+//! A reverse proxy as operators use one: it terminates TLS, serves the daemon below a path, and cuts silent connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,17 +13,17 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// The longest head of a request.
+/// The longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 << 10;
 
 /// A running proxy; it stops when this is dropped.
 pub struct Proxy {
     url: String,
-    way: Arc<Way>,
+    way: Arc<Upstream>,
     server: tokio::task::JoinHandle<()>,
 }
 
-struct Way {
+struct Upstream {
     prefix: &'static str,
     idle_limit: Duration,
     upstream: Mutex<String>,
@@ -40,7 +40,7 @@ impl Proxy {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("https://{}{prefix}", listener.local_addr()?);
-        let way = Arc::new(Way { prefix, idle_limit, upstream: Mutex::default(), upgrades: AtomicUsize::new(0) });
+        let way = Arc::new(Upstream { prefix, idle_limit, upstream: Mutex::default(), upgrades: AtomicUsize::new(0) });
         let serving = Arc::clone(&way);
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -81,7 +81,7 @@ impl Drop for Proxy {
     }
 }
 
-impl Way {
+impl Upstream {
     /// One request and its connection, which closes afterwards unless it is a websocket.
     async fn pass(&self, mut client: impl AsyncRead + AsyncWrite + Unpin) -> Result<()> {
         let mut read = Vec::new();

@@ -71,7 +71,7 @@ impl Session {
         Ok(record["status"].as_str().with_context(|| format!("status in {record}"))?.to_owned())
     }
 
-    /// Waits for the status, at most so many seconds; answers the record.
+    /// Waits for the status, at most this many seconds; returns the record.
     pub async fn becomes(&self, status: &str, seconds: u64) -> Result<Value> {
         let what = format!("session {} is {status}", self.id);
         let reached = eventually!(what, seconds, {

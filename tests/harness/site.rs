@@ -1,10 +1,11 @@
 //! The web site that the browsers under test visit.
 //!
 //! One server for the whole test binary, on every address of the host; browsers have one that is not loopback
-//! ([`host_address`](crate::host_address)). It writes down who asked for what, so a test can learn what a browser did
-//! without speaking to that browser.
+//! ([`host_address`](crate::host_address)). It records all requests, so a test can learn what a browser did without
+//! speaking to that browser.
 
 mod ads;
+mod captchas;
 mod pages;
 pub mod tasks;
 
@@ -138,6 +139,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/left", get(|| async { Html(pages::LEFT) }))
         .route("/kept", get(|| async { ([(CACHE_CONTROL, "max-age=3600")], "kept") }))
         .merge(ads::routes())
+        .merge(captchas::routes())
         .route("/ads/{name}", get(|| async { Html(ads::PAGE) }).post(report))
         .merge(tasks::routes())
         .layer(middleware::from_fn_with_state(Arc::clone(&seen), write_down))

@@ -1,31 +1,37 @@
-//! Cases in groups. Cases run one at a time, because two browsers are already as much as a small machine can do; a
-//! group's cases share one daemon unless they need one of their own.
+//! Cases in groups. A group's cases run one after another and share one daemon unless they need one of their own; a few
+//! groups run side by side, each in a lane with a runtime and a web site of its own.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Runtime;
 
 use crate::daemon::{Daemon, Settings};
 use crate::docker::host_address;
 use crate::site::Site;
 
-/// A case that takes longer has hung.
+/// After this time, a case counts as hung.
 const CASE_LIMIT: Duration = Duration::from_secs(240);
+
+/// The most groups that run side by side.
+const MOST_LANES: usize = 8;
 
 /// How many lines of a daemon's log are shown for a failed case.
 const LOG_LINES: usize = 80;
 
-/// What a case is given.
+/// The arguments of a case.
 #[derive(Clone)]
 pub struct Stage {
     site: Arc<Site>,
@@ -40,9 +46,7 @@ impl Stage {
     }
 
     /// The group's daemon.
-    ///
-    /// # Errors
-    /// The group has none.
+    /// Errors: the group has none.
     pub fn daemon(&self) -> Result<&Daemon> {
         self.daemon.as_deref().context("this group shares no daemon")
     }
@@ -101,27 +105,30 @@ async fn everything_is_given_back(stage: Stage) -> Result<()> {
     stage.daemon()?.assert_idle().await
 }
 
-struct Runner {
+/// Runs one group at a time.
+struct Lane {
     runtime: Runtime,
     site: Arc<Site>,
-    shared: Mutex<Option<(&'static str, Arc<Daemon>)>>,
-    durations: Mutex<BTreeMap<&'static str, Duration>>,
 }
+
+/// The selected cases of a group, each with the channel for its outcome.
+struct Batch {
+    group: &'static str,
+    settings: Option<Settings>,
+    cases: Vec<(&'static str, Run, Outcome)>,
+}
+
+type Outcome = Sender<Result<(), Failed>>;
+type Durations = BTreeMap<&'static str, Duration>;
 
 /// Runs the groups as `cargo test` expects of a test binary: names to filter by, `--list`, `--exact`, `--skip`.
 #[must_use]
 pub fn run(groups: Vec<Group>) -> ExitCode {
     let mut arguments = Arguments::from_args();
+    // It only waits for the lanes, and prints in the order of the groups.
     arguments.test_threads = Some(1);
-    let runner = match Runner::start() {
-        Ok(runner) => Arc::new(runner),
-        Err(error) => {
-            eprintln!("{error:?}");
-            return ExitCode::FAILURE;
-        }
-    };
     let quick = std::env::var_os("WARMPOOL_TEST_QUICK").is_some_and(|value| !value.is_empty() && value != "0");
-    let mut trials = Vec::new();
+    let (mut trials, mut batches) = (Vec::new(), VecDeque::new());
     for group in groups {
         // Whatever a group's cases did, its daemon gives everything back at the end.
         let group = if group.settings.is_some() {
@@ -129,81 +136,146 @@ pub fn run(groups: Vec<Group>) -> ExitCode {
         } else {
             group
         };
+        let mut batch = Batch { group: group.name, settings: group.settings, cases: Vec::new() };
         for case in group.cases {
-            let (runner, name, settings) = (Arc::clone(&runner), group.name, group.settings.clone());
-            let title = format!("{name}::{}", case.name);
-            let skipped = quick && !case.quick;
-            let trial = Trial::test(title, move || runner.run_case(name, settings, &case.run));
-            trials.push(trial.with_ignored_flag(skipped));
+            let (sender, outcome) = channel();
+            let title = format!("{}::{}", group.name, case.name);
+            let hung = || Err(Failed::from("its lane ended before it"));
+            let trial = Trial::test(title, move || outcome.recv().unwrap_or_else(|_| hung()));
+            let trial = trial.with_ignored_flag(quick && !case.quick);
+            if !arguments.list && !arguments.is_filtered_out(&trial) && !arguments.is_ignored(&trial) {
+                batch.cases.push((case.name, case.run, sender));
+            }
+            trials.push(trial);
+        }
+        if !batch.cases.is_empty() {
+            batches.push_back(batch);
         }
     }
-    let conclusion = libtest_mimic::run(&arguments, trials);
-    runner.close(None);
-    runner.print_durations();
+    let lanes = match (0..lanes()).map(Lane::start).collect::<Result<Vec<Lane>>>() {
+        Ok(lanes) => lanes,
+        Err(error) => {
+            eprintln!("{error:?}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (batches, durations) = (Mutex::new(batches), Mutex::new(Durations::new()));
+    let conclusion = std::thread::scope(|scope| {
+        for (number, lane) in lanes.into_iter().enumerate() {
+            let (batches, durations) = (&batches, &durations);
+            scope.spawn(move || {
+                LANE.set(number);
+                loop {
+                    let Some(batch) = batches.lock().pop_front() else { return };
+                    let (group, began) = (batch.group, Instant::now());
+                    lane.run(batch);
+                    durations.lock().insert(group, began.elapsed());
+                }
+            });
+        }
+        libtest_mimic::run(&arguments, trials)
+    });
+    print_durations(durations.into_inner());
+    print_unsteady();
     conclusion.exit_code()
 }
 
-impl Runner {
-    fn start() -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+/// How many groups run side by side, `WARMPOOL_TEST_LANES`. Most of a case is waiting, for a container above all, so that
+/// two lanes fill two cores.
+fn lanes() -> usize {
+    std::env::var("WARMPOOL_TEST_LANES").ok().and_then(|lanes| lanes.parse().ok()).unwrap_or(2).clamp(1, MOST_LANES)
+}
+
+impl Lane {
+    fn start(number: usize) -> Result<Self> {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().on_thread_start(move || LANE.set(number));
+        let runtime = builder.build()?;
         let site = Arc::new(runtime.block_on(Site::start())?);
-        Ok(Self { runtime, site, shared: Mutex::new(None), durations: Mutex::default() })
+        Ok(Self { runtime, site })
     }
 
-    fn run_case(&self, group: &'static str, settings: Option<Settings>, run: &Run) -> Result<(), Failed> {
-        let began = Instant::now();
-        self.close(Some(group));
+    fn run(&self, batch: Batch) {
+        let mut shared = None;
+        let settings = batch.settings.as_ref();
+        for (name, case, outcome) in batch.cases {
+            let mut ended = self.try_case(settings, &mut shared, &case);
+            if let (Err(first), true) = (&ended, tries_again()) {
+                let first = first.clone();
+                // With another daemon: the first one may be what was at fault.
+                shared = None;
+                ended = self.try_case(settings, &mut shared, &case);
+                if ended.is_ok() {
+                    UNSTEADY.lock().push((format!("{}::{name}", batch.group), first));
+                }
+            }
+            // Nobody receives it after the run was stopped.
+            let _ = outcome.send(ended.map_err(Failed::from));
+        }
+    }
+
+    fn try_case(&self, settings: Option<&Settings>, shared: &mut Option<Arc<Daemon>>, run: &Run) -> Result<(), String> {
+        let run = AssertUnwindSafe(|| self.run_case(settings, shared, run));
+        catch_unwind(run).unwrap_or_else(|_| Err(format!("it panicked\n{}", shown_logs())))
+    }
+
+    fn run_case(&self, settings: Option<&Settings>, shared: &mut Option<Arc<Daemon>>, run: &Run) -> Result<(), String> {
         forget_logs();
         let outcome = self.runtime.block_on(async {
-            let daemon = match settings {
-                Some(settings) => Some(self.shared_daemon(group, settings).await?),
-                None => None,
-            };
-            let stage = Stage { site: Arc::clone(&self.site), daemon: daemon.clone() };
+            if let (Some(settings), None) = (settings, &shared) {
+                let daemon = Daemon::start(settings.clone()).await.context("start the group's daemon")?;
+                *shared = Some(Arc::new(daemon));
+            }
+            let stage = Stage { site: Arc::clone(&self.site), daemon: shared.clone() };
             let outcome = tokio::time::timeout(CASE_LIMIT, run(stage)).await.context("the case hung")?;
-            if let Some(daemon) = daemon {
+            if let Some(daemon) = shared {
                 daemon.log_is_shown();
                 let tidied = daemon.end_all().await;
                 return outcome.and(tidied);
             }
             outcome
         });
-        *self.durations.lock().entry(group).or_default() += began.elapsed();
-        outcome.map_err(|error| Failed::from(format!("{error:?}\n{}", shown_logs())))
-    }
-
-    async fn shared_daemon(&self, group: &'static str, settings: Settings) -> Result<Arc<Daemon>> {
-        let running = self.shared.lock().clone();
-        if let Some((_, daemon)) = running {
-            return Ok(daemon);
-        }
-        let daemon = Arc::new(Daemon::start(settings).await.context("start the group's daemon")?);
-        *self.shared.lock() = Some((group, Arc::clone(&daemon)));
-        Ok(daemon)
-    }
-
-    /// The groups that ran, the longest first.
-    fn print_durations(&self) {
-        let mut durations: Vec<_> = self.durations.lock().clone().into_iter().collect();
-        durations.sort_by_key(|(_, duration)| Reverse(*duration));
-        for (group, duration) in durations {
-            println!("{:8.1} s  {group}", duration.as_secs_f64());
-        }
-    }
-
-    /// Ends the shared daemon unless it is this group's.
-    fn close(&self, group: Option<&'static str>) {
-        let mut shared = self.shared.lock();
-        if shared.as_ref().is_some_and(|(owner, _)| Some(*owner) != group) {
-            *shared = None;
-        }
+        outcome.map_err(|error| format!("{error:?}\n{}", shown_logs()))
     }
 }
 
-static LOGS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Cases that failed first and passed then, and how they failed.
+static UNSTEADY: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+/// Whether a case that fails is run once more, `WARMPOOL_TEST_TRIES=2`. It still shows as unsteady at the end.
+fn tries_again() -> bool {
+    std::env::var_os("WARMPOOL_TEST_TRIES").is_some_and(|tries| tries == "2")
+}
+
+fn print_unsteady() {
+    for (case, failure) in UNSTEADY.lock().iter() {
+        println!("UNSTEADY: {case} passed when it ran again; it had failed so:\n{failure}\n");
+    }
+}
+
+/// The groups that ran, the longest first.
+fn print_durations(durations: Durations) {
+    let mut durations: Vec<_> = durations.into_iter().collect();
+    durations.sort_by_key(|(_, duration)| Reverse(*duration));
+    for (group, duration) in durations {
+        println!("{:8.1} s  {group}", duration.as_secs_f64());
+    }
+}
+
+thread_local! {
+    /// The lane that this thread belongs to.
+    static LANE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The logs of the case that runs in each lane.
+static LOGS: [Mutex<Vec<PathBuf>>; MOST_LANES] = [const { Mutex::new(Vec::new()) }; MOST_LANES];
+
+fn logs() -> MutexGuard<'static, Vec<PathBuf>> {
+    LOGS[LANE.get()].lock()
+}
 
 fn forget_logs() {
-    LOGS.lock().clear();
+    logs().clear();
 }
 
 /// A new file under `target/e2e-logs` whose end is shown if the running case fails.
@@ -217,14 +289,14 @@ pub fn new_log(kind: &str) -> Result<PathBuf> {
 }
 
 pub(crate) fn show_log(path: PathBuf) {
-    let mut logs = LOGS.lock();
+    let mut logs = logs();
     if !logs.contains(&path) {
         logs.push(path);
     }
 }
 
 fn shown_logs() -> String {
-    let logs = LOGS.lock();
+    let logs = logs();
     let show = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();

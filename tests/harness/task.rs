@@ -27,7 +27,7 @@ pub fn example(name: &str) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
 
-/// Orders a task and waits for its end, whatever that is; answers the task.
+/// Orders a task and waits for its end, whatever that is; returns the task.
 pub async fn ended(api: &Api, path: &str, body: &Value) -> Result<Value> {
     let mut body = body.clone();
     body["wait"] = json!(150);
@@ -36,14 +36,14 @@ pub async fn ended(api: &Api, path: &str, body: &Value) -> Result<Value> {
     reply.json()
 }
 
-/// Orders a task that must succeed; answers the task.
+/// Orders a task that must succeed; returns the task.
 pub async fn succeeds(api: &Api, path: &str, body: &Value) -> Result<Value> {
     let task = ended(api, path, body).await?;
     ensure!(task["status"] == "success", "{}: {task:#}", body["browser_type"]);
     Ok(task)
 }
 
-/// Orders a task that must fail with this code; answers its error.
+/// Orders a task that must fail with this code; returns its error.
 pub async fn fails(api: &Api, path: &str, body: &Value, code: &str) -> Result<Value> {
     let task = ended(api, path, body).await?;
     ensure!(task["status"] == "failure" && task["error"]["code"] == code, "not {code}: {task:#}");

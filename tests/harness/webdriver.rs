@@ -21,7 +21,7 @@ pub async fn new_session(connect_url: &str, capabilities: Value) -> Result<Reply
     Api::new(connect_url).post("/session", &json!({"capabilities": capabilities})).await
 }
 
-/// Checks that an answer is a W3C error with this status, and answers its error code and message.
+/// Checks that an answer is a W3C error with this status, and returns its error code and message.
 pub fn fault(reply: &Reply, status: u16) -> Result<(String, String)> {
     ensure!(reply.status == status, "expected {status}: {reply}");
     let value = &reply.json()?["value"];

@@ -1,4 +1,4 @@
-//! Connections: plain or TLS, for HTTP, for websockets, and bare for sending what no client library would.
+//! Connections, plain or TLS: for HTTP, for websockets, and raw for bytes that no client library would send.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 /// A websocket over any stream.
 pub type Socket = WebSocketStream<Box<dyn Io>>;
 
-/// A certificate that a client trusts beside none other.
+/// The only certificate that a client trusts.
 pub type Trusted = CertificateDer<'static>;
 
 /// Scheme, host, port and the path with its query, taken apart.
@@ -91,7 +91,7 @@ pub async fn websocket(url: &str, headers: &HeaderMap, trusted: Option<&Trusted>
     for (name, value) in headers {
         request.headers_mut().insert(name.clone(), value.clone());
     }
-    // No limit on this side: what is too long is the daemon's to say.
+    // No limit on this side, so that the daemon's own limits show.
     let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
     let stream = connect(&target, trusted).await?;
     match tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await {
@@ -119,15 +119,15 @@ pub async fn raw_half_closed(base: &str, bytes: &[u8], limit: u64) -> Result<Str
     let _ = stream.write_all(bytes).await;
     let _ = stream.shutdown().await;
     let mut answer = Vec::new();
-    // A reset instead of an answer is an answer too.
+    // A reset counts as an answer.
     let _ = stream.take(limit).read_to_end(&mut answer).await;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Sends bytes as they are and answers all that comes back until the server closes, or `limit` bytes.
+/// Sends bytes as they are and returns all that comes back until the server closes, or `limit` bytes.
 pub async fn raw(base: &str, bytes: &[u8], limit: u64) -> Result<String> {
     let mut stream = connect(&Target::parse(base)?, None).await?;
-    // The server may answer and close before it has read everything: that is its right.
+    // The server may answer and close before it has read everything.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
     let read = stream.take(limit).read_to_end(&mut answer).await;

@@ -4,6 +4,7 @@
 // began ({event: "hello"}) and of downloads. Nothing of this is a remote protocol's session, so clients meet no trace.
 
 import { answerAds, blockAds, connectAds } from "resource://warmpool/ads.sys.mjs";
+import { askCaptchas, connectCaptchas, watchCaptchas } from "resource://warmpool/captchas.sys.mjs";
 import { closeContext, openContext, openWindow } from "resource://warmpool/contexts.sys.mjs";
 import { watchDownloads } from "resource://warmpool/downloads.sys.mjs";
 import { actOn, listPages, openFirst } from "resource://warmpool/pages.sys.mjs";
@@ -90,6 +91,8 @@ const METHODS = {
   closeContext,
   blockAds,
   answerAds,
+  watchCaptchas,
+  askCaptchas,
 };
 
 /** Sets preferences for good, as their user would. */
@@ -159,6 +162,7 @@ export function start(path) {
     channel.send(hello());
     channel.listen();
     connectAds(message => channel.send(message));
+    connectCaptchas(message => channel.send(message));
     freeAbandonedSessions();
     watchWindows();
     watchDownloads(event => channel.send(event));

@@ -6,7 +6,8 @@ const WINDOW = "navigator:browser";
 const ids = new WeakMap();
 let last = 0;
 
-function idOf({ permanentKey }) {
+/** The name of the tab that this browser element is in. */
+export function idOf({ permanentKey }) {
   if (!ids.has(permanentKey)) ids.set(permanentKey, `${++last}`);
   return ids.get(permanentKey);
 }

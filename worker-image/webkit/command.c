@@ -9,6 +9,8 @@
  *   do=pages&most=N&longest=C                       -> ok and a list, see pages.c; texts of C characters at most
  *   do=act&page=ID&act=show|back|forward|reload|open[&url=U]
  *                                                   -> ok, or "ok none" when there is no such page
+ *   do=block&folder=F[&rules=FILE]                -> ok, once every page follows the content rules that the file has, or the
+ *                                                      folder has compiled
  *   do=paint                                        -> ok, once the pages have painted what scripts have changed
  * Anything else, and what cannot be done, is answered with "failed" and a reason. */
 #include "shell.h"
@@ -217,6 +219,8 @@ static void obey(Shell *shell, const char *line) {
     paint(shell);
   } else if (g_strcmp0(verb, "act") == 0) {
     act(shell, arguments);
+  } else if (g_strcmp0(verb, "block") == 0 && g_hash_table_contains(arguments, "folder")) {
+    filter_block(shell, g_hash_table_lookup(arguments, "folder"), g_hash_table_lookup(arguments, "rules"));
   } else if (g_strcmp0(verb, "settings") == 0) {
     change_settings(shell, arguments);
   } else {

@@ -53,6 +53,7 @@ int main(int argc, char **argv) {
   Shell shell = {
       .context = make_context(home, egress),
       .settings = make_settings(),
+      .content = webkit_user_content_manager_new(),
       .downloads = downloads,
       .width = width,
       .height = height,

@@ -9,6 +9,7 @@
 typedef struct {
   WebKitWebContext *context;
   WebKitSettings *settings;
+  WebKitUserContentManager *content; /* of all views */
   const char *downloads; /* directory, absolute */
   int width;             /* of a page, in pixels, when nobody asks for another size */
   int height;
@@ -33,6 +34,9 @@ PageDone page_act(const Shell *shell, const char *id, const char *act, const cha
 
 /* download.c */
 void download_watch(Shell *shell);
+
+/* filter.c: answers the command; "rules" is a file to be compiled, and NULL means that the folder has them compiled */
+void filter_block(Shell *shell, const char *folder, const char *rules);
 
 /* screen.c */
 void screen_resize(int width, int height);

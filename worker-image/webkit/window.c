@@ -1,6 +1,8 @@
 /* Windows: one view each, no decoration, so that a page's inner size is the window's size. */
 #include "shell.h"
 
+#include <string.h>
+
 static void watch(Shell *shell, WebKitWebView *view);
 
 static void closed(GtkWidget *view, gpointer data) {
@@ -53,9 +55,23 @@ static gboolean wants_download(WebKitResponsePolicyDecision *decision) {
   return g_ascii_strcasecmp(disposition, "attachment") == 0;
 }
 
+/* The container's own files are nobody's pages. */
+static gboolean names_file(WebKitNavigationPolicyDecision *decision) {
+  WebKitNavigationAction *action = webkit_navigation_policy_decision_get_navigation_action(decision);
+  const char *url = webkit_uri_request_get_uri(webkit_navigation_action_get_request(action));
+  return g_ascii_strncasecmp(url, "file:", strlen("file:")) == 0;
+}
+
 static gboolean on_decide_policy(WebKitWebView *view, WebKitPolicyDecision *decision, WebKitPolicyDecisionType type,
                                  gpointer data) {
-  (void)view, (void)data;
+  (void)data;
+  if (type != WEBKIT_POLICY_DECISION_TYPE_RESPONSE && names_file(WEBKIT_NAVIGATION_POLICY_DECISION(decision))) {
+    webkit_policy_decision_ignore(decision);
+    /* A navigation that came to nothing would leave its client waiting. */
+    webkit_web_view_load_html(view, "<!doctype html><title>Blocked</title><h1>Blocked</h1><p>Files of the worker are not shown.",
+                              "about:blank");
+    return TRUE;
+  }
   if (type != WEBKIT_POLICY_DECISION_TYPE_RESPONSE || !wants_download(WEBKIT_RESPONSE_POLICY_DECISION(decision))) {
     return FALSE;
   }
@@ -119,10 +135,11 @@ static void watch(Shell *shell, WebKitWebView *view) {
 WebKitWebView *window_open(Shell *shell, WebKitWebView *opener) {
   WebKitWebView *view;
   if (opener) {
-    view = g_object_new(WEBKIT_TYPE_WEB_VIEW, "related-view", opener, "settings", shell->settings, NULL);
+    view = g_object_new(WEBKIT_TYPE_WEB_VIEW, "related-view", opener, "settings", shell->settings,
+                        "user-content-manager", shell->content, NULL);
   } else {
     view = g_object_new(WEBKIT_TYPE_WEB_VIEW, "web-context", shell->context, "settings", shell->settings,
-                        "is-controlled-by-automation", TRUE, NULL);
+                        "user-content-manager", shell->content, "is-controlled-by-automation", TRUE, NULL);
   }
   watch(shell, view);
   shell->views = g_list_append(shell->views, view);

@@ -1,5 +1,6 @@
 // The page of a live session.
 
+import { CaptchaBanner } from './captcha';
 import { Connection, type End } from './connection';
 import { DisplayPicture } from './display';
 import { FramesPicture } from './frames';
@@ -66,7 +67,7 @@ function finish(end: Omit<End, 'state'> & { state: string }): void {
   setStatus(end.state === 'failed' ? 'bad' : end.state === 'unavailable' ? 'wait' : 'over', STATUS[end.state] ?? 'No access');
   showCard(end.state, end.message);
   if (end.recording) void showRecording();
-  for (const id of ['time', 'paused', 'history', 'place', 'tools', 'clip']) find(id).hidden = true;
+  for (const id of ['time', 'paused', 'history', 'place', 'tools', 'clip', 'captcha']) find(id).hidden = true;
   find('keys').tabIndex = -1;
   document.title = HEADINGS[end.state] ?? 'Live session';
 }
@@ -197,6 +198,7 @@ function render(): void {
   const line = `${watching} · ${who}`;
   if (find('who').textContent !== line) find('who').textContent = line;
 
+  captchaBanner.render(state, hello.may_act, acting, chosen ?? state.tabs[0]?.id);
   find('history').hidden = !hello.may_act;
   for (const id of ['back', 'forward', 'reload']) button(id).disabled = !acting;
   address.readOnly = !acting;
@@ -259,14 +261,15 @@ find<HTMLFormElement>('place').addEventListener('submit', (event) => {
   connection.send({ type: 'open', url });
   keys.focus();
 });
-tabs.addEventListener('change', () => {
-  const id = tabs.value || null;
+tabs.addEventListener('change', () => showTab(tabs.value || null));
+function showTab(id: string | null): void {
   connection.send({ type: 'tab', id });
   // A display says itself when that tab is in front.
   if (hello?.picture !== 'frames') return;
   chosen = id;
   render();
-});
+}
+const captchaBanner = new CaptchaBanner(connection, showTab);
 
 // One click selects the whole address; a second one places the cursor.
 let addressFocused = false;

@@ -26,6 +26,8 @@ export interface State {
   tabs: Tab[];
   status: string;
   time_left: number;
+  /** The challenge that waits to be solved, and its tab where that is known. */
+  captcha: { kind: string; by: 'person' | 'solver'; url: string; since: number; tab: string | null } | null;
 }
 
 export type ServerMessage =
@@ -51,6 +53,7 @@ export type ClientMessage =
   | { type: 'tab'; id: string | null }
   | { type: 'go'; to: 'back' | 'forward' | 'reload' }
   | { type: 'open'; url: string }
+  | { type: 'captcha'; act: 'solved' | 'give_up' }
   | { type: 'copy' }
   | { type: 'view'; side: number }
   | { type: 'input'; input: 'mouse'; phase: Phase; x: number; y: number; button: string; buttons: number; clicks: number; modifiers: number }

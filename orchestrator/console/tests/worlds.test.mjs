@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { aboutItem, aboutPlace, choose } from '../src/world/prompts.ts';
 import { placed } from '../src/world/scene.ts';
-import { EventParser } from '../src/worlds/events.ts';
+import { EventParser } from '../src/shared/events.ts';
 import { query, tone } from '../src/worlds/format.ts';
 
 test('events are the same in whichever pieces they arrive', () => {

@@ -1,4 +1,4 @@
-//! What the command line says of a task to send.
+//! The command line's options of a task.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::error::ClientError;
 
 /// Where the daemon is, and who asks.
 #[derive(Debug, Clone, Args)]
-pub struct Service {
+pub(crate) struct Service {
     /// The daemon's address.
     #[arg(long = "service", value_name = "URL", env = "WARMPOOL_URL", default_value = "http://127.0.0.1:4444")]
     pub url: String,
@@ -21,7 +21,7 @@ pub struct Service {
 
 /// A recording to play.
 #[derive(Debug, Clone, Args)]
-pub struct RunArguments {
+pub(crate) struct RunArguments {
     /// File with a recording of Chrome DevTools' Recorder, or with a whole request to POST /lam/run; - reads standard input.
     pub file: PathBuf,
     /// What all three kinds of tasks take.
@@ -31,7 +31,7 @@ pub struct RunArguments {
 
 /// A page to read.
 #[derive(Debug, Clone, Args)]
-pub struct ExtractArguments {
+pub(crate) struct ExtractArguments {
     /// File with a schema, or with a whole request to POST /lam/extract; - reads standard input.
     pub file: PathBuf,
     /// The page to read.
@@ -44,7 +44,7 @@ pub struct ExtractArguments {
 
 /// A run or an extract for many inputs.
 #[derive(Debug, Clone, Args)]
-pub struct FleetArguments {
+pub(crate) struct FleetArguments {
     /// File with a whole request to POST /lam/fleet, with its work (`run` or `extract`), or with a recording; - reads standard
     /// input.
     pub file: PathBuf,
@@ -64,7 +64,7 @@ pub struct FleetArguments {
 
 /// What all three kinds of tasks take.
 #[derive(Debug, Clone, Args)]
-pub struct TaskArguments {
+pub(crate) struct TaskArguments {
     /// Value for {{input.NAME}}, in a fleet for every item; numbers, true and false are taken as such.
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub inputs: Vec<String>,
@@ -101,7 +101,7 @@ pub struct TaskArguments {
 }
 
 impl TaskArguments {
-    /// Adds what the command line says to a request.
+    /// Adds the options of the command line to a request.
     pub(super) fn add_to(&self, body: &mut Map<String, Value>) -> Result<(), ClientError> {
         let mut put = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -156,7 +156,7 @@ fn insert(body: &mut Map<String, Value>, member: &str, name: &str, value: Value)
     }
 }
 
-/// Numbers and switches as such, everything else as text.
+/// Reads numbers, `true` and `false` as such, and everything else as text.
 pub(super) fn scalar(text: &str) -> Value {
     match serde_json::from_str::<Value>(text) {
         Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,

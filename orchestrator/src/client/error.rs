@@ -6,7 +6,7 @@ use crate::exit::Exit;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-pub enum ClientError {
+pub(crate) enum ClientError {
     /// Something on the command line, or in a file that it names.
     #[error("{0}")]
     Usage(String),
@@ -28,7 +28,7 @@ pub enum ClientError {
 impl ClientError {
     /// The exit code that tells it.
     #[must_use]
-    pub const fn exit(&self) -> Exit {
+    pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
             Self::Unreachable(_) => Exit::Unavailable,

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_told_from_signs_of_life() {
+    fn keep_alives_are_no_events() {
         assert_eq!(parse("event: end\ndata: {\"a\":1}\n\n"), Some(("end".to_owned(), json!({"a": 1}))));
         assert_eq!(parse("data:2\n\n"), Some(("message".to_owned(), json!(2))));
         assert_eq!(parse(":\n\n"), None);

@@ -137,7 +137,7 @@ pub(super) async fn save(response: Response<Incoming>, to: &mut impl Write) -> R
         let frame = frame.map_err(|error| broken(&error))?;
         if let Some(data) = frame.data_ref() {
             match to.write_all(data) {
-                // Whoever closed the pipe does not want to read.
+                // The reader has closed the pipe.
                 Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
                 written => written.map_err(|error| ClientError::Usage(format!("cannot write: {error}")))?,
             }

@@ -9,6 +9,6 @@ pub(super) fn print(value: &Value) {
 }
 
 pub(super) fn write(text: &str) {
-    // Whoever closed the pipe does not want to read.
+    // The reader may have closed the pipe.
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

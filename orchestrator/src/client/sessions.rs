@@ -1,29 +1,27 @@
 //! `warmpool sessions`: the sessions of a key on the command line.
 
-use std::io::IsTerminal as _;
-
 use ::http::Method;
 use clap::{Args, Subcommand};
-use url::form_urlencoded;
+use url::form_urlencoded::Serializer;
 
 use super::arguments::Service;
 use super::error::ClientError;
 use super::http::Caller;
-use super::output::{print, write};
+use super::list::ListArguments;
+use super::output::print;
 use super::show;
 use crate::exit::Exit;
 
 /// A command about sessions.
 #[derive(Debug, Clone, Subcommand)]
-pub enum SessionsCommand {
+pub(crate) enum SessionsCommand {
     /// List sessions, newest first.
     List {
         /// Which ones.
         #[command(flatten)]
-        query: SessionFilter,
-        /// Whom to ask.
+        filter: SessionFilter,
         #[command(flatten)]
-        service: Service,
+        list: ListArguments,
     },
     /// Show one session, with the URLs that open it while it lives.
     Show {
@@ -46,7 +44,7 @@ pub enum SessionsCommand {
 
 /// Which sessions to list.
 #[derive(Debug, Clone, Args)]
-pub struct SessionFilter {
+pub(crate) struct SessionFilter {
     /// Only those of this status, such as running; may be repeated.
     #[arg(long = "status", value_name = "STATUS")]
     pub statuses: Vec<String>,
@@ -56,36 +54,22 @@ pub struct SessionFilter {
     /// Only those of this end user.
     #[arg(long, value_name = "TEXT")]
     pub service_passcode: Option<String>,
-    /// Page of the list, from 1.
-    #[arg(long, default_value_t = 1)]
-    pub page: u64,
-    /// Sessions on a page, 1 to 100.
-    #[arg(long, default_value_t = 10)]
-    pub limit: u64,
-    /// Print JSON on a terminal, too.
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl SessionFilter {
-    fn text(&self) -> String {
-        let mut query = form_urlencoded::Serializer::new(String::new());
+    fn query(&self) -> Serializer<'static, String> {
+        let mut query = Serializer::new(String::new());
         query
             .extend_pairs(self.statuses.iter().map(|status| ("status", status)))
             .extend_pairs(self.engines.iter().map(|engine| ("browser_type", engine)))
-            .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)))
-            .append_pair("page", &self.page.to_string())
-            .append_pair("limit", &self.limit.to_string());
-        query.finish()
+            .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)));
+        query
     }
 }
 
 pub(super) async fn carry_out(command: SessionsCommand) -> Result<Exit, ClientError> {
     match command {
-        SessionsCommand::List { query, service } => {
-            let list = Caller::new(&service)?.get(&format!("/sessions?{}", query.text())).await?;
-            if std::io::stdout().is_terminal() && !query.json { write(&show::sessions(&list)) } else { print(&list) }
-        }
+        SessionsCommand::List { filter, list } => list.print("/sessions", filter.query(), show::sessions).await?,
         SessionsCommand::Show { id, service } => print(&Caller::new(&service)?.get(&path(&id)).await?),
         SessionsCommand::End { ids, service } => {
             let caller = Caller::new(&service)?;

@@ -123,7 +123,7 @@ pub(super) fn fleet_outcome(task: &Value) -> Option<String> {
 
 /// Rows as lines whose columns are as wide as their widest cell.
 #[must_use]
-pub fn columns(rows: &[Vec<String>]) -> String {
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let cell = |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| cell.chars().count());
     let widths: Vec<usize> =
@@ -155,7 +155,7 @@ fn paged(rows: &[Vec<String>], list: &Value, what: &str) -> String {
     format!("{}\npage {} of {pages}, {} {what}", columns(rows), meta["currentPage"], meta["totalRecords"])
 }
 
-/// A page of tasks, a line each: when, what ran where, for how long, and how it went.
+/// A page of tasks, a line each: time, type and page, duration, and outcome.
 pub(super) fn tasks(list: &Value) -> String {
     let mut rows = head(&["TASK", "BEGUN (UTC)", "TYPE", "STATUS", "TOOK", "BROWSER", "KEY", "WHAT", "ERROR"]);
     for task in list["tasks"].as_array().into_iter().flatten() {
@@ -216,7 +216,7 @@ fn short(text: String) -> String {
     if text.chars().count() <= LONGEST { text } else { text.chars().take(LONGEST - 1).chain(['…']).collect() }
 }
 
-/// Text without what would move a terminal's cursor: some of it comes from pages.
+/// Text without control characters, which pages could use to move the terminal's cursor.
 fn plain(value: &Value) -> String {
     value.as_str().unwrap_or_default().chars().filter(|char| !char.is_control()).take(120).collect()
 }

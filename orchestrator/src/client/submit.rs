@@ -20,13 +20,13 @@ use crate::exit::Exit;
 const RESUME_FOR: Duration = Duration::from_secs(60);
 const RESUME_EVERY: Duration = Duration::from_millis(500);
 
-/// A request as it is, or one around an exported recording.
+/// A complete request, or one made from an exported recording.
 fn wrap_recording(file: Map<String, Value>) -> Map<String, Value> {
     let exported = ["title", "steps", "timeout", "selectorAttribute"];
     if file.keys().all(|name| exported.contains(&name.as_str())) { wrap("recording", file) } else { file }
 }
 
-/// A request as it is, or one around a schema. A schema may have fields of any name, such as `url`.
+/// A complete request, or one made from a schema. A schema may have fields of any name, such as `url`.
 fn wrap_schema(file: Map<String, Value>) -> Map<String, Value> {
     let request = file.get("schema").is_some_and(Value::is_object) || file.get("builtins").is_some_and(Value::is_array);
     if request { file } else { wrap("schema", file) }
@@ -68,7 +68,7 @@ pub(super) async fn fleet(arguments: FleetArguments) -> Result<Exit, ClientError
     submit("/lam/fleet", body, &arguments.task).await
 }
 
-/// Sends a request, with what the command line adds.
+/// Sends a request with the command line's options.
 async fn submit(to: &str, mut body: Map<String, Value>, order: &TaskArguments) -> Result<Exit, ClientError> {
     let caller = Caller::new(&order.service)?;
     order.add_to(&mut body)?;

@@ -7,11 +7,12 @@ use std::time::Duration;
 use ::http::{HeaderMap, Method};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use url::form_urlencoded;
+use url::form_urlencoded::Serializer;
 
 use super::arguments::Service;
 use super::error::ClientError;
 use super::http::{Caller, read_text, save};
+use super::list::ListArguments;
 use super::output::{print, write};
 use super::show;
 use super::submit::follow;
@@ -19,15 +20,14 @@ use crate::exit::Exit;
 
 /// A command about tasks.
 #[derive(Debug, Clone, Subcommand)]
-pub enum TasksCommand {
+pub(crate) enum TasksCommand {
     /// List tasks, newest first.
     List {
         /// Which ones.
         #[command(flatten)]
-        query: TaskFilter,
-        /// Whom to ask.
+        filter: TaskFilter,
         #[command(flatten)]
-        service: Service,
+        list: ListArguments,
     },
     /// Show one task with all of its output; the exit code says how the task ended.
     Show {
@@ -96,15 +96,14 @@ pub enum TasksCommand {
 
 /// The form of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum ResultFormat {
+pub(crate) enum ResultFormat {
     Csv,
     Ndjson,
 }
 
 /// Which tasks to list.
 #[derive(Debug, Clone, Args)]
-pub struct TaskFilter {
+pub(crate) struct TaskFilter {
     /// run, extract or fleet; may be repeated.
     #[arg(long = "type", value_name = "TYPE")]
     pub kinds: Vec<String>,
@@ -120,34 +119,21 @@ pub struct TaskFilter {
     /// Only those begun so long ago at least.
     #[arg(long, value_name = "AGE", value_parser = humantime::parse_duration)]
     pub until: Option<Duration>,
-    /// Page of the list, from 1.
-    #[arg(long, default_value_t = 1)]
-    pub page: u64,
-    /// Tasks on a page, 1 to 100.
-    #[arg(long, default_value_t = 10)]
-    pub limit: u64,
     /// timestamp, executionTime, taskId, status or executionType.
     #[arg(long, value_name = "KEY", default_value = "timestamp")]
     pub sort_by: String,
     /// Smallest first.
     #[arg(long)]
     pub ascend: bool,
-    /// Print JSON on a terminal, too.
-    #[arg(long)]
-    pub json: bool,
 }
 
 impl TaskFilter {
-    /// The query of the list.
-    fn text(&self) -> String {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(self.kinds.iter().map(|kind| ("executionType[]", kind)));
-        if let Some(passcode) = &self.service_passcode {
-            query.append_pair("service_passcode", passcode);
-        }
-        if let Some(id) = &self.task_id {
-            query.append_pair("task_id", id);
-        }
+    fn query(&self) -> Serializer<'static, String> {
+        let mut query = Serializer::new(String::new());
+        query
+            .extend_pairs(self.kinds.iter().map(|kind| ("executionType[]", kind)))
+            .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)))
+            .extend_pairs(self.task_id.iter().map(|id| ("task_id", id)));
         let now = crate::clock::unix_ms();
         for (name, age) in [("start_time", self.since), ("end_time", self.until)] {
             if let Some(age) = age {
@@ -156,20 +142,15 @@ impl TaskFilter {
             }
         }
         query
-            .append_pair("page", &self.page.to_string())
-            .append_pair("limit", &self.limit.to_string())
             .append_pair("sort_by", &self.sort_by)
             .append_pair("sort_order", if self.ascend { "ascend" } else { "descend" });
-        query.finish()
+        query
     }
 }
 
 pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError> {
     match command {
-        TasksCommand::List { query, service } => {
-            let list = Caller::new(&service)?.get(&format!("/lam/tasks?{}", query.text())).await?;
-            if std::io::stdout().is_terminal() && !query.json { write(&show::tasks(&list)) } else { print(&list) }
-        }
+        TasksCommand::List { filter, list } => list.print("/lam/tasks", filter.query(), show::tasks).await?,
         TasksCommand::Show { id, service } => {
             let task = Caller::new(&service)?.get(&path(&id, "")).await?;
             print(&task);
@@ -183,7 +164,7 @@ pub(super) async fn carry_out(command: TasksCommand) -> Result<Exit, ClientError
         }
         TasksCommand::Items { id, status, json, service } => {
             let status = status.map_or_else(String::new, |status| {
-                form_urlencoded::Serializer::new("&".to_owned()).append_pair("status", &status).finish()
+                Serializer::new("&".to_owned()).append_pair("status", &status).finish()
             });
             let path = path(&id, &format!("/items?format=ndjson{status}"));
             let reply = Caller::new(&service)?.send(Method::GET, &path, HeaderMap::new(), None).await?;

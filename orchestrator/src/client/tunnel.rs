@@ -22,7 +22,7 @@ use session::Session;
 
 /// A debugging port to serve.
 #[derive(Debug, Clone, Args)]
-pub struct TunnelArguments {
+pub(crate) struct TunnelArguments {
     /// The port to listen on, at 127.0.0.1; 0 takes a free one.
     #[arg(long, default_value_t = 9222)]
     pub port: u16,

@@ -3,7 +3,11 @@
 use humantime::format_duration;
 use url::Url;
 
-use super::{layers::Layers, table::Sections};
+use super::{
+    layers::Layers,
+    table::Sections,
+    units::{AgentTransport, CaptchaMode},
+};
 use crate::ads::BUILT_IN;
 
 /// What a byte of a body takes in memory at least: as text, parsed, and copied.
@@ -14,14 +18,34 @@ pub(super) fn check(config: &Sections, layers: &mut Layers<'_>) {
     server(config, layers);
     bodies(config, layers);
     docker(config, layers);
+    swarm(config, layers);
     worker(config, layers);
     pool(config, layers);
     session(config, layers);
     tasks(config, layers);
     ads(config, layers);
+    captcha(config, layers);
+    traces(config, layers);
     if tracing_subscriber::EnvFilter::try_new(&config.log.filter).is_err() {
         let remedy = "write error, warn, info, debug or trace, or such levels by module: info,warmpool::pool=debug";
         layers.fault("log.filter", format!("{:?} is not a log filter", config.log.filter), remedy);
+    }
+}
+
+fn traces(config: &Sections, layers: &mut Layers<'_>) {
+    let traces = &config.traces;
+    if layers.sound(&["traces.endpoint"])
+        && let Some(url) = &traces.endpoint
+        && (url.scheme() != "http" || plain_url(url).is_err())
+    {
+        layers.fault(
+            "traces.endpoint",
+            format!("{url} is not the plain http address of a collector"),
+            "run a collector beside the daemon and write its address, such as http://127.0.0.1:4318",
+        );
+    }
+    if traces.sample > 1.0 {
+        layers.fault("traces.sample", format!("{} is more than all", traces.sample), "write a number from 0 to 1");
     }
 }
 
@@ -72,6 +96,37 @@ fn ads(config: &Sections, layers: &mut Layers<'_>) {
     for list in config.ads.lists.iter().filter(|list| *list != BUILT_IN) {
         if let Err(error) = std::fs::File::open(list) {
             layers.fault("ads.lists", format!("{list:?} cannot be read: {error}"), "write paths of files that can");
+        }
+    }
+}
+
+fn captcha(config: &Sections, layers: &mut Layers<'_>) {
+    let captcha = &config.captcha;
+    for (name, url) in [("captcha.webhook_url", &captcha.webhook_url), ("captcha.solver_url", &captcha.solver_url)] {
+        if url.as_ref().is_some_and(|url| !matches!(url.scheme(), "http" | "https") || url.host_str().is_none()) {
+            layers.fault(name, "is no address of http or https", "write one such as https://api.example.com");
+        }
+    }
+    let solver = captcha.mode == CaptchaMode::Solver;
+    for (wanted, name, present, remedy) in [
+        (solver, "captcha.solver_url", captcha.solver_url.is_some(), "name the service's address"),
+        (
+            solver,
+            "captcha.solver_key_file",
+            captcha.solver_key_file.is_some(),
+            "name a file with the key of your account",
+        ),
+        (
+            captcha.webhook_url.is_some(),
+            "captcha.webhook_secret_file",
+            captcha.webhook_secret_file.is_some(),
+            "name a file with a secret, such as one made with `openssl rand -base64 32`",
+        ),
+    ] {
+        if wanted && !present && layers.sound(&[name]) {
+            let because =
+                if name.ends_with("secret_file") { "captcha.webhook_url" } else { "captcha.mode = \"solver\"" };
+            layers.fault(name, format!("is wanted with {because}"), remedy);
         }
     }
 }
@@ -132,6 +187,20 @@ fn docker(config: &Sections, layers: &mut Layers<'_>) {
         if let Some(word) = word.filter(|word| word.contains(char::is_whitespace)) {
             layers.fault(name, format!("{word:?} has white space in it"), "write one name");
         }
+    }
+}
+
+fn swarm(config: &Sections, layers: &mut Layers<'_>) {
+    if !config.swarm.enabled {
+        return;
+    }
+    if config.worker.agent_transport == AgentTransport::Unix {
+        let what = "unix shares a folder, and workers of a swarm are on other hosts";
+        layers.fault("worker.agent_transport", what, "set tcp or auto, or swarm.enabled = false");
+    }
+    if config.docker.runtime.is_some() {
+        let what = "a service cannot ask for a container runtime";
+        layers.fault("docker.runtime", what, "make it the default of each node's engine, and unset this");
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn chromium_headless(layers: &dyn Lookup) -> Found {
     number(WARM.min(places(layers).saturating_sub(taken)), "pool.max_workers")
 }
 
-/// What a worker of Firefox takes while it waits is twice what one of Chromium takes, so small hosts keep none.
+/// A waiting Firefox takes twice the memory of a Chromium, so small hosts keep none.
 const ROOMY: u64 = 8_000_000_000;
 /// Places that stay free for sessions and on-demand workers, the two that this default may take included.
 const FREE: usize = 4;

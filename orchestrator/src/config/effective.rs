@@ -2,19 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    Config,
-    table::{SECTIONS, SETTINGS},
-};
+use super::{Config, table::SECTIONS};
 
 /// The settings that hold, as TOML, each with its source as a comment.
 pub(super) fn effective(config: &Config) -> String {
     let mut text = String::new();
-    for (section, _) in SECTIONS {
-        let _ = writeln!(text, "{}[{section}]", if text.is_empty() { "" } else { "\n" });
-        for setting in SETTINGS.iter().filter(|setting| setting.section() == *section) {
+    for section in SECTIONS {
+        let _ = writeln!(text, "{}[{}]", if text.is_empty() { "" } else { "\n" }, section.name);
+        for setting in section.settings {
             let source = config.source(setting.name).map(|source| source.of(setting)).unwrap_or_default();
-            let _ = match config.toml(setting.name) {
+            let _ = match config.toml(setting) {
                 Some(value) => writeln!(text, "{} = {value}  # {source}", setting.key()),
                 None => writeln!(text, "# {} is not set  # {source}", setting.key()),
             };

@@ -30,7 +30,32 @@ enum Target {
     Below(String),
 }
 
+/// Rules of one origin: of the daemon's settings, of a preset, or of a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct EgressRules {
+    /// What may be reached.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<EgressRule>,
+    /// What may not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<EgressRule>,
+}
+
+impl EgressRules {
+    /// Whether there is none.
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.allow.is_empty() && self.deny.is_empty()
+    }
+}
+
 impl EgressRule {
+    /// Whether it stands for all hosts, at one port or at any.
+    pub(crate) fn is_general(&self) -> bool {
+        self.target == Target::Everything
+    }
+
     /// Whether it names this host by its name.
     pub(crate) fn names(&self, name: &str, port: u16) -> bool {
         let target = match &self.target {

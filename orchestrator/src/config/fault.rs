@@ -6,7 +6,7 @@ use super::setting::Setting;
 
 /// Where a setting's value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// Fixed in the settings table.
     Default,
     /// Found on the host, in the environment or in another setting; the words say where.
@@ -20,7 +20,6 @@ pub enum Source {
     },
     /// Its environment variable.
     Env,
-    /// Its flag.
     Flag,
 }
 
@@ -40,10 +39,10 @@ impl Source {
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
+pub(crate) struct ConfigError {
     /// The source: a flag, a variable, or a file and its line.
     pub source: String,
-    /// The setting, such as `server.listen`; empty if it is none of ours.
+    /// The setting, such as `server.listen`; empty if there is no such setting.
     pub key: String,
     /// What is wrong.
     pub what: String,
@@ -63,7 +62,7 @@ impl fmt::Display for ConfigError {
 
 /// Every fault of a configuration, in the order of its sources and settings. Shown one a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct ConfigErrors(pub Vec<ConfigError>);
+pub(crate) struct ConfigErrors(pub Vec<ConfigError>);
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use super::{
     fault::{ConfigError, Source},
     setting::Setting,
-    table::{SECTIONS, SETTINGS},
+    table::{self, SECTIONS},
     value::Shape,
 };
 use crate::error::closest;
@@ -48,7 +48,7 @@ impl Reader<'_> {
     }
 
     fn sections(&mut self, table: &DeTable<'_>) {
-        let known = || SECTIONS.iter().map(|(section, _)| *section);
+        let known = || SECTIONS.iter().map(|section| section.name);
         for (name, value) in table {
             let (section, at) = (name.get_ref().as_ref(), name.span());
             match value.get_ref() {
@@ -61,7 +61,7 @@ impl Reader<'_> {
                     self.fault(&at, section, "no such section".to_owned(), remedy);
                 }
                 _ => {
-                    let remedy = match SETTINGS.iter().find(|setting| setting.key() == section) {
+                    let remedy = match table::all().find(|setting| setting.key() == section) {
                         Some(meant) => format!("write it under [{}]", meant.section()),
                         None => "write settings under a section, such as [server]".to_owned(),
                     };
@@ -95,12 +95,12 @@ impl Reader<'_> {
 
 /// What may have been meant by an unknown key: one of its section, of another, or by its full name.
 fn suggestion(section: &str, key: &str, name: &str) -> String {
-    let near = || SETTINGS.iter().filter(|setting| setting.section() == section);
+    let near = || table::all().filter(|setting| setting.section() == section);
     if let Some(meant) = closest(key, near().map(Setting::key)) {
         return format!("did you mean {meant}?");
     }
-    let elsewhere = SETTINGS.iter().find(|setting| setting.key() == key).map(|setting| setting.name);
-    match elsewhere.or_else(|| closest(name, SETTINGS.iter().map(|setting| setting.name))) {
+    let elsewhere = table::all().find(|setting| setting.key() == key).map(|setting| setting.name);
+    match elsewhere.or_else(|| closest(name, table::all().map(|setting| setting.name))) {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("[{section}] has {}", near().map(Setting::key).collect::<Vec<_>>().join(", ")),
     }

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, path::PathBuf};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
 use super::setting::{DefaultValue, Setting};
-use super::table::SETTINGS;
+use super::table;
 
 /// What the command line says about the configuration. Flatten it into a subcommand with `#[command(flatten)]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// The configuration file, from `--config`.
     pub config: Option<PathBuf>,
     settings: BTreeMap<&'static str, String>,
@@ -17,8 +17,9 @@ pub struct Flags {
 
 impl Flags {
     /// The same as `--section-key text`. A name that is no setting is left out.
+    #[cfg(test)]
     #[must_use]
-    pub fn with(mut self, name: &str, text: impl Into<String>) -> Self {
+    pub(crate) fn with(mut self, name: &str, text: impl Into<String>) -> Self {
         if let Some(setting) = Setting::named(name) {
             self.settings.insert(setting.name, text.into());
         }
@@ -36,7 +37,7 @@ impl Args for Flags {
         let config = Arg::new("config").long("config").value_name("PATH").value_parser(value_parser!(PathBuf)).help(
             "Configuration file (TOML); flags win over the environment, and both over the file [env: WARMPOOL_CONFIG]",
         );
-        command.arg(config).args(SETTINGS.iter().map(argument))
+        command.arg(config).args(table::all().map(argument))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -55,7 +56,7 @@ impl FromArgMatches for Flags {
         if let Some(config) = matches.get_one::<PathBuf>("config") {
             self.config = Some(config.clone());
         }
-        for setting in SETTINGS {
+        for setting in table::all() {
             if let Some(text) = matches.get_one::<String>(setting.name) {
                 self.settings.insert(setting.name, text.clone());
             }
@@ -66,11 +67,11 @@ impl FromArgMatches for Flags {
 
 /// [`Flags`] for the other subcommands: all of them work, only `--config` is shown in the help.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct QuietFlags(pub Flags);
+pub(crate) struct QuietFlags(pub Flags);
 
 impl Args for QuietFlags {
     fn augment_args(command: Command) -> Command {
-        SETTINGS.iter().fold(Flags::augment_args(command), |command, setting| {
+        table::all().fold(Flags::augment_args(command), |command, setting| {
             command.mut_arg(setting.name, |argument| argument.hide(true))
         })
     }

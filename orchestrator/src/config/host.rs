@@ -2,7 +2,7 @@
 
 /// What the defaults need to know of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Host {
+pub(crate) struct Host {
     /// Memory in bytes.
     pub memory: u64,
     /// Cores this process may use.
@@ -13,7 +13,7 @@ pub struct Host {
 
 impl Host {
     /// Asks the running system. What cannot be read counts as one core and no memory, which gives the smallest pool.
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         Self {
             memory: meminfo_total(&meminfo).unwrap_or(0),

@@ -12,14 +12,20 @@ use super::{
     flags::Flags,
     host::Host,
     setting::{DefaultValue, Setting},
-    table::SETTINGS,
+    table,
     value::{InvalidValue, Value},
 };
 use crate::error::closest;
 
 /// Variables with our prefix that are no settings: they speak to the command line and the tests.
-const OTHER_VARIABLES: [&str; 4] =
-    ["WARMPOOL_URL", "WARMPOOL_SECRET_KEY", "WARMPOOL_SERVICE_PASSCODE", "WARMPOOL_CONFIG"];
+const OTHER_VARIABLES: [&str; 6] = [
+    "WARMPOOL_URL",
+    "WARMPOOL_SECRET_KEY",
+    "WARMPOOL_SERVICE_PASSCODE",
+    "WARMPOOL_CONFIG",
+    "WARMPOOL_IMAGE_REPOSITORY",
+    "WARMPOOL_WORLD_NAMES_KEY",
+];
 const PREFIX: &str = "WARMPOOL_";
 const TEST_PREFIX: &str = "WARMPOOL_TEST_";
 
@@ -55,8 +61,7 @@ impl<'a> Layers<'a> {
 
     fn lay_env(&mut self) {
         let ours: BTreeMap<_, _> = self.env.iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
-        let by_env: HashMap<String, &'static Setting> =
-            SETTINGS.iter().map(|setting| (setting.env(), setting)).collect();
+        let by_env: HashMap<String, &'static Setting> = table::all().map(|setting| (setting.env(), setting)).collect();
         for (name, text) in ours {
             if let Some(setting) = by_env.get(name) {
                 self.named.insert(setting.name, (text.clone(), Source::Env));
@@ -152,8 +157,8 @@ impl Lookup for Layers<'_> {
 /// The variable that may have been meant by an unknown one, both without our prefix: its section may be left out,
 /// or it may be misspelt.
 fn suggestion(unknown: &str) -> Option<String> {
-    let keyed = SETTINGS.iter().find(|setting| setting.key().eq_ignore_ascii_case(unknown)).map(|setting| setting.name);
+    let keyed = table::all().find(|setting| setting.key().eq_ignore_ascii_case(unknown)).map(|setting| setting.name);
     let name = unknown.to_ascii_lowercase().replacen('_', ".", 1);
-    let named = keyed.or_else(|| closest(&name, SETTINGS.iter().map(|setting| setting.name)))?;
+    let named = keyed.or_else(|| closest(&name, table::all().map(|setting| setting.name)))?;
     Some(named.replace('.', "_").to_uppercase())
 }

@@ -1,4 +1,4 @@
-//! Presets: browsers that wait with settings of their own.
+//! Presets: browsers that wait with settings applied.
 //!
 //! In the file each is a `[[pool.presets]]` table. A variable or a flag takes the same as an array of inline tables.
 
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use toml::Value as Toml;
 use warmpool_protocol::{Settings, Size, check_locales};
 
+use super::egress::EgressRules;
 use super::value::{InvalidValue, Shape, Value};
 use crate::engine::{Engine, Mode, PoolKey, PresetId};
 use crate::error::FieldError;
@@ -17,35 +18,35 @@ const REMEDY: &str = "write a [[pool.presets]] table for each, or an array such 
 
 /// One preset: a number of workers of an engine and mode that wait with these settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolPreset {
+pub(crate) struct PoolPreset {
     /// Its name in `/status` and the metrics.
     pub name: String,
-    /// The engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
     /// How many wait warm.
     pub target: usize,
-    /// Their settings.
     pub settings: Settings,
+    /// Egress rules of their own, beside the daemon's.
+    pub egress: EgressRules,
 }
 
 impl PoolPreset {
     /// The kind of its workers.
     #[must_use]
-    pub fn key(&self) -> PoolKey {
+    pub(crate) fn key(&self) -> PoolKey {
         PoolKey { engine: self.engine, mode: self.mode, preset: Some(PresetId::of(&self.settings)) }
     }
 }
 
 /// Every preset of a configuration; no two share a name or are the same but for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Presets(pub Vec<PoolPreset>);
+pub(crate) struct Presets(pub Vec<PoolPreset>);
 
 impl Presets {
     /// How many workers wait for them altogether.
     #[must_use]
-    pub fn warm(&self) -> usize {
+    pub(crate) fn warm(&self) -> usize {
         self.0.iter().fold(0, |warm, preset| warm.saturating_add(preset.target))
     }
 }
@@ -64,6 +65,8 @@ struct PresetTable {
     viewport: Option<Size>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user_agent: Option<String>,
+    #[serde(default, skip_serializing_if = "EgressRules::is_empty")]
+    egress: EgressRules,
 }
 
 impl Value for Presets {
@@ -96,10 +99,11 @@ impl Value for Presets {
 
     fn toml(&self) -> Option<String> {
         let tables = self.0.iter().map(|preset| {
-            let PoolPreset { name, engine, mode, target, settings } = preset.clone();
+            let PoolPreset { name, engine, mode, target, settings, egress } = preset.clone();
             let Settings { locales, user_agent, viewport } = settings;
             let locales = (!locales.is_empty()).then_some(locales);
-            Toml::try_from(PresetTable { name, engine, mode, count: target, locales, viewport, user_agent }).ok()
+            let table = PresetTable { name, engine, mode, count: target, locales, viewport, user_agent, egress };
+            Toml::try_from(table).ok()
         });
         Some(Toml::Array(tables.collect::<Option<_>>()?).to_string())
     }
@@ -113,7 +117,7 @@ fn preset(index: usize, table: Toml) -> Result<PoolPreset, InvalidValue> {
     let label =
         table.get("name").and_then(Toml::as_str).map_or(format!("preset {}", index + 1), |name| format!("{name:?}"));
     let misfit = |error: FieldError| InvalidValue::new(format!("{label}: {error}"), REMEDY);
-    let PresetTable { name, engine, mode, count, locales, viewport, user_agent } =
+    let PresetTable { name, engine, mode, count, locales, viewport, user_agent, egress } =
         serde_path_to_error::deserialize(table).map_err(|error| {
             let path = error.path().to_string();
             misfit(FieldError::from_serde(&path, error.into_inner().message()))
@@ -130,7 +134,7 @@ fn preset(index: usize, table: Toml) -> Result<PoolPreset, InvalidValue> {
         let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
         return Err(InvalidValue::new(format!("{label}: has no settings"), remedy));
     }
-    Ok(PoolPreset { name, engine, mode, target: count, settings })
+    Ok(PoolPreset { name, engine, mode, target: count, settings, egress })
 }
 
 #[cfg(test)]
@@ -148,7 +152,7 @@ mod tests {
             r#"[{{ name = "german", engine = "firefox", mode = "headed", count = 1, locales = ["de-de", "de"],
                    viewport = {{ width = 1400, height = 900 }}, user_agent = "{agent}" }},
                 {{ name = "wide", engine = "chromium", mode = "headless", count = 2, viewport = {{ width = 1920, height = 1080 }} }},
-                {{ name = "plain-agent", engine = "webkit", mode = "headed", count = 0, user_agent = "Own/2" }}]"#
+                {{ name = "plain-agent", engine = "webkit", mode = "headed", count = 0, user_agent = "Own/2", egress = {{ allow = ["10.0.0.0/8"], deny = ["*"] }} }}]"#
         ));
         let names: Vec<_> = presets.iter().map(|preset| (preset.name.as_str(), preset.target)).collect();
         assert_eq!(names, [("german", 1), ("wide", 2), ("plain-agent", 0)]);
@@ -158,6 +162,7 @@ mod tests {
         let viewport = Size { width: 1400, height: 900 };
         let settings = Settings { locales, user_agent: Some(agent.to_owned()), viewport: Some(viewport) };
         assert_eq!(german.settings, settings);
+        assert_eq!((presets[2].egress.allow.len(), presets[2].egress.deny.len()), (1, 1));
         assert_eq!(Presets(presets.clone()).warm(), 3);
         assert_eq!(read(&Presets(presets.clone()).toml().unwrap()), presets, "what is written reads the same");
         assert!(read("").is_empty());
@@ -177,6 +182,7 @@ mod tests {
             (&format!("[{{ {german}, viewport = {{ width = 9 }} }}]"), "height"),
             (&format!(r#"[{{ {german}, user_agent = "" }}]"#), "`user_agent` must be"),
             (&format!(r#"[{{ {german}, locales = ["de"] }}, {{ {german}, locales = ["fr"] }}]"#), "is there twice"),
+            (&format!(r#"[{{ {german}, locales = ["de"], egress = {{ allow = ["a b"] }} }}]"#), "is no network"),
             (&german_twice(german), "differ in nothing"),
             (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("\"a\"", "\"Ger man\"")), "`name` must be"),
             (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("firefox", "opera")), "`engine`"),

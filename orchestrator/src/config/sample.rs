@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     setting::{DefaultValue, Setting},
-    table::{SECTIONS, SETTINGS},
+    table::SECTIONS,
     value::{Shape, quoted},
 };
 
@@ -16,10 +16,10 @@ pub(crate) fn sample() -> String {
          # (WARMPOOL_SECTION_KEY), and both win over this file. Durations: \"300ms\", \"30s\", \"5m\", \"24h\", or whole seconds.\n\
          # Sizes: \"64KiB\", \"512MiB\", \"2GiB\", or bytes.\n",
     );
-    for (section, about) in SECTIONS {
-        let _ = write!(text, "\n[{section}]\n");
-        comment(&mut text, about);
-        for setting in SETTINGS.iter().filter(|setting| setting.section() == *section) {
+    for section in SECTIONS {
+        let _ = write!(text, "\n[{}]\n", section.name);
+        comment(&mut text, section.about);
+        for setting in section.settings {
             text.push('\n');
             comment(&mut text, setting.help);
             let value = match setting.preset {

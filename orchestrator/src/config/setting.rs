@@ -3,6 +3,16 @@
 use super::default::FindDefault;
 use super::value::Shape;
 
+/// One section of the table.
+#[derive(Debug)]
+pub(super) struct Section {
+    pub(super) name: &'static str,
+    /// What it is about, a line each.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only the sample file shows it, which a test writes"))]
+    pub(super) about: &'static [&'static str],
+    pub(super) settings: &'static [Setting],
+}
+
 /// One setting, as text.
 #[derive(Debug)]
 pub(super) struct Setting {

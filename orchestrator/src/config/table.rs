@@ -1,4 +1,6 @@
-//! The settings table: every setting stands here once, with its type, default, smallest value and help.
+//! The settings table: every setting stands here or in [`features`] once, with its type, default, smallest value and help.
+
+mod features;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -10,14 +12,15 @@ use super::{
     egress::EgressRule,
     layers::Layers,
     presets::Presets,
-    setting::{DefaultValue, Setting},
-    settings::settings,
+    setting::{DefaultValue, Section, Setting},
+    settings::{sections, settings},
     units::{AgentTransport, ByteSize, DockerHost, LogFormat},
     upstreams::UpstreamProxies,
     value::Value,
 };
 
 use DefaultValue::{Found, Is, Unset};
+pub(crate) use features::{Ads, Captcha, Tasks, World};
 
 settings! {
     /// Where clients reach the daemon, and how much one may ask of it.
@@ -80,8 +83,35 @@ settings! {
         runtime: Option<String> = Unset("crun");
     }
 
+    /// Workers on the nodes of a Docker Swarm, in place of containers on this host. The engine of `docker.host` is then a manager.
+    swarm: Swarm {
+        /// Whether workers are services of the swarm.
+        enabled: bool = Is("false");
+        /// Where Swarm may put workers, such as `node.role==worker`; all of these must hold.
+        constraints: Vec<String> = Unset("node.role==worker");
+        /// The same for Chromium workers alone.
+        chromium_constraints: Vec<String> = Unset("node.labels.browser==chromium");
+        /// The same for Firefox workers alone.
+        firefox_constraints: Vec<String> = Unset("node.labels.browser==firefox");
+        /// The same for WebKit workers alone.
+        webkit_constraints: Vec<String> = Unset("node.labels.browser==webkit");
+        /// The label of nodes over whose values workers are spread evenly.
+        spread_over: Option<String> = Unset("node.labels.rack");
+        /// Cores of a node that a worker reserves; worker.cpus when unset, and 0 reserves none. Of memory it reserves worker.memory.
+        reserved_cpus: Option<f64> = Unset("0.5"), min "0";
+        /// Time for Swarm to find a node for a worker.
+        placement_timeout: Duration = Is("5s"), min "1s";
+        /// Time from a worker's order until its container runs; its node may have to fetch the image first.
+        start_timeout: Duration = Is("2m"), min "1s";
+        /// Time for which a node that could not start an image gets no more workers of it.
+        avoid_for: Duration = Is("1m"), min "1s";
+        /// Whether the workers' network, which has the name of `docker.network`, must encrypt what goes from node to node.
+        encrypted: bool = Is("true");
+    }
+
     /// What leaves the workers. Pages may reach public addresses, and others only where a rule allows it. A rule is a network,
-    /// an address or a host name (`*.corp.example` for all below a name, `*` for everything), with a port or without.
+    /// an address or a host name (`*.corp.example` for all below a name, `*` for all that no other rule names), with a port or
+    /// without. Keys and presets may have rules of their own, which come first.
     egress: Egress {
         /// What pages may reach beside public addresses: your own sites, on this host as well, such as `127.0.0.1:3000`.
         allow: Vec<EgressRule> = Unset("10.0.0.0/8,intranet.example:8080,127.0.0.1:3000");
@@ -208,7 +238,7 @@ settings! {
         quality: u32 = Is("60"), min "1";
         /// Time a viewer may take nothing of what is being sent to it.
         write_timeout: Duration = Is("20s"), min "1s";
-        /// Between two signs of life to a viewer: less than a proxy in front waits before it gives a silent connection up.
+        /// Time between two signs of life to a viewer: less than a proxy in front waits before it gives a silent connection up.
         ping_interval: Duration = Is("10s"), min "1s";
         /// Share links of one session at once.
         max_shares: usize = Is("100"), min "1";
@@ -243,97 +273,18 @@ settings! {
         grid_idle_timeout: Duration = Is("5m"), min "1s";
     }
 
-    /// Tasks: runs, extracts and fleets, and their history.
-    tasks: Tasks {
-        /// Workers that tasks may use at once; the others are left to clients.
-        workers: usize = Found(default::task_workers, "half of pool.max_workers, at least 1", "4"), min "1";
-        /// Tasks that may wait for their turn; more are refused.
-        queue_length: usize = Is("1000"), min "1";
-        /// Time for one run, extract or item of a fleet that asks for no `timeout`.
-        timeout: Duration = Is("5m"), min "1s";
-        /// The longest `timeout` a client may ask for.
-        max_timeout: Duration = Is("1h"), min "1s";
-        /// Time for a step that names none of its own.
-        step_timeout: Duration = Is("5s"), min "100ms";
-        /// Time for a page to load, for a step that names none of its own.
-        navigation_timeout: Duration = Is("30s"), min "100ms";
-        /// The longest time a request may wait for its task to end.
-        max_wait: Duration = Is("10m"), min "1s";
-        /// Size of the body of a task.
-        max_body: ByteSize = Is("8MiB"), min "1KiB";
-        /// Items of a fleet that one session carries out, each in a browser context of its own; 1 gives each a container.
-        items_per_session: usize = Is("100"), min "1";
-        /// Items of one fleet.
-        max_items: usize = Is("10000"), min "1";
-        /// Size of the output of one run, extract or item, as JSON.
-        max_output: ByteSize = Is("4MiB"), min "1KiB";
-        /// Screenshots, documents and downloads of one run, extract or item.
-        max_artifacts: usize = Is("50");
-        /// Size of all of them together.
-        max_artifact_size: ByteSize = Is("64MiB");
-        /// Tasks kept in the history; the oldest are forgotten first.
-        keep: usize = Is("1000000"), min "1";
-        /// Time a task is kept in the history.
-        keep_for: Duration = Is("30d"), min "1m";
-    }
-
-    /// Worlds: 360-degree scenes for patients.
-    world: World {
-        /// Image of the renderers, which `scripts/images --scene` makes.
-        image: String = Is("warmpool/scene:latest");
-        /// Scenes rendered at the same time.
-        renderers: usize = Is("1"), min "1";
-        /// Whether a renderer waits ready, which saves the first seconds of a scene and takes some hundred MiB.
-        warm: bool = Is("false");
-        /// Worlds that may wait for their turn; more are refused.
-        queue_length: usize = Is("100"), min "1";
-        /// Width of a scene, in pixels; it is half as high. A viewer on a large screen shows the difference up to 4096.
-        width: u32 = Is("2048"), min "128";
-        /// Width of the first picture, which comes within seconds.
-        preview_width: u32 = Is("1024"), min "64";
-        /// Samples a pixel: more give a finer picture in more time. 0 leaves it to the renderer.
-        samples: u32 = Is("0");
-        /// Time for one scene.
-        render_timeout: Duration = Is("30m"), min "10s";
-        /// Memory of a renderer, swap included.
-        memory: ByteSize = Is("3GiB"), min "512MiB";
-        /// Size of a renderer's temporary directories, each in memory.
-        tmp: ByteSize = Is("256MiB"), min "16MiB";
-        /// Cores of a renderer; 0 sets no limit. Everything else on the host goes first.
-        cpus: f64 = Is("2.0"), min "0";
-        /// Processes and threads of a renderer.
-        pids: u32 = Is("256"), min "32";
-        /// Size of the body of a request, with all its pictures in base64.
-        max_body: ByteSize = Is("32MiB"), min "1KiB";
-        /// Images of one world.
-        max_images: usize = Is("12");
-        /// Videos of one world.
-        max_videos: usize = Is("4");
-        /// Belongings of one world.
-        max_belongings: usize = Is("24");
-        /// Size of one attachment that is fetched by its URL.
-        max_attachment: ByteSize = Is("16MiB"), min "1KiB";
-        /// Pixels of one attachment, width times height.
-        max_pixels: usize = Is("50000000"), min "1";
-        /// Time for an attachment to be fetched.
-        fetch_timeout: Duration = Is("20s"), min "1s";
-        /// Private networks from which attachments may be fetched; public addresses always may.
-        attachment_networks: Vec<IpNet> = Unset("10.20.0.0/16");
-        /// The longest time a request may wait for its world.
-        max_wait: Duration = Is("10m"), min "1s";
-        /// File with the key that encrypts patients' names and ids; else it is taken from WARMPOOL_WORLD_NAMES_KEY. Without
-        /// either they are encrypted with a key that lies beside them.
-        names_key_file: Option<PathBuf> = Unset("/etc/warmpool/names.key");
-        /// Time a world is kept.
-        keep_for: Duration = Is("365d"), min "1m";
-        /// Time a request stays in the log.
-        keep_log_for: Duration = Is("90d"), min "1m";
-    }
-
-    /// Ad blocking, for sessions that ask for it.
-    ads: Ads {
-        /// Files of rules in EasyList's format, read again when they change; `easylist` is the list built into the daemon.
-        lists: Vec<String> = Is("easylist");
+    /// The console, the pages for operators at `/console/`.
+    console: Console {
+        /// Time without use after which a sign-in ends.
+        sign_in_timeout: Duration = Is("12h"), min "1s";
+        /// Requests, and as many events, that the console's log keeps in memory.
+        log_entries: usize = Is("1000"), min "1";
+        /// Pages that may follow the daemon at once; more are refused.
+        max_streams: usize = Is("64"), min "1";
+        /// The shortest time between two thumbnails of a session, which are taken only while somebody looks.
+        thumbnail_interval: Duration = Is("2s"), min "100ms";
+        /// Width of a thumbnail, in pixels.
+        thumbnail_width: u32 = Is("360"), min "32";
     }
 
     /// What the daemon keeps on disk.
@@ -357,6 +308,15 @@ settings! {
         keep_sessions: bool = Is("false");
     }
 
+    /// Traces of sessions and tasks, for a collector of OpenTelemetry.
+    traces: Traces {
+        /// Where a collector takes OTLP over HTTP; unset, nothing is traced. Paths begin with `/v1/traces` there. Headers that
+        /// it wants stand in the environment as OTEL_EXPORTER_OTLP_HEADERS.
+        endpoint: Option<Url> = Unset("http://127.0.0.1:4318");
+        /// The part of traces that is sent, from 0 to 1, where the client has not decided by its `traceparent`.
+        sample: f64 = Is("1.0"), min "0";
+    }
+
     /// The log, on standard error.
     log: Log {
         /// `text` for people, `json` for machines.
@@ -366,9 +326,38 @@ settings! {
     }
 }
 
+// In the order of the sample file.
+sections! {
+    server: Server,
+    docker: Docker,
+    swarm: Swarm,
+    egress: Egress,
+    worker: Worker,
+    pool: Pool,
+    session: Session,
+    relay: Relay,
+    live: Live,
+    recording: Recording,
+    webdriver: WebDriver,
+    tasks: Tasks,
+    world: World,
+    ads: Ads,
+    console: Console,
+    captcha: Captcha,
+    store: Store,
+    drain: Drain,
+    traces: Traces,
+    log: Log,
+}
+
 impl Setting {
     /// The setting named `section.key`.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
-        SETTINGS.iter().find(|setting| setting.name == name)
+        all().find(|setting| setting.name == name)
     }
+}
+
+/// Every setting, in the table's order.
+pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
+    SECTIONS.iter().flat_map(|section| section.settings)
 }

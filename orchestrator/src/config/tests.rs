@@ -1,8 +1,11 @@
 //! The configuration from the outside: sources in, settings or faults out.
 
+mod command_line;
+mod defaults;
+
 use std::time::Duration;
 
-use super::{setting::DefaultValue, table::SETTINGS, *};
+use super::{setting::DefaultValue, *};
 
 const HOST: Host = Host { memory: 16 << 30, cores: 8, root: true };
 
@@ -55,7 +58,7 @@ fn flags_win_over_the_environment_and_both_over_the_file() {
 }
 
 #[test]
-fn every_fault_of_every_source_is_told_at_once() {
+fn every_fault_of_every_source_is_reported_at_once() {
     let file = "[server]\nlisten = \"here\"\n[worker]\nmemory = \"100MiB\"\nshmm = \"1GiB\"";
     let vars = env(&[("WARMPOOL_SERVER_LISTN", "x"), ("WARMPOOL_DRAIN_TIMEOUT", "soon")]);
     let flags = Flags::default().with("session.default_timeout", "2d");
@@ -193,99 +196,14 @@ fn only_variables_with_our_prefix_are_judged() {
         ("WARMPOOL_SECRET_KEY", "k"),
         ("WARMPOOL_TEST_ENGINE", "x"),
         ("WARMPOOL_CONFIG", "w.toml"),
+        ("WARMPOOL_IMAGE_REPOSITORY", "registry/warmpool"),
+        ("WARMPOOL_WORLD_NAMES_KEY", "k"),
     ]);
     assert!(Config::resolve(None, fine, &Flags::default(), &HOST).is_ok());
     let unknown = env(&[("WARMPOOL_COLOUR_OF_HATS", "red"), ("WARMPOOL_LISTEN", "[::1]:0")]);
     let faults = Config::resolve(None, unknown, &Flags::default(), &HOST).expect_err("a fault").0;
     assert!(faults[0].to_string().contains("warmpool serve --help"), "{}", faults[0]);
     assert_eq!(faults[1].remedy, "did you mean WARMPOOL_SERVER_LISTEN?");
-}
-
-#[test]
-fn defaults_follow_host_environment_and_other_settings() {
-    let user = Host { root: false, ..HOST };
-    let data_dir = |vars: &[(&str, &str)]| {
-        Config::resolve(None, env(vars), &Flags::default(), &user)
-            .map(|config| config.store.data_dir.display().to_string())
-    };
-    assert_eq!(data_dir(&[("HOME", "/home/a")]).unwrap(), "/home/a/.local/share/warmpool");
-    assert_eq!(data_dir(&[("HOME", "/home/a"), ("XDG_DATA_HOME", "/data")]).unwrap(), "/data/warmpool");
-    let fault = data_dir(&[]).expect_err("no home").0[0].to_string();
-    assert!(fault.contains("neither XDG_DATA_HOME nor HOME is set"), "{fault}");
-
-    let elsewhere = env(&[("DOCKER_HOST", "unix:///run/other.sock")]);
-    let config = Config::resolve(None, elsewhere, &Flags::default(), &HOST).unwrap();
-    assert_eq!(config.docker.host.to_string(), "unix:///run/other.sock");
-    let remote = env(&[("DOCKER_HOST", "tcp://10.0.0.1:2375")]);
-    let fault = Config::resolve(None, remote, &Flags::default(), &HOST).expect_err("a fault").0[0].to_string();
-    assert!(fault.starts_with("default, from DOCKER_HOST: docker.host:"), "{fault}");
-
-    for (memory, most) in [(1_u64, 2), (8 << 30, 6), (1 << 40, 64)] {
-        let host = Host { memory, cores: 1, root: true };
-        let config = Config::resolve(None, [], &Flags::default(), &host).unwrap();
-        assert_eq!((config.pool.max_workers, config.pool.start_concurrency), (most, 1));
-    }
-    for (memory, given, warm) in [
-        (16_u64, &[][..], (1, 1)),
-        (7, &[], (0, 0)),
-        (16, &[("pool.max_workers", "7")], (0, 0)),
-        (16, &[("pool.max_workers", "8")], (1, 1)),
-        (16, &[("pool.firefox_headed", "0")], (0, 1)),
-        (16, &[("pool.max_workers", "8"), ("pool.firefox_headless", "1")], (0, 0)),
-        (
-            16,
-            &[
-                ("pool.max_workers", "8"),
-                (
-                    "pool.presets",
-                    r#"[{ name = "a", engine = "chromium", mode = "headed", count = 1, locales = ["de"] }]"#,
-                ),
-            ],
-            (0, 0),
-        ),
-    ] {
-        let flags = given.iter().fold(Flags::default(), |flags, (name, text)| flags.with(name, *text));
-        let host = Host { memory: memory << 30, cores: 2, root: true };
-        let pool = Config::resolve(None, [], &flags, &host).unwrap().sections.pool;
-        assert_eq!((pool.firefox_headed, pool.webkit_headed), warm, "{memory} {given:?}");
-    }
-    for (given, warm) in [
-        (&[("pool.max_workers", "1")][..], (1, 0)),
-        (&[("pool.max_workers", "2")], (1, 1)),
-        (&[("pool.max_workers", "3")], (2, 1)),
-        (&[("pool.max_workers", "4")], (2, 2)),
-        (&[("pool.max_workers", "4"), ("pool.chromium_headed", "4")], (4, 0)),
-        (
-            &[
-                ("pool.max_workers", "4"),
-                (
-                    "pool.presets",
-                    r#"[{ name = "a", engine = "firefox", mode = "headed", count = 1, locales = ["de"] }]"#,
-                ),
-            ],
-            (2, 1),
-        ),
-        (&[("pool.max_workers", "4"), ("pool.chromium_headless", "4")], (0, 4)),
-    ] {
-        let pool = with(given).unwrap().sections.pool;
-        assert_eq!((pool.chromium_headed, pool.chromium_headless), warm, "{given:?}");
-    }
-}
-
-#[test]
-fn only_what_somebody_asked_for_is_needed() {
-    for (given, needed) in [
-        (&[][..], [true, false, false]),
-        (&[("pool.firefox_headed", "0")], [true, false, false]),
-        (&[("pool.firefox_headless", "1")], [true, true, false]),
-        (
-            &[("pool.presets", r#"[{ name = "a", engine = "webkit", mode = "headed", count = 0, locales = ["de"] }]"#)],
-            [true, false, true],
-        ),
-    ] {
-        let config = with(given).unwrap();
-        assert_eq!(Engine::ALL.map(|engine| config.needs_engine(engine)), needed, "{given:?}");
-    }
 }
 
 #[test]
@@ -334,15 +252,17 @@ fn risky_settings_are_warned_of() {
 
 #[test]
 fn every_text_of_the_table_is_sound() {
-    for setting in SETTINGS {
+    for setting in table::all() {
         let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Found(_, _, text)) = setting.preset;
         let pair = (setting.name, text);
         let partner = match setting.name {
-            "server.tls_cert" => ("server.tls_key", "/k"),
-            _ => ("server.tls_cert", "/c"),
+            "server.tls_cert" => Some(("server.tls_key", "/k")),
+            "server.tls_key" => Some(("server.tls_cert", "/c")),
+            "captcha.webhook_url" => Some(("captcha.webhook_secret_file", "/s")),
+            _ => None,
         };
-        let all = if setting.name.contains("tls_") { &[pair, partner][..] } else { &[pair][..] };
-        with(all).unwrap_or_else(|faults| panic!("{faults}"));
+        let all: Vec<_> = std::iter::once(pair).chain(partner).collect();
+        with(&all).unwrap_or_else(|faults| panic!("{faults}"));
         if let Some(min) = setting.min {
             // Another rule may forbid the smallest value, but it must be one.
             let said = with(&[(setting.name, min)]).err().map(|faults| faults.to_string()).unwrap_or_default();
@@ -371,7 +291,7 @@ fn the_sample_is_a_comment_and_each_setting_in_it_is_sound() {
         .map(|line| if is_setting(&line) { line[1..].to_owned() } else { line.to_owned() })
         .collect();
     let config = from_file(&uncommented.join("\n")).unwrap_or_else(|faults| panic!("{faults}"));
-    assert!(SETTINGS.iter().all(|setting| matches!(config.source(setting.name), Some(Source::File { .. }))));
+    assert!(table::all().all(|setting| matches!(config.source(setting.name), Some(Source::File { .. }))));
 }
 
 #[test]
@@ -382,66 +302,4 @@ fn the_sample_in_examples_is_the_tables() {
     }
     let kept = std::fs::read_to_string(path).unwrap();
     assert!(kept == sample::sample(), "examples/warmpool.toml is stale: run this test with WARMPOOL_TEST_WRITE=1");
-}
-
-mod command_line {
-    use clap::{CommandFactory, Parser};
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Serve {
-        #[command(flatten)]
-        flags: Flags,
-    }
-
-    #[derive(Parser)]
-    struct Doctor {
-        #[command(flatten)]
-        flags: QuietFlags,
-    }
-
-    #[test]
-    fn flags_are_read() {
-        let args = [
-            "serve",
-            "--config",
-            "/w.toml",
-            "--server-listen",
-            "[::1]:0",
-            "--worker-sandbox=false",
-            "--server-status-needs-key",
-            "--worker-cpus",
-            "-1",
-        ];
-        let flags = Serve::try_parse_from(args).unwrap_or_else(|error| panic!("{error}")).flags;
-        let expected = Flags::default()
-            .with("server.listen", "[::1]:0")
-            .with("worker.sandbox", "false")
-            .with("server.status_needs_key", "true")
-            .with("worker.cpus", "-1");
-        assert_eq!(flags.config, Some("/w.toml".into()));
-        assert!(flags.values().eq(expected.values()), "{flags:?}");
-        let quiet =
-            Doctor::try_parse_from(["doctor", "--store-data-dir", "/d"]).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(quiet.flags.0, Flags::default().with("store.data_dir", "/d"));
-        assert!(Serve::try_parse_from(["serve", "--server-listn", "x"]).is_err());
-    }
-
-    #[test]
-    fn help_names_every_setting_with_its_default_and_variable() {
-        Serve::command().debug_assert();
-        let help = Serve::command().term_width(0).render_long_help().to_string();
-        for setting in SETTINGS {
-            assert!(
-                help.contains(&format!("--{} ", setting.flag())) || help.contains(&format!("--{}[", setting.flag())),
-                "{}",
-                setting.name
-            );
-            assert!(help.contains(&format!("[env: {}]", setting.env())), "{}", setting.name);
-        }
-        assert!(help.contains("Section server:") && help.contains("[default: 127.0.0.1:4444]"));
-        let quiet = Doctor::command().render_long_help().to_string();
-        assert!(quiet.contains("--config") && !quiet.contains("--server-listen"), "{quiet}");
-    }
 }

@@ -9,7 +9,7 @@ use super::value::{InvalidValue, Shape, Value, quoted};
 
 /// A size in bytes, shown in the largest unit that fits it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ByteSize(pub u64);
+pub(crate) struct ByteSize(pub u64);
 
 /// Units by their names in small letters; the bare letters are binary, as the Docker command line has them.
 const UNITS: [(&str, u64); 18] = [
@@ -35,12 +35,12 @@ const UNITS: [(&str, u64); 18] = [
 
 impl ByteSize {
     /// The number of bytes.
-    pub const fn bytes(self) -> u64 {
+    pub(crate) const fn bytes(self) -> u64 {
         self.0
     }
 
     /// The number of bytes as a length in memory, at most the address space.
-    pub fn as_usize(self) -> usize {
+    pub(crate) fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
@@ -95,13 +95,13 @@ fn times(number: &str, unit: u64) -> Option<u64> {
 
 /// Where the Docker engine listens: a socket on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DockerHost {
+pub(crate) struct DockerHost {
     socket: PathBuf,
 }
 
 impl DockerHost {
     /// The engine's socket file.
-    pub fn socket(&self) -> &Path {
+    pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 }
@@ -144,9 +144,34 @@ impl Value for DockerHost {
     }
 }
 
+/// Reads and writes a setting that is one of a few words.
+macro_rules! one_of {
+    ($Type:ident, $kind:literal, $remedy:literal, $First:ident = $first:literal $(, $Other:ident = $other:literal)+) => {
+        impl Value for $Type {
+            const SHAPE: Shape = Shape::Text;
+            const FORM: &'static str = concat!($first $(, "|", $other)+);
+
+            fn parse(text: &str) -> Result<Self, InvalidValue> {
+                match text.trim() {
+                    $first => Ok(Self::$First),
+                    $( $other => Ok(Self::$Other), )+
+                    _ => Err(InvalidValue::not(text, $kind, $remedy)),
+                }
+            }
+
+            fn toml(&self) -> Option<String> {
+                Some(quoted(match self {
+                    Self::$First => $first,
+                    $( Self::$Other => $other, )+
+                }))
+            }
+        }
+    };
+}
+
 /// How the daemon reaches the agent in a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AgentTransport {
+pub(crate) enum AgentTransport {
     /// The best that the container runtime allows.
     Auto,
     /// By a Unix socket in a folder shared with the worker.
@@ -155,53 +180,62 @@ pub enum AgentTransport {
     Tcp,
 }
 
-impl Value for AgentTransport {
-    const SHAPE: Shape = Shape::Text;
-    const FORM: &'static str = "auto|unix|tcp";
+one_of!(
+    AgentTransport,
+    "a way to reach an agent",
+    "write auto, unix or tcp",
+    Auto = "auto",
+    Unix = "unix",
+    Tcp = "tcp"
+);
 
-    fn parse(text: &str) -> Result<Self, InvalidValue> {
-        match text.trim() {
-            "auto" => Ok(Self::Auto),
-            "unix" => Ok(Self::Unix),
-            "tcp" => Ok(Self::Tcp),
-            _ => Err(InvalidValue::not(text, "a way to reach an agent", "write auto, unix or tcp")),
-        }
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(match self {
-            Self::Auto => "auto",
-            Self::Unix => "unix",
-            Self::Tcp => "tcp",
-        }))
-    }
+/// Who solves the challenges of sessions that ask for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CaptchaMode {
+    /// Nobody: sessions cannot ask for it.
+    Off,
+    /// A person in the live view.
+    Person,
+    /// A service.
+    Solver,
 }
+
+one_of!(
+    CaptchaMode,
+    "a way to solve CAPTCHAs",
+    "write off, person or solver",
+    Off = "off",
+    Person = "person",
+    Solver = "solver"
+);
+
+/// Whose words a solver of CAPTCHAs speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SolverService {
+    /// 2Captcha, and those that are like it.
+    TwoCaptcha,
+    /// Anti-Captcha.
+    AntiCaptcha,
+    /// CapSolver.
+    CapSolver,
+}
+
+one_of!(
+    SolverService,
+    "a solver",
+    "write 2captcha, anti-captcha or capsolver",
+    TwoCaptcha = "2captcha",
+    AntiCaptcha = "anti-captcha",
+    CapSolver = "capsolver"
+);
 
 /// How log lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// Lines for people.
     Text,
     /// One JSON object a line.
     Json,
 }
 
-impl Value for LogFormat {
-    const SHAPE: Shape = Shape::Text;
-    const FORM: &'static str = "text|json";
-
-    fn parse(text: &str) -> Result<Self, InvalidValue> {
-        match text.trim() {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(InvalidValue::not(text, "a log format", "write text or json")),
-        }
-    }
-
-    fn toml(&self) -> Option<String> {
-        Some(quoted(match self {
-            Self::Text => "text",
-            Self::Json => "json",
-        }))
-    }
-}
+one_of!(LogFormat, "a log format", "write text or json", Text = "text", Json = "json");

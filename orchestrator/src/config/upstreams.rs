@@ -14,7 +14,7 @@ const REMEDY: &str = "write an [[egress.upstreams]] table for each, or an array 
                       [{ name = \"de\", url = \"socks5://proxy.example:1080\", country = \"de\" }]";
 const MAX_WEIGHT: u32 = 1000;
 
-/// How a proxy is spoken to.
+/// The protocol of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProxyScheme {
     Http,
@@ -47,7 +47,7 @@ pub(crate) struct UpstreamProxy {
 
 /// Every upstream proxy; no two share a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct UpstreamProxies(pub(crate) Vec<UpstreamProxy>);
+pub(crate) struct UpstreamProxies(pub(crate) Vec<UpstreamProxy>);
 
 /// An upstream as TOML.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

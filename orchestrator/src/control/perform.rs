@@ -3,9 +3,11 @@
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
+use tokio::time::timeout;
 
 use super::{ControlReply, ControlRequest, carry_out, socket};
 use crate::config::Config;
@@ -14,6 +16,8 @@ use crate::keys::{KeyError, Keys};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::world::IntegrationKeys;
 
+/// Time for a daemon to show that it is there.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The kernel's list of the sockets that programs listen on.
 const SOCKETS: &str = "/proc/net/unix";
 /// The flag of a socket that listens, in that list.
@@ -21,8 +25,8 @@ const LISTENS: u32 = 0x1_0000;
 
 /// Why an order was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub enum OrderError {
-    /// Daemons of this user run, and none is the one of the settings.
+pub(crate) enum OrderError {
+    /// This user runs daemons, but not with these settings.
     #[error("several daemons run, so name one by --store-data-dir: {}", list(.0))]
     SeveralDaemons(Vec<PathBuf>),
     /// There is no store.
@@ -51,7 +55,7 @@ pub enum OrderError {
 impl OrderError {
     /// The exit code of a command that it ends.
     #[must_use]
-    pub const fn exit(&self) -> Exit {
+    pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::SeveralDaemons(_) => Exit::Usage,
             Self::Refused(_) => Exit::Refused,
@@ -66,12 +70,10 @@ fn list(directories: &[PathBuf]) -> String {
     directories.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The data directory that a command works on: the one that the settings name; where they name none, the default one if it
-/// has a daemon, or else that of the only daemon that this user runs.
-///
-/// # Errors
-/// [`OrderError::SeveralDaemons`].
-pub async fn store_directory(config: &Config) -> Result<PathBuf, OrderError> {
+/// The data directory that a command works on: the one in the settings; without one, the default directory if a daemon uses
+/// it, otherwise that of the only daemon that this user runs.
+/// Errors: [`OrderError::SeveralDaemons`].
+pub(crate) async fn store_directory(config: &Config) -> Result<PathBuf, OrderError> {
     let own = &config.store.data_dir;
     if config.names("store.data_dir") || UnixStream::connect(socket(own)).await.is_ok() {
         return Ok(own.clone());
@@ -105,10 +107,8 @@ fn is_ours(dir: &Path) -> bool {
 
 /// Has an order carried out by the daemon that runs on a data directory, or by this process where none runs. Only what makes
 /// something also makes a store.
-///
-/// # Errors
-/// Every [`OrderError`].
-pub async fn perform(order: ControlRequest, data_dir: &Path) -> Result<ControlReply, OrderError> {
+/// Errors: every [`OrderError`].
+pub(crate) async fn perform(order: ControlRequest, data_dir: &Path) -> Result<ControlReply, OrderError> {
     let shown = data_dir.display();
     let reply = if let Some(reply) = send(data_dir, &order).await? {
         eprintln!("data directory: {shown}, of the running daemon");
@@ -123,7 +123,7 @@ pub async fn perform(order: ControlRequest, data_dir: &Path) -> Result<ControlRe
         let opened = Store::open(data_dir, StoreOptions::default())?;
         let keys = Keys::load(opened.store.clone()).await?;
         let integrations = IntegrationKeys::load(opened.store.clone()).await?;
-        let reply = carry_out(order, &keys, &integrations, &opened.store).await;
+        let reply = carry_out(order, &keys, &integrations, &opened.store, None).await;
         opened.store.close().await?;
         reply
     };
@@ -134,12 +134,21 @@ pub async fn perform(order: ControlRequest, data_dir: &Path) -> Result<ControlRe
 }
 
 /// Checks that a daemon runs and answers, at its socket: that needs neither its address nor a certificate.
-///
-/// # Errors
-/// [`OrderError::NoDaemon`], [`OrderError::Connection`].
-pub async fn check_daemon(data_dir: &Path) -> Result<(), OrderError> {
-    let answered = send(data_dir, &ControlRequest::ListKeys).await?;
+/// Errors: [`OrderError::NoDaemon`], [`OrderError::Connection`].
+pub(crate) async fn check_daemon(data_dir: &Path) -> Result<(), OrderError> {
+    let answered = timeout(ANSWER_TIMEOUT, send(data_dir, &ControlRequest::ListKeys)).await;
+    let answered = answered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
     answered.map(drop).ok_or_else(|| OrderError::NoDaemon(data_dir.to_owned()))
+}
+
+/// Tells the daemon something, without a word on the terminal.
+/// Errors: [`OrderError::NoDaemon`], [`OrderError::Connection`], [`OrderError::Refused`].
+pub(crate) async fn report(order: &ControlRequest, data_dir: &Path) -> Result<(), OrderError> {
+    match send(data_dir, order).await? {
+        Some(ControlReply::Refused(why)) => Err(OrderError::Refused(why)),
+        Some(_) => Ok(()),
+        None => Err(OrderError::NoDaemon(data_dir.to_owned())),
+    }
 }
 
 /// Sends an order to the daemon that runs on `data_dir`; `None` when none does.

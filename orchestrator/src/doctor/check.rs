@@ -8,7 +8,7 @@ mod tests;
 use super::{Facts, Finding, Level};
 
 /// Judges the facts: one finding for each thing looked at, in the order in which they are best mended.
-pub fn check(facts: &Facts) -> Vec<Finding> {
+pub(crate) fn check(facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![engine::engine(facts)];
     if let Ok(docker) = &facts.docker {
         findings.extend([engine::limits(docker, &facts.needs), engine::seccomp(docker), engine::runc(docker)]);

@@ -21,7 +21,7 @@ use crate::{
 
 /// Everything the checks judge.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// What the configuration needs.
     pub needs: Needs,
     /// The engine's socket file.
@@ -42,7 +42,7 @@ pub struct Facts {
 
 /// What the configuration needs of host and engine.
 #[derive(Debug, Clone)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// The address to listen on.
     pub listen: SocketAddr,
     /// Connections at once.
@@ -67,13 +67,13 @@ pub struct Needs {
 
 /// The engine's socket file, as this process finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Socket {
+pub(crate) enum Socket {
     /// Something listens there and lets us in.
     Open,
     /// There is no such file.
     Missing,
-    /// The file is no socket.
-    NotASocket,
+    /// There is a file that is no socket.
+    OtherFile,
     /// This user may not use it.
     Denied,
     /// Nothing listens there.
@@ -82,7 +82,7 @@ pub enum Socket {
 
 /// What the kernel says. A setting is `None` where the kernel has no such file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct HostFacts {
+pub(crate) struct HostFacts {
     /// Whether the kernel has user namespaces at all.
     pub user_namespaces: bool,
     /// `user.max_user_namespaces`.
@@ -99,7 +99,7 @@ pub struct HostFacts {
 
 /// A directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Directory {
+pub(crate) struct Directory {
     /// Its path.
     pub path: PathBuf,
     /// Whether files can be made in it, or the directory itself be made; else the reason.
@@ -110,7 +110,7 @@ pub struct Directory {
 
 impl Facts {
     /// Looks at the host for a configuration. Changes nothing; blocks for a moment.
-    pub fn gather(config: &Config, docker: Result<DockerFacts, String>) -> Self {
+    pub(crate) fn gather(config: &Config, docker: Result<DockerFacts, String>) -> Self {
         let docker_socket = config.docker.host.socket().to_owned();
         Self {
             socket: Socket::look(&docker_socket),
@@ -149,7 +149,7 @@ impl Socket {
             Err(io::ErrorKind::PermissionDenied) => Self::Denied,
             // A plain file refuses too.
             Err(_) => match fs::metadata(path) {
-                Ok(file) if !file.file_type().is_socket() => Self::NotASocket,
+                Ok(file) if !file.file_type().is_socket() => Self::OtherFile,
                 _ => Self::Refused,
             },
         }
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(Socket::look(&path), Socket::Refused);
         fs::remove_file(&path).unwrap();
         fs::write(&path, "").unwrap();
-        assert_eq!(Socket::look(&path), Socket::NotASocket);
+        assert_eq!(Socket::look(&path), Socket::OtherFile);
     }
 
     #[test]

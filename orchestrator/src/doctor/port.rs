@@ -8,7 +8,7 @@ use std::{
 
 /// The port to listen on, as the host has it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Port {
+pub(crate) enum Port {
     /// It can be had.
     Free,
     /// Some process listens there; its name and id, if this user may know them.

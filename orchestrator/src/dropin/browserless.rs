@@ -11,12 +11,16 @@ use crate::error::Error;
 
 /// The longest `trackingId`.
 const MAX_TRACKING_ID: usize = 32;
+/// The longest name of a session.
+const MAX_NAME: usize = 64;
 
 /// What a browserless client asks for, its key left out.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Query {
     /// The key, where the URL has one.
     pub token: Option<String>,
+    /// The name of the session to join, or to make.
+    pub session: Option<String>,
     /// The fields of a create call.
     pub create_body: CreateBody,
 }
@@ -30,6 +34,12 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
         let name = name.as_ref();
         match name {
             "token" => read.token = Some(value.into_owned()),
+            "session" => {
+                if value.is_empty() || value.len() > MAX_NAME || !value.bytes().all(is_plain) {
+                    return Err(Error::invalid(name, format!("must be 1 to {MAX_NAME} letters, digits, `-` or `_`")));
+                }
+                read.session = Some(value.into_owned());
+            }
             "launch" => launch(create_body, &value)?,
             "timeout" => {
                 let millis: u64 =
@@ -38,8 +48,7 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
             }
             "headless" => headless(create_body, name, &json!(value))?,
             "trackingId" => {
-                let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-                if value.is_empty() || value.len() >= MAX_TRACKING_ID || !value.bytes().all(plain) {
+                if value.is_empty() || value.len() >= MAX_TRACKING_ID || !value.bytes().all(is_plain) {
                     return Err(Error::invalid(name, "must be 1 to 31 letters, digits, `-` or `_`"));
                 }
                 create_body.set("app_name", name, json!(value));
@@ -82,8 +91,8 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
                 return Err(Error::not_supported(name, "is not served here: leave it out"));
             }
             _ => {
-                let known = "expected token, timeout, launch, headless, trackingId, blockAds, slowMo, idle_timeout, \
-                             keep_alive, or a browser's switch such as --lang";
+                let known = "expected token, session, timeout, launch, headless, trackingId, blockAds, slowMo, \
+                             idle_timeout, keep_alive, or a browser's switch such as --lang";
                 return Err(Error::unknown(name, known));
             }
         }
@@ -92,6 +101,10 @@ pub(crate) fn read(query: &str, engine: Engine) -> Result<Query, Error> {
     create_body.set_default("url", json!("about:blank"));
     create_body.set_default("browser_type", json!(engine));
     Ok(read)
+}
+
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }
 
 fn flag(name: &str, value: &str) -> Result<bool, Error> {
@@ -229,6 +242,7 @@ mod tests {
         let plain = json!({"headless": true, "url": "about:blank", "browser_type": "chromium"});
         assert_eq!(fields("token=abc"), plain);
         assert_eq!(read("token=a%2Bb", Engine::Chromium).unwrap().token.as_deref(), Some("a+b"));
+        assert_eq!(read("session=agent_7", Engine::Chromium).unwrap().session.as_deref(), Some("agent_7"));
         let all = fields(
             "timeout=60001&trackingId=job-7&headless=false&--lang=de-DE,en&slowMo=20&blockAds=false&--no-sandbox",
         );
@@ -272,6 +286,8 @@ mod tests {
             ("--proxy-server=http://x", "--proxy-server"),
             ("userDataDir=x", "userDataDir"),
             ("keep_alive=maybe", "keep_alive"),
+            ("session=", "session"),
+            ("session=a%20b", "session"),
         ] {
             assert_eq!(field_of(query), field, "{query}");
         }

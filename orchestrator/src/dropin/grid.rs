@@ -33,10 +33,10 @@ pub(crate) struct NewSession {
     pub body: Value,
 }
 
-/// How closely an alternative has to name what there is.
+/// How strictly an alternative has to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Matching {
-    /// To the letter, as the W3C standard has it.
+    /// Exactly, as the W3C standard requires.
     Standard,
     /// As on a grid: in upper or lower case, and by words for anything.
     Grid,
@@ -63,7 +63,7 @@ pub(crate) fn read(body: &Value, known: impl Fn(Engine) -> Option<String>) -> Re
     Err(mismatch.unwrap_or_else(|| Error::InvalidBody { message: "a new session needs `capabilities`".to_owned() }))
 }
 
-/// Whether a browser of version `has` is what a client who asks for `wants` means.
+/// Whether a browser of version `has` satisfies a client that asks for `wants`.
 pub(crate) fn version_fits(wants: &str, has: &str) -> bool {
     has == wants || has.strip_prefix(wants).is_some_and(|rest| rest.starts_with('.'))
 }
@@ -120,7 +120,7 @@ fn translate(mut caps: Map<String, Value>, engine: Engine) -> Result<NewSession,
     Ok(NewSession { create_body, engine, version, downloads: asked.downloads, screen: asked.screen, body })
 }
 
-/// The engine by the browser's name, else by whose options there are, else Chromium.
+/// The engine by the browser's name, otherwise by its vendor options, otherwise Chromium.
 fn engine(caps: &Map<String, Value>, matching: Matching) -> Result<Engine, Error> {
     let is_it = |engine: &Engine, name: &str| match matching {
         Matching::Standard => engine.is_browser_name(name),

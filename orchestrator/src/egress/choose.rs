@@ -1,21 +1,23 @@
-//! Which upstream proxy a session gets: the nearest that is up, the same one for as long as it is.
+//! Chooses a session's upstream proxy: the nearest that is up, and the same one for as long as it stays up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use url::Host;
 
 use super::socks::{self, Credentials};
 use super::upstream::Proxy;
-use crate::config::UpstreamProxy;
+use crate::config::{UpstreamProxy, UpstreamTable};
 use crate::error::{Error, FieldError};
 use crate::keys::Secret;
 
-/// Where a client wants its pages to be asked for. Without any member, anywhere.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Where a client wants its requests to come from. Without any member, anywhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ProxyLocation")]
 pub(crate) struct Location {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub country: Option<String>,
@@ -29,9 +31,7 @@ pub(crate) struct Location {
 
 impl Location {
     /// Checks what the types alone do not.
-    ///
-    /// # Errors
-    /// The member that is wrong.
+    /// Errors: the member that is wrong.
     pub(crate) fn check(&self) -> Result<(), FieldError> {
         let code = |text: &str, lengths: std::ops::RangeInclusive<usize>| {
             lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
@@ -59,6 +59,22 @@ impl Location {
         Ok(())
     }
 
+    /// Where an upstream says that it is.
+    fn of(table: &UpstreamTable) -> Self {
+        let UpstreamTable { country, state, city, zip, .. } = table.clone();
+        Self { country, state, city, zip }
+    }
+
+    /// This place, with what it leaves open taken from another.
+    fn or(self, other: &Self) -> Self {
+        Self {
+            country: self.country.or_else(|| other.country.clone()),
+            state: self.state.or_else(|| other.state.clone()),
+            city: self.city.or_else(|| other.city.clone()),
+            zip: self.zip.or(other.zip),
+        }
+    }
+
     /// The members, broadest first, as texts.
     fn members(&self) -> [(&'static str, Option<String>); 4] {
         // Codes of the United States have five digits, the first of which may be 0.
@@ -69,16 +85,16 @@ impl Location {
     }
 }
 
-/// An upstream, and whether it answers.
+/// An upstream and its health.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(super) config: UpstreamProxy,
     pub(super) is_up: AtomicBool,
 }
 
-/// What a session has of the upstreams.
+/// The upstream of one session, and the proxy address for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenUpstream {
     pub(super) upstream: Arc<Upstream>,
     pub(super) proxy: Proxy,
 }
@@ -94,11 +110,9 @@ impl Upstreams {
         Self(configured.iter().map(upstream).collect())
     }
 
-    /// The nearest upstream that is up. Among equals the weights decide, for one session always the same way.
-    ///
-    /// # Errors
-    /// There is none there, or none that is up.
-    pub(crate) fn choose(&self, wanted: &Location, session: &str) -> Result<Chosen, Error> {
+    /// The nearest upstream that is up. Weights decide between equals, for one session always the same way.
+    /// Errors: when no upstream is there, or none is up.
+    pub(crate) fn choose(&self, wanted: &Location, session: &str) -> Result<ChosenUpstream, Error> {
         let problem = |problem: &str| Error::invalid("advanced.proxy", problem);
         if self.0.is_empty() {
             return Err(problem(
@@ -113,44 +127,36 @@ impl Upstreams {
         let up = || near.iter().filter(|(_, upstream)| upstream.is_up.load(Ordering::Relaxed));
         let nearest = up().map(|(nearness, _)| *nearness).max();
         let best = up().filter(|(nearness, _)| Some(*nearness) == nearest);
-        // Weighted rendezvous: each draws its lot from a hash, so a session keeps its upstream while others come and go.
+        // Weighted rendezvous hashing: a session keeps its upstream while others come and go.
         let chosen = best.max_by(|(_, a), (_, b)| lot(&a.config, session).total_cmp(&lot(&b.config, session)));
         let Some((_, upstream)) = chosen else {
             return Err(Error::NoUpstream);
         };
         let proxy =
             proxy(&upstream.config, wanted, session).ok_or_else(|| problem("has a proxy whose host cannot be read"))?;
-        Ok(Chosen { upstream: Arc::clone(upstream), proxy })
+        Ok(ChosenUpstream { upstream: Arc::clone(upstream), proxy })
     }
 }
 
-impl Chosen {
+impl ChosenUpstream {
     /// The upstream's name and place, for the client.
     pub(crate) fn shown(&self) -> serde_json::Value {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            upstream: &'a str,
+            #[serde(flatten)]
+            location: Location,
+        }
         let table = &self.upstream.config.table;
-        let mut shown = serde_json::json!({ "upstream": table.name });
-        for (name, value) in [("country", &table.country), ("state", &table.state), ("city", &table.city)] {
-            if let Some(value) = value {
-                shown[name] = value.clone().into();
-            }
-        }
-        if let Some(zip) = table.zip {
-            shown["zip"] = zip.into();
-        }
-        shown
+        serde_json::json!(Shown { upstream: &table.name, location: Location::of(table) })
     }
 }
 
-/// How near an upstream is to what is wanted; none where the broadest wanted member is another, or where its user name
-/// needs a member that nobody has named.
+/// How near an upstream is to the wanted place; none where the broadest wanted member differs, or where its user name
+/// needs a member that neither side names.
 fn nearness(upstream: &UpstreamProxy, wanted: &Location) -> Option<u8> {
     let table = &upstream.table;
-    let own = Location {
-        country: table.country.clone(),
-        state: table.state.clone(),
-        city: table.city.clone(),
-        zip: table.zip,
-    };
+    let own = Location::of(table);
     let template = table.username.as_deref().unwrap_or_default();
     let (mut nearness, mut is_broadest) = (0, true);
     for ((name, wanted), (_, own)) in wanted.members().into_iter().zip(own.members()) {
@@ -171,7 +177,7 @@ fn nearness(upstream: &UpstreamProxy, wanted: &Location) -> Option<u8> {
     Some(nearness)
 }
 
-/// A session's lot for an upstream, in proportion to its weight.
+/// The rendezvous score of an upstream for a session, in proportion to the upstream's weight.
 fn lot(upstream: &UpstreamProxy, session: &str) -> f64 {
     let hash = Sha256::digest(format!("{session}/{}", upstream.table.name));
     let drawn = hash[..6].iter().fold(0.0, |sum, byte| sum * 256.0 + f64::from(*byte));
@@ -181,12 +187,7 @@ fn lot(upstream: &UpstreamProxy, session: &str) -> f64 {
 
 fn proxy(upstream: &UpstreamProxy, wanted: &Location, session: &str) -> Option<Proxy> {
     let table = &upstream.table;
-    let place = Location {
-        country: table.country.clone().or_else(|| wanted.country.clone()),
-        state: table.state.clone().or_else(|| wanted.state.clone()),
-        city: table.city.clone().or_else(|| wanted.city.clone()),
-        zip: table.zip.or(wanted.zip),
-    };
+    let place = Location::of(table).or(wanted);
     let user = table.username.as_ref().map(|template| {
         let user = place.members().into_iter().fold(template.clone(), |user, (name, value)| {
             user.replace(&format!("{{{name}}}"), &value.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! A proxy that a WebDriver client names as a capability of the standard's.
+//! A proxy that a WebDriver client names by the standard's capability.
 
 use serde_json::{Map, Value};
 use url::{Host, Url};
@@ -17,15 +17,13 @@ pub(crate) struct ClientProxy {
     http: Option<Proxy>,
     ssl: Option<Proxy>,
     socks: Option<Proxy>,
-    /// Hosts that are asked directly: names, and beginnings of a dot for all below a name.
+    /// Hosts that need no proxy: names, and suffixes that begin with a dot.
     none: Vec<String>,
 }
 
 impl ClientProxy {
-    /// Reads the members of a proxy whose kind is `manual`, which were checked.
-    ///
-    /// # Errors
-    /// The member that is wrong, and why.
+    /// Reads the members of a checked proxy capability of kind `manual`.
+    /// Errors: the member that is wrong, and why.
     pub(crate) fn read(members: &Map<String, Value>) -> Result<Self, (&'static str, &'static str)> {
         let text = |name: &str| members.get(name).and_then(Value::as_str);
         let proxy = |name: &'static str, scheme| {
@@ -53,7 +51,7 @@ impl ClientProxy {
         })
     }
 
-    /// The proxy for a site; none where it is asked directly.
+    /// The proxy for a site, if it needs one.
     pub(super) fn of(&self, host: &Host, port: u16) -> Option<&Proxy> {
         let host = host.to_string();
         let direct = |rule: &String| if rule.starts_with('.') { host.ends_with(rule.as_str()) } else { host == *rule };

@@ -1,29 +1,30 @@
-//! One connection of a browser: where it wants to go, whether it may, and the bytes of it.
+//! One connection of a browser: its destination, the decision on it, and its bytes.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::either::Either;
 use url::Host;
 
 use super::policy::{Policy, Refusal};
+use super::resolver::Resolver;
 use super::socks::{self, Reply, Target};
 use super::upstream::{self, Proxy, ProxyError, Site};
 use super::{Route, Shared, refusal};
 use crate::worker::AgentStream;
 
-/// Time for what the browser says of itself before its first byte.
+/// Time for the browser's SOCKS request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The port whose connections are encrypted from their first byte: nobody could read a page there.
+/// Connections to this port are encrypted from their first byte, so a refusal page would be unreadable.
 const HTTPS: u16 = 443;
-/// Bytes held at most on the way to the site, and from it.
+/// Bytes buffered at most in each direction.
 const UP_BUFFER: usize = 32 << 10;
 const DOWN_BUFFER: usize = 128 << 10;
 
@@ -60,10 +61,13 @@ impl DialError {
     }
 }
 
-/// Serves a connection to its end.
-pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, begun: BytesMut) {
-    let Ok(Ok(target)) = timeout(HANDSHAKE_TIMEOUT, socks::accept(&mut tunnel, begun)).await else { return };
-    let Target { host, port } = target;
+/// The browser's request; none if it does not arrive in time.
+pub(super) async fn greet(tunnel: &mut AgentStream, begun: BytesMut) -> Option<Target> {
+    timeout(HANDSHAKE_TIMEOUT, socks::accept(tunnel, begun)).await.ok()?.ok()
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target { host, port }: Target) {
     let shown = host.to_string();
     let Ok(_place) = Arc::clone(&shared.places).try_acquire_owned() else {
         note(&shared, &shown, port, "too_many_connections");
@@ -94,7 +98,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, begun: B
     }
 }
 
-/// Counts a refusal, and logs the first of its kind, without the page's address.
+/// Counts a refusal and logs the first of its kind, without the page's address.
 fn note(shared: &Shared, host: &str, port: u16, reason: &'static str) {
     if shared.traffic.refuse(host, port, reason) {
         tracing::info!(worker = %shared.worker.id, port, reason, "a page's connection was refused");
@@ -105,14 +109,15 @@ fn note(shared: &Shared, host: &str, port: u16, reason: &'static str) {
 async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<Site, DialError> {
     let limit = shared.connect_timeout;
     let route = shared.route.read().clone();
-    let direct = async || dial(&shared.policy, host, port, limit).await.map(Either::Left);
+    let resolver = &shared.resolver;
+    let direct = async || dial(&shared.policy, resolver, host, port, limit).await.map(Either::Left);
     match route {
         Route::Direct => direct().await,
         Route::Closed => Err(ProxyError::Gone.into()),
         Route::Client(proxies) => {
             let Some(proxy) = proxies.of(host, port) else { return direct().await };
             judge_unresolved(&shared.policy, host, port)?;
-            let stream = dial(&shared.policy, &proxy.host, proxy.port, limit).await?;
+            let stream = dial(&shared.policy, resolver, &proxy.host, proxy.port, limit).await?;
             ask(shared, stream, proxy, host, port).await
         }
         Route::Upstream { mut chosen, wanted, upstreams, session } => {
@@ -130,7 +135,7 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<Site, DialEr
                     Err(_) => ProxyError::Slow,
                 };
                 chosen.upstream.note(false);
-                // The next nearest takes its place. An upstream that is down is not chosen again, so this ends.
+                // The next nearest upstream takes over. Nothing chooses one that is down, so this loop ends.
                 chosen = upstreams.choose(&wanted, &session).map_err(|_| failure)?;
                 let (wanted, upstreams, session) = (wanted.clone(), upstreams.clone(), session.clone());
                 *shared.route.write() = Route::Upstream { chosen: chosen.clone(), wanted, upstreams, session };
@@ -139,13 +144,13 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<Site, DialEr
     }
 }
 
-/// Asks a proxy, to which there is a connection, for the site.
+/// Asks a connected proxy for the site.
 async fn ask(shared: &Shared, stream: TcpStream, proxy: &Proxy, host: &Host, port: u16) -> Result<Site, DialError> {
     let asked = upstream::ask(stream, proxy, &shared.tls, host, port);
     Ok(timeout(shared.connect_timeout, asked).await.map_err(|_| ProxyError::Slow)??)
 }
 
-/// Judges a site that somebody else resolves.
+/// Judges a site whose name the proxy resolves.
 fn judge_unresolved(policy: &Policy, host: &Host, port: u16) -> Result<(), DialError> {
     match (host, socks::address(host)) {
         (Host::Domain(name), _) => policy.judge_name(name, port),
@@ -155,13 +160,18 @@ fn judge_unresolved(policy: &Policy, host: &Host, port: u16) -> Result<(), DialE
     .map_err(DialError::Refused)
 }
 
-/// Resolves a host once and connects to one of the very addresses that the policy allows.
-async fn dial(policy: &Policy, host: &Host, port: u16, limit: Duration) -> Result<TcpStream, DialError> {
+/// Resolves a host once and connects to one of the resolved addresses that the policy allows.
+async fn dial(
+    policy: &Policy,
+    resolver: &Resolver,
+    host: &Host,
+    port: u16,
+    limit: Duration,
+) -> Result<TcpStream, DialError> {
     let (name, addresses) = match host {
         Host::Domain(name) => {
-            let found = timeout(limit, lookup_host((name.as_str(), port))).await.map_err(|_| DialError::TimedOut)?;
-            let addresses: Vec<IpAddr> = found.map_err(|_| DialError::UnknownHost)?.map(|found| found.ip()).collect();
-            (Some(name.as_str()), addresses)
+            let found = timeout(limit, resolver.look_up(name)).await.map_err(|_| DialError::TimedOut)?;
+            (Some(name.as_str()), found.map_err(|_| DialError::UnknownHost)?)
         }
         address => (None, socks::address(address).into_iter().collect()),
     };
@@ -183,7 +193,7 @@ async fn dial(policy: &Policy, host: &Host, port: u16, limit: Duration) -> Resul
     Err(failure)
 }
 
-/// Carries bytes both ways until both have ended.
+/// Copies bytes both ways until both sides have ended.
 async fn carry(shared: &Shared, tunnel: AgentStream, site: Site) {
     match site {
         Either::Left(stream) => {
@@ -208,8 +218,8 @@ async fn carry_halves(
     let takes_more = AtomicBool::new(true);
     let up = async {
         if pump(&mut from_browser, to_site, &traffic.sent, "out", UP_BUFFER).await.is_err() {
-            // A site may answer and close before it has read a long request. Its answer still has to reach the browser, so
-            // what the browser goes on to send is read and dropped.
+            // A site may answer and close before it has read a long request. Its answer must still reach the browser, so the
+            // daemon reads and drops the rest of the request.
             takes_more.store(false, Ordering::Relaxed);
             let _ = tokio::io::copy(&mut from_browser, &mut tokio::io::sink()).await;
         }

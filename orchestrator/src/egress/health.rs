@@ -1,4 +1,4 @@
-//! Whether the upstream proxies answer.
+//! Checks whether the upstream proxies answer.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::choose::{Upstream, Upstreams};
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Upstreams {
-    /// Looks at each upstream now and then, until `stop`.
+    /// Checks every upstream at intervals, until `stop`.
     pub(crate) async fn check(self, interval: Duration, stop: CancellationToken) {
         if self.0.is_empty() {
             return;
@@ -33,7 +33,7 @@ impl Upstreams {
 }
 
 impl Upstream {
-    /// Notes whether it answers, and logs a change.
+    /// Records whether it answers, and logs a change.
     pub(super) fn note(&self, is_up: bool) {
         let name = self.config.table.name.as_str();
         if self.is_up.swap(is_up, Ordering::Relaxed) != is_up {

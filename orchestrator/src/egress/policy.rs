@@ -3,20 +3,13 @@
 use std::net::IpAddr;
 
 use crate::address;
-use crate::config::EgressRule;
+use crate::config::{EgressRule, EgressRules};
 
-/// Rules of one origin. What is denied is denied whatever is allowed beside it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Rules {
-    pub allow: Vec<EgressRule>,
-    pub deny: Vec<EgressRule>,
-}
-
-/// The rules of one session, nearest first: those of its key, then those of the configuration. The first that names an
-/// address decides. Where none does, public addresses may be reached and others not.
+/// The rules of one session, nearest first: those of its key, its preset and the configuration. The first that names an
+/// address decides. Where none does, public addresses are allowed and others are not.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Policy {
-    levels: Vec<Rules>,
+    levels: Vec<EgressRules>,
 }
 
 /// Why an address may not be reached.
@@ -52,24 +45,18 @@ impl Refusal {
 
 impl Policy {
     /// Rules, nearest first.
-    pub(crate) const fn new(levels: Vec<Rules>) -> Self {
+    pub(crate) const fn new(levels: Vec<EgressRules>) -> Self {
         Self { levels }
     }
 
     /// Judges an address, and the name that led to it.
-    ///
-    /// # Errors
-    /// The reason why it may not be reached.
+    /// Errors: the reason why it may not be reached.
     pub(crate) fn judge(&self, name: Option<&str>, address: IpAddr, port: u16) -> Result<(), Refusal> {
         let canonical = address.to_canonical();
-        let names = |rule: &EgressRule| rule.matches(name, canonical, port);
-        for rules in &self.levels {
-            if rules.deny.iter().any(names) {
-                return Err(Refusal::Denied);
-            }
-            if rules.allow.iter().any(names) {
-                return Ok(());
-            }
+        match self.decide(|rule| rule.matches(name, canonical, port)) {
+            Some(true) => return Ok(()),
+            Some(false) => return Err(Refusal::Denied),
+            None => {}
         }
         match address::special_kind(address) {
             Some(kind) => Err(Refusal::NotPublic(kind)),
@@ -77,28 +64,32 @@ impl Policy {
             None => Ok(()),
         }
     }
-}
 
-impl Policy {
-    /// Judges a name that a proxy resolves, whose addresses nobody sees here.
-    ///
-    /// # Errors
-    /// The reason why it may not be asked for.
+    /// Whether the nearest rules that match allow it; none where no rule matches. Within one origin a denial wins over what is
+    /// allowed, except `*`, which matches what no other rule there names.
+    fn decide(&self, names: impl Fn(&EgressRule) -> bool) -> Option<bool> {
+        let any =
+            |rules: &[EgressRule], general: bool| rules.iter().any(|rule| rule.is_general() == general && names(rule));
+        self.levels.iter().find_map(|EgressRules { allow, deny }| {
+            let steps = [(deny, false, false), (allow, false, true), (deny, true, false), (allow, true, true)];
+            steps.into_iter().find(|(rules, general, _)| any(rules, *general)).map(|(_, _, allowed)| allowed)
+        })
+    }
+
+    /// Judges a name that a proxy resolves, so that its addresses are unknown here.
+    /// Errors: the reason why it may not be asked for.
     pub(crate) fn judge_name(&self, name: &str, port: u16) -> Result<(), Refusal> {
-        for rules in &self.levels {
-            if rules.deny.iter().any(|rule| rule.names(name, port)) {
-                return Err(Refusal::Denied);
-            }
-            if rules.allow.iter().any(|rule| rule.names(name, port)) {
-                return Ok(());
-            }
+        match self.decide(|rule| rule.names(name, port)) {
+            Some(true) => return Ok(()),
+            Some(false) => return Err(Refusal::Denied),
+            None => {}
         }
         let is_local = name == "localhost" || name.ends_with(".localhost");
         if is_local { Err(Refusal::NotPublic("is a loopback name")) } else { Ok(()) }
     }
 }
 
-/// Whether an address is one of this host's interfaces: services there may take whoever connects for a neighbour.
+/// Whether an address belongs to one of this host's interfaces: services there may trust local connections.
 fn is_own(address: IpAddr) -> bool {
     let Ok(interfaces) = nix::ifaddrs::getifaddrs() else { return true };
     interfaces.filter_map(|interface| interface.address).any(|own| {
@@ -112,9 +103,9 @@ fn is_own(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn rules(allow: &[&str], deny: &[&str]) -> Rules {
+    fn rules(allow: &[&str], deny: &[&str]) -> EgressRules {
         let parse = |rules: &[&str]| rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        Rules { allow: parse(allow), deny: parse(deny) }
+        EgressRules { allow: parse(allow), deny: parse(deny) }
     }
 
     #[test]
@@ -144,5 +135,20 @@ mod tests {
         assert_eq!(policy.judge_name("a.localhost", 80), Err(Refusal::NotPublic("is a loopback name")));
         assert!(judge("10.0.0.5") && judge("10.0.0.7"));
         assert!(!judge("10.0.0.6") && !judge("8.8.8.8"));
+    }
+
+    #[test]
+    fn a_star_stands_for_what_no_other_rule_names() {
+        let policy =
+            Policy::new(vec![rules(&["10.0.0.5", "a.example"], &["*", "10.0.0.5:22"]), rules(&["10.0.0.6"], &[])]);
+        let judge = |name, address: &str, port| policy.judge(name, address.parse().unwrap(), port);
+        assert_eq!(judge(None, "10.0.0.5", 80), Ok(()));
+        assert_eq!(judge(Some("a.example"), "8.8.8.8", 443), Ok(()));
+        for (address, port) in [("10.0.0.5", 22), ("10.0.0.6", 80), ("8.8.8.8", 443)] {
+            assert_eq!(judge(None, address, port), Err(Refusal::Denied), "{address}:{port}");
+        }
+        let open = Policy::new(vec![rules(&["*"], &["8.8.8.8"])]);
+        assert_eq!(open.judge(None, "127.0.0.1".parse().unwrap(), 1), Ok(()));
+        assert_eq!(open.judge(None, "8.8.8.8".parse().unwrap(), 1), Err(Refusal::Denied));
     }
 }

@@ -1,4 +1,4 @@
-//! What a page shows whose address was refused.
+//! The page that replaces one whose address was refused.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio::time::timeout;
 
 use crate::worker::AgentStream;
 
-/// Bytes of a request that are read at most, and the time for it: its head decides.
+/// The most bytes of a request to read, and the time for it; its head suffices.
 const MAX_HEAD: usize = 16 << 10;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Answers a request for a page with a page that says why it was refused. Anything else is only closed: to scripts, images
-/// and other protocols the address is as one that nobody listens at.
+/// and other protocols, nobody listens at the address.
 pub(super) async fn show(tunnel: &mut AgentStream, host: &str, port: u16, problem: &str) {
     let mut head = Vec::with_capacity(4096);
     let reading = async {
@@ -36,7 +36,7 @@ fn is_http(head: &[u8]) -> bool {
     head.iter().take(3).all(u8::is_ascii_uppercase)
 }
 
-/// Whether this is a request by which a browser opens a page.
+/// Whether a browser sends this request to open a page.
 fn wants_page(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     let page =

@@ -32,14 +32,14 @@ pub(super) enum Reply {
     UnknownCommand = 7,
 }
 
-/// Where a client wants to go. A name is not resolved yet; one that is an address in another notation is an address.
+/// A client's destination. Names are unresolved; a name that spells an address in another notation is an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub host: Host,
     pub port: u16,
 }
 
-/// Answers the greeting, of which `begun` was read, and reads the request.
+/// Answers the greeting, which begins with the bytes in `begun`, and reads the request.
 pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     mut begun: BytesMut,
@@ -50,7 +50,7 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
             return Err(malformed());
         }
     }
-    // Whoever goes on without waiting for the answer is no browser.
+    // Browsers wait for the answer to their greeting.
     if begun[0] != VERSION || begun.len() > 2 + usize::from(begun[1]) {
         return Err(malformed());
     }
@@ -109,7 +109,7 @@ pub(super) async fn answer<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply) 
     stream.write_all(&[VERSION, reply as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]).await
 }
 
-/// Who asks a proxy.
+/// The user that a proxy authenticates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Credentials {
     pub user: String,
@@ -180,7 +180,7 @@ pub(super) async fn request<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// The address that a host is, unless it is a name.
+/// The host as an address, unless it is a name.
 pub(super) const fn address(host: &Host) -> Option<IpAddr> {
     match host {
         Host::Ipv4(address) => Some(IpAddr::V4(*address)),

@@ -1,13 +1,14 @@
-//! What went through one session's way out, and what was refused.
+//! Counts what one session sent and received, and what was refused.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Different refusals that are listed of one session.
+/// How many different refusals a session lists.
 const MAX_LISTED: usize = 32;
-/// The longest host that is listed, in bytes.
+/// The longest host to list, in bytes.
 const MAX_HOST: usize = 255;
 
 /// Counters of one session.
@@ -25,19 +26,20 @@ struct Refusals {
 }
 
 /// The same in a session's record.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Egress")]
 pub(crate) struct Summary {
     /// Bytes that the browser got, and bytes that it sent.
     pub bytes_in: u64,
     pub bytes_out: u64,
     /// Connections that were refused or failed for a reason of Warmpool's own.
     pub refused_count: u64,
-    /// What they were, the first few kinds of them.
+    /// The first few kinds of them.
     pub refused: Vec<Refused>,
 }
 
 /// Refusals of one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Refused {
     pub host: String,
     pub port: u16,

@@ -15,7 +15,7 @@ use crate::worker::{AgentStream, Upgrade};
 
 /// Tunnels that wait for the browser. A used one is replaced within a fraction of a millisecond.
 const IDLE: usize = 6;
-/// Between two tries to open one.
+/// Time between two attempts to open one.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Keeps tunnels open until the session's way out is closed.
@@ -32,18 +32,21 @@ async fn keep_open(shared: Arc<Shared>) {
             sleep(RETRY).await;
             continue;
         };
-        // The browser speaks first, so this waits for it. An agent that hangs up has ended, or lost this tunnel.
+        // This waits for the browser, which speaks first. An agent that hangs up has ended or lost this tunnel.
         let mut begun = BytesMut::from(early);
         if begun.is_empty() && !matches!(tunnel.read_buf(&mut begun).await, Ok(1..)) {
             sleep(RETRY).await;
             continue;
         }
-        let connection = dial::serve(Arc::clone(&shared), tunnel, begun);
+        // This happens here, not in the connection's own task: a silent connection does not count towards
+        // `egress.max_connections`, so the number of tunnels bounds them.
+        let Some(target) = dial::greet(&mut tunnel, begun).await else { continue };
+        let connection = dial::serve(Arc::clone(&shared), tunnel, target);
         tokio::spawn(shared.stop.clone().run_until_cancelled_owned(connection));
     }
 }
 
-/// Opens one; gives it with what the browser has said already, if its connection was waiting.
+/// Opens one; returns it with the browser's first bytes, if its connection was waiting.
 async fn open_one(shared: &Shared) -> Option<(AgentStream, Bytes)> {
     let mut headers = HeaderMap::new();
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));

@@ -1,4 +1,4 @@
-//! Connections through a proxy of the operator's or the client's: HTTP `CONNECT`, the same over TLS, or SOCKS version 5.
+//! Connections through the operator's or the client's proxy: HTTP `CONNECT`, plain or over TLS, or SOCKS version 5.
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::config::ProxyScheme;
 /// The longest head of an answer to `CONNECT`, in bytes.
 const MAX_HEAD: usize = 8 << 10;
 
-/// A connection to a site, as such or inside one to a proxy.
+/// A connection to a site, directly or through a proxy.
 pub(super) type Site = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// A proxy, and who asks it.
+/// A proxy and its credentials.
 #[derive(Debug, Clone)]
 pub(super) struct Proxy {
     pub scheme: ProxyScheme,
@@ -63,14 +63,14 @@ impl ProxyError {
     }
 }
 
-/// An answer that breaks off makes no sense either.
+/// An answer that breaks off is invalid, too.
 impl From<io::Error> for ProxyError {
     fn from(_: io::Error) -> Self {
         Self::Garbage
     }
 }
 
-/// Asks a proxy, to which there is a connection, for one to a site.
+/// Asks a connected proxy for a connection to a site.
 pub(super) async fn ask(
     stream: TcpStream,
     proxy: &Proxy,
@@ -108,7 +108,7 @@ async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     request.push_str("\r\n");
     stream.write_all(request.as_bytes()).await?;
     stream.flush().await?;
-    // One byte at a time: what follows the head is the site's.
+    // One byte at a time: the bytes after the head belong to the site.
     let mut head = Vec::with_capacity(256);
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() == MAX_HEAD || (head.len() == 5 && head != b"HTTP/") {
@@ -119,7 +119,7 @@ async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let status = std::str::from_utf8(&head).ok().and_then(|head| head.split(' ').nth(1)?.parse::<u16>().ok());
     match status {
         Some(200..=299) => Ok(stream),
-        // Asking again with the same credentials would be a loop.
+        // The same credentials would be refused again.
         Some(401 | 407) => Err(ProxyError::Credentials),
         Some(status @ 300..=599) => Err(ProxyError::Refused(format!("status {status}"))),
         _ => Err(ProxyError::Garbage),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_proxys_answers_are_told_apart() {
+    async fn a_proxys_answers_are_distinguished() {
         let (early, asked) = answered(b"HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\nhello").await;
         assert_eq!(early.unwrap(), b"hello", "the site's first bytes are the site's");
         assert!(asked.starts_with("CONNECT a.example:443 HTTP/1.1\r\n"), "{asked}");

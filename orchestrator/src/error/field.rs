@@ -12,7 +12,7 @@ use super::words::{closest, plain};
 
 /// What is wrong with which field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldError {
+pub(crate) struct FieldError {
     path: String,
     problem: Problem,
 }
@@ -35,7 +35,7 @@ impl FieldError {
         Self { path: path.into(), problem: Problem::Invalid(problem.into()) }
     }
 
-    /// What serde says of a value, in the words of somebody who writes JSON. `path` is the one that it reports.
+    /// Rewords an error of serde's for somebody who writes JSON. `path` is the one that serde reports.
     pub(crate) fn from_serde(path: &str, cause: &str) -> Self {
         let path = if path == "." { "" } else { path };
         if let Some(name) = cause.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
@@ -112,7 +112,7 @@ impl Error {
         self.map_field(|error| error.within(parent))
     }
 
-    /// The same error, with what it says of a field changed.
+    /// The same error, with its field error changed.
     pub(crate) fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
         match self {
             Self::Field(error) => Self::Field(change(error)),

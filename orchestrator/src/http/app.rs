@@ -7,12 +7,13 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use warmpool_protocol::Snapshot;
 
 use super::budget::Budget;
+use super::console::Console;
 use super::sign_ins::SignIns;
 use crate::config::Config;
 use crate::drain::Drain;
 use crate::engine::Engine;
 use crate::keys::Keys;
-use crate::live::Live;
+use crate::live::{Live, Thumbnails};
 use crate::pool::Pool;
 use crate::session::Sessions;
 use crate::store::{Recovery, Store};
@@ -30,11 +31,14 @@ pub(crate) struct App {
     pub sessions: Sessions,
     pub tasks: Tasks,
     pub worlds: Worlds,
-    /// Who is signed in to the console.
+    /// The console's sign-ins.
     pub sign_ins: SignIns,
-    /// Who watches them.
+    pub console: Console,
+    /// Small pictures of sessions, for lists.
+    pub thumbnails: Thumbnails,
+    /// The live views of sessions.
     pub live: Live,
-    /// Who records them.
+    /// The recordings of sessions.
     pub recorder: Recorder,
     pub store: Store,
     /// The daemon's phase.
@@ -51,7 +55,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// What a browser of this engine says of itself, if one is at hand.
+    /// The version that a browser of this engine reports, if one is at hand.
     pub(super) fn known_snapshot(&self, engine: Engine) -> Option<Snapshot> {
         self.pool.warm_snapshot(engine).or_else(|| {
             let live = self.sessions.all_live();

@@ -26,9 +26,7 @@ struct Window {
 
 impl Attempts {
     /// Counts an attempt as failed until [`Attempts::succeeded`] takes it back. 0 sets no limit.
-    ///
-    /// # Errors
-    /// With `limit` failures, the time until the address may try again.
+    /// Errors: with `limit` failures, the time until the address may try again.
     pub(super) fn begin(&self, address: IpAddr, limit: usize, now: Instant) -> Result<(), Duration> {
         let mut windows = self.0.lock();
         let address = one_client(address);

@@ -1,4 +1,4 @@
-//! Who calls: the key in a header.
+//! Authenticates callers, by the key in a header or the sign-in of a page of the console.
 
 use axum::extract::FromRequestParts;
 use base64::Engine as _;
@@ -8,22 +8,74 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 
 use super::App;
-use super::reply::W3c;
+use super::reply::{By, W3c, note_caller};
+use super::sign_in::SignedIn;
 use crate::error::Error;
 use crate::keys::KeyId;
 
 /// The contract's header for the key.
 pub(super) const SECRET_KEY: &str = "service-secret-key";
 
-/// The key that a request carries, checked.
+/// The key that a request carries, checked; or, in the console, the one in whose name the request is made.
 pub(super) struct Caller(pub(super) KeyId);
 
 impl FromRequestParts<App> for Caller {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        let key = sent_key(&parts.headers).ok_or_else(|| missing_key(&parts.headers))?;
-        app.keys.verify(key).map(Self).ok_or(Error::InvalidKey)
+        if let Some(key) = sent_key(&parts.headers) {
+            return check(app, key).map(Self).ok_or(Error::InvalidKey);
+        }
+        match SignedIn::find(app, &parts.headers)? {
+            Some(signed_in) => signed_in.acts_as(app, parts).await.map(Self),
+            None => Err(missing_key(&parts.headers)),
+        }
+    }
+}
+
+/// Whose sessions or tasks a list may show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Those of one key.
+    Own(KeyId),
+    /// Those of every key: an operator asks, in the console.
+    All,
+}
+
+impl Scope {
+    /// Narrows it to one key, where the query names one. That of somebody else shows nothing.
+    pub(super) fn narrowed(self, wanted: Option<KeyId>) -> Option<Self> {
+        match (self, wanted) {
+            (scope, None) => Some(scope),
+            (Self::All, Some(key)) => Some(Self::Own(key)),
+            (Self::Own(own), Some(key)) => (own == key).then_some(Self::Own(own)),
+        }
+    }
+
+    /// Whether it has what this key did, or what nobody known did.
+    pub(super) fn sees(&self, key: Option<&KeyId>) -> bool {
+        key.map_or(*self == Self::All, |key| self.has(key))
+    }
+
+    /// Whether it has what this key made.
+    pub(super) fn has(&self, key: &KeyId) -> bool {
+        match self {
+            Self::Own(own) => own == key,
+            Self::All => true,
+        }
+    }
+}
+
+impl FromRequestParts<App> for Scope {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        if sent_key(&parts.headers).is_none()
+            && let Some(signed_in) = SignedIn::find(app, &parts.headers)?
+        {
+            return Ok(if signed_in.is_operator { Self::All } else { Self::Own(signed_in.key) });
+        }
+        Caller::from_request_parts(parts, app).await.map(|Caller(key)| Self::Own(key))
     }
 }
 
@@ -53,18 +105,48 @@ impl FromRequestParts<App> for GridCaller {
     }
 }
 
+/// The key of a command for a grid's session, if there is one: the session's id is enough. One that is there must be
+/// right.
+pub(super) struct GridKey(pub(super) Option<KeyId>);
+
+impl GridKey {
+    /// Errors: `InvalidKey`.
+    pub(super) fn read(app: &App, headers: &HeaderMap, token: Option<&str>) -> Result<Self, Error> {
+        match verify(app, headers, token) {
+            Ok(key) => Ok(Self(Some(key))),
+            Err(Error::MissingKey) => Ok(Self(None)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl FromRequestParts<App> for GridKey {
+    type Rejection = W3c;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, W3c> {
+        Ok(Self::read(app, &parts.headers, None)?)
+    }
+}
+
 /// Checks the key of a websocket client, or of one that looks for a websocket: it may be in the URL as well.
 pub(super) fn verify(app: &App, headers: &HeaderMap, token: Option<&str>) -> Result<KeyId, Error> {
     let basic = basic_parts(headers);
     let candidates = token.or_else(|| sent_key(headers)).into_iter().chain(basic.iter().map(String::as_str));
     let mut found = Err(Error::MissingKey);
     for key in candidates {
-        match app.keys.verify(key) {
+        match check(app, key) {
             Some(id) => return Ok(id),
             None => found = Err(Error::InvalidKey),
         }
     }
     found
+}
+
+/// The id of a key that works. The log of requests hears of it.
+fn check(app: &App, key: &str) -> Option<KeyId> {
+    let id = app.keys.verify(key)?;
+    note_caller(&id, By::Key);
+    Some(id)
 }
 
 /// Whether the key is in a header that a client sends on every request, and not in the URL alone.
@@ -103,6 +185,7 @@ fn missing_key(headers: &HeaderMap) -> Error {
     }
 }
 
+/// The key in its own header, or as a bearer token.
 fn sent_key(headers: &HeaderMap) -> Option<&str> {
     let own = headers.get(SECRET_KEY).and_then(|value| value.to_str().ok());
     own.or_else(|| {

@@ -20,7 +20,7 @@ pub(super) struct Peer {
     pub(super) secure: bool,
 }
 
-/// The address of the client, which a trusted proxy tells.
+/// The client's address, from a trusted proxy's header where there is one.
 pub(super) struct ClientAddress(pub(super) IpAddr);
 
 impl FromRequestParts<App> for ClientAddress {
@@ -28,10 +28,11 @@ impl FromRequestParts<App> for ClientAddress {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0; 4]), |peer| peer.address.ip());
-        let told = parts.headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).next_back();
+        let forwarded =
+            parts.headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).next_back();
         // A proxy adds the address that it sees to those that the client has claimed.
-        let told = told.filter(|_| app.config.trusts_proxy(peer)).and_then(|list| list.rsplit(',').next());
-        Ok(Self(told.and_then(|address| address.trim().parse().ok()).unwrap_or(peer)))
+        let forwarded = forwarded.filter(|_| app.config.trusts_proxy(peer)).and_then(|list| list.rsplit(',').next());
+        Ok(Self(forwarded.and_then(|address| address.trim().parse().ok()).unwrap_or(peer)))
     }
 }
 
@@ -111,7 +112,7 @@ impl Base {
         format!("{}/sessions/{}/stream?token={}", self.http(), session.id, session.view_token())
     }
 
-    /// The session's live view, for who comes by a link.
+    /// The session's live view by a share link.
     pub(super) fn share_url(&self, session: &Session, share: &Share, token: &str) -> String {
         let actions = if share.enable_actions { "&enable_actions=true" } else { "" };
         format!("{}/sessions/{}/stream?token={token}{actions}", self.http(), session.id)
@@ -148,6 +149,11 @@ pub(super) fn single_slash(path: &str) -> Option<String> {
     let (token, rest) = after.split_once("//")?;
     let mends = !token.is_empty() && !token.contains('/');
     mends.then(|| format!("{before}/webdriver/{token}/{}", rest.trim_start_matches('/')))
+}
+
+/// How many segments of a path may be shown. A grid's session is opened by its id, and a world's path is its viewer's token.
+pub(super) fn shown_segments(path: &str) -> usize {
+    if path.starts_with("/session/") || path.starts_with("/w/") { 1 } else { 3 }
 }
 
 fn is_grid(path: &str) -> bool {

@@ -1,5 +1,6 @@
-//! Reading bodies into memory, within one budget, and JSON so that what is wrong with it is said by field.
+//! Reads bodies into memory within one budget, and parses JSON with errors that name the field.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -10,6 +11,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -18,8 +20,8 @@ use tokio::time::timeout;
 
 use super::App;
 use super::budget::Part;
-use super::passing::broke_off;
-use super::weight::{Weight, WeightError, weigh};
+use super::forwarded_body::broke_off;
+use super::json_size::{JsonSize, SizeError, measure};
 use crate::error::{Error, FieldError};
 
 /// How many copies of a body exist at once, about: parsed, checked and copied.
@@ -28,7 +30,7 @@ const COPIES: u64 = 2;
 /// A text that is read so fast that it holds up nobody, in bytes.
 const SHORT: usize = 64 << 10;
 
-/// A body in memory, and what it holds of the budget: for as long as this lives.
+/// A body in memory, with its share of the budget until it is dropped.
 pub(super) struct Text {
     bytes: Bytes,
     part: Part,
@@ -70,14 +72,14 @@ impl Text {
     }
 
     /// Measures it, and takes this multiple of its size from the budget.
-    fn weighed(&mut self, times: u64) -> Result<Weight, Error> {
-        let weight = match weigh(&self.bytes, self.part.room() / times.max(1)) {
-            Ok(weight) => weight,
-            Err(WeightError::NoJson(error)) => return Err(no_json(&error)),
-            Err(WeightError::TooLarge) => return Err(self.part.too_heavy()),
+    fn weighed(&mut self, times: u64) -> Result<JsonSize, Error> {
+        let size = match measure(&self.bytes, self.part.room() / times.max(1)) {
+            Ok(size) => size,
+            Err(SizeError::NotJson(error)) => return Err(no_json(&error)),
+            Err(SizeError::TooLarge) => return Err(self.part.too_heavy()),
         };
-        self.part.grow(weight.bytes.saturating_mul(times))?;
-        Ok(weight)
+        self.part.grow(size.bytes.saturating_mul(times))?;
+        Ok(size)
     }
 
     /// Does what takes a processor its time. A long text must not hold up the other work of this thread, which may be
@@ -145,15 +147,15 @@ pub(super) async fn json_text(
     Ok(text)
 }
 
-/// The members of an object, each as it came; none of them twice.
+/// The members of an object, unread. Duplicates are errors.
 #[derive(Debug)]
 pub(super) struct Members(pub(super) Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Members {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Once;
+        struct MembersVisitor;
 
-        impl<'de> Visitor<'de> for Once {
+        impl<'de> Visitor<'de> for MembersVisitor {
             type Value = Map<String, Value>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -172,7 +174,7 @@ impl<'de> Deserialize<'de> for Members {
             }
         }
 
-        deserializer.deserialize_map(Once).map(Self)
+        deserializer.deserialize_map(MembersVisitor).map(Self)
     }
 }
 
@@ -184,9 +186,9 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
 
 /// Distinguishes invalid JSON from JSON of a wrong shape before it checks the shape.
 fn check_object(bytes: &[u8]) -> Result<(), Error> {
-    match weigh(bytes, u64::MAX) {
-        Ok(weight) if weight.is_object => Ok(()),
-        Err(WeightError::NoJson(error)) => Err(no_json(&error)),
+    match measure(bytes, u64::MAX) {
+        Ok(size) if size.is_object => Ok(()),
+        Err(SizeError::NotJson(error)) => Err(no_json(&error)),
         _ => Err(no_object()),
     }
 }
@@ -214,11 +216,29 @@ fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
 #[derive(Debug)]
 pub(super) struct Object<T>(pub(super) T);
 
+impl<T: JsonSchema> JsonSchema for Object<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MapOnly<T>(PhantomData<T>);
+        struct ObjectVisitor<T>(PhantomData<T>);
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for MapOnly<T> {
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
             type Value = T;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -230,7 +250,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
             }
         }
 
-        deserializer.deserialize_map(MapOnly(PhantomData)).map(Self)
+        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
     }
 }
 

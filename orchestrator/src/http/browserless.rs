@@ -1,14 +1,16 @@
 //! The URLs that clients of browserless know: a websocket that makes its session by being opened, and ends it by being
 //! closed; and the answers about the load.
 
-use axum::Router;
-use axum::extract::{Request, State};
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{any, post};
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::App;
 use super::auth::{StatusCaller, verify};
@@ -16,38 +18,107 @@ use super::console;
 use super::create;
 use super::devtools;
 use super::follow::wants;
+use super::openapi::{Access, OmissionReason, Operation, Routes};
+use super::query::value;
 use super::reply::{json_reply, unknown_path};
+use crate::dropin::CreateBody;
 use crate::dropin::browserless::read;
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Code, Error};
+use crate::keys::KeyId;
 use crate::relay;
-use crate::session::Kind;
+use crate::session::{Kind, Options, Session};
 
 /// Tells the client of an implicit session which one it has.
 const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");
 /// The header by which Playwright's own protocol asks for a browser.
 pub(super) const PLAYWRIGHT: HeaderName = HeaderName::from_static("x-playwright-browser");
 
-pub(super) fn routes() -> Router<App> {
-    let mut routes = Router::new()
-        .route("/", get(root))
-        .route("/chromium", get(chromium))
-        .route("/chrome", get(chromium))
-        .route("/firefox", get(firefox))
-        .route("/webkit", get(webkit))
-        .route("/edge", any(edge))
-        .route("/active", get(active))
-        .route("/pressure", get(pressure))
-        .route("/playwright", any(playwright))
-        .route("/playwright/{browser}", any(playwright))
-        .route("/devtools/{kind}/{target}", any(foreign_target));
+pub(super) fn routes() -> Routes {
+    let socket = |id, summary| {
+        Operation::new(id, summary)
+            .access(Access::Socket)
+            .about(
+                "A websocket that makes its session by being opened, and ends it by being closed. The query says which session \
+                 is wanted; a switch of the browser such as `--lang=de` is a parameter, too. The header `x-warmpool-session` of \
+                 the answer has the session's id.",
+            )
+            .upgrades("The websocket is open.")
+            .fails(create::FAILURES)
+            .fails(devtools::SOCKET_FAILURES)
+    };
+    let mut routes = Routes::new("browserless")
+        .get(
+            "/",
+            root,
+            socket("connect_chromium_at_root", "A fresh Chromium")
+                .writes_text("text/html", "A page for people who open the address in a browser.")
+                .fails(&[Code::UnknownPath]),
+        )
+        .get("/chromium", chromium, socket("connect_chromium", "A fresh Chromium"))
+        .get("/chrome", chromium, socket("connect_chrome", "A fresh Chromium, under another name"))
+        .get("/firefox", firefox, socket("connect_firefox", "A fresh Firefox, by WebDriver BiDi"))
+        .get("/webkit", webkit, socket("connect_webkit", "A fresh WebKit, by its inspector"))
+        .get(
+            "/active",
+            active,
+            Operation::new("get_active", "browserless' sign of life")
+                .access(Access::Open)
+                .writes_nothing("It is alive."),
+        )
+        .get(
+            "/pressure",
+            pressure,
+            Operation::new("get_pressure", "How full the service is")
+                .access(Access::Status)
+                .writes::<PressureReport>("The load.")
+                .writes_text("text/plain", "`ok`.")
+                .writes_text_at(503, "Every session is in use, and so is every place in the queue."),
+        )
+        .undescribed(OmissionReason::Refusal, "/edge", any(edge))
+        .undescribed(OmissionReason::Refusal, "/playwright", any(playwright))
+        .undescribed(OmissionReason::Refusal, "/playwright/{browser}", any(playwright))
+        .get(
+            "/devtools/{kind}/{target}",
+            target,
+            Operation::new("connect_target_by_id", "A target of one of the caller's sessions")
+                .access(Access::Socket)
+                .upgrades("The websocket is open.")
+                .fails(&[Code::UnknownTarget, Code::MethodNotAllowed, Code::NotSupported])
+                .fails(devtools::SOCKET_FAILURES),
+        );
     for browser in ["chromium", "chrome", "firefox", "webkit", "edge"] {
-        routes = routes.route(&format!("/{browser}/playwright"), any(playwright));
+        routes = routes.undescribed(OmissionReason::Refusal, &format!("/{browser}/playwright"), any(playwright));
     }
     for helper in ["content", "download", "function", "pdf", "performance", "scrape", "screenshot", "unblock"] {
-        routes = routes.route(&format!("/{helper}"), post(rest_helper));
+        routes = routes.undescribed(OmissionReason::Refusal, &format!("/{helper}"), post(rest_helper));
     }
     routes
+}
+
+/// How full the service is.
+#[derive(Serialize, JsonSchema)]
+struct PressureReport {
+    pressure: Pressure,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Pressure {
+    /// Of the host's processors, in percent.
+    cpu: Option<u64>,
+    /// In Unix milliseconds.
+    date: u64,
+    is_available: bool,
+    max_concurrent: usize,
+    max_queued: usize,
+    /// Of the host's memory, in percent.
+    memory: Option<u64>,
+    message: &'static str,
+    queued: usize,
+    reason: &'static str,
+    recently_rejected: usize,
+    running: usize,
 }
 
 /// `GET /` as a websocket, or as a page for people.
@@ -73,7 +144,7 @@ async fn webkit(State(app): State<App>, request: Request) -> Result<Response, Er
     connect(&app, Engine::Webkit, request).await
 }
 
-/// Makes a session for the one connection that asks for it.
+/// Makes a session for the one connection that asks for it, or for all that give it the same name.
 async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response, Error> {
     relay::check_handshake(request.headers())?;
     if request.headers().contains_key(PLAYWRIGHT) {
@@ -82,13 +153,58 @@ async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response
     let query = read(request.uri().query().unwrap_or_default(), engine)?;
     let key = verify(app, request.headers(), query.token.as_deref())?;
     let mut options = create::translated(&query.create_body, Kind::DevTools, &app.config)?;
-    options.one_connection = !options.keep_alive;
+    let Some(name) = query.session else {
+        options.one_connection = !options.keep_alive;
+        return make(app, key, options, request).await;
+    };
+    // Until it is made, other callers with the name wait.
+    let (_guard, found) = app.sessions.named(&key, &name).await;
+    match found {
+        Some(session) => {
+            check_joins(&query.create_body, &options, &session.options)?;
+            attach(app, session, request).await
+        }
+        None => make(app, key, Options { name: Some(name), ..options }, request).await,
+    }
+}
+
+/// An existing browser takes no settings from clients that join it.
+fn check_joins(create_body: &CreateBody, wanted: &Options, has: &Options) -> Result<(), Error> {
+    let (ours, theirs) = (&wanted.launch.settings, &has.launch.settings);
+    let differs = |what: &str| Error::Conflict {
+        message: format!(
+            "the session `{}` exists, and `{what}` is another there: leave it out, or choose another name",
+            has.name.as_deref().unwrap_or_default()
+        ),
+    };
+    if wanted.engine != has.engine {
+        return Err(differs("browser"));
+    }
+    for (field, same) in [
+        ("headless", wanted.mode == has.mode),
+        ("settings.locales", ours.locales == theirs.locales),
+        ("settings.user_agent", ours.user_agent == theirs.user_agent),
+        ("settings.viewport", ours.viewport == theirs.viewport),
+        ("advanced.block_ads", wanted.launch.block_ads == has.launch.block_ads),
+    ] {
+        if let Some(given) = create_body.given(field).filter(|_| !same) {
+            return Err(differs(given));
+        }
+    }
+    Ok(())
+}
+
+async fn make(app: &App, key: KeyId, options: Options, request: Request) -> Result<Response, Error> {
     let created = app.sessions.create(key, options).await?;
-    let session = std::sync::Arc::clone(created.session()?);
-    let id = HeaderValue::try_from(session.id.as_str());
-    let mut response = devtools::connect(app, session, "/devtools", request).await?;
+    let response = attach(app, Arc::clone(created.session()?), request).await?;
     // From here on the socket holds it.
     create::record(app, &created.confirm().ok_or(Error::Draining)?);
+    Ok(response)
+}
+
+async fn attach(app: &App, session: Arc<Session>, request: Request) -> Result<Response, Error> {
+    let id = HeaderValue::try_from(session.id.as_str());
+    let mut response = devtools::connect(app, session, "/devtools", request).await?;
     if let Ok(id) = id {
         response.headers_mut().insert(SESSION, id);
     }
@@ -108,8 +224,23 @@ async fn edge() -> Error {
     Error::not_supported("path", "names Edge, which is not served: connect to `/chromium`")
 }
 
-async fn foreign_target() -> Error {
-    Error::not_supported("path", "names a target without its session: `GET /json/list` has the URLs of yours")
+/// `GET /devtools/<kind>/<target>?token=…`: a target of one of the caller's sessions. Some clients keep nothing of the URL
+/// that they were given but its host and its token, which is a key or a session's own.
+async fn target(
+    State(app): State<App>,
+    Path((kind, target)): Path<(String, String)>,
+    request: Request,
+) -> Result<Response, Error> {
+    relay::check_handshake(request.headers())?;
+    let token = value(request.uri().query().unwrap_or_default(), "token");
+    let session = match token.as_deref().and_then(|token| app.sessions.opened_by(token)) {
+        Some(session) => session,
+        None => {
+            let key = verify(&app, request.headers(), token.as_deref())?;
+            app.targets.session_with(&key, &target).await.ok_or(Error::ForeignTarget)?
+        }
+    };
+    devtools::connect_target(&app, session, &format!("{kind}/{target}"), request).await
 }
 
 async fn rest_helper(parts: Parts) -> Error {
@@ -122,7 +253,7 @@ async fn active() -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// `GET /pressure`: how full the service is, as JSON or, for who wants text, as a status and a word.
+/// `GET /pressure`: the service's load, as JSON or, for clients that want text, as a status and a word.
 async fn pressure(State(app): State<App>, _: StatusCaller, headers: HeaderMap) -> Response {
     let (running, queued) = (app.sessions.live_count(), app.pool.waiting());
     let limits = &app.config.session;
@@ -135,27 +266,27 @@ async fn pressure(State(app): State<App>, _: StatusCaller, headers: HeaderMap) -
         let word = if full { message } else { "ok" };
         return (status, [(CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{word}\n")).into_response();
     }
-    let body = json!({"pressure": {
-        "cpu": cpu,
-        "date": crate::clock::unix_ms(),
-        "isAvailable": !full,
-        "maxConcurrent": limits.max_sessions,
-        "maxQueued": limits.queue_length,
-        "memory": memory,
-        "message": message,
-        "queued": queued,
-        "reason": if full { "full" } else { "" },
-        "recentlyRejected": app.pool.recently_rejected(),
-        "running": running,
-    }});
-    json_reply(StatusCode::OK, &body)
+    let pressure = Pressure {
+        cpu,
+        date: crate::clock::unix_ms(),
+        is_available: !full,
+        max_concurrent: limits.max_sessions,
+        max_queued: limits.queue_length,
+        memory,
+        message,
+        queued,
+        reason: if full { "full" } else { "" },
+        recently_rejected: app.pool.recently_rejected(),
+        running,
+    };
+    json_reply(StatusCode::OK, &PressureReport { pressure })
 }
 
 /// The host's load.
 mod load {
     use std::time::Duration;
 
-    /// Between two looks at the processors' clocks.
+    /// Time between two checks at the processors' clocks.
     const SPAN: Duration = Duration::from_millis(100);
 
     /// Processors and memory in use, in percent; `None` for what cannot be read.

@@ -1,4 +1,4 @@
-//! One budget for the memory that requests' bodies take: their text while it arrives, and what is made of it.
+//! One budget for the memory of request bodies: their text while it arrives, and the values parsed from it.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// What it could hold beside what it has, if nobody else held anything.
+    /// How much more it could hold if nobody else held anything.
     pub(super) const fn room(&self) -> u64 {
         self.budget.total.saturating_sub(self.bytes)
     }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_fits_is_told_from_what_does_not_fit_now() {
+    fn what_never_fits_differs_from_what_does_not_fit_now() {
         let budget = Budget::new(ByteSize(4 * UNIT));
         assert!(matches!(budget.part().grow(5 * UNIT), Err(Error::BodyTooHeavy { limit: 4096 })));
         assert!(matches!(budget.part().grow(u64::MAX), Err(Error::BodyTooHeavy { .. })));

@@ -1,12 +1,35 @@
-//! The pages that the daemon serves, built into it from `console/dist`.
+//! The console: its pages, which the daemon contains like all others (`console/dist`), and the routes that serve only them.
+//!
+//! `state` is what the routes share; `events` is the stream that pages follow; `overview` describes the daemon's state, with
+//! the load of the `host` and the `samples` of the last hour, which `sampling` takes; `requests` fills the log with a
+//! `request_entry` each, and `log` lists it; `keys` manages service keys; `doctor` examines the host.
+
+mod doctor;
+mod events;
+mod host;
+mod keys;
+mod log;
+mod overview;
+mod request_entry;
+mod requests;
+mod samples;
+mod sampling;
+mod state;
 
 use axum::extract::Path;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{delete, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, REFERRER_POLICY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use rust_embed::RustEmbed;
+use tower_http::compression::CompressionLayer;
 
+use super::openapi::{OmissionReason, Routes};
+use super::sign_in;
 use crate::error::Error;
+pub(super) use requests::RequestLine;
+pub(super) use sampling::run as take_samples;
+pub(crate) use state::Console;
 
 /// What `scripts/console` built. Empty in a daemon that was built without it.
 #[derive(RustEmbed)]
@@ -14,12 +37,12 @@ use crate::error::Error;
 #[allow_missing = true]
 struct Files;
 
-/// Nothing from elsewhere, nothing inline, and nobody's forms. Who may frame a page is not said here: to open it at all
-/// takes its secret address, and live views are made to be put into other people's pages.
+/// Nothing from other origins, nothing inline, and no forms. Any page may frame these pages: opening one takes its secret
+/// address, and live views are made for other people's pages.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'";
 
-/// What is served where the pages were not built in.
+/// The answer of a daemon that was built without pages.
 const MISSING: &str = "<!doctype html><html lang=en><title>Warmpool</title>\
                        <p>This daemon was built without its pages: run scripts/console and build it again.\n";
 
@@ -30,7 +53,7 @@ const WELCOME: &str = "<!doctype html><html lang=en><meta charset=utf-8>\
 <p>This daemon hands fresh browsers to programs. A program asks for one with <code>POST /sessions/create</code> and its \
 key in the header <code>service-secret-key</code>; <code>orchestrator/docs</code> of the source has the guides.\
 <ul>\
-<li><a href=/console/worlds>Worlds</a>: scenes and their requests, for those who have a key\
+<li><a href=/console/>Console</a>: sessions, tasks, keys, the log and worlds, for those who have a key\
 <li><a href=/status>Status</a>: the pool, the sessions and the queue as JSON\
 <li><a href=/metrics>Metrics</a>: the same and more, for Prometheus\
 <li><a href=/readyz>Readiness</a>: whether a session would be served now\
@@ -38,7 +61,7 @@ key in the header <code>service-secret-key</code>; <code>orchestrator/docs</code
 
 const CONTENT_SECURITY_POLICY: HeaderName = http::header::CONTENT_SECURITY_POLICY;
 
-/// `GET /console/<file>`: a script or a style sheet. They are nobody's secret.
+/// `GET /console/<file>`: a script or a style sheet. These are public.
 pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
     let file = Files::get(&name).filter(|_| !name.ends_with(".html"));
     let Some(file) = file else {
@@ -47,7 +70,7 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result
         });
     };
     let hash = file.metadata.sha256_hash();
-    // Weak: it names the file, whichever way it is compressed.
+    // A weak tag: it identifies the file, however it is compressed.
     let tag = format!("W/\"{}\"", hex::encode(&hash[..12]));
     let known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { file.data.into_response() };
@@ -59,7 +82,7 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result
     };
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    // Checked each time: a daemon that was replaced serves other files under the same names.
+    // Browsers revalidate each time, because a newer daemon serves other files under the same names.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(tag) = HeaderValue::try_from(tag) {
@@ -68,9 +91,41 @@ pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result
     Ok(response)
 }
 
-/// `GET /console/worlds`
-pub(super) async fn worlds() -> Response {
-    page(StatusCode::OK, "worlds.html", &[])
+/// The console's own page: nobody may frame it, and it frames live views.
+const CONSOLE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+                              media-src 'self' blob:; connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; \
+                              base-uri 'none'; form-action 'none'";
+
+/// The pages, and the routes that serve only them.
+pub(super) fn routes(routes: Routes) -> Routes {
+    let pages = [
+        ("/docs", get(docs).layer(CompressionLayer::new())),
+        ("/console", get(async || Redirect::permanent("console/"))),
+        ("/console/", get(page_of_console).layer(CompressionLayer::new())),
+        ("/console/worlds", get(async || Redirect::permanent("./#/worlds"))),
+        ("/console/sign-in", get(sign_in::signed_in).post(sign_in::sign_in).delete(sign_in::sign_out)),
+        ("/console/api/overview", get(overview::show)),
+        ("/console/api/events", get(events::follow)),
+        ("/console/api/log", get(log::show)),
+        ("/console/api/doctor", get(doctor::show)),
+        ("/console/api/keys", get(keys::list).post(keys::create)),
+        ("/console/api/keys/{id}", delete(keys::revoke)),
+        ("/console/api/keys/{id}/rotate", post(keys::rotate)),
+        ("/console/{file}", get(file).layer(CompressionLayer::new())),
+    ];
+    pages.into_iter().fold(routes, |routes, (path, handlers)| routes.undescribed(OmissionReason::Page, path, handlers))
+}
+
+/// `GET /docs`: the description of the interface, for people.
+async fn docs() -> Response {
+    page(StatusCode::OK, "docs.html", &[])
+}
+
+/// `GET /console/`: every page of the console; the fragment of the URL names the page.
+async fn page_of_console() -> Response {
+    let mut response = page(StatusCode::OK, "console.html", &[]);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONSOLE_POLICY));
+    response
 }
 
 /// `GET /` in a browser.
@@ -78,7 +133,7 @@ pub(super) fn welcome() -> Response {
     html(StatusCode::OK, WELCOME)
 }
 
-/// A page, with its placeholders (`{{name}}`) filled in and made harmless.
+/// A page with its placeholders (`{{name}}`) filled in and escaped.
 pub(super) fn page(status: StatusCode, name: &str, values: &[(&str, &str)]) -> Response {
     let mut text =
         Files::get(name).map_or_else(|| MISSING.to_owned(), |file| String::from_utf8_lossy(&file.data).into_owned());
@@ -100,7 +155,7 @@ fn html(status: StatusCode, text: impl IntoResponse) -> Response {
     response
 }
 
-/// Text as it may stand in an attribute or between tags.
+/// Escapes text for attributes and for content.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,68 +1,82 @@
 //! The two create endpoints: what a body may say, and what the reply says.
 
+mod request;
+
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
-use warmpool_protocol::{self as protocol, Launch, Size, check_locales};
+use warmpool_protocol::{self as protocol, CaptchaSolver, Launch, Size, check_locales};
 
 use super::App;
 use super::auth::Caller;
 use super::base::Base;
 use super::body::{self, Object};
-use super::inspect;
+use super::inspect::{self, ConnectHeaders};
+use super::openapi::{AnyObject, Operation, Routes};
 use super::reply::json_reply;
-use crate::config::Config;
+use crate::config::{CaptchaMode, Config};
 use crate::dropin::CreateBody;
 use crate::egress::{Location, Upstreams};
-use crate::engine::{Engine, Mode};
-use crate::error::{Error, FieldError};
+use crate::engine::{Engine, Mode, SessionId};
+use crate::error::{Code, Error, FieldError};
 use crate::keys::KeyId;
 use crate::session::{Kind, Options, Session, Status, page_address};
+use request::{APP_NAME, CreateRequest, CreateSession};
+pub(super) use request::{Advanced, Settings};
 
 /// The member that asks for an upstream proxy.
 const PROXY: &str = "advanced.proxy";
 /// The longest passcode or app name, in bytes.
 const MAX_TEXT: usize = 1024;
 
-/// The body of both endpoints. Every member may be left out or null.
-/// The field that only one of the two create calls has.
-const APP_NAME: &str = "app_name";
+/// Why a session may not be made.
+pub(super) const FAILURES: &[Code] = &[
+    Code::NotSupported,
+    Code::QueueFull,
+    Code::KeyLimit,
+    Code::NoWorker,
+    Code::EngineNotInstalled,
+    Code::BrowserNotStarting,
+    Code::ProxyUnavailable,
+    Code::Draining,
+    Code::RuntimeDown,
+    Code::StoreBusy,
+    Code::DiskNearlyFull,
+    Code::WorkerFailed,
+    Code::WorkerTimeout,
+];
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct CreateRequest {
-    service_passcode: Option<String>,
-    app_name: Option<String>,
-    url: Option<String>,
-    browser_type: Option<Engine>,
-    settings: Option<Object<Settings>>,
-    advanced: Option<Object<Advanced>>,
-    headless: Option<bool>,
-    session_timeout: Option<i64>,
-    idle_timeout: Option<i64>,
-    keep_alive: Option<bool>,
-    recording: Option<bool>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Settings {
-    locales: Option<Vec<String>>,
-    user_agent: Option<String>,
-    viewport: Option<Object<Size>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Advanced {
-    block_ads: Option<bool>,
-    solve_captchas: Option<bool>,
-    proxy: Option<Value>,
+pub(super) fn routes(routes: Routes) -> Routes {
+    let example =
+        json!({"browser_type": "chromium", "headless": true, "url": "https://example.com/", "session_timeout": 600});
+    routes
+        .post(
+            "/sessions/create",
+            devtools,
+            Operation::new("create_session", "Create a session for a websocket client")
+                .about(
+                    "For Puppeteer, Playwright and other clients of DevTools or WebDriver BiDi. The session is running when the \
+                     answer comes. Where a call names no `url`, the first tab opens a public search engine.",
+                )
+                .reads::<CreateSession>(example.clone())
+                .writes::<CreatedSession>("The session is running.")
+                .fails(FAILURES),
+        )
+        .post(
+            "/sessions/webdriver/create",
+            webdriver,
+            Operation::new("create_webdriver_session", "Create a session for a WebDriver client")
+                .about("For Selenium, fantoccini and other clients of WebDriver. Quitting the driver ends the session.")
+                .reads::<CreateRequest>(example)
+                .writes::<CreatedWebDriverSession>("The session is running.")
+                .fails(FAILURES),
+        )
 }
 
 /// `POST /sessions/create`
@@ -74,17 +88,15 @@ pub(super) async fn devtools(
     body: Body,
 ) -> Result<Response, Error> {
     let session = create(&app, key, Kind::DevTools, &headers, body).await?;
-    let mut reply = json!({
-        "session_id": session.id,
-        "websocket_url": base.websocket_url(&session),
-        "livestream_url": base.livestream_url(&session),
-        "status": session.status(),
-        "protocol": session.options.engine.protocol(),
-    });
-    if let Some(headers) = inspect::connect_headers(&session) {
-        reply["connect_headers"] = headers;
-    }
-    add_notes(&mut reply, &session);
+    let reply = CreatedSession {
+        session_id: session.id.clone(),
+        websocket_url: base.websocket_url(&session),
+        livestream_url: base.livestream_url(&session),
+        status: session.status(),
+        protocol: session.options.engine.protocol(),
+        connect_headers: inspect::connect_headers(&session),
+        notes: Notes::of(&session),
+    };
     Ok(json_reply(StatusCode::OK, &reply))
 }
 
@@ -97,12 +109,12 @@ pub(super) async fn webdriver(
     body: Body,
 ) -> Result<Response, Error> {
     let session = create(&app, key, Kind::WebDriver, &headers, body).await?;
-    let mut reply = json!({
-        "session_id": session.id,
-        "status": Status::of_webdriver(session.status()),
-        "connect_url": base.connect_url(&session),
-    });
-    add_notes(&mut reply, &session);
+    let reply = CreatedWebDriverSession {
+        session_id: session.id.clone(),
+        status: Status::of_webdriver(session.status()),
+        connect_url: base.connect_url(&session),
+        notes: Notes::of(&session),
+    };
     Ok(json_reply(StatusCode::OK, &reply))
 }
 
@@ -138,13 +150,52 @@ pub(super) fn translated(create_body: &CreateBody, kind: Kind, config: &Config) 
     checked.map_err(|error| create_body.in_client_terms(error))
 }
 
-/// What a reply has beside the contract's members.
-fn add_notes(reply: &mut Value, session: &Session) {
-    if !session.warnings.is_empty() {
-        reply["warnings"] = json!(session.warnings);
-    }
-    if let Some(upstream) = session.egress.upstream() {
-        reply["proxy"] = upstream;
+/// A session, and how to connect to it.
+#[derive(Serialize, JsonSchema)]
+struct CreatedSession {
+    session_id: SessionId,
+    /// The websocket for Puppeteer, Playwright and their like.
+    websocket_url: String,
+    /// The page that shows the session. Anyone holding this URL can watch.
+    livestream_url: String,
+    status: Status,
+    /// What the websocket speaks.
+    #[schemars(extend("enum" = ["cdp", "webdriver-bidi", "webkit-inspector"]))]
+    protocol: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connect_headers: Option<ConnectHeaders>,
+    #[serde(flatten)]
+    notes: Notes,
+}
+
+/// A session, and where its driver is.
+#[derive(Serialize, JsonSchema)]
+struct CreatedWebDriverSession {
+    session_id: SessionId,
+    /// `running`, `terminated` or `unknown`.
+    status: Status,
+    /// The address of the remote WebDriver.
+    connect_url: String,
+    #[serde(flatten)]
+    notes: Notes,
+}
+
+/// Notes for the client on the session it got.
+#[derive(Serialize, JsonSchema)]
+struct Notes {
+    /// Each setting that the engine can apply only in part. Absent when there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    warnings: Vec<String>,
+    /// The upstream proxy that pages go through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<AnyObject>")]
+    proxy: Option<Value>,
+}
+
+impl Notes {
+    fn of(session: &Session) -> Self {
+        Self { warnings: session.warnings.clone(), proxy: session.egress.upstream() }
     }
 }
 
@@ -155,7 +206,12 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
     }
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
     let advanced = advanced(request.advanced, kind, engine, config)?;
-    let launch = launch(Some(page(request.url, config)?), request.settings, advanced.block_ads)?;
+    let mode = Mode::from_headless(request.headless.unwrap_or(false));
+    let kiosk = request.kiosk == Some(true);
+    if kiosk && mode == Mode::Headless {
+        return Err(Error::invalid("kiosk", "needs a display: leave it out, or leave `headless` out"));
+    }
+    let launch = Launch { kiosk, ..launch(Some(page(request.url, config)?), request.settings, &advanced)? };
     let longest = config.session.max_timeout.as_secs();
     let seconds = |field: &str, value: i64| match u64::try_from(value) {
         Ok(value) if (1..=longest).contains(&value) => Ok(value),
@@ -168,12 +224,13 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
     Ok(Options {
         kind,
         engine,
-        mode: Mode::from_headless(request.headless.unwrap_or(false)),
+        mode,
         launch,
         session_timeout,
         idle_timeout: idle_timeout.or_else(|| config.session.idle_timeout.map(|idle| idle.as_secs())),
         keep_alive: request.keep_alive.unwrap_or(false),
         one_connection: false,
+        name: None,
         screen: None,
         proxy: advanced.proxy,
         recording: request.recording.unwrap_or(false),
@@ -186,21 +243,23 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
 pub(super) fn launch(
     url: Option<String>,
     settings: Option<Object<Settings>>,
-    block_ads: bool,
+    advanced: &AdvancedOptions,
 ) -> Result<Launch, Error> {
     let settings = settings.map(|settings| settings.0).unwrap_or_default();
     let misfit = |wrong| Error::from(FieldError::from(wrong)).within("settings");
     let locales = settings.locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(misfit)?;
-    let settings =
-        protocol::Settings { locales, user_agent: settings.user_agent, viewport: settings.viewport.map(|size| size.0) };
+    let viewport = settings.viewport.map(|Object(size)| Size { width: size.width, height: size.height });
+    let settings = protocol::Settings { locales, user_agent: settings.user_agent, viewport };
     settings.check().map_err(misfit)?;
-    Ok(Launch { url, settings, block_ads })
+    Ok(Launch { url, settings, block_ads: advanced.block_ads, captchas: advanced.captchas, kiosk: false })
 }
 
 /// What `advanced` asks for, checked.
 pub(super) struct AdvancedOptions {
     /// Whether ads are to be blocked.
     pub block_ads: bool,
+    /// The solver of the pages' challenges, if any.
+    pub captchas: Option<CaptchaSolver>,
     /// Where pages are to be asked for, if through an upstream proxy.
     pub proxy: Option<Location>,
 }
@@ -214,15 +273,21 @@ pub(super) fn advanced(
 ) -> Result<AdvancedOptions, Error> {
     let advanced = advanced.map(|advanced| advanced.0).unwrap_or_default();
     let block_ads = advanced.block_ads == Some(true);
-    if block_ads && engine == Engine::Webkit {
-        let problem = "does not work in WebKit: leave it out, set it to false, or use Chromium or Firefox";
-        return Err(Error::not_supported("advanced.block_ads", problem));
+    let captchas = if advanced.solve_captchas == Some(true) { Some(captcha_solver(engine, config)?) } else { None };
+    Ok(AdvancedOptions { block_ads, captchas, proxy: location(advanced.proxy, kind, config)? })
+}
+
+/// The solver of a session's challenges.
+fn captcha_solver(engine: Engine, config: &Config) -> Result<CaptchaSolver, Error> {
+    let refused = |problem: &str| Err(Error::not_supported("advanced.solve_captchas", problem));
+    match (config.captcha.mode, engine) {
+        (CaptchaMode::Off, _) => {
+            refused("is off: set `captcha.mode` to person or solver in the daemon's settings, or leave it out")
+        }
+        (_, Engine::Webkit) => refused("does not work in WebKit: leave it out, or use Chromium or Firefox"),
+        (CaptchaMode::Person, Engine::Chromium | Engine::Firefox) => Ok(CaptchaSolver::Person),
+        (CaptchaMode::Solver, Engine::Chromium | Engine::Firefox) => Ok(CaptchaSolver::Service),
     }
-    if advanced.solve_captchas == Some(true) {
-        let problem = "is not part of this release: leave it out, or set it to false or null";
-        return Err(Error::not_supported("advanced.solve_captchas", problem));
-    }
-    Ok(AdvancedOptions { block_ads, proxy: location(advanced.proxy, kind, config)? })
 }
 
 /// Where pages are to be asked for.
@@ -296,7 +361,6 @@ mod tests {
             (json!({"settings": {"user_agent": "a\r\nX-Evil: 1"}}), "settings.user_agent"),
             (json!({"settings": {"viewport": {"width": 0, "height": 1}}}), "settings.viewport.width"),
             (json!({"settings": {"viewport": {"width": 1, "height": 8193}}}), "settings.viewport.height"),
-            (json!({"advanced": {"block_ads": true}, "browser_type": "webkit"}), "advanced.block_ads"),
             (json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
             (json!({"advanced": {"proxy": {"country": "de"}}}), "advanced.proxy"),
             (json!({"advanced": {"proxy": true}}), "advanced.proxy"),

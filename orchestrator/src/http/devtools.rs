@@ -9,10 +9,48 @@ use hyper_util::rt::TokioIo;
 use tracing::Instrument as _;
 
 use super::App;
+use super::openapi::{Access, Operation, Routes};
 use super::query::value;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::relay;
 use crate::session::Session;
+
+/// What the opening of a session's websocket may fail with.
+pub(super) const SOCKET_FAILURES: &[Code] =
+    &[Code::UpgradeRequired, Code::SocketLimit, Code::RuntimeDown, Code::WorkerFailed, Code::WorkerTimeout];
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let operation = |id, summary| {
+        Operation::new(id, summary)
+            .access(Access::Address)
+            .upgrades("The websocket is open; the two ends agree on its subprotocol and extensions themselves.")
+            .fails(&[Code::UnknownSession, Code::SessionEnded, Code::UnknownTarget])
+            .fails(SOCKET_FAILURES)
+    };
+    routes
+        .get(
+            "/sessions/{id}/devtools",
+            browser,
+            operation("connect_devtools", "The websocket of a session")
+                .about(
+                    "It speaks what `protocol` of the create call says: DevTools in Chromium, WebDriver BiDi in Firefox, \
+                     WebKit's inspector in WebKit. The daemon relays it frame by frame. It closes with 1000 when the client \
+                     finished, 1001 after a request, a time-out or its task, 1008 after the key was revoked, 1011 when the \
+                     browser was lost, and 1012 when the daemon shut down.",
+                ),
+        )
+        .get(
+            "/sessions/{id}/devtools/{*target}",
+            target,
+            operation("connect_target", "The websocket of one page or worker").about("Of Chromium and WebKit."),
+        )
+        .get(
+            "/sessions/{id}/bidi/{token}/{driver}",
+            bidi,
+            operation("connect_bidi", "WebDriver BiDi beside WebDriver")
+                .about("A new WebDriver session that asks for `webSocketUrl` gets this address."),
+        )
+}
 
 /// The session that a websocket's URL names, if the token in it opens that.
 fn opened(app: &App, id: &str, request: &Request) -> Result<Arc<Session>, Error> {
@@ -38,10 +76,20 @@ pub(super) async fn target(
     request: Request,
 ) -> Result<Response, Error> {
     let session = opened(&app, &id, &request)?;
-    if !is_target(&target) {
+    connect_target(&app, session, &target, request).await
+}
+
+/// Connects to a target of the session's browser: its kind and its id.
+pub(super) async fn connect_target(
+    app: &App,
+    session: Arc<Session>,
+    target: &str,
+    request: Request,
+) -> Result<Response, Error> {
+    if !is_target(target) {
         return Err(Error::UnknownTarget);
     }
-    connect(&app, session, &format!("/devtools/{target}"), request).await
+    connect(app, session, &format!("/devtools/{target}"), request).await
 }
 
 /// Whether this may be a target's path: plain words between single slashes.

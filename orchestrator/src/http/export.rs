@@ -92,8 +92,10 @@ pub(super) fn items(app: &App, record: &Record, status: Option<Status>) -> Respo
                 Ok(item) => {
                     let item = item?;
                     if status.is_none_or(|status| item.status == status) {
-                        let line =
-                            rows.output(&item).await.and_then(|output| line(&item_view(&item, Some(output)), None));
+                        let line = rows
+                            .output(&item)
+                            .await
+                            .and_then(|output| line(&json!(item_view(&item, Some(output))), None));
                         return Some((line.map(Bytes::from), rows));
                     }
                 }

@@ -7,12 +7,16 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
+use warmpool_protocol as protocol;
 
 use super::App;
 use super::auth::Caller;
-use super::passing::passing;
+use super::forwarded_body::forwarded_body;
+use super::openapi::{Operation, Routes};
 use super::reply::json_reply;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::keys::KeyId;
 use crate::session::Session;
 use crate::webdriver::verdict;
@@ -20,6 +24,93 @@ use crate::worker::AgentError;
 
 /// The setting that limits a file.
 const LIMIT: &str = "worker.file_limit";
+
+/// A file of a session.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "File")]
+struct ListedFile {
+    name: String,
+    /// Bytes so far.
+    size: u64,
+    /// Its last change, in Unix milliseconds.
+    modified_ms: u64,
+    source: FileSource,
+    /// Whether all of it is there.
+    complete: bool,
+}
+
+/// Where a file came from.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum FileSource {
+    /// The browser saved it.
+    Download,
+    /// A client sent it.
+    Upload,
+}
+
+/// A file that was sent.
+#[derive(Serialize, JsonSchema)]
+struct StoredFile {
+    /// Where a page's file chooser finds it, inside the container.
+    path: String,
+    name: String,
+    /// Its size, in bytes.
+    size: u64,
+}
+
+impl From<protocol::File> for ListedFile {
+    fn from(file: protocol::File) -> Self {
+        let source = match file.source {
+            protocol::FileSource::Download => FileSource::Download,
+            protocol::FileSource::Upload => FileSource::Upload,
+        };
+        Self { name: file.name, size: file.size, modified_ms: file.modified_ms, source, complete: file.complete }
+    }
+}
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let operation = |id, summary| {
+        Operation::new(id, summary).fails(&[
+            Code::UnknownSession,
+            Code::SessionEnded,
+            Code::RuntimeDown,
+            Code::WorkerFailed,
+            Code::WorkerTimeout,
+        ])
+    };
+    routes
+        .get(
+            "/sessions/{id}/files",
+            list,
+            operation("list_files", "List the files of a session")
+                .about("What was uploaded, and what the browser downloaded.")
+                .writes::<Vec<ListedFile>>("The files."),
+        )
+        .get(
+            "/sessions/{id}/files/{name}",
+            fetch,
+            operation("get_file", "Fetch a file")
+                .writes_bytes("application/octet-stream", "The file.")
+                .fails(&[Code::UnknownFile]),
+        )
+        .put(
+            "/sessions/{id}/files/{name}",
+            put,
+            operation("put_file", "Give a file to a session")
+                .about("A page's upload field can take it. `worker.file_limit` bounds one file.")
+                .reads_bytes("application/octet-stream")
+                .writes::<StoredFile>("Where the file is.")
+                .fails(&[Code::InvalidBody, Code::Conflict, Code::NoSpace]),
+        )
+        .delete(
+            "/sessions/{id}/files/{name}",
+            remove,
+            operation("delete_file", "Remove a file")
+                .writes_nothing("The file is gone.")
+                .fails(&[Code::UnknownFile, Code::Conflict]),
+        )
+}
 
 /// `GET /sessions/<id>/files`
 pub(super) async fn list(
@@ -30,7 +121,10 @@ pub(super) async fn list(
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.files().await {
-        Ok(files) => Ok(json_reply(StatusCode::OK, &files)),
+        Ok(files) => {
+            let files: Vec<ListedFile> = files.into_iter().map(ListedFile::from).collect();
+            Ok(json_reply(StatusCode::OK, &files))
+        }
         Err(error) => Err(refused(&app, &session, "", error).await),
     }
 }
@@ -66,10 +160,12 @@ pub(super) async fn put(
 ) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
-    let (content, fault) = passing(&app, request.into_body(), app.config.worker.file_limit.bytes(), LIMIT)?;
+    let (content, fault) = forwarded_body(&app, request.into_body(), app.config.worker.file_limit.bytes(), LIMIT)?;
     let sent = async {
         match session.worker.agent.store_file(&name, content).await {
-            Ok(stored) => Ok(json_reply(StatusCode::OK, &stored)),
+            Ok(protocol::StoredFile { path, name, size }) => {
+                Ok(json_reply(StatusCode::OK, &StoredFile { path, name, size }))
+            }
             Err(error) => Err(refused(&app, &session, &name, error).await),
         }
     };

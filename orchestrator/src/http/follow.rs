@@ -8,7 +8,6 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use http::header::{ACCEPT, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -16,9 +15,9 @@ use super::App;
 use super::reply::json_reply;
 use crate::config::Config;
 use crate::error::Error;
-use crate::task::{ActiveTask, Record, Task, TaskEvent, record_view};
+use crate::task::{ActiveTask, Record, Task, TaskEvent, TaskView, record_view};
 
-/// Between two signs of life on a stream.
+/// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// How the answer to a new task is wanted.
@@ -106,7 +105,7 @@ fn accepted_reply(live: &ActiveTask) -> Response {
 }
 
 /// A task with all of its output.
-pub(super) async fn whole(app: &App, record: &Record) -> Result<Value, Error> {
+pub(super) async fn whole(app: &App, record: &Record) -> Result<TaskView, Error> {
     let output = app.tasks.output(record.task_id, &record.output).await?;
     Ok(record_view(record, Some(output)))
 }

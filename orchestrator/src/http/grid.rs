@@ -1,44 +1,136 @@
 //! The URLs that clients of Selenium Grid and Selenoid know, at the root and below `/wd/hub`. A new session makes one of
-//! ours; every other command finds it by the driver's own id, and needs the key as well. Errors have the W3C form.
+//! ours, and needs the key. Every other command finds it by the id in the reply, which opens the session as the token in a
+//! `connect_url` does: some clients send the key with their first request only. Errors have the W3C form.
 
-use axum::Router;
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
-use axum::routing::{any, get, post};
-use http::{HeaderMap, Method, StatusCode};
+use axum::routing::any;
+use http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::App;
-use super::auth::{GridCaller, StatusCaller};
+use super::auth::{GridCaller, GridKey, StatusCaller};
 use super::base::Base;
-use super::operate::grid_status;
-use super::reply::{W3c, json_reply, unknown_path, w3c, w3c_reply};
+use super::devtools::SOCKET_FAILURES;
+use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
+use super::reply::{W3c, W3cAnswer, W3cValue, json_reply, unknown_path, w3c, w3c_reply};
+use super::status::{GridStatus, grid_status};
 use super::{create, webdriver};
 use crate::dropin::grid::{NewSession, other_version, read, version_fits};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::keys::KeyId;
-use crate::session::{Created, Ending, Kind};
+use crate::session::{Created, Ending, Kind, Session, is_grid_id};
 use crate::webdriver::{self as driver, OWN};
 
-pub(super) fn routes() -> Router<App> {
-    let mistaken =
-        Router::new().route("/session/create", any(unknown_path)).route("/session/webdriver/create", any(unknown_path));
-    commands()
-        .merge(mistaken)
-        .route("/ping", get(ping))
-        .nest("/wd/hub", commands().route("/status", get(status)).fallback(unknown))
+pub(super) fn routes() -> Routes {
+    let nested = commands(&WD_HUB)
+        .get(
+            "/status",
+            status,
+            Operation::new("get_wd_hub_status", "Whether a new session would be served")
+                .access(Access::Status)
+                .writes::<W3cValue<GridStatus>>("What clients of a grid wait for."),
+        )
+        .fallback(unknown);
+    commands(&ROOT)
+        .undescribed(OmissionReason::Refusal, "/session/create", any(unknown_path))
+        .undescribed(OmissionReason::Refusal, "/session/webdriver/create", any(unknown_path))
+        .get(
+            "/ping",
+            ping,
+            Operation::new("ping", "Selenoid's sign of life")
+                .access(Access::Status)
+                .writes::<Ping>("How long it runs."),
+        )
+        .nest("/wd/hub", nested)
 }
 
-fn commands() -> Router<App> {
-    Router::new()
-        .route("/session", post(new_session).fallback(wrong_method))
-        .route("/session/{driver}", any(session))
-        .route("/session/{driver}/se/cdp", get(socket))
-        .route("/session/{driver}/se/file", post(upload).fallback(wrong_method))
-        .route("/session/{driver}/file", post(upload).fallback(wrong_method))
-        .route("/session/{driver}/se/files", any(downloads))
-        .route("/session/{driver}/{*command}", any(command))
+/// What generated clients call the commands of a grid at one of its two places.
+struct Names {
+    new_session: &'static str,
+    quit: &'static str,
+    devtools: &'static str,
+    upload: [&'static str; 2],
+    downloads: [&'static str; 3],
+    command: [&'static str; 3],
+}
+
+const ROOT: Names = Names {
+    new_session: "new_grid_session",
+    quit: "quit_grid_session",
+    devtools: "connect_grid_devtools",
+    upload: ["upload_grid_file", "upload_grid_file_legacy"],
+    downloads: ["list_grid_downloads", "get_grid_download", "delete_grid_downloads"],
+    command: ["get_grid_command", "post_grid_command", "delete_grid_command"],
+};
+const WD_HUB: Names = Names {
+    new_session: "new_wd_hub_session",
+    quit: "quit_wd_hub_session",
+    devtools: "connect_wd_hub_devtools",
+    upload: ["upload_wd_hub_file", "upload_wd_hub_file_legacy"],
+    downloads: ["list_wd_hub_downloads", "get_wd_hub_download", "delete_wd_hub_downloads"],
+    command: ["get_wd_hub_command", "post_wd_hub_command", "delete_wd_hub_command"],
+};
+
+fn commands(names: &Names) -> Routes {
+    let operation = |id, summary| webdriver::operation(id, summary).access(Access::Grid);
+    let [list, fetch, empty] = names.downloads;
+    let [get_command, post_command, delete_command] = names.command;
+    Routes::new("Selenium Grid")
+        .post(
+            "/session",
+            new_session,
+            operation(names.new_session, "Create a session with capabilities")
+                .about("The session lives as `webdriver.grid_timeout` and `webdriver.grid_idle_timeout` say.")
+                .reads::<webdriver::NewSessionBody>(webdriver::new_session_example())
+                .writes::<W3cAnswer>("The driver's answer.")
+                .fails(create::FAILURES)
+                .fails(&[Code::CapabilityRefused]),
+        )
+        .delete(
+            "/session/{id}",
+            session,
+            operation(names.quit, "Quit the driver and end the session").writes::<W3cAnswer>("It has ended."),
+        )
+        .get(
+            "/session/{id}/se/cdp",
+            socket,
+            Operation::new(names.devtools, "DevTools beside WebDriver")
+                .access(Access::Socket)
+                .upgrades("The websocket is open.")
+                .fails(&[Code::UnknownSession, Code::SessionEnded, Code::UnknownTarget])
+                .fails(SOCKET_FAILURES),
+        )
+        .post("/session/{id}/se/file", upload, webdriver::upload_operation(names.upload[0]).access(Access::Grid))
+        .post("/session/{id}/file", upload, webdriver::upload_operation(names.upload[1]).access(Access::Grid))
+        .get("/session/{id}/se/files", downloads, webdriver::list_downloads(list).access(Access::Grid))
+        .post("/session/{id}/se/files", downloads, webdriver::get_download(fetch).access(Access::Grid))
+        .delete("/session/{id}/se/files", downloads, webdriver::delete_downloads(empty).access(Access::Grid))
+        .get("/session/{id}/{*command}", command, webdriver::any_command(get_command).access(Access::Grid))
+        .post(
+            "/session/{id}/{*command}",
+            command,
+            webdriver::any_command(post_command)
+                .access(Access::Grid)
+                .reads::<AnyObject>(json!({"url": "https://example.com/"})),
+        )
+        .other_methods("/session/{id}/{*command}", command)
+        .delete("/session/{id}/{*command}", command, webdriver::any_command(delete_command).access(Access::Grid))
+}
+
+/// A sign of life.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Ping {
+    /// As in `1h2m3s`.
+    uptime: String,
+    num_sessions: usize,
+    version: &'static str,
 }
 
 /// `POST /session`
@@ -72,6 +164,7 @@ async fn new_session(
     if let (Some(size), Some(id)) = (wanted.screen, reply["value"]["sessionId"].as_str()) {
         driver::fill_screen(session, &app.config, id, size).await?;
     }
+    reply["value"]["sessionId"] = json!(session.grid_id());
     if let Some(found) = reply["value"]["capabilities"].as_object_mut() {
         let mut warnings: Vec<Value> =
             session.warnings.iter().chain(&wanted.create_body.warnings).map(|it| json!(it)).collect();
@@ -111,66 +204,63 @@ async fn make(app: &App, key: KeyId, wanted: &NewSession) -> Result<Created, Err
     }
 }
 
-/// `… /session/<driver session>`: quitting it.
-async fn session(
-    State(app): State<App>,
-    GridCaller(key): GridCaller,
-    Path(id): Path<String>,
-    method: Method,
-) -> Result<Response, W3c> {
-    let session = app.sessions.driven_by(&id, &key)?;
-    if method != Method::DELETE {
-        return Err(Error::MethodNotAllowed { method: method.to_string() }.into());
-    }
-    driver::quit(&session, &id).await?;
+/// The session that a path names, and the driver's own id of it.
+fn driven(app: &App, id: &str, key: &GridKey) -> Result<(Arc<Session>, String), Error> {
+    let session = app.sessions.of_grid(id, key.0.as_ref());
+    let session =
+        session.map_err(|unknown| if key.0.is_some() || is_grid_id(id) { unknown } else { Error::MissingKey })?;
+    let driver_id = session.driver_id()?;
+    Ok((session, driver_id))
+}
+
+/// `… /session/<id>`: quitting it.
+async fn session(State(app): State<App>, key: GridKey, Path(id): Path<String>) -> Result<Response, W3c> {
+    let (session, driver_id) = driven(&app, &id, &key)?;
+    driver::quit(&session, &driver_id).await?;
     Ok(w3c(StatusCode::OK, &Value::Null))
 }
 
-/// `GET /session/<driver session>/se/cdp`: DevTools, for clients that put this URL together themselves.
+/// `GET /session/<id>/se/cdp`: DevTools, for clients that put this URL together themselves.
 async fn socket(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
     let token = super::query::value(request.uri().query().unwrap_or_default(), "token");
-    let key = super::auth::verify(&app, request.headers(), token.as_deref())?;
-    let session = app.sessions.driven_by(&id, &key)?;
-    webdriver::attach(&app, session, &id, request).await
+    let key = GridKey::read(&app, request.headers(), token.as_deref())?;
+    let (session, driver_id) = driven(&app, &id, &key)?;
+    webdriver::attach(&app, session, &driver_id, request).await
 }
 
-/// `POST /session/<driver session>/se/file`
+/// `POST /session/<id>/se/file`
 async fn upload(
     State(app): State<App>,
-    GridCaller(key): GridCaller,
+    key: GridKey,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, W3c> {
-    let session = app.sessions.driven_by(&id, &key)?;
-    webdriver::take_file(&app, &session, &id, &headers, body).await
+    let (session, driver_id) = driven(&app, &id, &key)?;
+    webdriver::take_file(&app, &session, &driver_id, &headers, body).await
 }
 
-/// `… /session/<driver session>/se/files`
+/// `… /session/<id>/se/files`
 async fn downloads(
     State(app): State<App>,
-    GridCaller(key): GridCaller,
+    key: GridKey,
     Path(id): Path<String>,
     request: Request,
 ) -> Result<Response, W3c> {
-    let session = app.sessions.driven_by(&id, &key)?;
-    webdriver::manage_downloads(&app, &session, &id, request).await
+    let (session, driver_id) = driven(&app, &id, &key)?;
+    webdriver::manage_downloads(&app, &session, &driver_id, request).await
 }
 
-/// `… /session/<driver session>/<command>`: everything else goes to the driver.
+/// `… /session/<id>/<command>`: everything else goes to the driver.
 async fn command(
     State(app): State<App>,
-    GridCaller(key): GridCaller,
+    key: GridKey,
     Path((id, _)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, W3c> {
-    let session = app.sessions.driven_by(&id, &key)?;
-    // Behind `session/<driver session>`: a nested route's path has nothing before it.
-    webdriver::forward(&app, &session, &id, 2, request).await
-}
-
-async fn wrong_method(method: Method) -> W3c {
-    W3c(Error::MethodNotAllowed { method: method.to_string() })
+    let (session, driver_id) = driven(&app, &id, &key)?;
+    // Behind `session/<id>`: a nested route's path has nothing before it.
+    webdriver::forward(&app, &session, &driver_id, 2, request).await
 }
 
 async fn unknown(request: Request) -> W3c {
@@ -179,16 +269,16 @@ async fn unknown(request: Request) -> W3c {
 
 /// `GET /wd/hub/status`
 async fn status(State(app): State<App>, _: StatusCaller) -> Response {
-    w3c(StatusCode::OK, &grid_status(&app))
+    w3c_reply(StatusCode::OK, &W3cValue { value: grid_status(&app) })
 }
 
 /// `GET /ping`: Selenoid's sign of life.
 async fn ping(State(app): State<App>, _: StatusCaller) -> Response {
     let uptime = app.started.elapsed().as_secs();
-    let body = json!({
-        "uptime": format!("{}h{}m{}s", uptime / 3600, uptime / 60 % 60, uptime % 60),
-        "numSessions": app.sessions.live_count(),
-        "version": env!("CARGO_PKG_VERSION"),
-    });
+    let body = Ping {
+        uptime: format!("{}h{}m{}s", uptime / 3600, uptime / 60 % 60, uptime % 60),
+        num_sessions: app.sessions.live_count(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
     json_reply(StatusCode::OK, &body)
 }

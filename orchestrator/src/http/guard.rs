@@ -1,21 +1,26 @@
 //! What every request passes: an id and a span, the checks that keep foreign web pages out, and that of its query.
 
+use std::sync::Arc;
+
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{HOST, HeaderName, ORIGIN};
-use http::{HeaderMap, HeaderValue};
+use http::header::{HOST, HeaderName, ORIGIN, UPGRADE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
-use tracing::Instrument as _;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 use url::{Host, Url};
 
 use super::App;
-use super::base::Peer;
+use super::base::{Peer, shown_segments};
+use super::console::RequestLine;
 use super::query;
-use super::reply::{Form, REQUEST, RequestContext};
+use super::reply::{Form, Notes, REQUEST, RequestContext};
 use crate::config::Config;
 use crate::engine::RequestId;
 use crate::error::Error;
+use crate::telemetry::{TRACES, continue_trace};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -23,28 +28,70 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let id = RequestId::random();
     let span = tracing::info_span!("request", id = %id, method = %request.method(), route = route(&request));
+    let traced = traced(&request);
     let header = HeaderValue::try_from(id.as_str());
-    let asked = RequestContext { id, form: Form::of(request.uri().path()) };
+    let notes = Arc::<Notes>::default();
+    let asked = RequestContext { id: id.clone(), form: Form::of(request.uri().path()), notes: Arc::clone(&notes) };
+    let line = RequestLine::begin(&request, id);
     let work = async {
         let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure);
-        let checked = check(&app.config, request.headers(), secure)
-            .and_then(|()| check_path(request.uri().path()))
-            .and_then(|()| check_query(&request));
+        let checked = check(&app.config, request.headers(), secure).and_then(|()| check_path(request.uri().path()));
         match checked {
             Ok(()) => next.run(request).await,
             Err(error) => error.into_response(),
         }
     };
-    let mut response = REQUEST.scope(asked, work.instrument(span)).await;
+    let work = async {
+        let response = work.await;
+        note_status(response.status());
+        response
+    };
+    let mut response = REQUEST.scope(asked, work.instrument(traced).instrument(span)).await;
     if let Ok(header) = header {
         response.headers_mut().insert(X_REQUEST_ID, header);
     }
+    line.end(&app, response.status(), &notes);
     response
+}
+
+/// The request's span in a trace, if it is one of those that traces have. It names the route, whose path has no token.
+fn traced(request: &Request) -> Span {
+    let Some(route) = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) else { return Span::none() };
+    let method = request.method();
+    // Commands of drivers, lists and probes would hide what matters.
+    let begins_work = route.ends_with("/create")
+        || route.ends_with("/session")
+        || (*method == Method::POST && route.starts_with("/lam/"))
+        || request.headers().contains_key(UPGRADE);
+    if !begins_work {
+        return Span::none();
+    }
+    let span = tracing::info_span!(
+        target: TRACES,
+        "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = %method,
+        http.route = route,
+        http.response.status_code = Empty,
+        error.type = Empty,
+    );
+    continue_trace(&span, request.headers());
+    span
+}
+
+fn note_status(status: StatusCode) {
+    let span = Span::current();
+    span.record("http.response.status_code", status.as_u16());
+    if status.is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
 }
 
 /// The path with what may be secret in it left out.
 fn route(request: &Request) -> String {
-    let mut parts = request.uri().path().split('/').skip(1).take(3);
+    let mut parts = request.uri().path().split('/').skip(1).take(shown_segments(request.uri().path()));
     let (first, second, third) = (parts.next(), parts.next(), parts.next());
     [first, second, third].into_iter().flatten().fold(String::new(), |path, part| format!("{path}/{part}"))
 }
@@ -54,7 +101,7 @@ fn route(request: &Request) -> String {
 /// A name that is not ours in `Host` is what DNS rebinding sends; an address is not, since a page that can make the
 /// browser say it is already served from it. `Origin` is sent by web pages only: they must be ours.
 fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error> {
-    // Whoever stands in front may go by the other one.
+    // A proxy in front may trust the other one.
     if headers.get_all(HOST).iter().nth(1).is_some() {
         return Err(Error::invalid("Host", "is given twice: send one value"));
     }
@@ -71,12 +118,18 @@ fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error
     Ok(())
 }
 
-/// The parameters behind the path: those of the route that it leads to. Where it leads nowhere, that is the answer.
-fn check_query(request: &Request) -> Result<(), Error> {
-    let (Some(query), Some(route)) = (request.uri().query(), request.extensions().get::<MatchedPath>()) else {
-        return Ok(());
+/// Checks the parameters behind the path: those of the route that it leads to. Each route has this around its handlers, so
+/// that a path or a method that there is not comes first.
+pub(super) async fn check_query(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let checked = match (request.uri().query(), route) {
+        (Some(query), Some(route)) => query::check(request.method(), route, query),
+        _ => Ok(()),
     };
-    query::check(route.as_str(), query)
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
 }
 
 /// What is no text can name nothing here.
@@ -138,6 +191,14 @@ mod tests {
         for path in ["/%ff", "/a%C3", "/%C3%28"] {
             assert!(check_path(path).is_err(), "{path}");
         }
+    }
+
+    #[test]
+    fn the_log_has_no_tokens() {
+        let shown = |path: &str| route(&Request::builder().uri(path).body(axum::body::Body::empty()).unwrap());
+        assert_eq!(shown("/sessions/ses_1/webdriver/TOKEN/session"), "/sessions/ses_1/webdriver");
+        assert_eq!(shown("/w/TOKEN/scene.json"), "/w");
+        assert_eq!(shown("/status"), "/status");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 use axum::response::Response;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::App;
@@ -19,9 +21,16 @@ use crate::targets::Targets;
 const SESSION_ID: &str = "ses_";
 
 /// The headers by which a WebKit session's clients name it; nothing for other engines.
-pub(super) fn connect_headers(session: &Session) -> Option<Value> {
-    let value = format!("Bearer {}.{}", session.id, session.token());
-    (session.options.engine == Engine::Webkit).then(|| json!({"Authorization": value}))
+pub(super) fn connect_headers(session: &Session) -> Option<ConnectHeaders> {
+    let authorization = format!("Bearer {}.{}", session.id, session.token());
+    (session.options.engine == Engine::Webkit).then_some(ConnectHeaders { authorization })
+}
+
+/// The headers that Playwright must send to a WebKit session.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ConnectHeaders {
+    #[serde(rename = "Authorization")]
+    authorization: String,
 }
 
 /// The session and the token in such a header; `None` in a header that carries something else.

@@ -8,41 +8,131 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::App;
+use super::auth::Caller;
 use super::body;
 use super::follow::wants;
+use super::openapi::{Access, EVENTS, Operation, Routes};
+use super::page::Meta;
 use super::query::world_request_query;
 use super::reply::json_reply;
-use super::sign_in::Operator;
+use super::rotation::Rotation;
 use crate::clock::unix_ms;
 use crate::engine::IntegrationKeyId;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::keys::KeyId;
-use crate::world::{IntegrationKey, IntegrationKind, IntegrationState};
+use crate::world::{IntegrationKey, IntegrationKind, IntegrationState, RequestView};
 
-/// Between two signs of life on a stream.
+/// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The longest that a replaced secret may go on working, in seconds.
-const MAX_KEEP: u64 = 30 * 86_400;
 
 /// A key as the console shows it.
-fn view(key: &IntegrationKey, now_ms: u64) -> Value {
-    let state = if key.state == IntegrationState::Active { "ACTIVE" } else { "REVOKED" };
-    json!({
-        "key_id": key.id,
-        "name": key.name,
-        "state": state,
-        "kind": key.kind,
-        "key": key.shown,
-        "created_at": key.created_ms,
-        "last_used_at": key.last_used_ms,
-        "last_used": key.last_used_ms.map_or_else(|| "never".to_owned(), |used| ago(now_ms.saturating_sub(used))),
-        "worlds_generated": key.worlds,
-    })
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "IntegrationKey")]
+struct KeyView {
+    key_id: IntegrationKeyId,
+    name: String,
+    state: KeyState,
+    kind: IntegrationKind,
+    /// Both ends of the secret.
+    key: String,
+    /// In Unix milliseconds.
+    created_at: u64,
+    /// In Unix milliseconds.
+    last_used_at: Option<u64>,
+    /// The same for people, as in `2 minutes ago`.
+    last_used: String,
+    worlds_generated: u64,
+    /// The whole key. Only the answer that makes it has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(rename = "IntegrationKeyState")]
+enum KeyState {
+    Active,
+    Revoked,
+}
+
+impl KeyView {
+    fn new(key: &IntegrationKey, now_ms: u64) -> Self {
+        Self {
+            key_id: key.id.clone(),
+            name: key.name.clone(),
+            state: if key.state == IntegrationState::Active { KeyState::Active } else { KeyState::Revoked },
+            kind: key.kind,
+            key: key.shown.clone(),
+            created_at: key.created_ms,
+            last_used_at: key.last_used_ms,
+            last_used: key.last_used_ms.map_or_else(|| "never".to_owned(), |used| ago(now_ms.saturating_sub(used))),
+            worlds_generated: key.worlds,
+            secret: None,
+        }
+    }
+}
+
+/// The keys that the caller made.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "IntegrationKeyList")]
+struct KeyList {
+    keys: Vec<KeyView>,
+}
+
+/// One page of the log.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WorldRequestPage")]
+struct RequestPage {
+    requests: Vec<RequestView>,
+    meta: Meta,
+}
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let operation = |id, summary| Operation::new(id, summary).access(Access::Operator);
+    let writing = |id, summary| operation(id, summary).fails(&[Code::StoreBusy, Code::DiskNearlyFull]);
+    routes
+        .get(
+            "/v1/integration-keys",
+            list,
+            operation("list_integration_keys", "List integration keys")
+                .writes::<KeyList>("The keys that the caller made."),
+        )
+        .post(
+            "/v1/integration-keys",
+            create,
+            writing("create_integration_key", "Make an integration key")
+                .reads::<NewKey>(json!({"name": "Ward 3", "kind": "live"}))
+                .writes::<KeyView>("The key, with its `secret` for this once."),
+        )
+        .delete(
+            "/v1/integration-keys/{id}",
+            revoke,
+            writing("revoke_integration_key", "Revoke an integration key")
+                .writes::<KeyView>("The key, which never works again.")
+                .fails(&[Code::UnknownIntegrationKey]),
+        )
+        .post(
+            "/v1/integration-keys/{id}/rotate",
+            rotate,
+            writing("rotate_integration_key", "Give an integration key another secret")
+                .reads::<Rotation>(json!({"keep_old_for": 3600}))
+                .writes::<KeyView>("The key, with its `secret` for this once.")
+                .fails(&[Code::UnknownIntegrationKey, Code::Conflict]),
+        )
+        .get(
+            "/v1/requests",
+            requests,
+            operation("list_world_requests", "List requests for worlds")
+                .writes::<RequestPage>("One page of the log, newest first.")
+                .writes_text(EVENTS, "The requests that come from now on.")
+                .fails(&[Code::StoreBusy]),
+        )
 }
 
 /// `2 minutes ago`.
@@ -58,23 +148,28 @@ fn ago(ms: u64) -> String {
 }
 
 /// `GET /v1/integration-keys`
-pub(super) async fn list(State(app): State<App>, Operator(owner): Operator) -> Response {
+pub(super) async fn list(State(app): State<App>, Caller(owner): Caller) -> Response {
     let now = unix_ms();
-    let keys: Vec<Value> = app.worlds.keys().list(Some(&owner)).iter().map(|key| view(key, now)).collect();
-    json_reply(StatusCode::OK, &json!({"keys": keys}))
+    let keys = app.worlds.keys().list(Some(&owner)).iter().map(|key| KeyView::new(key, now)).collect();
+    json_reply(StatusCode::OK, &KeyList { keys })
 }
 
-#[derive(Deserialize)]
+/// The key that is wanted.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "CreateIntegrationKey")]
 struct NewKey {
+    /// What to call it: 1 to 64 characters.
+    #[schemars(length(min = 1, max = 64))]
     name: String,
+    #[schemars(extend("default" = "live"))]
     kind: Option<IntegrationKind>,
 }
 
 /// `POST /v1/integration-keys`
 pub(super) async fn create(
     State(app): State<App>,
-    Operator(owner): Operator,
+    Caller(owner): Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
@@ -83,42 +178,31 @@ pub(super) async fn create(
     Ok(with_secret(&made))
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Rotation {
-    keep_old_for: u64,
-}
-
 /// `POST /v1/integration-keys/<id>/rotate`
 pub(super) async fn rotate(
     State(app): State<App>,
-    Operator(owner): Operator,
+    Caller(owner): Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Error> {
-    let (wanted, _text): (Rotation, _) = body::json(&app, &headers, body).await?;
-    if wanted.keep_old_for > MAX_KEEP {
-        return Err(Error::invalid("keep_old_for", format!("must be from 0 to {MAX_KEEP} seconds")));
-    }
-    let id = owned(&app, &owner, &id)?;
-    Ok(with_secret(&app.worlds.keys().rotate(&id, Duration::from_secs(wanted.keep_old_for)).await?))
+    let keep = Rotation::read(&app, &headers, body).await?;
+    Ok(with_secret(&app.worlds.keys().rotate(&owned(&app, &owner, &id)?, keep).await?))
 }
 
 /// `DELETE /v1/integration-keys/<id>`
 pub(super) async fn revoke(
     State(app): State<App>,
-    Operator(owner): Operator,
+    Caller(owner): Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let key = app.worlds.keys().revoke(&owned(&app, &owner, &id)?).await?;
-    Ok(json_reply(StatusCode::OK, &view(&key, unix_ms())))
+    Ok(json_reply(StatusCode::OK, &KeyView::new(&key, unix_ms())))
 }
 
 fn with_secret(made: &crate::world::NewIntegrationKey) -> Response {
-    let mut shown = view(&made.key, unix_ms());
-    shown["secret"] = json!(made.secret.expose());
-    json_reply(StatusCode::OK, &shown)
+    let secret = Some(made.secret.expose().to_owned());
+    json_reply(StatusCode::OK, &KeyView { secret, ..KeyView::new(&made.key, unix_ms()) })
 }
 
 fn owned(app: &App, owner: &KeyId, id: &str) -> Result<IntegrationKeyId, Error> {
@@ -129,7 +213,7 @@ fn owned(app: &App, owner: &KeyId, id: &str) -> Result<IntegrationKeyId, Error> 
 /// `GET /v1/requests`: one page, or server-sent events of what comes from now on.
 pub(super) async fn requests(
     State(app): State<App>,
-    Operator(owner): Operator,
+    Caller(owner): Caller,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
@@ -142,7 +226,7 @@ pub(super) async fn requests(
             let row = loop {
                 match rows.recv().await {
                     Ok(row) if query.takes(&row) => break row,
-                    // Who falls behind misses rows of what goes by; the list has them all.
+                    // A slow reader misses rows of the stream; the list has them all.
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return None,
                 }
@@ -158,12 +242,8 @@ pub(super) async fn requests(
         return Ok(response);
     }
     let (rows, total) = app.worlds.log().list(&query).await?;
-    let meta = json!({
-        "totalPages": total.div_ceil(query.limit),
-        "totalRecords": total,
-        "currentPage": query.page,
-    });
-    Ok(json_reply(StatusCode::OK, &json!({"requests": rows, "meta": meta})))
+    let meta = Meta::new(total as u64, query.limit as u64, query.page as u64);
+    Ok(json_reply(StatusCode::OK, &RequestPage { requests: rows, meta }))
 }
 
 #[cfg(test)]
@@ -171,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_told_in_its_largest_unit() {
+    fn a_time_is_shown_in_its_largest_unit() {
         for (seconds, text) in [
             (3, "just now"),
             (60, "1 minute ago"),

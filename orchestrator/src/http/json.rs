@@ -1,11 +1,12 @@
 //! The browser's own HTTP addresses, as clients know them from a debugging port: `/json/version` and its kin. Asking for
 //! a version makes no session; the websocket that it names does.
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
 use http::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
@@ -13,30 +14,72 @@ use super::App;
 use super::auth::{basic_parts, in_header, verify};
 use super::base::Base;
 use super::browserless::{PLAYWRIGHT, no_playwright};
+use super::create;
 use super::inspect;
+use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::reply::json_reply;
 use crate::dropin::browserless::read;
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::keys::KeyId;
+use crate::error::{Code, Error};
 use crate::session::Session;
 
-pub(super) fn routes() -> Router<App> {
-    Router::new()
-        .route("/json", get(root))
-        .route("/json/", get(root))
-        .route("/json/list", get(list))
-        .route("/json/list/", get(list))
-        .route("/json/version", get(version))
-        .route("/json/version/", get(version))
-        .route("/json/protocol", get(protocol))
-        .route("/json/protocol/", get(protocol))
-        .route("/json/new", any(needs_session))
-        .route("/json/activate/{target}", any(needs_session))
-        .route("/json/close/{target}", any(needs_session))
+pub(super) fn routes() -> Routes {
+    let list_operation = |id, summary| {
+        Operation::new(id, summary)
+            .about(
+                "The targets of the caller's Chromium sessions, each with a websocket of its own. With the `connect_headers` of \
+                 a WebKit session, the pages of that session.",
+            )
+            .access(Access::Socket)
+            .writes::<Vec<AnyObject>>("The targets.")
+            .fails(&[Code::InvalidToken, Code::NotSupported, Code::UnknownSession, Code::SessionEnded, Code::RuntimeDown])
+            .fails(&[Code::WorkerFailed, Code::WorkerTimeout])
+    };
+    Routes::new("browserless")
+        .get("/json", root, list_operation("list_targets_at_root", "List targets, under another path"))
+        .get("/json/list", list, list_operation("list_targets", "List targets"))
+        .get(
+            "/json/version",
+            version,
+            Operation::new("get_version", "The browser's names, and a websocket that makes a session")
+                .access(Access::Socket)
+                .writes::<Version>("What clients of a debugging port ask first.")
+                .fails(&[Code::NotSupported]),
+        )
+        .get(
+            "/json/protocol",
+            protocol,
+            Operation::new("get_protocol", "The browser's description of DevTools")
+                .access(Access::Open)
+                .writes::<AnyObject>("The description.")
+                .fails(create::FAILURES),
+        )
+        .undescribed(OmissionReason::Alias, "/json/", get(root))
+        .undescribed(OmissionReason::Alias, "/json/list/", get(list))
+        .undescribed(OmissionReason::Alias, "/json/version/", get(version))
+        .undescribed(OmissionReason::Alias, "/json/protocol/", get(protocol))
+        .undescribed(OmissionReason::Refusal, "/json/new", any(needs_session))
+        .undescribed(OmissionReason::Refusal, "/json/activate/{target}", any(needs_session))
+        .undescribed(OmissionReason::Refusal, "/json/close/{target}", any(needs_session))
 }
 
-/// `GET /json`: whose answer is wanted depends on who asks.
+/// A debugging port's description of its browser.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BrowserVersion")]
+struct Version {
+    #[serde(rename = "Browser")]
+    browser: String,
+    #[serde(rename = "Protocol-Version")]
+    protocol_version: &'static str,
+    /// Null while no browser is at hand.
+    #[serde(rename = "User-Agent")]
+    user_agent: Option<String>,
+    /// It makes a session by being opened.
+    #[serde(rename = "webSocketDebuggerUrl")]
+    websocket_url: String,
+}
+
+/// `GET /json`: the answer depends on the client.
 async fn root(app: State<App>, base: Base, request: Request) -> Result<Response, Error> {
     if request.headers().contains_key(PLAYWRIGHT) {
         return Err(no_playwright());
@@ -61,23 +104,28 @@ async fn version(State(app): State<App>, base: Base, request: Request) -> Result
         next = if next.is_empty() { pair } else { format!("{next}&{pair}") };
     }
     let mark = if next.is_empty() { "" } else { "?" };
-    let body = json!({
-        "Browser": browser.unwrap_or_else(|| "Chrome".to_owned()),
-        "Protocol-Version": "1.3",
-        "User-Agent": known.user_agent,
-        "webSocketDebuggerUrl": base.socket_url(&format!("/chromium{mark}{next}")),
-    });
+    let body = Version {
+        browser: browser.unwrap_or_else(|| "Chrome".to_owned()),
+        protocol_version: "1.3",
+        user_agent: known.user_agent,
+        websocket_url: base.socket_url(&format!("/chromium{mark}{next}")),
+    };
     Ok(json_reply(StatusCode::OK, &body))
 }
 
 /// `GET /json/list`: the pages of the session that the headers name, else the targets of the caller's Chromium
-/// sessions, each with a websocket of its own.
+/// sessions, or of the one that is named, each with a websocket of its own.
 async fn list(State(app): State<App>, base: Base, request: Request) -> Result<Response, Error> {
     if let Some(pages) = inspect::list(&app, &base, request.headers()).await {
         return pages;
     }
-    let key = caller(&app, &request)?;
-    let of_sessions = app.targets.of_owner(&key).await;
+    // Only the name in such a URL distinguishes sessions.
+    let query = read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
+    let key = verify(&app, request.headers(), query.token.as_deref())?;
+    let mut of_sessions = app.targets.of_owner(&key).await;
+    if query.session.is_some() {
+        of_sessions.retain(|(session, _)| session.options.name == query.session);
+    }
     let targets = of_sessions.into_iter().flat_map(|(session, targets)| rewritten(&base, &session, targets));
     let targets: Vec<Value> = targets.collect();
     Ok(json_reply(StatusCode::OK, &targets))
@@ -99,20 +147,15 @@ fn rewritten(base: &Base, session: &Session, mut targets: Vec<Value>) -> Vec<Val
     targets
 }
 
-/// `GET /json/protocol`: the browser's description of DevTools.
+/// `GET /json/protocol`: the browser's description of DevTools, which is the same for everybody. Clients ask for it before
+/// they connect, and without the key.
 async fn protocol(State(app): State<App>, request: Request) -> Result<Response, Error> {
-    let key = caller(&app, &request)?;
-    Ok(json_reply(StatusCode::OK, app.targets.protocol(&key).await?))
+    read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
+    Ok(json_reply(StatusCode::OK, app.targets.protocol().await?))
 }
 
 /// What acts on a browser needs one.
 async fn needs_session() -> Error {
     let remedy = "open the websocket that `GET /json/version` names, and use `Target.createTarget`";
     Error::not_supported("path", format!("acts on a shared browser, and none is shared here: {remedy}"))
-}
-
-fn caller(app: &App, request: &Request) -> Result<KeyId, Error> {
-    // What such a URL says of a session is for those who open one.
-    let query = read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
-    verify(app, request.headers(), query.token.as_deref())
 }

@@ -10,7 +10,8 @@ use http::header::{ACCEPT, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, 
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tracing::Instrument as _;
@@ -21,9 +22,11 @@ use super::auth::Caller;
 use super::base::Base;
 use super::body;
 use super::console;
+use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
-use crate::error::Error;
-use crate::live::{self, Grant};
+use crate::engine::ShareId;
+use crate::error::{Code, Error};
+use crate::live::{self, ViewerRights};
 use crate::session::{Listing, Session, Share, Status};
 
 /// What the address of a live view may say.
@@ -58,6 +61,90 @@ impl ViewQuery {
     }
 }
 
+pub(super) fn routes(routes: Routes) -> Routes {
+    let view = |id, summary| {
+        Operation::new(id, summary)
+            .access(Access::Address)
+            .about("The token is that of `livestream_url`, or of a link; the service key that made the session will do as well.")
+            .fails(&[Code::UnknownSession, Code::SessionEnded, Code::InvalidKey, Code::RuntimeDown])
+    };
+    let share_of =
+        |id, summary| Operation::new(id, summary).fails(&[Code::UnknownSession, Code::SessionEnded, Code::RuntimeDown]);
+    routes
+        .get(
+            "/sessions/{id}/stream",
+            page,
+            view("get_live_view", "Open the live view")
+                .writes_text("text/html", "The page that shows the session. Where it cannot, the page says why.")
+                .fails_with_pages(),
+        )
+        .get(
+            "/sessions/{id}/stream/state",
+            state,
+            view("get_live_state", "Ask whether a live view can open").writes::<LiveState>("The session, as far as a viewer sees it."),
+        )
+        .get(
+            "/sessions/{id}/stream/socket",
+            socket,
+            view("connect_live_view", "The websocket of the live view")
+                .about(
+                    "Pictures in binary messages, all else as JSON in text messages. The page of the live view is its client; \
+                     other programs should not rely on its form.",
+                )
+                .upgrades("The websocket is open.")
+                .fails(&[Code::SocketLimit]),
+        )
+        .get(
+            "/sessions/{id}/share",
+            shares,
+            share_of("list_shares", "List the links to a live view").writes::<ShareList>("The links that still work."),
+        )
+        .post(
+            "/sessions/{id}/share",
+            share,
+            share_of("create_share", "Make a link to a live view")
+                .about("Whoever has the link may watch, and act if it says so, until it ends or the session does.")
+                .reads::<ShareRequest>(json!({"enable_actions": false, "ttl": 600}))
+                .writes::<ShareView>("The link.")
+                .fails(&[Code::Conflict]),
+        )
+        .delete(
+            "/sessions/{id}/share/{share}",
+            unshare,
+            share_of("delete_share", "End a link").writes_nothing("The link opens nothing any more."),
+        )
+}
+
+/// A session, as far as a viewer sees it.
+#[derive(Serialize, JsonSchema)]
+struct LiveState {
+    status: Status,
+    /// Until `session_timeout` is over, in milliseconds.
+    time_left: u64,
+    /// Whether this viewer may take the session over.
+    enable_actions: bool,
+}
+
+/// A link by which others may watch.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Share")]
+struct ShareView {
+    share_id: ShareId,
+    url: String,
+    /// Whether its holder may take the session over.
+    enable_actions: bool,
+    /// In Unix milliseconds.
+    created_at: u64,
+    /// When it ends by itself, in Unix milliseconds.
+    expires_at: u64,
+}
+
+/// The links to one session.
+#[derive(Serialize, JsonSchema)]
+struct ShareList {
+    shares: Vec<ShareView>,
+}
+
 /// The token in the address of a live view.
 pub(super) struct ViewToken(pub(super) String);
 
@@ -69,10 +156,10 @@ impl FromRequestParts<App> for ViewToken {
     }
 }
 
-/// Who asks for a session's picture, let in.
+/// An admitted viewer of a session.
 pub(super) struct ViewAccess {
     session: Arc<Session>,
-    grant: Grant,
+    rights: ViewerRights,
     view: ViewQuery,
 }
 
@@ -82,8 +169,8 @@ impl FromRequestParts<App> for ViewAccess {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let Path(id) = Path::<String>::from_request_parts(parts, app).await.map_err(Error::internal)?;
         let view = ViewQuery::read(parts.uri.query())?;
-        let (session, grant) = admit(app, &id, &view, parts).await?;
-        Ok(Self { session, grant, view })
+        let (session, rights) = admit(app, &id, &view, parts).await?;
+        Ok(Self { session, rights, view })
     }
 }
 
@@ -99,7 +186,7 @@ pub(super) async fn page(
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
         .is_none_or(|accept| accept.contains("text/html") || !accept.contains("json"));
-    let ViewAccess { session, grant, view } = match access {
+    let ViewAccess { session, rights, view } = match access {
         Ok(access) => access,
         Err(error) if !wants_page => return Err(error),
         Err(error) => {
@@ -130,7 +217,7 @@ pub(super) async fn page(
     let values = [
         ("theme", view.theme.as_deref().unwrap_or_default()),
         ("token", &token),
-        ("actions", if grant.may_act { "true" } else { "false" }),
+        ("actions", if rights.may_act { "true" } else { "false" }),
         ("state", "live"),
         ("recording", "false"),
         ("message", ""),
@@ -139,20 +226,20 @@ pub(super) async fn page(
 }
 
 /// `GET /sessions/<id>/stream/state`: what a page asks for when its websocket does not open.
-pub(super) async fn state(ViewAccess { session, grant, .. }: ViewAccess) -> Response {
+pub(super) async fn state(ViewAccess { session, rights, .. }: ViewAccess) -> Response {
     let left = u64::try_from(session.time_left().as_millis()).unwrap_or(u64::MAX);
-    let body = json!({"status": session.status(), "time_left": left, "enable_actions": grant.may_act});
+    let body = LiveState { status: session.status(), time_left: left, enable_actions: rights.may_act };
     json_reply(StatusCode::OK, &body)
 }
 
 /// `GET /sessions/<id>/stream/socket`: the websocket. `live::message` says what goes over it.
 pub(super) async fn socket(
     State(app): State<App>,
-    ViewAccess { session, grant, .. }: ViewAccess,
+    ViewAccess { session, rights, .. }: ViewAccess,
     mut request: Request,
 ) -> Result<Response, Error> {
     let accept = accept(request.headers())?;
-    let place = app.live.enter(&session, grant)?;
+    let place = app.live.enter(&session, rights)?;
     let upgrade = hyper::upgrade::on(&mut request);
     let work = async move {
         match upgrade.await {
@@ -179,7 +266,12 @@ fn accept(headers: &HeaderMap) -> Result<HeaderValue, Error> {
 
 /// Finds the session, and what the caller may do with its picture: by the token of the live view, by that of a link,
 /// or by the key that made the session.
-async fn admit(app: &App, id: &str, view: &ViewQuery, parts: &mut Parts) -> Result<(Arc<Session>, Grant), Error> {
+async fn admit(
+    app: &App,
+    id: &str,
+    view: &ViewQuery,
+    parts: &mut Parts,
+) -> Result<(Arc<Session>, ViewerRights), Error> {
     let session = app.sessions.live(id)?;
     if view.token.is_empty() {
         let Caller(key) = Caller::from_request_parts(parts, app).await.map_err(|error| match error {
@@ -192,9 +284,9 @@ async fn admit(app: &App, id: &str, view: &ViewQuery, parts: &mut Parts) -> Resu
     } else if session.check_view_token(&view.token).is_err() {
         let share = app.sessions.shared_by(&session, &view.token)?;
         let may_act = view.enable_actions && share.enable_actions;
-        return Ok((session, Grant { may_act, share: Some(share) }));
+        return Ok((session, ViewerRights { may_act, share: Some(share) }));
     }
-    Ok((session, Grant { may_act: view.enable_actions, share: None }))
+    Ok((session, ViewerRights { may_act: view.enable_actions, share: None }))
 }
 
 /// How a session ended, as its live view words it.
@@ -215,10 +307,15 @@ fn message(error: &Error) -> String {
 }
 
 /// The body of `POST /sessions/<id>/share`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "CreateShare")]
 struct ShareRequest {
+    /// Whether its holder may take the session over.
+    #[schemars(extend("default" = false))]
     enable_actions: Option<bool>,
+    /// How long the link works, in seconds; as long as the session where it is left out.
+    #[schemars(range(min = 1))]
     ttl: Option<u64>,
 }
 
@@ -253,11 +350,11 @@ pub(super) async fn shares(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
-    let shares: Vec<_> = session.shares.current().iter().map(|share| shown(&app, &base, &session, share)).collect();
-    Ok(json_reply(StatusCode::OK, &json!({"shares": shares})))
+    let shares = session.shares.current().iter().map(|share| shown(&app, &base, &session, share)).collect();
+    Ok(json_reply(StatusCode::OK, &ShareList { shares }))
 }
 
-/// `DELETE /sessions/<id>/share/<share>`: the link opens nothing any more, and who came by it sees nothing any more.
+/// `DELETE /sessions/<id>/share/<share>`: the link stops working, also for viewers who have used it.
 pub(super) async fn unshare(
     State(app): State<App>,
     Caller(key): Caller,
@@ -275,14 +372,14 @@ fn owned(app: &App, id: &str, key: &crate::keys::KeyId) -> Result<Arc<Session>, 
     app.sessions.live(id)
 }
 
-fn shown(app: &App, base: &Base, session: &Session, share: &Share) -> serde_json::Value {
-    json!({
-        "share_id": share.share_id,
-        "url": base.share_url(session, share, &app.sessions.share_token(session, share)),
-        "enable_actions": share.enable_actions,
-        "created_at": share.created_at,
-        "expires_at": share.expires_at,
-    })
+fn shown(app: &App, base: &Base, session: &Session, share: &Share) -> ShareView {
+    ShareView {
+        share_id: share.share_id.clone(),
+        url: base.share_url(session, share, &app.sessions.share_token(session, share)),
+        enable_actions: share.enable_actions,
+        created_at: share.created_at,
+        expires_at: share.expires_at,
+    }
 }
 
 #[cfg(test)]

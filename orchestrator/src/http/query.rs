@@ -1,105 +1,80 @@
 //! Query parameters, of every route: which ones it takes, and what those of lists mean. Every fault names its parameter.
 
+mod parameters;
+
 use std::borrow::Cow;
 
+use http::Method;
+use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::engine::{Engine, IntegrationKeyId};
 use crate::error::Error;
+use crate::keys::KeyId;
 use crate::session::{SessionQuery, SortKey, Status};
 use crate::sort::SortOrder;
 use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
 use crate::world::{Environment, PatientRef, RequestQuery};
-
-/// The parameters that a route takes.
-struct AllowedParameters {
-    /// Each may be there once.
-    once: &'static [&'static str],
-    /// Each may be there as often as wanted, also as `name[]` or `name[0]`.
-    lists: &'static [&'static str],
-}
-
-const SESSIONS: AllowedParameters = AllowedParameters {
-    once: &[
-        "start_time",
-        "end_time",
-        "session_id",
-        "service_passcode",
-        "raccoon_passcode",
-        "page",
-        "limit",
-        "sort_by",
-        "sort_order",
-    ],
-    lists: &["status", "browser_type"],
+use parameters::{
+    BROWSERLESS, EVENT_TOPICS, GRID_TOKEN, ITEMS, Parameter, SESSIONS, TASK, TASKS, TOKEN, Times, VIEW,
+    VIEW_TOKEN_ALONE, WORLD_REQUESTS,
 };
-const TASKS: AllowedParameters = AllowedParameters {
-    once: &[
-        "start_time",
-        "end_time",
-        "task_id",
-        "service_passcode",
-        "raccoon_passcode",
-        "page",
-        "limit",
-        "sort_by",
-        "sort_order",
-    ],
-    lists: &["executionType"],
-};
-const TASK: AllowedParameters = AllowedParameters { once: &["format"], lists: &[] };
-const ITEMS: AllowedParameters = AllowedParameters { once: &["status", "after", "limit", "format"], lists: &[] };
-const WORLD_REQUESTS: AllowedParameters = AllowedParameters {
-    once: &["start_time", "end_time", "patient_id", "environment_type", "status", "key_id", "page", "limit"],
-    lists: &[],
-};
-const TOKEN: AllowedParameters = AllowedParameters { once: &["token"], lists: &[] };
-const VIEW: AllowedParameters = AllowedParameters { once: &["token", "theme", "enable_actions"], lists: &[] };
-const NOTHING: AllowedParameters = AllowedParameters { once: &[], lists: &[] };
 
 /// What may stand behind a route's question mark.
 enum Rule {
-    AllowedParameters(&'static AllowedParameters),
-    /// Each parameter once; the route knows which there are, or leaves that to others.
-    Once,
+    /// These parameters and no others.
+    These(&'static [Parameter]),
+    /// Each parameter once; the route knows which there are, or leaves that to others. These are described.
+    Once(&'static [Parameter]),
     /// It is not ours: the driver reads it.
     Drivers,
 }
 
 /// The rule of a route, by the path it was made with. One that is not named here takes no parameters.
-fn rule(route: &str) -> Rule {
+fn rule(method: &Method, route: &str) -> Rule {
     let within = route.strip_prefix("/wd/hub").unwrap_or(route);
-    Rule::AllowedParameters(match within {
-        "/sessions" => &SESSIONS,
-        "/lam/tasks" => &TASKS,
-        "/lam/tasks/{id}" => &TASK,
-        "/lam/tasks/{id}/items" => &ITEMS,
-        "/v1/requests" => &WORLD_REQUESTS,
-        "/sessions/{id}/devtools" | "/sessions/{id}/devtools/{*target}" | "/session/{driver}/se/cdp" => &TOKEN,
-        "/active" | "/pressure" => &TOKEN,
-        "/sessions/{id}/stream/recording" | "/sessions/{id}/stream/recording/{name}" => &TOKEN,
-        "/sessions/{id}/stream/state" | "/sessions/{id}/stream/socket" => &VIEW,
+    Rule::These(match within {
+        "/sessions" => SESSIONS,
+        "/lam/tasks" => TASKS,
+        "/lam/tasks/{id}" if *method != Method::DELETE => TASK,
+        "/lam/tasks/{id}/items" => ITEMS,
+        "/v1/requests" => WORLD_REQUESTS,
+        "/console/api/events" => EVENT_TOPICS,
+        "/sessions/{id}/devtools" | "/sessions/{id}/devtools/{*target}" => TOKEN,
+        "/session/{id}/se/cdp" | "/active" | "/pressure" | "/devtools/{kind}/{target}" => GRID_TOKEN,
+        "/sessions/{id}/stream/recording" | "/sessions/{id}/stream/recording/{name}" => VIEW_TOKEN_ALONE,
+        "/sessions/{id}/stream/state" | "/sessions/{id}/stream/socket" => VIEW,
         // Pages that show a live view add what they like to its address.
-        "/sessions/{id}/stream" => return Rule::Once,
+        "/sessions/{id}/stream" => return Rule::Once(VIEW),
         // What clients of browserless say there is read by `dropin::browserless`, which refuses what it does not know.
-        "/" | "/chromium" | "/chrome" | "/firefox" | "/webkit" | "/edge" => return Rule::Once,
-        path if path.starts_with("/json") || path.contains("/playwright") => return Rule::Once,
-        "/session/{driver}/{*command}" | "/sessions/{id}/webdriver/{token}/session/{driver}/{*command}" => {
+        "/" | "/chromium" | "/chrome" | "/firefox" | "/webkit" | "/edge" => return Rule::Once(BROWSERLESS),
+        path if path.starts_with("/json") => return Rule::Once(GRID_TOKEN),
+        path if path.contains("/playwright") => return Rule::Once(&[]),
+        "/session/{id}/{*command}" | "/sessions/{id}/webdriver/{token}/session/{driver}/{*command}" => {
             return Rule::Drivers;
         }
-        _ => &NOTHING,
+        _ => &[],
     })
+}
+
+/// The parameters of a route as OpenAPI has them. `path` is the route's, as the description writes it.
+pub(super) fn parameters_of(method: &Method, path: &str) -> Vec<Value> {
+    let route = path.replace("/devtools/{target}", "/devtools/{*target}").replace("{command}", "{*command}");
+    match rule(method, &route) {
+        Rule::These(parameters) | Rule::Once(parameters) => parameters.iter().map(Parameter::document).collect(),
+        Rule::Drivers => Vec::new(),
+    }
 }
 
 /// Checks the query of a request to `route`: of two values one would be passed over in silence, and so would a parameter
 /// that nobody reads.
 /// Errors: `Field` for a parameter that is given twice, and for one that the route does not have.
-pub(super) fn check(route: &str, query: &str) -> Result<(), Error> {
-    match rule(route) {
-        Rule::AllowedParameters(takes) => pairs(query, takes).map(drop),
-        Rule::Once => {
-            let mut once = Once::default();
-            form_urlencoded::parse(query.as_bytes()).try_for_each(|(name, _)| once.check(&name))
+pub(super) fn check(method: &Method, route: &str, query: &str) -> Result<(), Error> {
+    match rule(method, route) {
+        Rule::These(takes) => pairs(query, takes).map(drop),
+        Rule::Once(_) => {
+            let mut seen = SeenParameters::default();
+            form_urlencoded::parse(query.as_bytes()).try_for_each(|(name, _)| seen.check(&name))
         }
         Rule::Drivers => Ok(()),
     }
@@ -108,37 +83,33 @@ pub(super) fn check(route: &str, query: &str) -> Result<(), Error> {
 type Pair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// The parameters of a query, checked.
-fn pairs<'a>(query: &'a str, takes: &AllowedParameters) -> Result<Vec<Pair<'a>>, Error> {
-    let mut once = Once::default();
+fn pairs<'a>(query: &'a str, takes: &[Parameter]) -> Result<Vec<Pair<'a>>, Error> {
+    let mut seen = SeenParameters::default();
     let mut pairs = Vec::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        if takes.once.contains(&&*name) {
-            once.check(&name)?;
-        } else if !takes.lists.contains(&list_name(&name)) {
-            return Err(takes.unknown(&name));
+        if takes.iter().any(|taken| taken.times == Times::Once && taken.name == name) {
+            seen.check(&name)?;
+        } else if !takes.iter().any(|taken| taken.times != Times::Once && taken.name == list_name(&name)) {
+            return Err(unknown(takes, &name));
         }
         pairs.push((name, value));
     }
     Ok(pairs)
 }
 
-impl AllowedParameters {
-    fn unknown(&self, name: &str) -> Error {
-        let lists = self.lists.iter().map(|name| format!("{name}[]"));
-        // The other name of a filter is for clients that know it already.
-        let known = self.once.iter().filter(|name| **name != "raccoon_passcode").map(|name| (*name).to_owned());
-        let known: Vec<String> = known.chain(lists).collect();
-        let name: String = name.chars().take(100).collect();
-        if known.is_empty() {
-            Error::unknown(name, "this path takes no parameters")
-        } else {
-            Error::none_of(name, known)
-        }
-    }
+fn unknown(takes: &[Parameter], name: &str) -> Error {
+    // The other name of a filter is for clients that know it already.
+    let known = takes.iter().filter(|taken| taken.name != "raccoon_passcode");
+    let known: Vec<String> = known
+        .map(|taken| if taken.times == Times::Once { taken.name.to_owned() } else { format!("{}[]", taken.name) })
+        .collect();
+    let name: String = name.chars().take(100).collect();
+    if known.is_empty() { Error::unknown(name, "this path takes no parameters") } else { Error::none_of(name, known) }
 }
 
-/// Parses the query of `GET /sessions`.
-pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
+/// Parses the query of `GET /sessions`; also gives the key whose sessions it asks for.
+pub(super) fn session_query(query: &str) -> Result<(SessionQuery, Option<KeyId>), Error> {
+    let mut key = None;
     let mut parsed = SessionQuery {
         start_time: None,
         end_time: None,
@@ -151,11 +122,12 @@ pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
         sort_by: SortKey::default(),
         sort_order: SortOrder::default(),
     };
-    for (name, value) in pairs(query, &SESSIONS)? {
+    for (name, value) in pairs(query, SESSIONS)? {
         match list_name(&name) {
             "start_time" => parsed.start_time = Some(number(&name, &value, 0, u64::MAX)?),
             "end_time" => parsed.end_time = Some(number(&name, &value, 0, u64::MAX)?),
             "session_id" => parsed.session_id = Some(value.into_owned()),
+            "key_id" => key = Some(key_id(&name, &value)?),
             "status" => {
                 let status = Status::ALL.into_iter().find(|status| status.as_str() == value);
                 parsed.statuses.push(status.ok_or_else(|| one_of(&name, Status::ALL.map(Status::as_str).as_slice()))?);
@@ -177,16 +149,17 @@ pub(super) fn session_query(query: &str) -> Result<SessionQuery, Error> {
                 };
             }
             "sort_order" => parsed.sort_order = sort_order(&name, &value)?,
-            _ => return Err(SESSIONS.unknown(&name)),
+            _ => return Err(unknown(SESSIONS, &name)),
         }
     }
-    Ok(parsed)
+    Ok((parsed, key))
 }
 
-/// Parses the query of `GET /lam/tasks`.
-pub(super) fn task_query(query: &str) -> Result<TaskQuery, Error> {
+/// Parses the query of `GET /lam/tasks`; also gives the key whose tasks it asks for.
+pub(super) fn task_query(query: &str) -> Result<(TaskQuery, Option<KeyId>), Error> {
+    let mut key = None;
     let mut parsed = TaskQuery::default();
-    for (name, value) in pairs(query, &TASKS)? {
+    for (name, value) in pairs(query, TASKS)? {
         match list_name(&name) {
             "executionType" => {
                 let kind = value.parse().ok();
@@ -195,6 +168,7 @@ pub(super) fn task_query(query: &str) -> Result<TaskQuery, Error> {
             "start_time" => parsed.start_time = Some(number(&name, &value, 0, u64::MAX)?),
             "end_time" => parsed.end_time = Some(number(&name, &value, 0, u64::MAX)?),
             "task_id" => parsed.task_id = Some(value.into_owned()),
+            "key_id" => key = Some(key_id(&name, &value)?),
             "service_passcode" | "raccoon_passcode" => parsed.service_passcode = Some(value.into_owned()),
             "page" => parsed.page = number(&name, &value, 1, u64::MAX)?,
             "limit" => parsed.limit = number(&name, &value, 1, 100)?,
@@ -204,10 +178,16 @@ pub(super) fn task_query(query: &str) -> Result<TaskQuery, Error> {
                     key.ok_or_else(|| one_of(&name, TaskSortKey::ALL.map(TaskSortKey::as_str).as_slice()))?;
             }
             "sort_order" => parsed.sort_order = sort_order(&name, &value)?,
-            _ => return Err(TASKS.unknown(&name)),
+            _ => return Err(unknown(TASKS, &name)),
         }
     }
-    Ok(parsed)
+    Ok((parsed, key))
+}
+
+/// The topics that `GET /console/api/events` asks for, by their names.
+pub(super) fn topics<T>(query: &str, topic: impl Fn(&str) -> Option<T>, known: &[&str]) -> Result<Vec<T>, Error> {
+    let pairs = pairs(query, EVENT_TOPICS)?;
+    pairs.iter().map(|(name, value)| topic(value).ok_or_else(|| one_of(name, known))).collect()
 }
 
 /// Parses the query of `GET /v1/requests`; `patients` knows whom an id may mean.
@@ -217,11 +197,7 @@ pub(super) fn world_request_query(
 ) -> Result<RequestQuery, Error> {
     let mut parsed = RequestQuery { page: 1, limit: 25, ..RequestQuery::default() };
     let small = |number| usize::try_from(number).unwrap_or(usize::MAX);
-    for (name, value) in pairs(query, &WORLD_REQUESTS)? {
-        // A form sends its empty fields, too.
-        if value.is_empty() {
-            continue;
-        }
+    for (name, value) in pairs(query, WORLD_REQUESTS)? {
         match &*name {
             "start_time" => parsed.start_ms = Some(number(&name, &value, 0, u64::MAX)?),
             "end_time" => parsed.end_ms = Some(number(&name, &value, 0, u64::MAX)?),
@@ -238,10 +214,14 @@ pub(super) fn world_request_query(
             "key_id" => parsed.key = Some(IntegrationKeyId::from(&*value)),
             "page" => parsed.page = small(number(&name, &value, 1, u64::MAX)?),
             "limit" => parsed.limit = small(number(&name, &value, 1, 100)?),
-            _ => return Err(WORLD_REQUESTS.unknown(&name)),
+            _ => return Err(unknown(WORLD_REQUESTS, &name)),
         }
     }
     Ok(parsed)
+}
+
+fn key_id(name: &str, value: &str) -> Result<KeyId, Error> {
+    value.parse().map_err(|_| Error::invalid(name, "must be a key's id: twelve hexadecimal digits in lower case"))
 }
 
 fn sort_order(name: &str, value: &str) -> Result<SortOrder, Error> {
@@ -262,7 +242,7 @@ pub(super) struct ItemQuery {
 /// Parses the query of `GET /lam/tasks/<id>/items`, its `format` left out.
 pub(super) fn item_query(query: &str) -> Result<ItemQuery, Error> {
     let mut parsed = ItemQuery { status: None, after: None, limit: 100 };
-    for (name, value) in pairs(query, &ITEMS)? {
+    for (name, value) in pairs(query, ITEMS)? {
         match &*name {
             "status" => {
                 let names = TaskStatus::ALL.map(TaskStatus::as_str);
@@ -290,9 +270,9 @@ fn list_name(name: &str) -> &str {
 
 /// The parameters that were there, each of which may be there once: of two values one would be passed over in silence.
 #[derive(Default)]
-struct Once(Vec<String>);
+struct SeenParameters(Vec<String>);
 
-impl Once {
+impl SeenParameters {
     fn check(&mut self, name: &str) -> Result<(), Error> {
         // Two names of one filter.
         let filter = if name == "raccoon_passcode" { "service_passcode" } else { name };
@@ -324,7 +304,7 @@ mod tests {
     use super::*;
 
     fn fault(route: &str, query: &str) -> Option<String> {
-        let error = check(route, query).err()?;
+        let error = check(&Method::GET, route, query).err()?;
         assert_eq!(error.status(), http::StatusCode::BAD_REQUEST);
         Some(error.named_field().unwrap_or_default().to_owned())
     }
@@ -349,8 +329,8 @@ mod tests {
             ("/sessions/{id}/stream", "token=T&enable_actions=false&enable_actions=true", Some("enable_actions")),
             ("/sessions/{id}/stream/socket", "token=T&utm=x", Some("utm")),
             ("/chromium", "token=T&timeout=1&timeout=2", Some("timeout")),
-            ("/wd/hub/session/{driver}/se/cdp", "token=T", None),
-            ("/wd/hub/session/{driver}/{*command}", "a=1&a=2", None),
+            ("/wd/hub/session/{id}/se/cdp", "token=T", None),
+            ("/wd/hub/session/{id}/{*command}", "a=1&a=2", None),
         ] {
             assert_eq!(fault(route, query).as_deref(), field, "{route}?{query}");
         }
@@ -358,14 +338,15 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_contract() {
-        let query = session_query("").unwrap();
+        let (query, key) = session_query("").unwrap();
+        assert_eq!(key, None);
         assert_eq!((query.page, query.limit), (1, 10));
         assert_eq!((query.sort_by, query.sort_order), (SortKey::Timestamp, SortOrder::Descend));
     }
 
     #[test]
     fn lists_may_be_repeated_or_indexed() {
-        let query = session_query("status=running&status[]=failure&status%5B1%5D=completed").unwrap();
+        let query = session_query("status=running&status[]=failure&status%5B1%5D=completed").unwrap().0;
         assert_eq!(query.statuses, [Status::Running, Status::Failure, Status::Completed]);
     }
 
@@ -377,18 +358,18 @@ mod tests {
             "executionType[0]=run&executionType[1]=extract",
             "executionType=run&executionType=extract",
         ] {
-            assert_eq!(task_query(query).unwrap().kinds, [TaskKind::Run, TaskKind::Extract], "{query}");
+            assert_eq!(task_query(query).unwrap().0.kinds, [TaskKind::Run, TaskKind::Extract], "{query}");
         }
     }
 
     #[test]
     fn a_task_query_has_the_contracts_defaults_and_bounds() {
-        assert_eq!(task_query("").unwrap(), TaskQuery::default());
+        assert_eq!(task_query("").unwrap().0, TaskQuery::default());
         let defaults = TaskQuery::default();
         assert_eq!((defaults.page, defaults.limit, defaults.sort_order), (1, 10, SortOrder::Descend));
-        assert_eq!(task_query("page=1&limit=100&start_time=0").unwrap().limit, 100);
+        assert_eq!(task_query("page=1&limit=100&start_time=0").unwrap().0.limit, 100);
         for name in ["service_passcode", "raccoon_passcode"] {
-            assert_eq!(task_query(&format!("{name}=ann")).unwrap().service_passcode.as_deref(), Some("ann"));
+            assert_eq!(task_query(&format!("{name}=ann")).unwrap().0.service_passcode.as_deref(), Some("ann"));
         }
         for (query, field) in [
             ("page=0", "page"),

@@ -5,17 +5,75 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::header::X_CONTENT_TYPE_OPTIONS;
 use http::{HeaderValue, StatusCode};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use tower::ServiceExt as _;
 use tower_http::services::ServeFile;
 
 use super::App;
 use super::auth::Caller;
 use super::live::ViewToken;
+use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
 use crate::engine::SessionId;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::session::Listing;
+use crate::video::Part;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let with_key = |id, summary| Operation::new(id, summary).fails(&[Code::UnknownSession]);
+    let with_token = |id, summary| {
+        Operation::new(id, summary)
+            .access(Access::Address)
+            .about("The same by the token of the session's live view.")
+            .fails(&[Code::UnknownSession])
+    };
+    let video = |operation: Operation| {
+        operation
+            .header("Range", "Which bytes.", serde_json::json!({"type": "string"}))
+            .writes_bytes("video/*", "The part: WebM of a display, Matroska of a headless Chromium.")
+            .writes_at_bytes(206, "video/*", "The bytes that were asked for.")
+            .empty(304, "The client has it already.")
+            .empty(416, "The part has no such bytes.")
+            .fails(&[Code::UnknownFile])
+    };
+    routes
+        .get(
+            "/sessions/{id}/recording",
+            list,
+            with_key("list_recording", "List the parts of a recording")
+                .about("Also after the session's end.")
+                .writes::<RecordingParts>("The parts, the oldest first."),
+        )
+        .delete(
+            "/sessions/{id}/recording",
+            remove,
+            with_key("delete_recording", "Delete a recording")
+                .writes_nothing("Nothing of it is left.")
+                .fails(&[Code::Conflict]),
+        )
+        .get("/sessions/{id}/recording/{name}", fetch, video(with_key("get_recording", "Fetch a part of a recording")))
+        .get(
+            "/sessions/{id}/stream/recording",
+            list_for_view,
+            with_token("list_viewed_recording", "List the parts of a recording, for the live view")
+                .writes::<RecordingParts>("The parts, the oldest first."),
+        )
+        .get(
+            "/sessions/{id}/stream/recording/{name}",
+            fetch_for_view,
+            video(with_token("get_viewed_recording", "Fetch a part of a recording, for the live view")),
+        )
+}
+
+/// What there is of a recording.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Recordings")]
+struct RecordingParts {
+    /// Whether the session asked to be recorded.
+    recording: bool,
+    parts: Vec<Part>,
+}
 
 /// `GET /sessions/<id>/recording`: the parts there are.
 pub(super) async fn list(
@@ -42,7 +100,7 @@ async fn parts(app: &App, listing: Listing) -> Result<Response, Error> {
     let recordings = app.recorder.recordings().clone();
     let parts = tokio::task::spawn_blocking(move || recordings.parts(&listing.session_id)).await;
     let parts = parts.map_err(Error::internal)?.map_err(Error::internal)?;
-    Ok(json_reply(StatusCode::OK, &json!({"recording": listing.recording, "parts": parts})))
+    Ok(json_reply(StatusCode::OK, &RecordingParts { recording: listing.recording, parts }))
 }
 
 /// `GET /sessions/<id>/recording/<name>`: one part, or a range of it.

@@ -1,13 +1,19 @@
 //! Errors as responses: the one place where they get a status and a body.
 
+use std::sync::{Arc, OnceLock};
+
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::base::shown_segments;
 use crate::engine::RequestId;
-use crate::error::{Blame, Error, closest};
+use crate::error::{Blame, Code, Error, closest};
+use crate::keys::KeyId;
 
 /// What an answer has to know of its request.
 #[derive(Debug, Clone)]
@@ -15,6 +21,34 @@ pub(super) struct RequestContext {
     pub(super) id: RequestId,
     /// Which form its errors have.
     pub(super) form: Form,
+    /// What the log of requests is to know of it.
+    pub(super) notes: Arc<Notes>,
+}
+
+/// What is found out about a request while it is answered.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// Whose key it has, and how that came.
+    pub(super) caller: OnceLock<(KeyId, By)>,
+    /// The code of the error that it got.
+    pub(super) code: OnceLock<&'static str>,
+}
+
+/// How a request showed whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum By {
+    /// By the key itself.
+    Key,
+    /// By a sign-in to the console.
+    SignIn,
+    /// By the token in a session's URL.
+    Url,
+}
+
+/// Notes whose key the request has. The first one holds.
+pub(super) fn note_caller(key: &KeyId, by: By) {
+    let _ = REQUEST.try_with(|asked| asked.notes.caller.set((key.clone(), by)));
 }
 
 /// The form of an error.
@@ -51,9 +85,12 @@ fn request_id() -> String {
 }
 
 fn log(error: &Error) {
+    let _ = REQUEST.try_with(|asked| asked.notes.code.set(error.code()));
+    // Spans without such a field let it pass.
+    tracing::Span::current().record("error.type", error.code());
     metrics::counter!("warmpool_refusals_total", "code" => error.code()).increment(1);
     let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    match error.blame() {
+    match error.kind().blame() {
         Blame::Client => tracing::debug!(code = error.code(), %error, "refused"),
         Blame::Worker => tracing::warn!(code = error.code(), %error, cause, "a worker failed"),
         Blame::Daemon => tracing::error!(code = error.code(), %error, cause, "failed"),
@@ -75,19 +112,68 @@ pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Re
     }
 }
 
+/// The body of a call that failed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub(super) struct Failure {
+    error: FailureDetail,
+}
+
+/// Why a call failed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ErrorDetail")]
+struct FailureDetail {
+    code: Code,
+    /// What to do, for people.
+    message: String,
+    /// The field at fault, by its path, or the parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// The id under which the daemon's log has the cause.
+    request_id: String,
+}
+
+/// The body of a WebDriver command that failed, in the form of the W3C standard.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WebDriverError")]
+pub(super) struct W3cFailure {
+    value: W3cFailureValue,
+}
+
+/// Why a WebDriver command failed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WebDriverErrorValue")]
+struct W3cFailureValue {
+    /// The standard's own word, such as `invalid session id`.
+    error: String,
+    /// What to do, for people.
+    message: String,
+    /// Empty where the daemon answers; a driver's own answers may have one.
+    stacktrace: String,
+    /// Absent where the driver answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<W3cFailureData>,
+}
+
+/// What this service says beside the standard's members.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WebDriverErrorData")]
+struct W3cFailureData {
+    code: Code,
+    /// The id under which the daemon's log has the cause.
+    request_id: String,
+}
+
 /// The body of the REST form.
-fn rest(error: &Error, request_id: &str) -> Value {
-    let mut body = json!({"code": error.code(), "message": error.to_string(), "request_id": request_id});
-    if let Some(field) = error.named_field() {
-        body["field"] = json!(field);
-    }
-    json!({"error": body})
+fn rest(error: &Error, request_id: String) -> Failure {
+    let field = error.named_field().map(str::to_owned);
+    Failure { error: FailureDetail { code: error.kind(), message: error.to_string(), field, request_id } }
 }
 
 /// A whole answer as bytes, for a connection on which nothing is read: it is closed behind this.
 pub(super) fn raw_response(error: &Error) -> Vec<u8> {
     log(error);
-    let (status, body) = (error.status(), rest(error, RequestId::random().as_str()).to_string());
+    let (status, body) = (error.status(), json!(rest(error, RequestId::random().to_string())).to_string());
     let reason = status.canonical_reason().unwrap_or_default();
     let retry = error.retry_after().map_or_else(String::new, |after| format!("retry-after: {}\r\n", after.as_secs()));
     let code = status.as_str();
@@ -105,7 +191,7 @@ impl IntoResponse for Error {
             return W3c(self).into_response();
         }
         log(&self);
-        let mut response = json_reply(self.status(), &rest(&self, &request_id()));
+        let mut response = json_reply(self.status(), &rest(&self, request_id()));
         if matches!(self, Self::UpgradeRequired) {
             response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
         }
@@ -128,22 +214,14 @@ impl From<Error> for W3c {
 impl IntoResponse for W3c {
     fn into_response(self) -> Response {
         log(&self.0);
-        let word = self.0.webdriver();
-        let status = match self.0.status() {
-            // The standard has no word for a missing key or a foreign page, and clients look for the status.
-            StatusCode::UNAUTHORIZED if !matches!(self.0, Error::InvalidToken) => StatusCode::UNAUTHORIZED,
-            StatusCode::FORBIDDEN => StatusCode::FORBIDDEN,
-            _ => word.http_status(),
+        let code = self.0.kind();
+        let value = W3cFailureValue {
+            error: code.webdriver().description().to_owned(),
+            message: self.0.to_string(),
+            stacktrace: String::new(),
+            data: Some(W3cFailureData { code, request_id: request_id() }),
         };
-        let mut response = w3c(
-            status,
-            &json!({
-                "error": word.description(),
-                "message": self.0.to_string(),
-                "stacktrace": "",
-                "data": {"code": self.0.code(), "request_id": request_id()},
-            }),
-        );
+        let mut response = w3c_reply(code.webdriver_status(), &W3cFailure { value });
         if response.status() == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"warmpool\""));
         }
@@ -152,6 +230,21 @@ impl IntoResponse for W3c {
         }
         response
     }
+}
+
+/// An answer in the form of the W3C standard.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WebDriverValueOf{T}")]
+pub(super) struct W3cValue<T> {
+    pub(super) value: T,
+}
+
+/// An answer of a driver.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WebDriverAnswer")]
+pub(super) struct W3cAnswer {
+    /// The standard's word on the command.
+    value: Value,
 }
 
 /// A response in the W3C form.
@@ -181,12 +274,14 @@ pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
 /// No route has this path.
 pub(super) async fn unknown_path(request: Request) -> Error {
     let path = path_without_secrets(&request);
-    let meant = closest(&path, PATHS);
+    // Match the whole path; the suggestion repeats nothing of it.
+    let whole: String = request.uri().path().chars().take(100).collect();
+    let meant = closest(&whole, PATHS).or_else(|| closest(&path, PATHS));
     Error::UnknownPath { method: request.method().to_string(), path, meant }
 }
 
 /// What clients often mean by a path that there is not.
-const PATHS: [&str; 14] = [
+const PATHS: [&str; 17] = [
     "/sessions",
     "/sessions/create",
     "/sessions/webdriver/create",
@@ -199,7 +294,10 @@ const PATHS: [&str; 14] = [
     "/healthz",
     "/readyz",
     "/json/version",
+    "/console/",
     "/console/worlds",
+    "/docs",
+    "/openapi.json",
     "/v1/world/generate",
 ];
 
@@ -210,7 +308,7 @@ pub(super) async fn method_not_allowed(request: Request) -> Error {
 
 /// The path as far as it may be repeated: what stands behind a session's id can hold its token.
 fn path_without_secrets(request: &Request) -> String {
-    let parts: Vec<&str> = request.uri().path().split('/').take(4).collect();
+    let parts: Vec<&str> = request.uri().path().split('/').take(1 + shown_segments(request.uri().path())).collect();
     let shown: String = parts.join("/").chars().take(120).collect();
     if request.uri().path().len() > shown.len() { format!("{shown}/…") } else { shown }
 }

@@ -21,7 +21,8 @@ use tower::ServiceExt as _;
 use super::addresses::Addresses;
 use super::base::{Peer, single_slash};
 use super::reply;
-use super::stall::{Flow, Watched};
+use super::request_target::WithPath;
+use super::stall::{Flow, StallGuard};
 use crate::accept;
 use crate::config::Config;
 use crate::drain::{Drain, Phase};
@@ -35,8 +36,7 @@ const MAX_HEADERS: usize = 128;
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /// A bound socket, and how connections on it are spoken to.
-pub struct Listener {
-    /// The socket.
+pub(crate) struct Listener {
     pub socket: TcpListener,
     /// The certificate, where the daemon speaks TLS itself.
     pub tls: Option<Arc<Tls>>,
@@ -45,7 +45,7 @@ pub struct Listener {
 impl Listener {
     /// The scheme of its URLs.
     #[must_use]
-    pub const fn scheme(&self) -> &'static str {
+    pub(crate) const fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
     }
 }
@@ -103,7 +103,7 @@ async fn connection(
         tracing::debug!(%error, "a connection cannot be asked whether its other end is there");
     }
     // Below TLS, where it shows what the client's machine takes.
-    let stream = Watched::new(stream, server.write_timeout, server.body_timeout);
+    let stream = StallGuard::new(stream, server.write_timeout, server.body_timeout);
     let flow = stream.flow();
     let peer = Peer { address, secure: acceptor.is_some() };
     match acceptor {
@@ -154,7 +154,7 @@ async fn http(
         .header_read_timeout(config.server.header_timeout)
         .max_buf_size(config.server.max_header_bytes.as_usize())
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(WithPath::new(stream)), service)
         .with_upgrades()
         .await;
     if let Err(error) = result {

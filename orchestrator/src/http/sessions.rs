@@ -3,50 +3,91 @@
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::App;
-use super::auth::Caller;
+use super::auth::{Caller, Scope};
 use super::base::Base;
-use super::inspect;
+use super::inspect::{self, ConnectHeaders};
+use super::openapi::{Operation, Routes};
+use super::page::Meta;
 use super::query::session_query;
 use super::reply::json_reply;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::session::{Kind, Listing};
 
+pub(super) fn routes(routes: Routes) -> Routes {
+    let show_operation = |id, summary| {
+        Operation::new(id, summary)
+            .about("With the key that made the session, the answer repeats its URLs while it lives, so that a later process can attach.")
+            .writes::<Detail>("The session.")
+            .fails(&[Code::UnknownSession])
+    };
+    let end_operation = |id, summary| {
+        Operation::new(id, summary)
+            .about("The call may be made twice: a session that has ended stays as it is.")
+            .writes::<Listing>("The session after its end.")
+            .fails(&[Code::UnknownSession])
+    };
+    routes
+        .get(
+            "/sessions",
+            list,
+            Operation::new("list_sessions", "List sessions")
+                .about("The sessions of the key, newest first unless asked otherwise. Nothing in the list opens a session.")
+                .writes::<SessionPage>("One page of the list."),
+        )
+        .get("/sessions/{id}", show, show_operation("get_session", "Look at a session"))
+        .delete("/sessions/{id}", end, end_operation("end_session", "End a session"))
+        .get("/sessions/{id}/status", show, show_operation("get_session_status", "Look at a session, under another path"))
+        .delete(
+            "/sessions/{id}/terminate",
+            end,
+            end_operation("terminate_session", "End a session, under another path"),
+        )
+        .post(
+            "/sessions/{id}/terminate",
+            end,
+            end_operation("post_terminate_session", "End a session, by POST"),
+        )
+}
+
+/// One page of the list of sessions.
+#[derive(Serialize, JsonSchema)]
+struct SessionPage {
+    sessions: Vec<Listing>,
+    meta: Meta,
+}
+
 /// A session as its owner sees it, with the URLs that open it while it lives.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SessionDetail")]
 struct Detail {
     #[serde(flatten)]
     listing: Listing,
+    #[schemars(extend("enum" = ["cdp", "webdriver-bidi", "webkit-inspector", "webdriver"]))]
     protocol: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     websocket_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    connect_headers: Option<Value>,
+    connect_headers: Option<ConnectHeaders>,
     #[serde(skip_serializing_if = "Option::is_none")]
     connect_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     livestream_url: Option<String>,
+    /// Until `session_timeout` is over, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     time_left: Option<u64>,
 }
 
 /// `GET /sessions`
-pub(super) async fn list(
-    State(app): State<App>,
-    Caller(key): Caller,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Error> {
-    let query = session_query(query.as_deref().unwrap_or_default())?;
-    let (sessions, total) = app.sessions.list(&query, &key);
-    let meta = json!({
-        "totalPages": total.div_ceil(query.limit),
-        "totalRecords": total,
-        "currentPage": query.page,
-    });
-    Ok(json_reply(StatusCode::OK, &json!({"sessions": sessions, "meta": meta})))
+pub(super) async fn list(State(app): State<App>, scope: Scope, RawQuery(query): RawQuery) -> Result<Response, Error> {
+    let (query, key) = session_query(query.as_deref().unwrap_or_default())?;
+    let scope = scope.narrowed(key);
+    let (sessions, total) = app.sessions.list(&query, |key| scope.as_ref().is_some_and(|scope| scope.has(key)));
+    let meta = Meta::new(total, query.limit, query.page);
+    Ok(json_reply(StatusCode::OK, &SessionPage { sessions, meta }))
 }
 
 /// `GET /sessions/<id>` and `GET /sessions/<id>/status`

@@ -1,11 +1,12 @@
 //! Signing in to the console: the service key once, then a cookie that scripts cannot read.
 //!
-//! The cookie alone opens nothing: calls carry a header too, which no page of another origin can send along.
+//! The cookie alone opens nothing. Calls carry a header too, which no page of another origin can send along, or the
+//! browser itself says that a page of this origin makes them: pictures, films and downloads have no other way.
 
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::{FromRequestParts, MatchedPath, State};
 use axum::response::{IntoResponse as _, Response};
 use http::header::{COOKIE, SET_COOKIE};
 use http::request::Parts;
@@ -14,33 +15,85 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::App;
-use super::auth::Caller;
 use super::base::{Base, ClientAddress};
 use super::body;
-use super::reply::json_reply;
-use super::sign_ins::IDLE_TIMEOUT;
+use super::reply::{By, json_reply, note_caller};
+use super::sign_ins::TokenHash;
 use crate::error::Error;
 use crate::keys::KeyId;
 
 const COOKIE_NAME: &str = "warmpool_console";
 /// The header that the console's pages send with each call.
 const HEADER: &str = "x-warmpool-console";
+/// Where a browser says whose page makes a request. Pages cannot set it.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// The holder of a service key: by the key itself, or signed in to the console.
-pub(super) struct Operator(pub(super) KeyId);
+/// Somebody who is signed in to the console.
+pub(super) struct SignedIn {
+    pub(super) key: KeyId,
+    /// Whether they may see what all keys made.
+    pub(super) is_operator: bool,
+    /// Names the sign-in.
+    pub(super) token: TokenHash,
+}
+
+impl SignedIn {
+    /// The sign-in of a request from a page of the console.
+    /// Errors: `InvalidKey` when the key was revoked meanwhile.
+    pub(super) fn find(app: &App, headers: &HeaderMap) -> Result<Option<Self>, Error> {
+        if !comes_from_our_page(headers) {
+            return Ok(None);
+        }
+        let Some(token) = token(headers) else { return Ok(None) };
+        let Some(key) = app.sign_ins.find(token) else { return Ok(None) };
+        app.keys.require(&key)?;
+        note_caller(&key, By::SignIn);
+        Ok(Some(Self { is_operator: app.keys.is_operator(&key), key, token: TokenHash::of(token) }))
+    }
+
+    /// In whose name an operator does what this request asks for: in that of the key whose session or task the path names.
+    pub(super) async fn acts_as(self, app: &App, parts: &Parts) -> Result<KeyId, Error> {
+        if !self.is_operator {
+            return Ok(self.key);
+        }
+        let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+        let id = parts.uri.path().split('/').nth(if route.starts_with("/lam/") { 3 } else { 2 }).unwrap_or_default();
+        let owner = if route.starts_with("/sessions/{id}") {
+            app.sessions.owner(id)
+        } else if route.starts_with("/lam/tasks/{id}") {
+            match id.parse() {
+                Ok(task) => app.tasks.owner(task).await?,
+                Err(_) => None,
+            }
+        } else {
+            None
+        };
+        Ok(owner.unwrap_or(self.key))
+    }
+}
+
+impl FromRequestParts<App> for SignedIn {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        Self::find(app, &parts.headers)?.ok_or(Error::MissingKey)
+    }
+}
+
+/// An operator who is signed in to the console.
+pub(super) struct Operator;
 
 impl FromRequestParts<App> for Operator {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        if parts.headers.contains_key(HEADER)
-            && let Some(key) = token(&parts.headers).and_then(|token| app.sign_ins.find(token))
-        {
-            app.keys.require(&key)?;
-            return Ok(Self(key));
-        }
-        Caller::from_request_parts(parts, app).await.map(|caller| Self(caller.0))
+        let signed_in = SignedIn::from_request_parts(parts, app).await?;
+        if signed_in.is_operator { Ok(Self) } else { Err(Error::OperatorOnly) }
     }
+}
+
+fn comes_from_our_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(HEADER) || headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "same-origin")
 }
 
 fn token(headers: &HeaderMap) -> Option<&str> {
@@ -71,22 +124,44 @@ pub(super) async fn sign_in(
     attempts.begin(address, limit, Instant::now()).map_err(|retry_after| Error::SignInLimit { retry_after })?;
     let key = app.keys.verify(credentials.key.trim()).ok_or(Error::InvalidKey)?;
     attempts.succeeded(address);
+    note_caller(&key, By::Key);
+    // Nobody else's sign-in in the same browser is left behind.
+    if let Some(token) = token(&headers) {
+        app.sign_ins.remove(token).await;
+    }
     let token = app.sign_ins.add(key);
-    Ok(with_cookie(&base, &format!("{token}; Max-Age={}", IDLE_TIMEOUT.as_secs())))
+    Ok(with_cookie(&base, &format!("{token}; Max-Age={}", app.sign_ins.timeout().as_secs())))
 }
 
 /// `DELETE /console/sign-in`
 pub(super) async fn sign_out(State(app): State<App>, base: Base, headers: HeaderMap) -> Response {
-    if let Some(token) = token(&headers) {
-        app.sign_ins.remove(token);
+    if let Some(token) = token(&headers).filter(|_| comes_from_our_page(&headers)) {
+        if let Some(key) = app.sign_ins.find(token) {
+            note_caller(&key, By::SignIn);
+        }
+        app.sign_ins.remove(token).await;
     }
     with_cookie(&base, "; Max-Age=0")
 }
 
 /// `GET /console/sign-in`
-pub(super) async fn signed_in(State(app): State<App>, Operator(key): Operator) -> Response {
-    let name = app.keys.list().into_iter().find(|record| record.id == key).map(|record| record.name);
-    json_reply(StatusCode::OK, &json!({"name": name, "key_id": key}))
+pub(super) async fn signed_in(State(app): State<App>, base: Base, headers: HeaderMap, who: SignedIn) -> Response {
+    let record = app.keys.get(&who.key);
+    let body = json!({
+        "name": record.as_ref().map(|record| &record.name),
+        "role": record.as_ref().map(|record| record.role),
+        "key_id": who.key,
+        "ends_after": app.sign_ins.timeout().as_secs(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "started_at": app.console.started_ms(),
+    });
+    let mut response = json_reply(StatusCode::OK, &body);
+    // The browser keeps the cookie as long as the daemon does.
+    if let Some(token) = token(&headers) {
+        let renewed = with_cookie(&base, &format!("{token}; Max-Age={}", app.sign_ins.timeout().as_secs()));
+        response.headers_mut().extend(renewed.headers().clone());
+    }
+    response
 }
 
 fn with_cookie(base: &Base, value: &str) -> Response {
@@ -98,4 +173,21 @@ fn with_cookie(base: &Base, value: &str) -> Response {
         response.headers_mut().insert(SET_COOKIE, value);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_of_this_origin_use_the_cookie() {
+        let ours = |name: &'static str, value: &'static str| {
+            comes_from_our_page(&HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))]))
+        };
+        assert!(ours(HEADER, "1") && ours(SEC_FETCH_SITE, "same-origin"));
+        for site in ["same-site", "cross-site", "none", ""] {
+            assert!(!ours(SEC_FETCH_SITE, site), "{site}");
+        }
+        assert!(!comes_from_our_page(&HeaderMap::new()));
+    }
 }

@@ -22,12 +22,12 @@ pub(super) struct Flow {
     /// The client takes nothing at the moment.
     blocked: AtomicBool,
     taken: Notify,
-    /// Whoever the connection was handed to has a write deadline of its own.
+    /// The new owner of the connection has a write deadline of its own.
     handed_over: AtomicBool,
 }
 
 impl Flow {
-    /// Waits until the client has taken what was answered before: who does not read gets no further request answered.
+    /// Waits until the client has taken the last answer: a client that does not read gets no further answers.
     pub(super) async fn caught_up(&self) {
         loop {
             // In this order, so that nothing falls between the two.
@@ -81,7 +81,7 @@ impl ClosingWindow {
 
 /// A connection whose client has `limit` to take something of what it is sent, and `hearing` to send what it has begun
 /// when it has been answered. It ends when the time is over.
-pub(super) struct Watched<S> {
+pub(super) struct StallGuard<S> {
     stream: S,
     limit: Duration,
     hearing: Duration,
@@ -92,7 +92,7 @@ pub(super) struct Watched<S> {
     flow: Arc<Flow>,
 }
 
-impl<S> Watched<S> {
+impl<S> StallGuard<S> {
     pub(super) fn new(stream: S, limit: Duration, hearing: Duration) -> Self {
         Self { stream, limit, hearing, timer: None, linger: None, flow: Arc::default() }
     }
@@ -128,13 +128,13 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.watch(cx, outcome)
@@ -194,7 +194,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_nothing_is_cut_off() {
         let (_client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, LIMIT, LIMIT);
         let begun = Instant::now();
         let error = server.write_all(b"more than eight bytes").await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -204,7 +204,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_takes_a_little_at_a_time_stays() {
         let (mut client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, LIMIT, LIMIT);
         let reading = tokio::spawn(async move {
             let mut taken = [0; 4];
             for _ in 0..10 {
@@ -219,7 +219,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_still_sends_is_heard_out_but_not_for_ever() {
         let (mut client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, LIMIT, LIMIT);
         let sending = tokio::spawn(async move {
             client.write_all(&[0; 100]).await.unwrap();
             drop(client);
@@ -229,7 +229,7 @@ mod tests {
 
         let (_client, server) = duplex(8);
         let begun = Instant::now();
-        Watched::new(server, LIMIT, LIMIT).shutdown().await.unwrap();
+        StallGuard::new(server, LIMIT, LIMIT).shutdown().await.unwrap();
         assert_eq!(begun.elapsed().as_secs(), LINGER.as_secs());
     }
 
@@ -247,7 +247,7 @@ mod tests {
                 io::Result::Ok(())
             });
             // The connection closes when the shutdown is done.
-            let mut server = Watched::new(server, LIMIT, LIMIT);
+            let mut server = StallGuard::new(server, LIMIT, LIMIT);
             server.shutdown().await.unwrap();
             drop(server);
             (sending.await.unwrap().is_ok(), begun.elapsed().as_secs())
@@ -260,7 +260,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_websocket_has_a_deadline_of_its_own() {
         let (_client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, LIMIT, LIMIT);
         server.flow().hand_over();
         assert!(timeout(LIMIT * 2, server.write_all(b"more than eight bytes")).await.is_err());
     }
@@ -268,7 +268,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_more_is_done_for_who_does_not_read() {
         let (mut client, server) = duplex(8);
-        let mut server = Watched::new(server, LIMIT, LIMIT);
+        let mut server = StallGuard::new(server, LIMIT, LIMIT);
         let flow = server.flow();
         flow.caught_up().await;
         let writing = tokio::spawn(async move { server.write_all(&[0; 16]).await });

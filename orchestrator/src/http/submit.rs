@@ -1,25 +1,29 @@
 //! `POST /lam/run`, `/lam/extract`, `/lam/fleet`, and another try of what failed: what a body may say.
 
+mod request;
+
 use std::collections::HashSet;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::HeaderMap;
-use serde::Deserialize;
+use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::App;
 use super::auth::Caller;
-use super::body::{self, Members, Object};
-use super::create::{Advanced, Settings, advanced, launch, short};
+use super::body::{self, Members};
+use super::create::{advanced, launch, short};
 use super::follow::{Delivery, answer};
+use super::openapi::{EVENTS, Operation, Routes};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::script::{FailureCode, Work};
 use crate::session::Kind as SessionKind;
-use crate::task::{FleetRules, Isolation, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId};
+use crate::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId, TaskView};
+use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS, RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;
@@ -28,71 +32,62 @@ const MAX_KEY: usize = 255;
 /// The most causes in `retry.on`.
 const MAX_CAUSES: usize = 32;
 
-/// What all three bodies have beside the work. Every member may be left out or null.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Common {
-    browser_type: Option<Engine>,
-    headless: Option<bool>,
-    settings: Option<Object<Settings>>,
-    advanced: Option<Object<Advanced>>,
-    inputs: Option<Value>,
-    secrets: Option<Members>,
-    service_passcode: Option<String>,
-    name: Option<String>,
-    timeout: Option<i64>,
-    safe_to_repeat: Option<bool>,
-    wait: Option<u64>,
-    // Of fleets alone.
-    run: Option<Value>,
-    extract: Option<Value>,
-    urls: Option<Vec<String>>,
-    concurrency: Option<usize>,
-    retry: Option<Object<Retry>>,
-    stop_after_failures: Option<u32>,
-    host_delay: Option<u64>,
-    isolation: Option<Isolation>,
-}
-
-/// The members of [`Common`] that all three bodies have.
-const COMMON_MEMBERS: [&str; 11] = [
-    "browser_type",
-    "headless",
-    "settings",
-    "advanced",
-    "inputs",
-    "secrets",
-    "service_passcode",
-    "name",
-    "timeout",
-    "safe_to_repeat",
-    "wait",
-];
-
-/// Those that only a fleet has.
-const FLEET_MEMBERS: [&str; 8] =
-    ["run", "extract", "urls", "concurrency", "retry", "stop_after_failures", "host_delay", "isolation"];
-
-/// When and how often an item is tried again.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Retry {
-    max: Option<u32>,
-    backoff: Option<u64>,
-    on: Option<Vec<String>>,
-}
-
 /// Whether an item of a fleet may fail with this code.
 fn is_cause(code: &str) -> bool {
     code == "no_worker" || serde_json::from_value::<FailureCode>(json!(code)).is_ok()
 }
 
-/// What a retry may bring: secrets are not kept, so they have to be sent again.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RetryRequest {
-    secrets: Option<Members>,
-    wait: Option<u64>,
+fn operation<T: JsonSchema>(id: &'static str, summary: &'static str, example: Value) -> Operation {
+    Operation::new(id, summary)
+        .about(
+            "The task is on the disk before the answer comes. The answer is the task at once (202), the task at its end (200) \
+             where the call waits for it, or server-sent events until its end with `Accept: text/event-stream`: `task`, \
+             `progress`, `item` and `end`.",
+        )
+        .reads::<T>(example)
+        .header(
+            "Idempotency-Key",
+            "All calls with the same value make one task.",
+            json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY}),
+        )
+        .header("Prefer", "`wait=N`: wait up to N seconds for the task's end.", json!({"type": "string"}))
+        .writes::<TaskView>("The task at its end, or events until then.")
+        .writes_text(EVENTS, "Events until the end.")
+        .writes_at::<TaskView>(202, "The accepted task.")
+        .fails(&[
+            Code::NotSupported,
+            Code::IdempotencyKeyReused,
+            Code::TaskQueueFull,
+            Code::EngineNotInstalled,
+            Code::ProxyUnavailable,
+            Code::Draining,
+            Code::StoreBusy,
+            Code::OutcomeUnknown,
+            Code::DiskNearlyFull,
+        ])
+}
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let steps = json!([{"type": "navigate", "url": "{{input.url}}"}]);
+    let inputs = json!({"url": "https://example.com/"});
+    let run_example = json!({"steps": steps, "inputs": inputs});
+    let extract_example = json!({"url": "{{input.url}}", "schema": {"title": "h1"}, "inputs": inputs});
+    let fleet_example =
+        json!({"extract": {"url": "{{input.url}}", "schema": {"title": "h1"}}, "urls": ["https://example.com/"]});
+    routes
+        .post("/lam/run", run, operation::<SubmitRun>("submit_run", "Play a recording", run_example))
+        .post(
+            "/lam/extract",
+            extract,
+            operation::<SubmitExtract>("submit_extract", "Read a page by a schema", extract_example),
+        )
+        .post("/lam/fleet", fleet, operation::<SubmitFleet>("submit_fleet", "Do either for many inputs", fleet_example))
+        .post(
+            "/lam/tasks/{id}/retry",
+            retry,
+            operation::<RetryRequest>("retry_task", "Make a new task of all that has not succeeded", json!({}))
+                .fails(&[Code::UnknownTask, Code::Conflict]),
+        )
 }
 
 /// `POST /lam/run`
@@ -143,7 +138,7 @@ async fn submit(
         retry_of: None,
     };
     let accepted = app.tasks.accept(key, order, extras).await?;
-    // Who waits for the task holds nothing of its body.
+    // Free the body before waiting for the task.
     drop(text);
     answer(app, accepted, delivery).await
 }
@@ -199,7 +194,7 @@ async fn succeeded(app: &App, task: TaskId) -> Result<HashSet<u32>, Error> {
     }
 }
 
-/// Divides a body into the work and what is around it.
+/// Divides a body into the work and its options.
 fn read(kind: Kind, members: Map<String, Value>) -> Result<(Map<String, Value>, Common), Error> {
     let of_work: &[&str] = match kind {
         Kind::Run => Work::RUN_MEMBERS,
@@ -223,7 +218,7 @@ fn read(kind: Kind, members: Map<String, Value>) -> Result<(Map<String, Value>, 
     Ok((work, common))
 }
 
-/// Checks what is around the work and fills in the defaults. The work itself is checked when it is accepted.
+/// Checks the options and fills in the defaults. The work itself is checked when it is accepted.
 fn order(
     kind: Kind,
     work: Map<String, Value>,
@@ -239,7 +234,7 @@ fn order(
     let timeout_ms = timeout_ms.filter(|timeout| (1..=longest).contains(timeout)).ok_or_else(|| {
         Error::invalid("timeout", format!("must be from 1 to {longest} milliseconds (`tasks.max_timeout`)"))
     })?;
-    let launch = launch(None, common.settings.take(), advanced.block_ads)?;
+    let launch = launch(None, common.settings.take(), &advanced)?;
     let service_passcode = short("service_passcode", common.service_passcode.take())?;
     let name = short("name", common.name.take())?;
     let mut order = Order {
@@ -399,7 +394,11 @@ mod tests {
             (Kind::Run, json!({"secrets": "x"}), "secrets"),
             (Kind::Run, json!({"browser_type": "opera"}), "browser_type"),
             (Kind::Run, json!({"settings": {"zoom": 1}}), "settings.zoom"),
-            (Kind::Run, json!({"advanced": {"block_ads": true}, "browser_type": "webkit"}), "advanced.block_ads"),
+            (
+                Kind::Run,
+                json!({"advanced": {"solve_captchas": true}, "browser_type": "webkit"}),
+                "advanced.solve_captchas",
+            ),
             (Kind::Fleet, json!({"inputs": [{}]}), "run"),
             (Kind::Fleet, json!({"run": [], "inputs": [{}]}), "run"),
             (Kind::Fleet, json!({"run": {"steps": []}, "extract": {}, "inputs": [{}]}), "extract"),

@@ -5,20 +5,127 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use tokio_util::io::ReaderStream;
 
 use super::App;
-use super::auth::Caller;
+use super::auth::{Caller, Scope};
 use super::export::{self, Format};
 use super::follow::{events, stream_of, wants, whole};
+use super::openapi::{EVENTS, Operation, Routes};
+use super::page::Meta;
 use super::query::{ItemQuery, item_query, task_query};
 use super::reply::json_reply;
-use crate::error::Error;
-use crate::task::{ArtifactRecord, Record, Task, TaskId, artifacts_view, item_view, record_view};
+use crate::error::{Code, Error};
+use crate::task::{
+    ArtifactRecord, ArtifactView, ItemCounts, ItemView, Kind, Record, Task, TaskId, TaskView, artifacts_view,
+    item_view, record_view,
+};
 
 /// Media types that a browser shows and does not run.
 const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text/plain"];
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .get(
+            "/lam/tasks",
+            list,
+            Operation::new("list_tasks", "List tasks").writes::<TaskPage>("One page of the history."),
+        )
+        .get(
+            "/lam/tasks/{id}",
+            show,
+            Operation::new("get_task", "Look at a task")
+                .about(
+                    "As JSON with all of its output; as events until its end with `Accept: text/event-stream`; or its results \
+                     alone, one a line, with `format`.",
+                )
+                .writes::<TaskView>("The task.")
+                .writes_text(EVENTS, "Events until the end.")
+                .writes_text("application/x-ndjson", "The result objects, one a line.")
+                .writes_text("text/csv", "The result objects as a table.")
+                .fails(&[Code::UnknownTask]),
+        )
+        .delete(
+            "/lam/tasks/{id}",
+            cancel,
+            Operation::new("cancel_task", "Cancel a task")
+                .writes::<TaskView>("The task; `alreadyEnded` says that it had ended before.")
+                .fails(&[Code::UnknownTask, Code::StoreBusy, Code::DiskNearlyFull]),
+        )
+        .get(
+            "/lam/tasks/{id}/order",
+            order,
+            Operation::new("get_order", "Look at the work of a task as it was sent")
+                .writes::<OrderView>("The work, without its secrets.")
+                .fails(&[Code::UnknownTask, Code::StoreBusy]),
+        )
+        .get(
+            "/lam/tasks/{id}/items",
+            items,
+            Operation::new("list_items", "List the items of a fleet")
+                .writes::<ItemPage>("Some of the items.")
+                .writes_text("application/x-ndjson", "All items with their output, one a line.")
+                .fails(&[Code::UnknownTask]),
+        )
+        .get(
+            "/lam/tasks/{id}/artifacts",
+            artifacts,
+            Operation::new("list_artifacts", "List the files that a task made")
+                .writes::<ArtifactList>("Screenshots, documents and downloads.")
+                .fails(&[Code::UnknownTask]),
+        )
+        .get(
+            "/lam/tasks/{id}/artifacts/{name}",
+            artifact,
+            Operation::new("get_artifact", "Fetch a file that a task made")
+                .writes_bytes("*/*", "The file. Its media type is the artifact's where a browser can only show it.")
+                .fails(&[Code::UnknownTask, Code::UnknownArtifact]),
+        )
+}
+
+/// What was sent.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TaskOrder")]
+struct OrderView {
+    #[serde(rename = "executionType")]
+    kind: Kind,
+    /// What is done for each input; of a run or an extract, its own type.
+    #[serde(rename = "workType")]
+    work_kind: Kind,
+    /// The work, with its templates unfilled.
+    work: Value,
+    /// Time for it, or for one item, in milliseconds.
+    timeout: u64,
+    #[serde(rename = "safe_to_repeat")]
+    safe_to_repeat: bool,
+}
+
+/// One page of the history.
+#[derive(Serialize, JsonSchema)]
+struct TaskPage {
+    tasks: Vec<TaskView>,
+    meta: Meta,
+}
+
+/// Some of a fleet's items.
+#[derive(Serialize, JsonSchema)]
+struct ItemPage {
+    items: Vec<ItemView>,
+    /// What `after` says to get those that follow; null where none do.
+    next: Option<u32>,
+    /// How many items are in which state; null for a task that is no fleet.
+    counts: Option<ItemCounts>,
+}
+
+/// The files of a task.
+#[derive(Serialize, JsonSchema)]
+struct ArtifactList {
+    artifacts: Vec<ArtifactView>,
+}
 
 /// The id in a path. What is no id names no task.
 pub(super) fn task_id(text: &str) -> Result<TaskId, Error> {
@@ -33,20 +140,16 @@ pub(super) fn record_of(found: &Task) -> Record {
 }
 
 /// `GET /lam/tasks`
-pub(super) async fn list(
-    State(app): State<App>,
-    Caller(key): Caller,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Error> {
-    let query = task_query(query.as_deref().unwrap_or_default())?;
-    let (records, total) = app.tasks.list(&query, &key).await?;
-    let tasks: Vec<Value> = records.iter().map(|record| record_view(record, None)).collect();
-    let meta = json!({
-        "totalPages": total.div_ceil(query.limit),
-        "totalRecords": total,
-        "currentPage": query.page,
-    });
-    Ok(json_reply(StatusCode::OK, &json!({"tasks": tasks, "meta": meta})))
+pub(super) async fn list(State(app): State<App>, scope: Scope, RawQuery(query): RawQuery) -> Result<Response, Error> {
+    let (query, key) = task_query(query.as_deref().unwrap_or_default())?;
+    let (records, total) = match scope.narrowed(key) {
+        Some(Scope::Own(key)) => app.tasks.list(&query, Some(&key)).await?,
+        Some(Scope::All) => app.tasks.list(&query, None).await?,
+        None => (Vec::new(), 0),
+    };
+    let tasks = records.iter().map(|record| record_view(record, None)).collect();
+    let meta = Meta::new(total, query.limit, query.page);
+    Ok(json_reply(StatusCode::OK, &TaskPage { tasks, meta }))
 }
 
 /// `GET /lam/tasks/<id>`: as JSON, as server-sent events until its end, or its results as NDJSON or CSV.
@@ -72,6 +175,24 @@ pub(super) async fn show(
     }
 }
 
+/// `GET /lam/tasks/<id>/order`: the work as it was sent, with its templates unfilled, and so without its secrets.
+pub(super) async fn order(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Error> {
+    let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
+    let order = app.tasks.order(&record).await?;
+    let order = OrderView {
+        kind: order.kind,
+        work_kind: order.work_kind,
+        work: order.work,
+        timeout: order.timeout_ms,
+        safe_to_repeat: order.safe_to_repeat,
+    };
+    Ok(json_reply(StatusCode::OK, &order))
+}
+
 /// `DELETE /lam/tasks/<id>`
 pub(super) async fn cancel(
     State(app): State<App>,
@@ -80,9 +201,7 @@ pub(super) async fn cancel(
 ) -> Result<Response, Error> {
     let (record, had_ended) = app.tasks.cancel(task_id(&id)?, &key).await?;
     let mut view = record_view(&record, None);
-    if had_ended {
-        view["alreadyEnded"] = Value::Bool(true);
-    }
+    view.already_ended = had_ended;
     Ok(json_reply(StatusCode::OK, &view))
 }
 
@@ -118,7 +237,7 @@ pub(super) async fn items(
         }
     }
     let next = next.filter(|_| found.len() == most);
-    Ok(json_reply(StatusCode::OK, &json!({"items": found, "next": next, "counts": record.items})))
+    Ok(json_reply(StatusCode::OK, &ItemPage { items: found, next, counts: record.items }))
 }
 
 /// `GET /lam/tasks/<id>/artifacts`
@@ -128,7 +247,7 @@ pub(super) async fn artifacts(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
-    Ok(json_reply(StatusCode::OK, &json!({"artifacts": artifacts_view(&record, &record.artifacts)})))
+    Ok(json_reply(StatusCode::OK, &ArtifactList { artifacts: artifacts_view(&record, &record.artifacts) }))
 }
 
 /// `GET /lam/tasks/<id>/artifacts/<name>`

@@ -8,9 +8,31 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::App;
 use super::console;
 use super::follow::wants;
+use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::reply::json_reply;
 use super::worlds::events;
-use crate::error::Error;
+use crate::error::{Code, Error};
+use crate::world::Scene;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let operation = |id, summary| Operation::new(id, summary).access(Access::Open).fails(&[Code::UnknownViewer]);
+    routes
+        .get(
+            "/w/{token}",
+            page,
+            operation("get_viewer", "Open the viewer of a world").writes_text("text/html", "The page that shows the world.").fails_with_pages(),
+        )
+        .get(
+            "/w/{token}/{file}",
+            file,
+            operation("get_viewer_file", "Fetch what a viewer shows")
+                .about("`scene.json` is the scene's description, `events` tells of its changes, and all others are pictures.")
+                .writes::<Scene>("The scene.")
+                .writes_text(EVENTS, "The scene now, and whenever it changes.")
+                .writes_bytes("image/*", "One of its pictures.")
+                .fails(&[Code::UnknownFile, Code::StoreBusy]),
+        )
+}
 
 /// `GET /w/<token>`
 pub(super) async fn page(State(app): State<App>, Path(token): Path<String>, headers: HeaderMap) -> Response {
@@ -43,7 +65,7 @@ pub(super) async fn file(
     Ok(private(response))
 }
 
-/// What a viewer shows is nobody else's: no cache keeps it, no search engine lists it, no other server hears of it.
+/// A viewer's content is private: no cache keeps it, no search engine lists it, and no other server learns its address.
 fn private(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-store"));

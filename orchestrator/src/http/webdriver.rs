@@ -3,9 +3,12 @@
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
+use axum::routing::any;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, StatusCode};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 use super::App;
@@ -13,12 +16,147 @@ use super::auth::SECRET_KEY;
 use super::base::Base;
 use super::body::{self, Text};
 use super::devtools;
-use super::passing::passing;
-use super::reply::{W3c, w3c, w3c_reply, with_w3c_headers};
+use super::forwarded_body::forwarded_body;
+use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
+use super::reply::{W3c, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::session::{DriverSession, Session};
 use crate::webdriver::{self as driver, Command, Links};
+
+/// What any command of a driver may fail with.
+const COMMAND_FAILURES: &[Code] = &[
+    Code::UnknownSession,
+    Code::SessionEnded,
+    Code::UnknownPath,
+    Code::MethodNotAllowed,
+    Code::RuntimeDown,
+    Code::WorkerFailed,
+    Code::WorkerTimeout,
+];
+
+pub(super) fn operation(id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(id, summary).access(Access::Address).fails(COMMAND_FAILURES)
+}
+
+/// A command that the driver answers, and may refuse with any status of the standard.
+pub(super) fn any_command(id: &'static str) -> Operation {
+    operation(id, "A command of the W3C WebDriver standard")
+        .about("The daemon passes it to the driver, and its answer back.")
+        .writes::<W3cAnswer>("The driver's answer.")
+        .fails(&[Code::InvalidBody, Code::BodyTooLarge, Code::UnsupportedMediaType, Code::CapabilityRefused])
+}
+
+pub(super) fn upload_operation(id: &'static str) -> Operation {
+    operation(id, "Selenium's upload of a file")
+        .reads::<Upload>(json!({"file": "UEsDBA=="}))
+        .writes::<W3cValue<String>>("Where the file is, inside the container.")
+        .fails(&[Code::NoSpace])
+}
+
+pub(super) fn list_downloads(id: &'static str) -> Operation {
+    operation(id, "List the downloads").writes::<W3cAnswer>("Their names.")
+}
+
+pub(super) fn get_download(id: &'static str) -> Operation {
+    operation(id, "Fetch a download")
+        .reads::<DownloadName>(json!({"name": "tea.txt"}))
+        .writes::<W3cAnswer>("The file as a zip, in base64.")
+        .fails(&[Code::UnknownFile])
+}
+
+pub(super) fn delete_downloads(id: &'static str) -> Operation {
+    operation(id, "Remove all downloads").writes::<W3cAnswer>("They are gone.")
+}
+
+/// Capabilities, as the standard has them.
+#[derive(JsonSchema)]
+#[schemars(rename = "NewWebDriverSession")]
+#[expect(dead_code, reason = "only its schema is needed: `webdriver::capabilities` reads it")]
+pub(super) struct NewSessionBody {
+    /// `alwaysMatch` and `firstMatch` of the W3C standard.
+    capabilities: Option<Map<String, Value>>,
+    /// What older clients send.
+    #[schemars(rename = "desiredCapabilities")]
+    desired_capabilities: Option<Map<String, Value>>,
+}
+
+pub(super) fn new_session_example() -> Value {
+    json!({"capabilities": {"alwaysMatch": {"browserName": "chrome"}}})
+}
+
+/// A file to upload.
+#[derive(JsonSchema)]
+#[schemars(rename = "UploadFile")]
+#[expect(dead_code, reason = "only its schema is needed: the agent reads it")]
+struct Upload {
+    /// A zip with the file, in base64.
+    file: String,
+}
+
+/// A file to fetch.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+struct DownloadName {
+    name: String,
+}
+
+/// Whether the driver would take a session.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DriverStatus")]
+struct DriverReady {
+    ready: bool,
+    message: &'static str,
+}
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    const DRIVER: &str = "/sessions/{id}/webdriver/{token}/session/{driver}";
+    let at = |below: &str| format!("{DRIVER}{below}");
+    routes
+        .post(
+            "/sessions/{id}/webdriver/{token}/session",
+            create,
+            operation("new_driver_session", "Open the WebDriver session")
+                .about("A session has one. Clients send this by themselves when they connect to `connect_url`.")
+                .reads::<NewSessionBody>(new_session_example())
+                .writes::<W3cAnswer>("The driver's answer.")
+                .fails(&[Code::CapabilityRefused, Code::NotSupported, Code::Conflict, Code::ProxyUnavailable]),
+        )
+        .get(
+            "/sessions/{id}/webdriver/{token}/status",
+            status,
+            operation("get_driver_status", "Ask whether the WebDriver session can be opened")
+                .writes::<W3cValue<DriverReady>>("Whether it can."),
+        )
+        .delete(
+            DRIVER,
+            session,
+            operation("quit_driver", "Quit the driver and end the session").writes::<W3cAnswer>("It has ended."),
+        )
+        .post(&at("/se/file"), upload, upload_operation("upload_driver_file"))
+        .post(&at("/file"), upload, upload_operation("upload_driver_file_legacy"))
+        .get(
+            &at("/se/cdp"),
+            socket,
+            Operation::new("connect_driver_devtools", "DevTools beside WebDriver")
+                .access(Access::Address)
+                .upgrades("The websocket is open.")
+                .fails(&[Code::UnknownSession, Code::SessionEnded, Code::UnknownTarget])
+                .fails(devtools::SOCKET_FAILURES),
+        )
+        .get(&at("/se/files"), downloads, list_downloads("list_driver_downloads"))
+        .post(&at("/se/files"), downloads, get_download("get_driver_download"))
+        .delete(&at("/se/files"), downloads, delete_downloads("delete_driver_downloads"))
+        .get(&at("/{*command}"), command, any_command("get_driver_command"))
+        .post(
+            &at("/{*command}"),
+            command,
+            any_command("post_driver_command").reads::<AnyObject>(json!({"url": "https://example.com/"})),
+        )
+        .other_methods(&at("/{*command}"), command)
+        .delete(&at("/{*command}"), command, any_command("delete_driver_command"))
+        .undescribed(OmissionReason::Refusal, "/sessions/{id}/webdriver/{token}/{*rest}", any(unknown))
+}
 
 fn open(app: &App, id: &str, token: &str) -> Result<Arc<Session>, Error> {
     let session = app.sessions.live(id)?;
@@ -74,19 +212,15 @@ pub(super) async fn status(State(app): State<App>, Path((id, token)): Path<(Stri
     let session = open(&app, &id, &token)?;
     let ready = session.driver() == DriverSession::Idle;
     let message = if ready { "ready for a session" } else { "has its one session" };
-    Ok(w3c(StatusCode::OK, &json!({"ready": ready, "message": message})))
+    Ok(w3c_reply(StatusCode::OK, &W3cValue { value: DriverReady { ready, message } }))
 }
 
 /// `… /session/<driver session>`: quitting it.
 pub(super) async fn session(
     State(app): State<App>,
     Path((id, token, driver_id)): Path<(String, String, String)>,
-    method: Method,
 ) -> Result<Response, W3c> {
     let session = open(&app, &id, &token)?;
-    if method != Method::DELETE {
-        return Err(Error::MethodNotAllowed { method: method.to_string() }.into());
-    }
     driver::quit(&session, &driver_id).await?;
     Ok(w3c(StatusCode::OK, &Value::Null))
 }
@@ -110,7 +244,7 @@ pub(super) async fn take_file(
     body: Body,
 ) -> Result<Response, W3c> {
     refuse_page_types(headers)?;
-    let (body, fault) = passing(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
+    let (body, fault) = forwarded_body(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
     let path = fault.or(driver::upload(session, driver_id, body)).await?;
     Ok(w3c(StatusCode::OK, &json!(path)))
 }
@@ -203,7 +337,7 @@ pub(super) async fn forward(
     // A key of ours is no business of the driver's.
     parts.headers.remove(AUTHORIZATION);
     parts.headers.remove(SECRET_KEY);
-    let (body, fault) = passing(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
+    let (body, fault) = forwarded_body(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
     let request = http::Request::from_parts(parts, body);
     let response = fault.or(driver::forward(session, &app.config, driver_id, command, request)).await?;
     Ok(response.map(Body::new))

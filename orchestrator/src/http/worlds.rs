@@ -10,28 +10,112 @@ use futures_util::stream;
 use http::header::{AUTHORIZATION, CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::io::ReaderStream;
 
 use super::App;
+use super::auth::Caller;
 use super::base::Base;
 use super::body;
 use super::follow::{preferred_wait, wants};
+use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::reply::json_reply;
-use super::sign_in::Operator;
 use crate::clock::{millis, unix_ms};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::world::{
-    Environment, GenerateRequest, Generated, IntegrationKey, IntegrationState, RequestRow, WorldCaller, WorldRecord,
-    WorldRequest, shorten,
+    AcceptedWorld, Environment, GenerateRequest, IntegrationKey, IntegrationState, RequestRow, World, WorldCaller,
+    WorldRecord, WorldRequest, shorten,
 };
 
-/// Between two signs of life on a stream.
+/// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The header that may carry an integration key.
 const API_KEY: &str = "x-api-key";
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let world = |id, summary| {
+        Operation::new(id, summary).access(Access::Integration).fails(&[Code::UnknownWorld, Code::StoreBusy])
+    };
+    let patient = |id, summary| {
+        Operation::new(id, summary).access(Access::Integration).fails(&[Code::UnknownPatient, Code::StoreBusy])
+    };
+    let example = json!({"patient_id": "p-1", "patient_name": "Ann", "environment_type": "garden"});
+    routes
+        .post(
+            "/v1/world/generate",
+            generate,
+            Operation::new("generate_world", "Ask for a world")
+                .about("The key may stand in the body as `api_key`. The same request again answers the world that is there.")
+                .access(Access::IntegrationBody)
+                .reads::<GenerateRequest>(example)
+                .header("Prefer", "`wait=N`: wait up to N seconds for the world's end.", json!({"type": "string"}))
+                .writes::<World>("The world, as far as it is.")
+                .fails(&[
+                    Code::WorldQueueFull,
+                    Code::RendererNotInstalled,
+                    Code::UnknownWorld,
+                    Code::Draining,
+                    Code::StoreBusy,
+                    Code::DiskNearlyFull,
+                ]),
+        )
+        .get(
+            "/v1/worlds/{id}",
+            show,
+            world("get_world", "Look at a world")
+                .writes::<World>("The world.")
+                .writes_text(EVENTS, "The world now, and whenever it changes, until its end."),
+        )
+        .delete(
+            "/v1/worlds/{id}",
+            delete,
+            world("delete_world", "Delete a world").writes_nothing("Nothing of it is left.").fails(&[Code::DiskNearlyFull]),
+        )
+        .get(
+            "/v1/worlds/{id}/events",
+            follow,
+            world("follow_world", "Follow a world").writes_text(EVENTS, "The world now, and whenever it changes, until its end."),
+        )
+        .post(
+            "/v1/worlds/{id}/viewer",
+            renew_viewer,
+            world("renew_viewer", "Give a world another viewer URL")
+                .about("The one before opens nothing any more.")
+                .writes::<World>("The world with its new URL.")
+                .fails(&[Code::DiskNearlyFull]),
+        )
+        .delete(
+            "/v1/worlds/{id}/viewer",
+            close_viewer,
+            world("close_viewer", "Close the viewer of a world")
+                .writes_nothing("No URL shows the world any more.")
+                .fails(&[Code::DiskNearlyFull]),
+        )
+        .delete(
+            "/v1/patients/{id}",
+            delete_patient,
+            patient("delete_patient", "Forget a patient")
+                .writes::<DeletedPatient>("What was deleted.")
+                .fails(&[Code::DiskNearlyFull]),
+        )
+        .get(
+            "/v1/patients/{id}/export",
+            export,
+            patient("export_patient", "Export all that is kept of a patient")
+                .writes_bytes("application/zip", "The data and the worlds."),
+        )
+}
+
+/// What was deleted of a patient.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ForgottenPatient")]
+struct DeletedPatient {
+    worlds: usize,
+    patients: usize,
+}
 
 impl FromRequestParts<App> for WorldCaller {
     type Rejection = Error;
@@ -39,7 +123,7 @@ impl FromRequestParts<App> for WorldCaller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         match sent_key(&parts.headers) {
             Some(key) => Ok(Self::Integration(Box::new(working(app, key)?))),
-            None => Operator::from_request_parts(parts, app).await.map(|operator| Self::Operator(operator.0)),
+            None => Caller::from_request_parts(parts, app).await.map(|Caller(key)| Self::Operator(key)),
         }
     }
 }
@@ -59,7 +143,7 @@ fn working(app: &App, key: &str) -> Result<IntegrationKey, Error> {
     found.filter(|key| key.state == IntegrationState::Active).ok_or(Error::InvalidApiKey)
 }
 
-/// `POST /v1/world/generate`. Whatever the answer, it stands in the log.
+/// `POST /v1/world/generate`. The log records every answer.
 pub(super) async fn generate(State(app): State<App>, base: Base, headers: HeaderMap, body: Body) -> Response {
     let arrived = Instant::now();
     let mut row = RequestRow { at_ms: unix_ms(), ..RequestRow::default() };
@@ -90,7 +174,7 @@ async fn answer(
 ) -> Result<(Response, Duration), Error> {
     let limit = app.config.world.max_body.bytes();
     let mut text = body::json_text(app, headers, body, limit, "world.max_body").await?;
-    // The key first: a wrong field of a known client stands in that client's log.
+    // The key comes first, so that the wrong fields of a known client appear in its log.
     // All else is passed over, so that a body full of pictures is held in memory but once.
     let sender: Sender = serde_json::from_slice(&text).unwrap_or_default();
     let key = sender.api_key.as_deref().or_else(|| sent_key(headers)).ok_or(Error::MissingApiKey)?;
@@ -105,7 +189,7 @@ async fn answer(
     let wait = wait(headers, request.wait, app.config.world.max_wait)?;
     let request = WorldRequest::check(request, app.worlds.limits())?;
     row.counts = request.counts();
-    let Generated { mut record, cached } = app.worlds.generate(&key, &request, row).await?;
+    let AcceptedWorld { mut record, cached } = app.worlds.generate(&key, &request, row).await?;
     // The pictures are on the disk by now, and the memory that they took may serve others.
     drop((request, text));
     let begun = Instant::now();
@@ -170,11 +254,11 @@ pub(super) async fn follow(
 }
 
 /// A world as it is now, and whenever it changes, until its end.
-pub(super) fn events(
+pub(super) fn events<T: Serialize + 'static>(
     app: &App,
     record: WorldRecord,
     name: &'static str,
-    show: impl Fn(crate::world::WorldView) -> Value + Send + 'static,
+    show: impl Fn(crate::world::WorldView) -> T + Send + 'static,
 ) -> Response {
     let changes = app.worlds.follow(&record.world_id);
     let state = (app.worlds.clone(), Some(record), changes, false, show);
@@ -248,7 +332,7 @@ pub(super) async fn delete_patient(
     Path(id): Path<String>,
 ) -> Result<Response, Error> {
     let forgotten = app.worlds.delete_patient(&id, &caller).await?;
-    Ok(json_reply(StatusCode::OK, &json!({"worlds": forgotten.worlds, "patients": forgotten.patients})))
+    Ok(json_reply(StatusCode::OK, &DeletedPatient { worlds: forgotten.worlds, patients: forgotten.patients }))
 }
 
 /// `GET /v1/patients/<id>/export`

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::record::new_key;
-use super::{KeyError, Keys};
+use super::{KeyError, KeyRole, Keys};
 
 const NAME: &str = "default";
 /// Where it is written, below the data directory.
@@ -16,15 +16,14 @@ const FILE: &str = "first-key";
 impl Keys {
     /// If there is no key at all, makes one named `default`, writes it to `first-key` in `dir`, readable only
     /// by its owner, and returns the file's path.
-    ///
-    /// # Errors
-    /// [`KeyError::Store`], [`KeyError::File`], [`KeyError::Random`].
-    pub async fn ensure_first(&self, dir: &Path) -> Result<Option<PathBuf>, KeyError> {
+    /// Errors: [`KeyError::Store`], [`KeyError::File`], [`KeyError::Random`].
+    pub(crate) async fn ensure_first(&self, dir: &Path) -> Result<Option<PathBuf>, KeyError> {
         let _changing = self.inner.changing.lock().await;
         if !self.read(HashMap::is_empty) {
             return Ok(None);
         }
-        let key = new_key(NAME)?;
+        // Only the operator can read the file, so the key is an operator's.
+        let key = new_key(NAME, KeyRole::Operator)?;
         let path = dir.join(FILE);
         // The file first: a key without its file would be lost, a file without its key is replaced by the
         // next start.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::KeyError;
 use crate::clock::{Deadline, Now, millis, unix_ms};
+use crate::config::EgressRules;
 
 const PREFIX: &str = "wp_";
 const ID_CHARS: usize = 12;
@@ -18,11 +20,17 @@ const SECRET_CHARS: usize = 43;
 const MAX_NAME_CHARS: usize = 64;
 
 /// Names a key: twelve hexadecimal digits. Not secret.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline)]
 pub struct KeyId(Arc<str>);
 
 impl KeyId {
+    /// The id of callers without a key.
+    pub(crate) fn nobody() -> Self {
+        Self("0".repeat(ID_CHARS).into())
+    }
+
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -66,18 +74,18 @@ impl From<KeyId> for String {
 
 /// A text that must not be logged: `Debug` and `Display` hide it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub(crate) struct Secret(String);
 
 impl Secret {
     /// Hides a text.
     #[must_use]
-    pub fn new(text: String) -> Self {
+    pub(crate) fn new(text: String) -> Self {
         Self(text)
     }
 
     /// The text itself, to be shown once to the one it belongs to.
     #[must_use]
-    pub fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 }
@@ -97,7 +105,7 @@ impl fmt::Display for Secret {
 /// Whether a key opens anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum KeyState {
+pub(crate) enum KeyState {
     /// It does.
     Active,
     /// It never will again.
@@ -105,6 +113,28 @@ pub enum KeyState {
         /// Since when, Unix milliseconds.
         at_ms: u64,
     },
+}
+
+/// What a key's holder may do in the console.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum KeyRole {
+    /// See and manage what this key made.
+    #[default]
+    Client,
+    /// See and manage what every key made, and the keys themselves.
+    Operator,
+}
+
+impl KeyRole {
+    /// Its name.
+    #[must_use]
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Operator => "operator",
+        }
+    }
 }
 
 /// The SHA-256 of a key's secret part.
@@ -145,8 +175,7 @@ impl TryFrom<String> for SecretHash {
 
 /// A secret that was replaced and still works for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PreviousSecret {
-    /// Its hash.
+pub(crate) struct PreviousSecret {
     pub hash: SecretHash,
     /// It works until then, Unix milliseconds, as the wall clock stood when it was replaced.
     pub until_ms: u64,
@@ -172,7 +201,7 @@ impl PreviousSecret {
     /// The same secret, counted by the clock of this boot; `None` where it is already.
     pub(super) fn anchored(&self, now: &Now) -> Option<Self> {
         let kept = self.deadline.clone().unwrap_or_else(|| {
-            // How long it was to work is not known; what is left is the most that can be.
+            // Its term is unknown, so assume the longest.
             let left = Duration::from_millis(self.until_ms.saturating_sub(now.unix_ms()));
             Deadline::by_wall(self.until_ms, left)
         });
@@ -182,8 +211,7 @@ impl PreviousSecret {
 
 /// What is known of a key. Holds nothing that opens anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeyRecord {
-    /// Its id.
+pub(crate) struct KeyRecord {
     pub id: KeyId,
     /// What its maker called it.
     pub name: String,
@@ -193,16 +221,21 @@ pub struct KeyRecord {
     pub last_used_ms: Option<u64>,
     /// Whether it works.
     pub state: KeyState,
+    /// What its holder may do in the console; keys of earlier releases are clients'.
+    #[serde(default)]
+    pub role: KeyRole,
     /// The hash of its secret.
     pub hash: SecretHash,
     /// The secret before the last rotation.
     pub previous: Option<PreviousSecret>,
+    /// What pages of its sessions may reach beside what the daemon's rules say.
+    #[serde(default, skip_serializing_if = "EgressRules::is_empty")]
+    pub egress: EgressRules,
 }
 
 /// A key just made or rotated.
 #[derive(Clone, Debug)]
-pub struct NewKey {
-    /// Its record.
+pub(crate) struct NewKey {
     pub record: KeyRecord,
     /// The whole key, `wp_…`. This is the only time it can be seen.
     pub secret: Secret,
@@ -229,7 +262,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), KeyError> {
     if plain { Ok(()) } else { Err(KeyError::InvalidName) }
 }
 
-pub(super) fn new_key(name: &str) -> Result<NewKey, KeyError> {
+pub(super) fn new_key(name: &str, role: KeyRole) -> Result<NewKey, KeyError> {
     check_name(name)?;
     let mut bytes = [0; ID_CHARS / 2];
     getrandom::fill(&mut bytes).map_err(KeyError::Random)?;
@@ -241,8 +274,10 @@ pub(super) fn new_key(name: &str) -> Result<NewKey, KeyError> {
         created_ms: unix_ms(),
         last_used_ms: None,
         state: KeyState::Active,
+        role,
         hash,
         previous: None,
+        egress: EgressRules::default(),
     };
     Ok(NewKey { record, secret })
 }

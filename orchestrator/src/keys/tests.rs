@@ -23,7 +23,7 @@ async fn a_new_key_opens_and_is_found_again() {
     let store = Store::memory();
     let keys = Keys::load(store.clone()).await.unwrap();
     assert!(!keys.any_active());
-    let key = keys.create("build server").await.unwrap();
+    let key = keys.create("build server", KeyRole::Client).await.unwrap();
     let text = key.secret.expose();
     assert_eq!(text.len(), 3 + 12 + 1 + 43);
     assert!(text.starts_with(&format!("wp_{}_", key.record.id)));
@@ -37,8 +37,8 @@ async fn a_new_key_opens_and_is_found_again() {
 #[tokio::test]
 async fn anything_else_opens_nothing() {
     let keys = keys().await;
-    let key = keys.create("a").await.unwrap();
-    let other = keys.create("b").await.unwrap();
+    let key = keys.create("a", KeyRole::Client).await.unwrap();
+    let other = keys.create("b", KeyRole::Client).await.unwrap();
     let text = key.secret.expose().to_owned();
     for at in 0..text.len() {
         let mut wrong = text.clone().into_bytes();
@@ -75,11 +75,11 @@ async fn names_are_checked() {
     let keys = keys().await;
     let longest = "ü".repeat(64);
     for good in ["a", "CI (staging) #2", longest.as_str(), "日本"] {
-        keys.create(good).await.unwrap();
+        keys.create(good, KeyRole::Client).await.unwrap();
     }
     let too_long = "a".repeat(65);
     for bad in ["", " ", " a", "a ", "a\nb", "a\u{7f}", "a\u{202e}b", "a\u{200b}b", &too_long] {
-        assert!(matches!(keys.create(bad).await, Err(KeyError::InvalidName)), "{bad:?}");
+        assert!(matches!(keys.create(bad, KeyRole::Client).await, Err(KeyError::InvalidName)), "{bad:?}");
     }
     assert_eq!(keys.list().len(), 4);
 }
@@ -88,11 +88,13 @@ async fn names_are_checked() {
 async fn no_two_active_keys_have_one_name_and_revoked_ones_can_be_removed() {
     let store = Store::memory();
     let keys = Keys::load(store.clone()).await.unwrap();
-    let first = keys.create("press").await.unwrap().record;
-    assert!(matches!(keys.create("press").await, Err(KeyError::NameTaken { id, .. }) if id == first.id));
+    let first = keys.create("press", KeyRole::Client).await.unwrap().record;
+    assert!(
+        matches!(keys.create("press", KeyRole::Client).await, Err(KeyError::NameTaken { id, .. }) if id == first.id)
+    );
     assert!(matches!(keys.remove(&first.id).await, Err(KeyError::Active(_))));
     keys.revoke(&first.id).await.unwrap();
-    let second = keys.create("press").await.unwrap().record;
+    let second = keys.create("press", KeyRole::Client).await.unwrap().record;
     keys.remove(&first.id).await.unwrap();
     assert!(matches!(keys.remove(&first.id).await, Err(KeyError::Unknown(_))));
     for keys in [keys, Keys::load(store).await.unwrap()] {
@@ -104,7 +106,7 @@ async fn no_two_active_keys_have_one_name_and_revoked_ones_can_be_removed() {
 async fn a_rotated_key_has_two_secrets_for_a_while() {
     let store = Store::memory();
     let keys = Keys::load(store.clone()).await.unwrap();
-    let old = keys.create("a").await.unwrap();
+    let old = keys.create("a", KeyRole::Client).await.unwrap();
     let id = old.record.id.clone();
     let new = keys.rotate(&id, Duration::from_secs(60)).await.unwrap();
     assert_eq!(new.record.id, id);
@@ -130,7 +132,7 @@ async fn after_another_boot_an_old_secret_works_no_longer_than_it_was_to() {
     const MINUTE: Duration = Duration::from_secs(60);
     let store = Store::memory();
     let keys = Keys::load(store.clone()).await.unwrap();
-    let old = keys.create("a").await.unwrap();
+    let old = keys.create("a", KeyRole::Client).await.unwrap();
     let id = old.record.id.clone();
     keys.rotate(&id, MINUTE).await.unwrap();
     // The machine takes the time for 1970, at this start and at the next.
@@ -147,7 +149,7 @@ async fn an_old_secret_of_an_earlier_release_is_counted_from_the_start() {
     const MINUTE: Duration = Duration::from_secs(60);
     let store = Store::memory();
     let keys = Keys::load(store.clone()).await.unwrap();
-    let old = keys.create("a").await.unwrap();
+    let old = keys.create("a", KeyRole::Client).await.unwrap();
     let id = old.record.id.clone();
     let new = keys.rotate(&id, MINUTE).await.unwrap();
     let mut kept = serde_json::to_value(&new.record).unwrap();
@@ -165,7 +167,7 @@ async fn an_old_secret_of_an_earlier_release_is_counted_from_the_start() {
 async fn a_revoked_key_is_dead_and_its_sessions_are_told() {
     let store = Store::memory();
     let keys = Keys::load(store.clone()).await.unwrap();
-    let key = keys.create("a").await.unwrap();
+    let key = keys.create("a", KeyRole::Client).await.unwrap();
     let id = key.record.id.clone();
     let rotated = keys.rotate(&id, Duration::from_secs(60)).await.unwrap();
     let mut revocations = keys.revocations();
@@ -188,10 +190,10 @@ async fn a_key_is_revoked_even_if_the_disk_is_full() {
     let faults = Faults::default();
     let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 1000, ..StoreOptions::default() });
     let keys = Keys::load(store.clone()).await.unwrap();
-    let key = keys.create("a").await.unwrap();
-    let other = keys.create("b").await.unwrap();
+    let key = keys.create("a", KeyRole::Client).await.unwrap();
+    let other = keys.create("b", KeyRole::Client).await.unwrap();
     faults.set_free_bytes(300);
-    assert!(matches!(keys.create("c").await, Err(KeyError::Store(StoreError::DiskNearlyFull { .. }))));
+    assert!(matches!(keys.create("c", KeyRole::Client).await, Err(KeyError::Store(StoreError::DiskNearlyFull { .. }))));
     assert_eq!(keys.list().len(), 2);
     keys.revoke(&key.record.id).await.unwrap();
     faults.set_free_bytes(0);
@@ -211,7 +213,7 @@ async fn a_failing_store_makes_no_key() {
     let store = Store::faulty(&faults, StoreOptions { on_fatal: FatalHook::new(|_| {}), ..StoreOptions::default() });
     let keys = Keys::load(store).await.unwrap();
     faults.next(Point::Barrier, Fault::Error(io::ErrorKind::Other));
-    assert!(keys.create("a").await.is_err());
+    assert!(keys.create("a", KeyRole::Client).await.is_err());
     assert!(keys.list().is_empty());
 }
 
@@ -219,8 +221,8 @@ async fn a_failing_store_makes_no_key() {
 async fn the_time_of_last_use_is_saved_now_and_then() {
     let store = Store::memory();
     let keys = Keys::load(store.clone()).await.unwrap();
-    let key = keys.create("a").await.unwrap();
-    let idle = keys.create("b").await.unwrap();
+    let key = keys.create("a", KeyRole::Client).await.unwrap();
+    let idle = keys.create("b", KeyRole::Client).await.unwrap();
     let text = key.secret.expose();
     let stored = async || {
         let keys = Keys::load(store.clone()).await.unwrap();
@@ -267,7 +269,7 @@ async fn the_first_key_is_made_once() {
 #[tokio::test]
 async fn secrets_do_not_show() {
     let keys = keys().await;
-    let key = keys.create("a").await.unwrap();
+    let key = keys.create("a", KeyRole::Client).await.unwrap();
     let (_, secret) = key.secret.expose().split_at(16);
     let shown = format!("{key:?} {} {keys:?} {:?}", key.secret, keys.list());
     assert!(!shown.contains(secret) && !shown.contains(&String::from(key.record.hash)));
@@ -281,8 +283,8 @@ async fn keys_survive_damage_to_the_store_as_they_were() {
     let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
     let store = Store::open(dir.path(), options.clone()).unwrap().store;
     let keys = Keys::load(store.clone()).await.unwrap();
-    let good = keys.create("good").await.unwrap();
-    let bad = keys.create("bad").await.unwrap();
+    let good = keys.create("good", KeyRole::Client).await.unwrap();
+    let bad = keys.create("bad", KeyRole::Client).await.unwrap();
     keys.revoke(&bad.record.id).await.unwrap();
     store.close().await.unwrap();
     fs::write(dir.path().join("db/db"), b"").unwrap();
@@ -297,7 +299,10 @@ async fn keys_survive_damage_to_the_store_as_they_were() {
 #[tokio::test]
 async fn who_waits_for_a_revocation_hears_of_it_and_of_no_other() {
     let keys = keys().await;
-    let (key, other) = (keys.create("a").await.unwrap().record.id, keys.create("b").await.unwrap().record.id);
+    let (key, other) = (
+        keys.create("a", KeyRole::Client).await.unwrap().record.id,
+        keys.create("b", KeyRole::Client).await.unwrap().record.id,
+    );
     assert!(keys.require(&key).is_ok());
     let waiting = tokio::spawn({
         let (keys, key) = (keys.clone(), key.clone());

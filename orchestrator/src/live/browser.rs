@@ -1,7 +1,7 @@
-//! The browser of a watched session, whichever way lists its tabs.
+//! The browser of a watched session, over DevTools or through the agent.
 //!
-//! Chromium does over DevTools, where as many as like can listen. Of the other engines the client has the one protocol
-//! there is, so the worker's agent asks them, by ways of its own: it can list tabs and navigate in them, and no more.
+//! Chromium accepts any number of DevTools connections. The other engines have a single protocol connection, which belongs
+//! to the client, so the worker's agent serves them in its own way: it can list tabs and navigate in them, and no more.
 
 use std::sync::Arc;
 use warmpool_protocol::{Page, PageAction};
@@ -21,7 +21,7 @@ pub(super) enum BrowserError {
     DevTools(#[from] CdpError),
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// What only DevTools can do.
+    /// Only DevTools can do this.
     #[error("this engine has no DevTools")]
     NoDevTools,
     /// The agent's list has ended.
@@ -33,7 +33,7 @@ pub(super) enum BrowserError {
 #[derive(Debug, Clone)]
 pub(super) enum Browser {
     DevTools(Arc<DevTools>),
-    /// One that the agent asks.
+    /// Through the agent.
     Pages(Arc<Session>),
 }
 
@@ -57,7 +57,7 @@ impl Browser {
         Ok((Self::Pages(session), Tabs::Pages(pages)))
     }
 
-    /// DevTools, for what only they can do.
+    /// DevTools, for what needs it.
     /// Errors: `NoDevTools` of an engine that the agent asks.
     pub(super) const fn devtools(&self) -> Result<&Arc<DevTools>, BrowserError> {
         match self {
@@ -74,7 +74,7 @@ impl Browser {
         }
     }
 
-    /// Opens an address in a tab; which ones a viewer may open was settled before.
+    /// Opens an address in a tab. The caller has checked the address.
     pub(super) async fn open(&self, tab: &str, url: &str) -> Result<(), BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools.open(tab, url).await?),
@@ -84,7 +84,7 @@ impl Browser {
         }
     }
 
-    /// Takes a tab one step through its history. Where there is none, nothing happens.
+    /// Moves a tab one step through its history, if there is such a step.
     pub(super) async fn move_in_history(&self, tab: &str, step: HistoryStep) -> Result<(), BrowserError> {
         match self {
             Self::DevTools(devtools) => Ok(devtools.move_in_history(tab, step).await?),
@@ -101,7 +101,7 @@ impl Browser {
 }
 
 impl Tabs {
-    /// Passes the list to `tell`, now and whenever it changes, until the browser stops answering.
+    /// Calls `tell` with the list, now and whenever it changes, until the browser stops answering.
     pub(super) async fn follow(self, tell: impl Fn(Vec<Tab>)) -> BrowserError {
         match self {
             Self::DevTools(devtools) => devtools.follow(tell).await.into(),

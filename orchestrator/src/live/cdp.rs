@@ -1,5 +1,4 @@
-//! The daemon's own DevTools connection to a session's browser: another client beside the session's, through the same
-//! agent.
+//! The daemon's own DevTools connection to a session's browser, through the same agent as the client's.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use crate::worker::{AgentError, AgentStream};
 
 /// How long the browser may take to answer one command.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many commands wait to be sent. A caller with one more waits itself.
+/// How many commands may wait to be sent; beyond that, callers wait.
 const COMMANDS: usize = 64;
 /// Events of one target waiting to be read.
 const EVENTS: usize = 16;
@@ -38,7 +37,7 @@ pub(super) enum CdpError {
     /// The browser did not answer in time.
     #[error("the browser did not answer {0}")]
     Silent(&'static str),
-    /// The browser said no.
+    /// The browser refused.
     #[error("{0}")]
     Refused(String),
 }
@@ -46,9 +45,7 @@ pub(super) enum CdpError {
 /// An event of one attached target.
 #[derive(Debug)]
 pub(super) struct CdpEvent {
-    /// Its name.
     pub(super) method: String,
-    /// What it says.
     pub(super) params: Value,
 }
 
@@ -68,7 +65,7 @@ pub(super) struct Cdp {
 struct Shared {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     listeners: Mutex<HashMap<String, mpsc::Sender<CdpEvent>>>,
-    /// Rings when a tab came, went or changed its title or address.
+    /// Notifies when a tab was opened, closed or changed its title or address.
     targets: Notify,
 }
 
@@ -122,7 +119,7 @@ impl Cdp {
         self.commands.send(message.to_string()).await.map_err(|_| CdpError::Gone)
     }
 
-    /// Hears the events of one attached target from here on.
+    /// Subscribes to the events of one attached target.
     pub(super) fn listen(&self, session: &str) -> mpsc::Receiver<CdpEvent> {
         let (sender, receiver) = mpsc::channel(EVENTS);
         let mut listeners = self.shared.listeners.lock();
@@ -131,7 +128,7 @@ impl Cdp {
         receiver
     }
 
-    /// Waits until a tab came, went or changed.
+    /// Waits until a tab is opened, closed or changed.
     pub(super) async fn targets_changed(&self) {
         self.shared.targets.notified().await;
     }
@@ -191,7 +188,7 @@ impl Shared {
         let mut listeners = self.listeners.lock();
         if let Some(listener) = listeners.get(&session) {
             let event = CdpEvent { method, params: message["params"].take() };
-            // Whoever does not keep up loses the connection to the target, and not the others' events.
+            // A listener that does not keep up loses its target, not the events of others.
             if listener.try_send(event).is_err() {
                 listeners.remove(&session);
             }

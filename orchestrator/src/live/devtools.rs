@@ -1,4 +1,4 @@
-//! The browser of a watched session over DevTools: its tabs, where they can be sent, and the input to them.
+//! The browser of a watched session over DevTools: its tabs, their navigation, and their input.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::input::Command;
 use super::message::{HistoryStep, Tab};
 use crate::session::Session;
 
-/// Between two looks at the tabs without an event: none says which tab is in front.
+/// Time between two checks of the tabs without an event, because no event says which tab is in front.
 const LOOK: Duration = Duration::from_secs(1);
-/// The shortest time between two looks.
+/// The shortest time between two checks.
 const REST: Duration = Duration::from_millis(100);
-/// The longest selection that is copied, in UTF-16 units.
+/// The longest selection to copy, in UTF-16 units.
 const MAX_SELECTION: usize = 1 << 20;
 
-/// A browser, watched over a DevTools connection of our own.
+/// A browser that the daemon watches over its own DevTools connection.
 #[derive(Debug)]
 pub(super) struct DevTools {
     session: Arc<Session>,
@@ -49,7 +49,7 @@ impl DevTools {
         Ok(Self { session, cdp, attached: tokio::sync::Mutex::default() })
     }
 
-    /// Passes the list of tabs to `tell`, now and whenever it may have changed, until the browser stops answering.
+    /// Calls `tell` with the list of tabs, now and whenever it may have changed, until the browser stops answering.
     pub(super) async fn follow(&self, tell: impl Fn(Vec<Tab>)) -> CdpError {
         loop {
             match self.tabs().await {
@@ -65,15 +65,15 @@ impl DevTools {
         }
     }
 
-    /// Its tabs, the one in front first: the browser lists them by when they were last looked at.
-    async fn tabs(&self) -> Result<Vec<Tab>, CdpError> {
+    /// Its tabs, the front one first: the browser lists them by their last activation.
+    pub(super) async fn tabs(&self) -> Result<Vec<Tab>, CdpError> {
         let targets: Vec<Target> = self.session.worker.agent.targets().await?;
         let cut = |text: String| text.chars().take(MAX_TEXT).collect();
         let pages = targets.into_iter().filter(|target| target.kind == "page").take(MAX_PAGES);
         Ok(pages.map(|page| Tab { id: page.id, title: cut(unescaped(&page.title)), url: cut(page.url) }).collect())
     }
 
-    /// A connection of our own to a tab. It is kept.
+    /// Attaches to a tab, or returns the session that is attached already.
     pub(super) async fn attach(&self, tab: &str) -> Result<String, CdpError> {
         let mut attached = self.attached.lock().await;
         if let Some(session) = attached.get(tab) {
@@ -86,7 +86,7 @@ impl DevTools {
         Ok(session.to_owned())
     }
 
-    /// Gives a connection to a tab up.
+    /// Detaches from a tab.
     pub(super) async fn detach(&self, tab: &str) {
         let session = self.attached.lock().await.remove(tab);
         if let Some(session) = session {
@@ -94,18 +94,18 @@ impl DevTools {
         }
     }
 
-    /// A tab's events from here on.
+    /// Subscribes to a tab's events.
     pub(super) fn listen(&self, attached: &str) -> tokio::sync::mpsc::Receiver<CdpEvent> {
         self.cdp.listen(attached)
     }
 
-    /// Sends an input to a tab. What becomes of it is seen, not answered.
+    /// Sends an input to a tab without waiting for an answer.
     pub(super) async fn input(&self, tab: &str, (method, params): Command) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;
         self.cdp.notify(&attached, method, params).await
     }
 
-    /// Sends an input to a tab, and waits until the page has taken it.
+    /// Sends an input to a tab and waits until the page has handled it.
     pub(super) async fn finish_input(&self, tab: &str, (method, params): Command) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;
         self.cdp.call(Some(&attached), method, params).await.map(drop)
@@ -122,7 +122,7 @@ impl DevTools {
         self.cdp.notify(&attached, "Page.navigate", json!({"url": url})).await
     }
 
-    /// Takes a tab one step through its history. Where there is none, nothing happens.
+    /// Moves a tab one step through its history, if there is such a step.
     pub(super) async fn move_in_history(&self, tab: &str, step: HistoryStep) -> Result<(), CdpError> {
         let attached = self.attach(tab).await?;
         let by: i64 = match step {
@@ -153,7 +153,7 @@ impl DevTools {
     }
 }
 
-/// A title as the page wrote it: Chromium's list has it escaped for HTML.
+/// Unescapes a title: Chromium's list escapes it for HTML.
 fn unescaped(title: &str) -> String {
     let characters = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
     characters.iter().fold(title.to_owned(), |title, (escaped, plain)| title.replace(escaped, plain))

@@ -1,4 +1,4 @@
-//! The tab in front of a browser without a display, for a recording, which is not among the viewers.
+//! The front tab of a browser without a display, for recordings, which are not viewers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::screencast::{Frame, Screencast};
 /// How long to wait before looking for a tab again.
 const RETRY: Duration = Duration::from_millis(300);
 
-/// Whichever tab of a session is in front.
+/// Follows the front tab of a session.
 pub(crate) struct FrontTab {
     room: Arc<Room>,
 }
@@ -33,7 +33,7 @@ impl FrontTab {
         self.room.front()
     }
 
-    /// The pictures of the tab in front, as soon as there is one.
+    /// The pictures of the front tab, as soon as there is one.
     pub(crate) async fn pictures(&self) -> Pictures {
         loop {
             if let Some(cast) = self.room.front().and_then(|tab| self.room.cast(&tab)) {
@@ -47,11 +47,11 @@ impl FrontTab {
 }
 
 impl Pictures {
-    /// The newest picture not seen yet. `None` when there will be no more of them. Safe to cancel.
+    /// The newest unseen picture; `None` when no more will come. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         loop {
             if self.frames.changed().await.is_err() {
-                // Its tab is gone; another one takes its place.
+                // Its tab is gone: follow another one.
                 sleep(RETRY).await;
                 return None;
             }

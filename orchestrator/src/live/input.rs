@@ -1,4 +1,4 @@
-//! A viewer's input on a browser without a display, as DevTools commands.
+//! Turns a viewer's input for a browser without a display into DevTools commands.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// The longest text of one message, in bytes.
 const MAX_TEXT: usize = 1 << 20;
-/// The most fingers.
+/// The most touch points at once.
 const MAX_TOUCHES: usize = 10;
 
 /// A button of a pointer.
@@ -23,7 +23,7 @@ pub(super) enum Button {
     Forward,
 }
 
-/// What happened to a pointer. `Cancel` ends a touch that the viewer's page took for itself.
+/// A phase of a pointer's movement. `Cancel` ends a touch that the viewer's own page took over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Phase {
@@ -33,7 +33,7 @@ pub(super) enum Phase {
     Cancel,
 }
 
-/// One finger on the page.
+/// One touch point on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Touch {
     id: u32,
@@ -41,8 +41,7 @@ pub(super) struct Touch {
     y: f64,
 }
 
-/// One input. Places are CSS pixels of the picture, modifiers the bits that DevTools counts (Alt 1, Control 2, Meta 4,
-/// Shift 8).
+/// One input. Positions are in CSS pixels of the picture; modifiers are DevTools' bits (Alt 1, Control 2, Meta 4, Shift 8).
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(tag = "input", rename_all = "snake_case")]
 pub(super) enum Input {
@@ -88,7 +87,7 @@ pub(super) enum Input {
         #[serde(default)]
         modifiers: u8,
     },
-    /// Text that comes from no single key: from an input method, a phone's keyboard or a clipboard.
+    /// Text without a key of its own: from an input method, a phone's keyboard or a clipboard.
     Text { text: String },
     /// Text that an input method is still composing.
     Compose { text: String },
@@ -97,14 +96,14 @@ pub(super) enum Input {
 /// A DevTools command.
 pub(super) type Command = (&'static str, Value);
 
-/// What one viewer holds down.
+/// The keys and the button that one viewer holds down.
 #[derive(Debug, Default)]
-pub(super) struct Pressed {
+pub(super) struct HeldInput {
     keys: BTreeMap<String, (String, u16)>,
     button: Option<(Button, f64, f64)>,
 }
 
-impl Pressed {
+impl HeldInput {
     /// The command for an input; `None` for an invalid one.
     pub(super) fn command(&mut self, input: Input) -> Option<Command> {
         Some(match input {
@@ -207,7 +206,7 @@ impl Pressed {
     }
 }
 
-/// In a browser without a window keys alone do not edit: DevTools wants the name of the editing command too.
+/// Without a window, shortcuts alone do not edit: DevTools also needs the name of the editing command.
 fn editing(params: &Value) -> Option<&'static str> {
     const CONTROL: u64 = 2;
     const META: u64 = 4;
@@ -227,7 +226,7 @@ fn editing(params: &Value) -> Option<&'static str> {
     }
 }
 
-/// Rejects positions that no picture has, and infinity, which JSON cannot represent.
+/// Whether a position can lie in a picture. It rejects infinity, which JSON cannot represent.
 fn is_position(number: f64) -> bool {
     number.is_finite() && number.abs() < 1e6
 }
@@ -242,7 +241,7 @@ mod tests {
 
     #[test]
     fn pressed_keys_are_released() {
-        let mut held = Pressed::default();
+        let mut held = HeldInput::default();
         let down = json!({"input": "mouse", "phase": "down", "x": 1.5, "y": 2, "button": "left", "clicks": 1});
         let (method, params) = held.command(read(down)).unwrap();
         assert_eq!((method, &params["type"]), ("Input.dispatchMouseEvent", &json!("mousePressed")));
@@ -256,7 +255,7 @@ mod tests {
 
     #[test]
     fn shortcuts_name_their_editing_command() {
-        let mut held = Pressed::default();
+        let mut held = HeldInput::default();
         let key = |modifiers| json!({"input": "key", "down": true, "key": "c", "code": "KeyC", "key_code": 67, "modifiers": modifiers});
         let (_, params) = held.command(read(key(2))).unwrap();
         assert_eq!(params["commands"], json!(["copy"]));
@@ -266,7 +265,7 @@ mod tests {
 
     #[test]
     fn invalid_input_makes_no_command() {
-        let mut held = Pressed::default();
+        let mut held = HeldInput::default();
         let far = json!({"input": "mouse", "phase": "move", "x": 1e9, "y": 0});
         assert_eq!(held.command(read(far)), None);
         let input: Vec<_> = (0..11).map(|id| json!({"id": id, "x": 0, "y": 0})).collect();

@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::Input;
+use crate::captcha::{PersonAct, WaitingCaptcha};
 use crate::engine::{Engine, Mode};
 
-/// How the picture comes.
+/// The kind of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Picture {
@@ -16,7 +17,6 @@ pub(super) enum Picture {
     Frames,
 }
 
-/// One tab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Tab {
     /// The browser's own id of it.
@@ -26,16 +26,16 @@ pub(super) struct Tab {
     pub(super) url: String,
 }
 
-/// What every viewer of a session knows.
+/// The state that all viewers of a session share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct ViewState {
-    /// How many watch.
+    /// The number of viewers.
     pub(super) viewers: usize,
-    /// Which of them has the control.
+    /// The viewer who has control.
     pub(super) holder: Option<u64>,
-    /// Whether the client's commands are held.
+    /// Whether the client is paused.
     pub(super) paused: bool,
-    /// The tabs, the one in front first. Empty before the browser was asked.
+    /// The tabs, the front one first. Empty until the browser has answered.
     pub(super) tabs: Vec<Tab>,
 }
 
@@ -43,45 +43,55 @@ pub(super) struct ViewState {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Notice<'a> {
-    /// Once, at first.
+    /// The first message.
     Hello {
         /// This viewer's number.
         viewer: u64,
-        /// Whether it may take the control.
+        /// Whether it may take control.
         may_act: bool,
-        /// How the picture comes.
+        /// The kind of a picture.
         picture: Picture,
-        /// Whether the browser takes text that no key makes.
+        /// Whether the browser accepts text without keys.
         text: bool,
         browser_type: Engine,
         mode: Mode,
         /// After this many milliseconds of silence the connection counts as dead.
         silence: u64,
     },
-    /// At each change, and now and then.
+    /// The state: at each change, and at intervals.
     State {
         #[serde(flatten)]
         state: &'a ViewState,
         /// The session's status.
         status: &'a str,
-        /// What is left of its time, in milliseconds.
+        /// Its remaining time, in milliseconds.
         time_left: u64,
+        /// The challenge that waits to be solved.
+        captcha: Option<Challenge<'a>>,
     },
-    /// What was copied in the browser.
+    /// Text that was copied in the browser.
     Clipboard { text: &'a str },
     /// A request failed.
     Refused { message: &'a str },
-    /// The session ended: nothing follows. `recording` says whether this viewer may fetch one.
+    /// The session ended; this is the last message. `recording` says whether this viewer may fetch one.
     Ended { status: &'a str, reason: &'a str, message: &'a str, recording: bool },
-    /// This viewer's link ended: nothing follows.
+    /// This viewer's link ended; this is the last message.
     Unshared,
 }
 
 impl Notice<'_> {
-    /// As a viewer gets it.
+    /// The message as JSON.
     pub(super) fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// A challenge, as a viewer knows it.
+#[derive(Debug, Serialize)]
+pub(super) struct Challenge<'a> {
+    #[serde(flatten)]
+    pub(super) captcha: &'a WaitingCaptcha,
+    pub(super) tab: Option<&'a str>,
 }
 
 /// From a viewer to the daemon.
@@ -100,7 +110,9 @@ pub(super) enum Request {
     Go { to: HistoryStep },
     /// Open an address.
     Open { url: String },
-    /// What is selected in the page.
+    /// A verdict on the challenge that waits for a person.
+    Captcha { act: PersonAct },
+    /// Send the text that is selected in the page.
     Copy,
     /// The longer side of the viewer's picture, in pixels of their screen.
     View { side: u32 },

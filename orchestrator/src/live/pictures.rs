@@ -10,17 +10,17 @@ use crate::worker::ReadHalf;
 
 use super::screencast::{Frame, Screencast};
 
-/// What is read from a display at once.
+/// Bytes to read from a display at once.
 const DISPLAY_BUFFER: usize = 64 << 10;
 
-/// A tab under a viewer's eyes.
+/// The tab that a viewer watches.
 pub(super) struct WatchedTab {
     pub(super) tab: String,
     pub(super) cast: Arc<Screencast>,
     pub(super) frames: watch::Receiver<Option<Frame>>,
 }
 
-/// The newest picture that this viewer has not seen. `None` when there will be no more of them.
+/// The newest picture that this viewer has not seen; `None` when no more will come.
 pub(super) async fn picture(watched: &mut Option<WatchedTab>) -> Option<Bytes> {
     let Some(watched) = watched else { return std::future::pending().await };
     loop {
@@ -33,7 +33,7 @@ pub(super) async fn picture(watched: &mut Option<WatchedTab>) -> Option<Bytes> {
     }
 }
 
-/// The next bytes of the display; empty never, `None` at its end.
+/// The next bytes of the display, never empty; `None` at the end.
 pub(super) async fn read(display: &mut Option<(ReadHalf, Bytes)>) -> Option<Bytes> {
     let Some((display, early)) = display else { return std::future::pending().await };
     if !early.is_empty() {

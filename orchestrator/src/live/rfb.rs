@@ -1,7 +1,7 @@
 //! The filter for messages from viewers of a display: RFB's client messages (RFC 6143, section 7.5).
 //!
-//! It splits a viewer's bytes into whole messages, to distinguish inputs from requests for pictures. Viewers without
-//! control get their pictures; the filter drops their keys, pointer and clipboard.
+//! It splits a viewer's bytes into whole messages, to distinguish inputs from requests for pictures. For viewers without
+//! control, it drops keys, pointer and clipboard; they still get their pictures.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -15,12 +15,12 @@ const MAX_CUT_TEXT: usize = 1 << 20;
 /// The most encodings a viewer may list.
 const MAX_ENCODINGS: usize = 256;
 
-/// Pseudo-encodings that would change what a viewer's messages look like, or that make new ones.
+/// Pseudo-encodings that change the form of a viewer's messages, or add new ones.
 const LEFT_OUT: [i32; 3] = [EXTENDED_MOUSE_BUTTONS, XVP, GII];
 const EXTENDED_MOUSE_BUTTONS: i32 = -316;
 const XVP: i32 = -309;
 const GII: i32 = -305;
-/// With this encoding the display announces its clipboard and sends it on request; without it, to everybody.
+/// With this encoding, the display announces its clipboard and sends it on request. Without it, it sends it to all viewers.
 #[expect(clippy::cast_possible_wrap, reason = "the protocol numbers it so")]
 const EXTENDED_CLIPBOARD: i32 = 0xC0A1_E5CE_u32 as i32;
 
@@ -35,10 +35,10 @@ const FENCE: u8 = 248;
 const SET_DESKTOP_SIZE: u8 = 251;
 const QEMU: u8 = 255;
 
-/// A viewer that does not speak RFB.
+/// How a viewer breaks the protocol.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Violation(&'static str);
+pub(super) struct RfbError(&'static str);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -48,9 +48,9 @@ enum Stage {
     Messages,
 }
 
-/// What one message is, once it is whole.
+/// The kind of a whole message.
 enum Message {
-    /// It changes nothing but what this viewer sees.
+    /// Affects only what this viewer sees.
     Harmless,
     Encodings,
     Key,
@@ -61,7 +61,7 @@ enum Message {
     Dropped,
 }
 
-/// One viewer's side of one connection to the display.
+/// Filters one viewer's messages to the display.
 #[derive(Debug)]
 pub(super) struct Filter {
     stage: Stage,
@@ -75,9 +75,9 @@ impl Filter {
         Self { stage: Stage::Version, waiting: BytesMut::new(), keys: BTreeSet::new(), pointer: None }
     }
 
-    /// Reads bytes of the viewer and appends to `to` those that may go to the display. `acts` says whether the viewer has
-    /// control now. Returns whether an input was among them.
-    pub(super) fn feed(&mut self, bytes: &[u8], acts: bool, to: &mut BytesMut) -> Result<bool, Violation> {
+    /// Reads the viewer's bytes and appends to `to` those that may go to the display. `acts` says whether the viewer has
+    /// control now. Returns whether they contained an input.
+    pub(super) fn feed(&mut self, bytes: &[u8], acts: bool, to: &mut BytesMut) -> Result<bool, RfbError> {
         self.waiting.extend_from_slice(bytes);
         let mut acted = false;
         while let Some(length) = self.whole()? {
@@ -85,15 +85,15 @@ impl Filter {
             match self.stage {
                 Stage::Version => {
                     if !message.starts_with(b"RFB 003.00") {
-                        return Err(Violation("only RFB 3.8 is supported"));
+                        return Err(RfbError("only RFB 3.8 is supported"));
                     }
                     to.extend_from_slice(&message);
                     self.stage = Stage::Security;
                 }
                 Stage::Security => {
-                    // None: the viewer was authorised before this connection.
+                    // 1 is None: the viewer was authorised before this connection.
                     if message[0] != 1 {
-                        return Err(Violation("only the security type None is offered"));
+                        return Err(RfbError("only the security type None is offered"));
                     }
                     to.extend_from_slice(&message);
                     self.stage = Stage::Init;
@@ -159,7 +159,7 @@ impl Filter {
     }
 
     /// The length of the first message, once it is complete.
-    fn whole(&self) -> Result<Option<usize>, Violation> {
+    fn whole(&self) -> Result<Option<usize>, RfbError> {
         let bytes = &self.waiting[..];
         let length = match self.stage {
             Stage::Version => 12,
@@ -174,7 +174,7 @@ impl Filter {
 }
 
 /// The length of the message that starts here; `None` until enough of it has arrived.
-fn length(bytes: &[u8]) -> Result<Option<usize>, Violation> {
+fn length(bytes: &[u8]) -> Result<Option<usize>, RfbError> {
     let Some(&first) = bytes.first() else { return Ok(None) };
     Ok(match first {
         SET_PIXEL_FORMAT => Some(20),
@@ -182,7 +182,7 @@ fn length(bytes: &[u8]) -> Result<Option<usize>, Violation> {
             Some(mut count) => {
                 let count = usize::from(count.get_u16());
                 if count > MAX_ENCODINGS {
-                    return Err(Violation("too many encodings"));
+                    return Err(RfbError("too many encodings"));
                 }
                 Some(4 + 4 * count)
             }
@@ -196,7 +196,7 @@ fn length(bytes: &[u8]) -> Result<Option<usize>, Violation> {
                 // A negative number marks a message of the extended clipboard; its length is the absolute value.
                 let count = count.get_i32().unsigned_abs() as usize;
                 if count > MAX_CUT_TEXT {
-                    return Err(Violation("the clipboard's text is too long"));
+                    return Err(RfbError("the clipboard's text is too long"));
                 }
                 Some(8 + count)
             }
@@ -206,10 +206,10 @@ fn length(bytes: &[u8]) -> Result<Option<usize>, Violation> {
         SET_DESKTOP_SIZE => bytes.get(6).map(|screens| 8 + 16 * usize::from(*screens)),
         QEMU => match bytes.get(1) {
             Some(0) => Some(12),
-            Some(_) => return Err(Violation("an unknown message")),
+            Some(_) => return Err(RfbError("an unknown message")),
             None => None,
         },
-        _ => return Err(Violation("an unknown message")),
+        _ => return Err(RfbError("an unknown message")),
     })
 }
 
@@ -224,8 +224,8 @@ fn kind(message: &[u8]) -> Message {
     }
 }
 
-/// The list of encodings without those that would change the viewer's messages, and with the one that makes the display
-/// send its clipboard on request only.
+/// Rewrites the list of encodings: without those in `LEFT_OUT`, and with the one that makes the display send its clipboard
+/// on request only.
 fn encodings(message: &[u8], to: &mut BytesMut) {
     let mut list: Vec<i32> = message[4..].chunks_exact(4).map(|mut number| number.get_i32()).collect();
     list.retain(|encoding| !LEFT_OUT.contains(encoding));

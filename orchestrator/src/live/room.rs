@@ -1,4 +1,4 @@
-//! Everybody who watches one session: who they are, which of them has the control, and what they are to know.
+//! The viewers of one session: who they are, which of them has control, and the state that they share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,15 +11,16 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::browser::Browser;
-use super::message::ViewState;
+use super::message::{Challenge, Notice, ViewState};
 use super::screencast::{Screencast, ScreencastSettings, USUAL_SIDE};
+use crate::clock::millis;
 use crate::error::Error;
 use crate::session::{Attachment, HeldGate, Session, Share};
 
-/// Before the browser is asked again after it could not be.
+/// Pause before connecting to the browser again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The viewers of one session. It is made by the first and goes with the last.
+/// The viewers of one session. The first viewer opens it, and the last one closes it.
 pub(super) struct Room {
     pub(super) session: Arc<Session>,
     state: Arc<watch::Sender<ViewState>>,
@@ -34,10 +35,10 @@ pub(super) struct Room {
     _end: DropGuard,
 }
 
-/// What goes with the control.
+/// What the viewer in control holds.
 #[derive(Default)]
 struct Control {
-    /// A person at work counts like a client: the session does not end for want of one while they work.
+    /// A person in control counts as a client, so the session does not end without one.
     attachment: Option<Attachment>,
     pause: Option<HeldGate>,
 }
@@ -69,12 +70,12 @@ impl Room {
         }
     }
 
-    /// What viewers are to know, from now on.
+    /// A receiver of the shared state.
     pub(super) fn watch(&self) -> watch::Receiver<ViewState> {
         self.state.subscribe()
     }
 
-    /// The browser, where it can be asked.
+    /// The browser, while there is a connection to it.
     pub(super) fn browser(&self) -> Option<Browser> {
         self.browser.borrow().clone()
     }
@@ -89,7 +90,7 @@ impl Room {
         self.state.borrow().tabs.iter().any(|known| known.id == tab)
     }
 
-    /// The pictures of a tab, shared by all who look at it; none where the browser gives none.
+    /// The pictures of a tab, which all its viewers share; none if the browser gives none.
     pub(super) fn cast(&self, tab: &str) -> Option<Arc<Screencast>> {
         let devtools = Arc::clone(self.browser()?.devtools().ok()?);
         let mut casts = self.casts.lock();
@@ -102,8 +103,8 @@ impl Room {
         Some(cast)
     }
 
-    /// Notes how large a viewer shows the picture, or that the viewer has left. A large screen gets a picture in its own
-    /// size where the page has it; small ones make it no smaller, since a recording may share it.
+    /// Records how large a viewer shows the picture, or that the viewer has left. A large screen gets a picture in its own
+    /// size, up to the page's. Small screens do not shrink the picture, because a recording may share it.
     pub(super) fn view(&self, viewer: u64, side: Option<u32>) {
         let mut views = self.views.lock();
         match side {
@@ -114,7 +115,7 @@ impl Room {
         self.side.send_if_modified(|side| std::mem::replace(side, longest) != longest);
     }
 
-    /// Whether this viewer has the control now.
+    /// Whether this viewer has control now.
     pub(super) fn is_held_by(&self, viewer: u64) -> bool {
         self.state.borrow().holder == Some(viewer)
     }
@@ -122,7 +123,7 @@ impl Room {
     /// Gives control to a viewer and takes it from any other.
     pub(super) fn take(&self, viewer: u64) {
         let mut control = self.control();
-        // The client's commands are held for one person, not for the next.
+        // A pause belongs to one person and does not pass to the next.
         control.pause = None;
         if control.attachment.is_none() {
             control.attachment = self.session.attach(usize::MAX).ok();
@@ -130,7 +131,7 @@ impl Room {
         self.change(|state| (state.holder, state.paused) = (Some(viewer), false));
     }
 
-    /// Takes the control from a viewer, if they have it.
+    /// Takes control from a viewer, if they have it.
     pub(super) fn give_back(&self, viewer: u64) {
         let mut control = self.control();
         if self.is_held_by(viewer) {
@@ -139,7 +140,7 @@ impl Room {
         }
     }
 
-    /// Holds the client's commands, or lets them go, for the one who has the control.
+    /// Pauses or resumes the client, if this viewer has control.
     pub(super) fn pause(&self, viewer: u64, on: bool) {
         let mut control = self.control();
         if self.is_held_by(viewer) {
@@ -149,7 +150,15 @@ impl Room {
         }
     }
 
-    /// A viewer did something: the session is in use.
+    /// The shared state as a message.
+    pub(super) fn describe(&self, state: &ViewState) -> String {
+        let waiting = self.session.captchas.waiting();
+        let captcha = waiting.as_ref().map(|captcha| Challenge { captcha, tab: captcha.page.as_deref() });
+        let (status, time_left) = (self.session.status(), millis(self.session.time_left()));
+        Notice::State { state, status: status.as_str(), time_left, captcha }.json()
+    }
+
+    /// Records a viewer's action, so that the session does not count as idle.
     pub(super) fn touch(&self) {
         if let Some(attachment) = &self.control().attachment {
             attachment.touch();
@@ -167,14 +176,14 @@ impl Room {
 
 /// What a viewer may do.
 #[derive(Debug, Clone)]
-pub(crate) struct Grant {
-    /// Whether they may take the control.
+pub(crate) struct ViewerRights {
+    /// Whether they may take control.
     pub may_act: bool,
-    /// The link that they came by. The grant ends with it.
+    /// The share link that they used. The rights end with it.
     pub share: Option<Share>,
 }
 
-/// A viewer's place in a room; given up when dropped, and the control with it.
+/// A viewer's place in a room. Dropping it gives up the place, and control with it.
 pub(super) struct Membership {
     pub(super) room: Arc<Room>,
     pub(super) viewer: u64,
@@ -207,8 +216,8 @@ impl Drop for Membership {
     }
 }
 
-/// Keeps an eye on the browser for as long as somebody watches. A browser that a driver started in the place of the
-/// first one is found by connecting again.
+/// Follows the browser's tabs while somebody watches. Connecting again finds a browser that a driver has started in place
+/// of the first one.
 async fn follow(session: Arc<Session>, state: Arc<watch::Sender<ViewState>>, to: Arc<watch::Sender<Option<Browser>>>) {
     loop {
         match Browser::connect(Arc::clone(&session)).await {

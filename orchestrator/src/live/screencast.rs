@@ -1,5 +1,5 @@
-//! Pictures of one tab of a browser without a display: taken while somebody watches, and no faster than the fastest
-//! viewer takes them.
+//! Pictures of one tab of a browser without a display, taken only while somebody watches, and no faster than the fastest
+//! viewer accepts them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use super::devtools::DevTools;
 pub(super) const USUAL_SIDE: u32 = 1920;
 /// The longer side of the largest picture.
 const MAX_SIDE: u32 = 3840;
-/// When pictures are asked for anew if none has come lately: a tab that moves to another process with its first page may
-/// leave the browser without any.
+/// When to request pictures again if none has come: a tab whose first page moves it to another process can end the
+/// screencast silently.
 const CHECKS: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
-/// Bytes before the picture itself.
+/// The length of the header before the picture.
 const HEADER: usize = 12;
 
-/// One picture, as viewers get it: its number, then width and height of the page in CSS pixels, then how many of these
-/// the picture lies below the page's top, each in big-endian form (4, 2, 2, 4 bytes), and a JPEG.
+/// One picture in the viewers' format: its number, the page's width and height, and how far the picture lies below the
+/// page's top, in CSS pixels; each in big-endian form (4, 2, 2, 4 bytes), then a JPEG.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     pub(super) message: Bytes,
@@ -43,7 +43,7 @@ impl Frame {
         (&self.message[6..]).get_u16()
     }
 
-    /// The picture alone.
+    /// The JPEG without the header.
     pub(crate) fn jpeg(&self) -> Bytes {
         self.message.slice(HEADER..)
     }
@@ -56,7 +56,7 @@ pub(super) struct Screencast {
     taken: Arc<Notify>,
 }
 
-/// How pictures are to be.
+/// The rate and quality of pictures.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScreencastSettings {
     /// Pictures a second, at most.
@@ -85,12 +85,12 @@ impl Screencast {
         Arc::new(cast)
     }
 
-    /// A viewer has sent the newest picture on, and could use another.
+    /// Reports that a viewer has sent the newest picture and is ready for another.
     pub(super) fn taken(&self) {
         self.taken.notify_one();
     }
 
-    /// Whether it goes on.
+    /// Whether it is still running.
     pub(super) fn runs(&self) -> bool {
         self.frames.has_changed().is_ok()
     }
@@ -149,7 +149,7 @@ async fn run(
             frames.send_replace(Some(frame));
         }
         let acknowledge = json!({"sessionId": event.params["sessionId"]});
-        // The browser makes the next picture only then.
+        // The browser makes the next picture only after this.
         tokio::select! {
             () = frames.closed() => break,
             () = async { taken.notified().await; sleep_until(next).await; } => {}

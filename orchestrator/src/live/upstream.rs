@@ -12,7 +12,7 @@ use crate::worker::{AgentError, AgentStream, Upgrade};
 
 /// The longest message a browser may send here: a picture of a large page, in bytes.
 const MAX_MESSAGE: usize = 64 << 20;
-/// What is read from the browser at once.
+/// Bytes to read from the browser at once.
 const READ_BUFFER: usize = 32 << 10;
 
 /// A DevTools connection of the daemon's own.
@@ -31,7 +31,7 @@ pub(super) async fn devtools(session: &Session) -> Result<WebSocketStream<AgentS
     Ok(WebSocketStream::from_partially_read(stream, early.to_vec(), Role::Client, Some(config)).await)
 }
 
-/// A connection to the display that speaks RFB, with the bytes that came at once.
+/// An RFB connection to the display, with the bytes that have arrived already.
 pub(super) async fn display(session: &Session) -> Result<(AgentStream, Bytes), AgentError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));

@@ -14,10 +14,10 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::browser::{Browser, BrowserError};
-use super::input::Pressed;
+use super::input::HeldInput;
 use super::message::{Notice, Picture, Request};
 use super::pictures::{WatchedTab, picture, read};
-use super::room::{Grant, Membership, Room};
+use super::room::{Membership, Room, ViewerRights};
 use super::viewer_input::{InputError, ViewerInput};
 use super::{ending_sentence, upstream};
 use crate::clock::{millis, unix_ms};
@@ -27,15 +27,15 @@ use crate::worker::ReadHalf;
 
 /// Pictures on their way that the viewer has not acknowledged yet.
 const IN_FLIGHT: u32 = 2;
-/// Before a picture is looked for again where there was none.
+/// Pause before looking for a picture again.
 const RETRY: Duration = Duration::from_millis(300);
 /// Pings without an answer after which the other side counts as gone.
 const SILENCE_BEATS: u32 = 3;
-/// Beyond these beats, for what is on its way.
+/// Extra time beyond these pings, for latency.
 const SILENCE_SLACK: Duration = Duration::from_secs(5);
-/// Things to say beside the picture.
+/// Messages that may wait to be sent.
 const NOTES: usize = 8;
-/// How long a key may be on its way through a display. Text overtakes it else: it goes to the page by another way.
+/// How long a key may take through a display. Text waits for it, because it reaches the page on another path.
 const KEY_ON_ITS_WAY: Duration = Duration::from_millis(50);
 /// How long closing may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ const UNSHARED: u16 = 1008;
 
 pub(super) struct Viewer {
     membership: Membership,
-    grant: Grant,
+    rights: ViewerRights,
     picture: Picture,
     times: Times,
     chosen: watch::Sender<Option<String>>,
@@ -52,12 +52,12 @@ pub(super) struct Viewer {
     acknowledgement: Notify,
 }
 
-/// How long a viewer is waited for.
+/// Time limits for a viewer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// Until they take something of what is being sent.
+    /// Time until they accept something of what is being sent.
     pub(super) write: Duration,
-    /// Between two pings.
+    /// Time between two pings.
     pub(super) beat: Duration,
 }
 
@@ -70,7 +70,7 @@ impl Times {
 
 /// Why a viewer is disconnected.
 enum CloseReason {
-    /// They left, or take nothing of what is sent.
+    /// They left, or accept nothing of what is sent.
     Left,
     /// Their link has ended.
     Unshared,
@@ -81,12 +81,12 @@ enum CloseReason {
 type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 
 impl Viewer {
-    pub(super) fn new(membership: Membership, grant: Grant, times: Times) -> Self {
+    pub(super) fn new(membership: Membership, rights: ViewerRights, times: Times) -> Self {
         let options = &membership.room.session.options;
         let frames = options.engine == Engine::Chromium && options.mode == Mode::Headless;
         Self {
             membership,
-            grant,
+            rights,
             picture: if frames { Picture::Frames } else { Picture::Display },
             times,
             chosen: watch::Sender::new(None),
@@ -116,7 +116,7 @@ impl Viewer {
             None => (None, None),
         };
         let unshared = async {
-            match &self.grant.share {
+            match &self.rights.share {
                 Some(share) => session.shares.ended(share).await,
                 None => std::future::pending().await,
             }
@@ -129,7 +129,7 @@ impl Viewer {
             () = self.receive(&mut stream, &mut input, notes) => CloseReason::Left,
             () = self.send(&mut sink, from_display, to_tell) => CloseReason::Left,
         };
-        // A key that was down when the connection broke would stay down for ever.
+        // A key that was down when the connection broke would stay down.
         if !matches!(reason_to_close, CloseReason::Ended(_)) {
             let _ = timeout(CLOSE_TIMEOUT, self.release_input(&mut input)).await;
         }
@@ -140,10 +140,10 @@ impl Viewer {
                 let (status, reason, close) = (ending.status().as_str(), ending.code(), ending.message());
                 let lasted = unix_ms().saturating_sub(session.created_ms);
                 let message = ending_sentence(reason, &close, lasted);
-                // A link is for watching the session and not for what was seen before.
-                let recording = session.options.recording && self.grant.share.is_none();
-                let told = Notice::Ended { status, reason, message: &message, recording }.json();
-                (told, ending.close_code(), close)
+                // A link is for watching the session, not for its recording.
+                let recording = session.options.recording && self.rights.share.is_none();
+                let notice = Notice::Ended { status, reason, message: &message, recording }.json();
+                (notice, ending.close_code(), close)
             }
         };
         let close = CloseFrame { code: code.into(), reason: reason.into() };
@@ -162,10 +162,10 @@ impl Viewer {
     }
 
     fn acts(&self) -> bool {
-        self.grant.may_act && self.room().is_held_by(self.membership.viewer)
+        self.rights.may_act && self.room().is_held_by(self.membership.viewer)
     }
 
-    /// The tab that this viewer looks at.
+    /// The tab that this viewer watches.
     fn tab(&self) -> Option<String> {
         let chosen = self.chosen.borrow().clone();
         chosen.filter(|tab| self.room().has(tab)).or_else(|| self.room().front())
@@ -181,7 +181,7 @@ impl Viewer {
         let options = &self.room().session.options;
         let hello = Notice::Hello {
             viewer: self.membership.viewer,
-            may_act: self.grant.may_act,
+            may_act: self.rights.may_act,
             picture: self.picture,
             text: options.engine == Engine::Chromium,
             browser_type: options.engine,
@@ -191,6 +191,7 @@ impl Viewer {
         let bytes = metrics::counter!("warmpool_live_bytes_total");
         let mut state = self.room().watch();
         state.mark_changed();
+        let mut captcha = self.room().session.captchas.watch();
         let mut chosen = self.chosen.subscribe();
         let mut beat = interval(self.times.beat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -211,7 +212,8 @@ impl Viewer {
                 let room_left = sent.saturating_sub(self.acknowledged.load(Ordering::Acquire)) < IN_FLIGHT;
                 tokio::select! {
                     biased;
-                    _ = state.changed() => break self.state(&state.borrow_and_update().clone()),
+                    _ = state.changed() => break Message::text(self.room().describe(&state.borrow_and_update().clone())),
+                    Ok(()) = captcha.changed() => state.mark_changed(),
                     Some(note) = notes.recv() => break Message::text(note),
                     _ = chosen.changed() => {}
                     () = self.acknowledgement.notified() => {}
@@ -249,12 +251,6 @@ impl Viewer {
             frames.mark_changed();
             Some(WatchedTab { tab, cast, frames })
         });
-    }
-
-    fn state(&self, state: &super::message::ViewState) -> Message {
-        let session = &self.room().session;
-        let told = Notice::State { state, status: session.status().as_str(), time_left: millis(session.time_left()) };
-        Message::text(told.json())
     }
 
     /// Carries out the viewer's requests until they leave.
@@ -303,7 +299,7 @@ impl Viewer {
                         }
                     }
                 }
-                // Bytes mean something on a display only.
+                // Binary messages have a meaning on displays only.
                 Ok(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Binary(_)))) => {}
                 _ => return,
             }
@@ -314,22 +310,23 @@ impl Viewer {
         let (room, viewer) = (self.room(), self.membership.viewer);
         match request {
             Request::Ack => {
-                // Too many acknowledgements harm only the viewer: what they do not read stays in their socket.
+                // Too many acknowledgements harm only the viewer, whose socket fills up.
                 self.acknowledged.fetch_add(1, Ordering::AcqRel);
                 self.acknowledgement.notify_one();
                 return;
             }
-            // On a display all see the same one: to choose another is an act.
+            // On a display, all viewers see the same tab, so choosing another needs control.
             Request::Tab { id } if self.picture == Picture::Frames => {
                 self.chosen.send_replace(id);
                 return;
             }
             Request::View { side } => return room.view(viewer, Some(side)),
-            Request::Control { take: true } if self.grant.may_act => return room.take(viewer),
+            Request::Control { take: true } if self.rights.may_act => return room.take(viewer),
             Request::Control { take: false } => {
                 let _ = self.release_input(input).await;
                 return room.give_back(viewer);
             }
+            Request::Captcha { act } if self.acts() => return room.session.captchas.act(act),
             Request::Pause { on } if self.acts() => return room.pause(viewer, on),
             _ if !self.acts() => {
                 if !matches!(request, Request::Input(_)) {
@@ -347,13 +344,13 @@ impl Viewer {
         }
     }
 
-    /// Carries out a request of the viewer who has the control.
+    /// Carries out a request that needs control.
     async fn act(
         &self,
         request: Request,
         browser: &Browser,
         tab: &str,
-        pressed: &mut Pressed,
+        pressed: &mut HeldInput,
         notes: &mpsc::Sender<String>,
     ) -> Result<(), BrowserError> {
         match request {

@@ -1,28 +1,28 @@
-//! What a viewer presses, on either kind of picture, so that all of it is released when they leave.
+//! Tracks what a viewer presses, on either kind of picture, so that all of it is released when they leave.
 
 use bytes::BytesMut;
 use tokio::io::AsyncWriteExt as _;
 
 use crate::worker::WriteHalf;
 
-use super::input::Pressed;
-use super::rfb::{Filter, Violation};
+use super::input::HeldInput;
+use super::rfb::{Filter, RfbError};
 
 /// What one viewer holds down, and their connection to the display if there is one.
 pub(super) struct ViewerInput {
     /// In a browser without a display.
-    pub(super) pressed: Pressed,
+    pub(super) pressed: HeldInput,
     filter: Filter,
     display: Option<WriteHalf>,
     to: BytesMut,
 }
 
-/// Why nothing more of a viewer can be read.
+/// Why a viewer's input cannot be read any more.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InputError {
     /// They do not speak RFB.
     #[error(transparent)]
-    Viewer(#[from] Violation),
+    Viewer(#[from] RfbError),
     /// The display is gone.
     #[error("the display is gone: {0}")]
     Display(#[from] std::io::Error),
@@ -30,7 +30,7 @@ pub(super) enum InputError {
 
 impl ViewerInput {
     pub(super) fn new(display: Option<WriteHalf>) -> Self {
-        Self { pressed: Pressed::default(), filter: Filter::new(), display, to: BytesMut::new() }
+        Self { pressed: HeldInput::default(), filter: Filter::new(), display, to: BytesMut::new() }
     }
 
     /// Forwards the viewer's bytes that may go to the display. Returns whether an input was among them.
@@ -46,7 +46,7 @@ impl ViewerInput {
         self.pass().await
     }
 
-    /// What was not written when this was cancelled is written by the next call.
+    /// Cancel-safe: the next call writes the rest.
     async fn pass(&mut self) -> Result<(), InputError> {
         match &mut self.display {
             Some(display) => Ok(display.write_all_buf(&mut self.to).await?),

@@ -22,7 +22,7 @@ use crate::script::{FailureCode, StepError};
 use crate::session::{Session, Sessions};
 use crate::webdriver::{self, Links};
 
-/// Room for what a driver wraps around a result, in bytes: a screenshot of a large window in base64, above all.
+/// Room for results beyond a task's output, in bytes: above all, a screenshot of a large window in base64.
 const ANSWER_ROOM: u64 = 64 << 20;
 
 /// One session's browser, to be driven by one task, or by one item of a fleet after another. Clones share it.

@@ -88,7 +88,7 @@ pub(crate) async fn pages(playback: &mut Playback<'_>, plan: &Plan, next: Option
     }
 }
 
-/// Goes to the next page. False when there is none that has not been read.
+/// Goes to the next page. Returns false when no unread page is left.
 async fn turn(
     playback: &mut Playback<'_>,
     selectors: &Selectors,
@@ -144,7 +144,7 @@ async fn turn(
     }
 }
 
-/// Reads the page by a plan; waits until there is anything to read.
+/// Reads the page by a plan, and waits until it has content.
 async fn read(
     playback: &mut Playback<'_>,
     plan: &Plan,

@@ -27,7 +27,7 @@ pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), StepError> {
     })
 }
 
-/// WebKit's driver is content with a page that says why there is none, and Chromium's with some of them.
+/// WebKit's driver accepts all error pages as pages, and Chromium's some of them.
 async fn check_for_error_page(page: &Page, url: &str) -> Result<(), StepError> {
     let script = "return [location.href, document.body?.textContent.slice(0, 300) ?? '', \
                   document.body?.innerText.match(/ERR_\\w+/)?.[0] ?? ''];";

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -74,8 +75,9 @@ pub(crate) struct Outcome {
 }
 
 /// What happens while a task runs. Holds no values, so no secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[schemars(rename = "TaskProgress")]
 pub(crate) enum Progress {
     /// A step begins.
     StepStarted {

@@ -51,7 +51,7 @@ pub(crate) struct Found {
     pub(crate) handle: Value,
     /// Where to point at it in the viewport, in CSS pixels.
     pub(crate) point: (i64, i64),
-    /// The same from the middle of what is in view of it.
+    /// Relative to the middle of its visible part.
     pub(crate) from_center: (i64, i64),
 }
 
@@ -162,7 +162,7 @@ impl Page {
         self.around.as_ref()
     }
 
-    /// Finds the element to act on, and waits until it is as it must be.
+    /// Finds the element to act on, and waits until it is ready.
     pub(crate) async fn find(
         &self,
         selectors: &Selectors,
@@ -333,7 +333,7 @@ pub(crate) fn explain(error: StepError, selectors: &Selectors) -> StepError {
     }
 }
 
-/// Reads a script's answer: what it is for, or an error.
+/// Reads a script's answer: its result or its error.
 fn understand<T: DeserializeOwned>(answer: Result<Value, CmdError>) -> Result<T, StepError> {
     #[derive(Deserialize)]
     struct ScriptFailure {

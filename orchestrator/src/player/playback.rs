@@ -50,7 +50,7 @@ impl<'a> Playback<'a> {
     }
 
     /// The page.
-    /// Errors: There is none yet.
+    /// Errors: when there is none yet.
     pub(crate) fn page(&mut self) -> Result<&mut Page, StepError> {
         self.page.as_mut().ok_or_else(|| StepError::new(FailureCode::DriverError, "the browser was not opened"))
     }
@@ -97,7 +97,7 @@ impl<'a> Playback<'a> {
         Ok(self.limits.max_artifact_bytes.saturating_sub(taken))
     }
 
-    /// Keeps a file; a name that is taken gets a number. Gives its place.
+    /// Keeps a file; a name that is taken gets a number. Returns its place.
     /// Errors: `TooLarge`.
     pub(crate) fn add_artifact(
         &mut self,
@@ -135,7 +135,7 @@ impl<'a> Playback<'a> {
         self.listener.progress(Progress::Warning { message: message.to_owned() });
     }
 
-    /// Reports how many results there are.
+    /// Reports the number of results.
     pub(crate) fn report_rows(&self) {
         self.listener.progress(Progress::Rows { rows: self.output.len(), pages: self.pages });
     }

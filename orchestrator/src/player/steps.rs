@@ -22,7 +22,7 @@ use crate::script::{FailureCode, StepError};
 pub(super) use capture::{downloads, failure_screenshot};
 pub(super) use wait::for_element;
 
-/// How long a step may take: what it says itself, else what its recording says, else the usual.
+/// A step's time limit: its own, otherwise its recording's, otherwise the default.
 pub(super) fn time_for(step: &Step, recording: Option<Duration>, limits: &Limits) -> Duration {
     let usual = match step.action {
         // What comes over the network takes as long as that takes.
@@ -99,7 +99,7 @@ async fn act(
     }
 }
 
-/// Plays the first of the two lists if the element is there in time, else the second.
+/// Plays the first list if the element appears in time, otherwise the second.
 async fn if_exists(
     playback: &mut Playback<'_>,
     selectors: &Selectors,

@@ -11,7 +11,7 @@ use super::Pool;
 use super::state::{Failure, Remover};
 use crate::engine::{Mode, PoolKey, WorkerId};
 use crate::runtime::{RuntimeError, WorkerSpec};
-use crate::worker::{AgentError, DISPLAY, Loss, Reports, Worker, watch};
+use crate::worker::{AgentError, Loss, PAGE, Reports, Worker, watch};
 
 /// The agent is one small static program: it listens within moments of its container's start.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
@@ -51,6 +51,9 @@ impl BootError {
             Self::Runtime(RuntimeError::NoImage(_)) => Some("there is no image".to_owned()),
             Self::Runtime(RuntimeError::Refused { action, .. }) => {
                 Some(format!("the container runtime refused to {action}"))
+            }
+            Self::Runtime(RuntimeError::NoNode { why, asked, .. }) => {
+                Some(format!("no node of the swarm has room for one that asks for {asked}: {why}"))
             }
             Self::Agent(_) | Self::Runtime(RuntimeError::Folder(_)) => Some(Self::Silent.to_string()),
             Self::Silent | Self::Lost(_) | Self::Slow(_) => Some(self.to_string()),
@@ -103,7 +106,7 @@ impl Pool {
             headless: key.mode == Mode::Headless,
             sandbox: config.worker.sandbox,
             freeze: config.worker.freeze,
-            display: DISPLAY,
+            page: PAGE,
             orphan_timeout_ms: millis(config.worker.orphan_timeout),
             unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
             file_limit: config.worker.file_limit.bytes(),

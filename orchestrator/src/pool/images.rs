@@ -1,6 +1,7 @@
 //! Which engines can be served at all: those whose image is on this host.
 
 use super::Pool;
+use super::state::PoolState;
 use crate::engine::{Engine, PoolKey};
 use crate::error::Error;
 use crate::runtime::RuntimeError;
@@ -48,6 +49,15 @@ impl Pool {
         }
     }
 
+    /// Notes how far the build of an engine's image is; none once it has ended, and the image is looked for at once.
+    pub(crate) async fn note_image_build(&self, engine: Engine, progress: Option<String>) {
+        let ended = progress.is_none();
+        self.lock().builds.note(engine, progress, tokio::time::Instant::now());
+        if ended {
+            self.look_for_image(engine).await;
+        }
+    }
+
     /// Fails where a worker would have to be made and the engine's image is not on this host. Looks for it again first,
     /// since it may have been made just now.
     pub(super) async fn check_image(&self, key: PoolKey) -> Result<(), Error> {
@@ -71,7 +81,9 @@ impl Pool {
     }
 
     fn no_engine(&self, engine: Engine) -> Error {
-        Error::NoEngine { engine, image: self.inner.config.image(engine).to_owned() }
+        let image = self.inner.config.image(engine).to_owned();
+        let build = image_build(&self.lock(), engine, tokio::time::Instant::now());
+        Error::NoEngine { engine, image, build }
     }
 
     fn dismiss(&self, of: impl Fn(PoolKey) -> bool, error: impl Fn() -> Error) {
@@ -80,4 +92,10 @@ impl Pool {
             let _ = waiter.sender.send(Err(error()));
         }
     }
+}
+
+/// What the build of a missing image does.
+pub(super) fn image_build(state: &PoolState, engine: Engine, now: tokio::time::Instant) -> Option<String> {
+    let progress = state.builds.progress(engine, now).filter(|_| state.absent.contains(&engine));
+    progress.map(str::to_owned)
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::engine::PoolKey;
 
 /// What the pool has of one engine and mode, and what is wanted of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct KindCounts {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct KindCounts {
     /// How many warm workers to keep.
     pub target: usize,
     /// Being started.

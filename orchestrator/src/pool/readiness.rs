@@ -86,7 +86,7 @@ impl Pool {
 
     /// Notes the loss of a worker. A container that ended by itself may not have been the only one.
     pub(super) fn note_loss(&self, loss: &Loss) {
-        if matches!(loss, Loss::ContainerExited { .. } | Loss::ContainerGone) {
+        if matches!(loss, Loss::ContainerExited { .. } | Loss::ContainerGone | Loss::NodeLost { .. }) {
             self.lock().lost_a_container();
         }
     }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Lease;
+use super::image_builds::ImageBuilds;
 use super::plan::KindCounts;
 use crate::engine::{Engine, PoolKey, WorkerId};
 use crate::error::Error;
@@ -90,6 +91,7 @@ pub(super) struct PoolState {
     pub(super) closed: bool,
     /// Engines whose image is not on this host.
     pub(super) absent: HashSet<Engine>,
+    pub(super) builds: ImageBuilds,
     targets: BTreeMap<PoolKey, Target>,
     backoffs: HashMap<PoolKey, Backoff>,
     refill_at: Option<Instant>,
@@ -112,6 +114,7 @@ impl PoolState {
             warmed: false,
             closed: false,
             absent: HashSet::new(),
+            builds: ImageBuilds::default(),
             targets,
             backoffs: HashMap::new(),
             refill_at: None,

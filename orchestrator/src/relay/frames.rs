@@ -1,9 +1,9 @@
-//! Just enough of RFC 6455 to know where frames begin: headers are looked at, payloads are only counted.
+//! Just enough of RFC 6455 to find the boundaries of frames: it reads headers and only counts payloads.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 
-/// Who sends the frames that are looked at.
+/// The sender of the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sender {
     /// The client, whose frames are masked.
@@ -12,27 +12,27 @@ pub(super) enum Sender {
     Browser,
 }
 
-/// What must not be forwarded.
+/// Why a frame must not be forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Violation {
+pub(super) struct FrameError {
     /// The Close code for it.
     pub(super) code: u16,
     /// The reason for people.
     pub(super) reason: &'static str,
 }
 
-const fn protocol(reason: &'static str) -> Violation {
-    Violation { code: 1002, reason }
+const fn protocol(reason: &'static str) -> FrameError {
+    FrameError { code: 1002, reason }
 }
 
 /// How far a piece of the stream may be forwarded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Scanned {
-    /// So many bytes, counted from the piece's start. What follows is the start of a header that is not complete yet,
+    /// This many bytes, counted from the piece's start. What follows is the start of a header that is not complete yet,
     /// or what is wrong.
     pub(super) forward: usize,
     /// What is wrong with the bytes that follow.
-    pub(super) violation: Option<Violation>,
+    pub(super) violation: Option<FrameError>,
 }
 
 /// The longest header: two bytes, an eight-byte length, a mask.
@@ -63,7 +63,7 @@ impl Frames {
         Self { sender, limit, payload: 0, message: None, closed: false }
     }
 
-    /// Looks at the next piece of the stream. `piece` must start where the last `forward` ended.
+    /// Parses the next piece of the stream. `piece` must start where the last `forward` ended.
     pub(super) fn feed(&mut self, piece: &[u8]) -> Scanned {
         let mut at = 0;
         while at < piece.len() {
@@ -86,7 +86,7 @@ impl Frames {
         Scanned { forward: at, violation: None }
     }
 
-    fn enter(&mut self, header: &Header) -> Result<(), Violation> {
+    fn enter(&mut self, header: &Header) -> Result<(), FrameError> {
         if header.masked != (self.sender == Sender::Client) {
             return Err(protocol("a frame is masked that must not be, or is not masked that must be"));
         }
@@ -100,7 +100,7 @@ impl Frames {
                 };
                 let total = so_far.saturating_add(header.payload);
                 if total > self.limit {
-                    return Err(Violation { code: 1009, reason: "a message is longer than relay.max_message allows" });
+                    return Err(FrameError { code: 1009, reason: "a message is longer than relay.max_message allows" });
                 }
                 self.message = if header.fin { None } else { Some(total) };
             }
@@ -128,7 +128,7 @@ impl Frames {
 }
 
 /// The header at the start of `bytes`, or `None` when more bytes are needed.
-fn parse(bytes: &[u8]) -> Result<Option<Header>, Violation> {
+fn parse(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
     let [first, second, ..] = *bytes else { return Ok(None) };
     let masked = second & 0x80 != 0;
     let mask_len = if masked { 4 } else { 0 };

@@ -1,4 +1,4 @@
-//! One direction of a relay: read a piece, look at its frames, write it, and only then read on.
+//! One direction of a relay: reads a piece, parses its frame headers, and writes it before it reads on.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::frames::Frames;
 use crate::session::Gate;
 
-/// The buffer of a socket that is quiet: ten thousand of those should cost little.
+/// The buffer of a quiet socket, small because there may be ten thousand of them.
 const MIN_BUFFER: usize = 4 << 10;
 /// The buffer of a socket under load.
 const MAX_BUFFER: usize = 256 << 10;
@@ -21,8 +21,8 @@ const SHRINK_AFTER: u32 = 64;
 pub(super) enum PumpEnd {
     /// The reading side ended; `clean` when a Close frame came last.
     End { clean: bool },
-    /// The bytes break the protocol or a limit; nothing of what is wrong was forwarded.
-    Violation { code: u16, reason: &'static str },
+    /// The bytes break the protocol or a limit; the offending frame was not forwarded.
+    FrameError { code: u16, reason: &'static str },
     /// The writing side takes no more bytes.
     Stalled,
     /// The writing side is gone.
@@ -87,7 +87,7 @@ where
                 moved(piece);
             }
             if let Some((code, reason)) = self.violation {
-                return PumpEnd::Violation { code, reason };
+                return PumpEnd::FrameError { code, reason };
             }
             self.fit();
             match self.reader.read(&mut self.buffer[self.filled..]).await {

@@ -5,7 +5,7 @@ mod profile;
 mod renderer;
 
 use std::collections::{HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use parking_lot::RwLock;
 
 use warmpool_protocol::PORT;
 
+pub(super) use profile::{labels, signed};
 pub(crate) use renderer::RendererPipes;
 
 use super::agent_folder::AgentFolders;
@@ -42,7 +43,7 @@ const TCP: &str = "tcp";
 
 /// A client of one Docker Engine. Connects when first needed, so the daemon can start before the engine does.
 #[derive(Clone)]
-pub struct Docker {
+pub(crate) struct Docker {
     inner: Arc<Inner>,
 }
 
@@ -56,12 +57,12 @@ struct Inner {
 impl Docker {
     /// A client for the engine that `config` names; every container it makes is labelled with `instance`.
     #[must_use]
-    pub fn new(config: Arc<Config>, instance: String) -> Self {
+    pub(crate) fn new(config: Arc<Config>, instance: String) -> Self {
         let folders = AgentFolders::below(&config.store.data_dir);
         Self { inner: Arc::new(Inner { config, instance, folders, client: RwLock::new(None) }) }
     }
 
-    async fn client(&self) -> Result<bollard::Docker, RuntimeError> {
+    pub(super) async fn client(&self) -> Result<bollard::Docker, RuntimeError> {
         if let Some(client) = self.inner.client.read().clone() {
             return Ok(client);
         }
@@ -169,6 +170,22 @@ impl Docker {
         }
     }
 
+    /// The address of a worker on its network, and the first one of that network, which is its gateway's where it has one.
+    /// Errors: [`RuntimeError`] when the engine cannot be asked.
+    pub(crate) async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
+        let client = self.client().await?;
+        let detail = client.inspect_container(&container_name(worker), None::<InspectContainerOptions>).await;
+        let networks = detail.map_err(|error| refused("inspect a container", error))?.network_settings;
+        let networks = networks.and_then(|settings| settings.networks);
+        let endpoint = networks.and_then(|mut networks| networks.remove(&self.inner.config.docker.network));
+        Ok(endpoint.and_then(|endpoint| {
+            let address: Ipv4Addr = endpoint.ip_address?.parse().ok()?;
+            let prefix = u32::try_from(endpoint.ip_prefix_len?).ok()?;
+            let mask = u32::MAX.checked_shl(32_u32.checked_sub(prefix)?).unwrap_or(0);
+            Some((address, Ipv4Addr::from_bits((address.to_bits() & mask) + 1)))
+        }))
+    }
+
     /// Looks a worker's container up.
     /// Errors: [`RuntimeError`] when the engine cannot be asked.
     pub(crate) async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
@@ -263,10 +280,8 @@ impl Docker {
     }
 
     /// What `warmpool doctor` wants to know of the engine.
-    ///
-    /// # Errors
-    /// [`RuntimeError`] when the engine cannot be asked.
-    pub async fn facts(&self) -> Result<DockerFacts, RuntimeError> {
+    /// Errors: [`RuntimeError`] when the engine cannot be asked.
+    pub(crate) async fn facts(&self) -> Result<DockerFacts, RuntimeError> {
         let client = self.client().await?;
         let version = client.version().await.map_err(|error| refused("report its version", error))?;
         let info = client.info().await.map_err(|error| refused("describe itself", error))?;
@@ -293,16 +308,19 @@ impl Docker {
             runtimes: info.runtimes.unwrap_or_default().into_keys().collect(),
             images,
             renderer: (renderer, renderer_there),
-            network: self.network().await?,
+            // An overlay is another matter than this engine's bridges.
+            network: if self.inner.config.swarm.enabled { None } else { self.network().await? },
         })
     }
 }
 
-fn container_name(worker: &WorkerId) -> String {
+/// The name of the container or service of a worker.
+pub(super) fn container_name(worker: &WorkerId) -> String {
     format!("warmpool-{worker}")
 }
 
-fn status(error: &Bollard) -> Option<u16> {
+/// The status with which the engine answered, where it did.
+pub(super) fn status(error: &Bollard) -> Option<u16> {
     match error {
         Bollard::DockerResponseServerError { status_code, .. } => Some(*status_code),
         _ => None,
@@ -310,7 +328,7 @@ fn status(error: &Bollard) -> Option<u16> {
 }
 
 /// An answer of the engine is a refusal; anything else means that it could not be asked.
-fn refused(action: &'static str, error: Bollard) -> RuntimeError {
+pub(super) fn refused(action: &'static str, error: Bollard) -> RuntimeError {
     match error {
         Bollard::DockerResponseServerError { message, .. } => RuntimeError::Refused { action, message },
         other => RuntimeError::Unreachable(other.to_string()),

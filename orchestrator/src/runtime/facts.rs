@@ -7,7 +7,7 @@ use crate::engine::Engine;
 
 /// What the container engine says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DockerFacts {
+pub(crate) struct DockerFacts {
     /// The newest API it speaks, such as `1.41`.
     pub api_version: String,
     /// Its version, such as `20.10.24`.
@@ -40,7 +40,7 @@ pub struct DockerFacts {
 
 /// The image of one engine's workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageFact {
+pub(crate) struct ImageFact {
     /// The engine.
     pub engine: Engine,
     /// The image's name.

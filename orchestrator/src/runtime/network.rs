@@ -18,7 +18,7 @@ const UNPROTECTED: &str = "nat-unprotected";
 
 /// What the engine says of the workers' network, as far as it matters to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NetworkFacts {
+pub(crate) struct NetworkFacts {
     /// Its name.
     pub name: String,
     /// Its driver.
@@ -56,7 +56,7 @@ impl NetworkFacts {
 
     /// What keeps workers from being safe on it, in words that follow its name; none where nothing does.
     #[must_use]
-    pub fn flaw(&self) -> Option<String> {
+    pub(crate) fn flaw(&self) -> Option<String> {
         let option = |name: &str| self.options.get(name).map(String::as_str);
         // The engine's own words for false and true.
         let kept_apart = matches!(option(BETWEEN_CONTAINERS), Some("0" | "f" | "F" | "false" | "False" | "FALSE"));
@@ -82,7 +82,7 @@ impl NetworkFacts {
 
     /// What the operator can do about a flaw.
     #[must_use]
-    pub fn remedy(&self) -> String {
+    pub(crate) fn remedy(&self) -> String {
         let name = &self.name;
         let remove = format!("run `docker network rm {name}`, and the daemon makes it as it must be");
         let other = "or name another network in docker.network";

@@ -1,4 +1,4 @@
-//! Reading parts of a body, so that what is wrong with them is said by path.
+//! Reads parts of a body, with errors that name the path.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -7,7 +7,7 @@ pub(crate) use crate::error::join;
 use crate::error::{Error, FieldError};
 
 /// Reads the object at path `at`.
-/// Errors: `Field`, by the path of what is wrong.
+/// Errors: `Field`, with the path of the wrong value.
 pub(crate) fn read<T: DeserializeOwned>(at: &str, value: &Value) -> Result<T, Error> {
     // serde would read a struct from a list too.
     if !value.is_object() {

@@ -3,6 +3,7 @@
 mod compiled;
 
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -117,7 +118,7 @@ pub(crate) enum Group {
 }
 
 /// What every page has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Builtin {
     /// The objects in its JSON-LD.
@@ -285,7 +286,7 @@ fn shape(
     })
 }
 
-/// A member that changes nothing is a mistake that nobody would find.
+/// A member without effect would hide a mistake.
 fn check_members(at: &str, kind: &str, value: &Value) -> Result<(), Error> {
     const OWNERS: [(&str, &[&str]); 10] = [
         ("attribute", &["text", "attribute", "number", "boolean", "date", "list", "regex"]),

@@ -350,7 +350,7 @@ fn navigation(at: &str, value: &Value) -> Result<Navigation, Error> {
     Ok(Navigation { url: some(given.url), title: some(given.title) })
 }
 
-/// An address to open: only what a client could open by itself, and nothing of the container's own.
+/// An address to open: one that a client could open by itself, and nothing inside the container.
 pub(super) fn page(field: &str, text: String) -> Result<String, Error> {
     if template::is_open(&text) {
         return Ok(text);

@@ -1,4 +1,4 @@
-//! `{{input.name}}` and `{{secret.name}}` in the strings of a task, and the hiding of secrets in what comes out of it.
+//! Templates in the strings of a task, `{{input.name}}` and `{{secret.name}}`, and hiding secrets in its results.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ impl Placeholder {
         }
     }
 
-    /// Reads what stands between the braces; `None` where it is the page's own text and no template.
+    /// Reads the text between braces; `None` where it is the page's own text.
     fn parse(inside: &str) -> Option<Self> {
         let (kind, name) = inside.trim().split_once('.')?;
         let kind = match kind {
@@ -87,7 +87,7 @@ fn find<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     find(map.get(first)?.as_object()?, rest)
 }
 
-/// Whether a text has a template, so that what it will be is not known yet.
+/// Whether a text has a template, so that its final value is still unknown.
 pub(crate) fn is_open(text: &str) -> bool {
     pieces(text).any(|piece| matches!(piece, Piece::Placeholder(_)))
 }
@@ -193,7 +193,7 @@ pub(crate) struct Redactor {
 }
 
 impl Redactor {
-    /// Hides every secret of `values`, and what is inside of secrets that are objects or lists.
+    /// Hides every secret of `values`, also within objects and lists.
     pub(crate) fn new(values: &Values) -> Self {
         fn collect(value: &Value, secrets: &mut BTreeSet<String>) {
             match value {

@@ -18,7 +18,7 @@ const DEFAULT_PAGES: u64 = 10;
 /// No extraction reads more pages.
 const MOST_PAGES: u64 = 1_000;
 
-/// What a task is to do, checked. Serializes as it was sent, so that it can be kept and read again.
+/// The checked work of a task. It serializes as it was sent, so that the store can keep it.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each task, and it is not moved around")]
 pub(crate) enum Work {
@@ -140,7 +140,7 @@ fn missing(slot: &template::Placeholder) -> String {
     format!("`{{{{{slot}}}}}` has no value: send it as `{}`", slot.field())
 }
 
-/// Refuses members that are none of `known`.
+/// Refuses members that are not in `known`.
 fn only(body: &Value, known: &[&str]) -> Result<(), Error> {
     let Value::Object(members) = body else {
         return Err(Error::InvalidBody { message: "the body must be a JSON object".to_owned() });
@@ -151,7 +151,7 @@ fn only(body: &Value, known: &[&str]) -> Result<(), Error> {
     }
 }
 
-/// An export as it is, or steps alone.
+/// A whole export, or its steps alone.
 fn recording(body: &Value) -> Result<Option<Recording>, Error> {
     let some = |name: &str| body.get(name).filter(|value| !value.is_null());
     match (some("recording"), some("steps")) {

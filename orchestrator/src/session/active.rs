@@ -11,9 +11,11 @@ use tokio_util::sync::CancellationToken;
 use super::activity::{Activity, Attachment, Busy};
 use super::ending::{Ending, Status};
 use super::gate::Gate;
+use super::grid_ids::shown_grid_id;
 use super::journal::Journal;
 use super::record::{Options, Record};
 use super::share::Shares;
+use crate::captcha::SessionCaptchas;
 use crate::clock::Deadline;
 use crate::egress::Egress;
 use crate::engine::SessionId;
@@ -46,13 +48,17 @@ pub(crate) struct Session {
     pub worker: Arc<Worker>,
     /// The way out of the worker.
     pub egress: Egress,
-    /// Warnings about options that could not be made quite true.
+    /// The challenges of its pages.
+    pub captchas: SessionCaptchas,
+    /// Warnings about options that the engine supports only in part.
     pub warnings: Vec<String>,
     /// The secret in its client URLs.
     pub(super) token: String,
     /// The secret in its live-view URL.
     pub(super) view_token: String,
-    /// What a client's commands pass on their way to the browser.
+    /// Its id for a grid's clients. Anyone holding it can drive the session.
+    pub(super) grid_id: String,
+    /// Holds the client's commands while a person has paused it.
     pub gate: Gate,
     pub shares: Shares,
     pub(super) journal: Journal,
@@ -75,6 +81,11 @@ impl Session {
     /// The secret that opens the session's live view and its recording, and nothing else.
     pub(crate) fn view_token(&self) -> &str {
         &self.view_token
+    }
+
+    /// The id by which a grid's clients know the session. It opens the session, as its token does.
+    pub(crate) fn grid_id(&self) -> &str {
+        &self.grid_id
     }
 
     /// Checks a token from a URL in constant time.
@@ -113,7 +124,7 @@ impl Session {
         }
     }
 
-    /// Ends it, if nothing else has. What is said first holds.
+    /// Ends it, if nothing else has. The first reason holds.
     pub(crate) fn end(&self, ending: Ending) {
         self.ending.send_if_modified(|now| {
             let first = now.is_none();
@@ -182,6 +193,17 @@ impl Session {
         self.driver.lock().clone()
     }
 
+    /// The driver's own id of its session.
+    /// Errors: `UnknownSession` when there is none.
+    pub(crate) fn driver_id(&self) -> Result<String, Error> {
+        match self.driver() {
+            DriverSession::Open(id) => Ok(id),
+            DriverSession::Idle | DriverSession::Opening => {
+                Err(Error::UnknownSession { id: shown_grid_id(&self.grid_id) })
+            }
+        }
+    }
+
     /// Takes the right to make the one driver session.
     /// Errors: `Conflict` when there is one, or one is being made.
     pub(crate) fn open_driver(self: &Arc<Self>) -> Result<DriverOpening, Error> {
@@ -215,6 +237,7 @@ impl Session {
             attached: self.activity.was_attached(),
             shares: self.shares.current(),
             egress: Some(self.egress.summary()),
+            captchas: self.captchas.ended(),
             page_error: self.worker.snapshot.borrow().page_error.clone(),
             ended: None,
         }

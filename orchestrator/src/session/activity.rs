@@ -1,4 +1,4 @@
-//! Who uses a session, and since when nobody does.
+//! Tracks the use of a session, and since when it is idle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

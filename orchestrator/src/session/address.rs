@@ -1,12 +1,12 @@
-//! Which pages may be opened by a client's or a viewer's word.
+//! Which addresses clients and viewers may open.
 
 use url::Url;
 
 /// The longest page address, in bytes: a record must fit into the store.
 const MAX_URL: usize = 16 << 10;
 
-/// A page's address in its proper form: only what a client could open by itself, and nothing of the container's own.
-/// Errors: What is wrong with it, to stand behind a subject.
+/// A page's normalised address: only addresses that a client could open by itself, and none inside the container.
+/// Errors: what is wrong with it, as a predicate for a message.
 pub(crate) fn page_address(text: &str) -> Result<String, String> {
     if text.len() > MAX_URL {
         return Err("is too long".to_owned());

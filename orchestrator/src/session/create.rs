@@ -3,23 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
 use super::journal::written;
 use super::{Ending, Options, Record, Session, Sessions};
+use crate::ads::AdRules;
 use crate::clock::{Deadline, Now};
 use crate::drain::Phase;
-use crate::engine::SessionId;
+use crate::engine::{Engine, SessionId};
 use crate::error::Error;
 use crate::keys::KeyId;
 use crate::pool::Lease;
 use crate::store::{Batch, Durability, Table};
+use crate::telemetry::TRACES;
+use crate::worker::Worker;
 
-/// How often a worker that fails at hand-out is replaced before the caller hears of it.
+/// How many workers may fail at hand-out before the caller gets an error.
 const LAUNCH_ATTEMPTS: usize = 2;
 
-/// A session that its client has not heard of yet. Ends when dropped unconfirmed.
+/// A session whose client has no answer yet. Dropping it unconfirmed ends it.
 pub(crate) struct Created {
     session: Option<Arc<Session>>,
 }
@@ -47,19 +51,30 @@ impl Drop for Created {
 }
 
 impl Sessions {
-    /// Makes a session: waits for a worker, wakes it, makes its settings true, writes the record.
+    /// Creates a session: waits for a worker, wakes it, applies the settings, and writes the record.
     ///
     /// A client that leaves while it waits leaves the queue; once it has a worker the rest goes on without it, and the
     /// session ends as soon as nobody takes it.
     /// Errors: those of [`Pool::lease`](crate::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
     /// `DiskNearlyFull`, and `Worker` when no worker could be made ready.
     pub(crate) async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
+        let span = tracing::info_span!(
+            target: TRACES,
+            "create session",
+            warmpool.engine = options.engine.as_str(),
+            warmpool.mode = options.mode.as_str(),
+            warmpool.session = Empty,
+        );
+        self.create_traced(owner, options).instrument(span).await
+    }
+
+    async fn create_traced(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
             return Err(Error::Draining);
         }
         if let Some(wanted) = &options.proxy {
             // Before a worker is spent on it.
-            self.inner.outside.upstreams.choose(wanted, "")?;
+            self.inner.egress_context.upstreams.choose(wanted, "")?;
         }
         let begun = Instant::now();
         let key = options.pool_key();
@@ -68,12 +83,18 @@ impl Sessions {
             biased;
             // A worker that is handed to a key at the moment of its end goes back unused.
             () = self.inner.keys.revoked(&owner) => return Err(Error::InvalidKey),
-            lease = self.inner.pool.lease(key, settings, &owner) => lease?,
+            lease = self.inner.pool.lease(key, settings, &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
+                lease?
+            }
         };
         let sessions = self.clone();
-        let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await });
+        let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await }.in_current_span());
         let created = work.await.map_err(Error::internal)?;
+        if let Ok(session) = created.as_ref().map_err(drop).and_then(|created| created.session().map_err(drop)) {
+            Span::current().record("warmpool.session", session.id.as_str());
+        }
         if created.is_ok() {
+            self.inner.create_times.add(begun.elapsed());
             metrics::histogram!("warmpool_session_create_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
                 .record(begun.elapsed());
         }
@@ -94,16 +115,18 @@ impl Sessions {
             attached: false,
             shares: Vec::new(),
             egress: None,
+            captchas: Vec::new(),
             page_error: None,
             ended: None,
         };
-        let ad_rules = self.ad_rules(&record.options).await?;
         let mut attempt = 1;
         let warnings = loop {
             record.worker = lease.id().clone();
             let worker = Arc::clone(lease.use_worker());
+            let ad_rules = self.ad_rules(&record.options, &worker).await?;
             // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
             let launch = worker.agent.launch(&record.options.launch, ad_rules.clone());
+            let launch = launch.instrument(tracing::info_span!(target: TRACES, "launch browser"));
             let commit = self.inner.store.commit(written(&record)?, Durability::Process);
             let (launched, kept) = tokio::join!(launch, commit);
             if let Err(error) = kept {
@@ -111,9 +134,15 @@ impl Sessions {
                 return Err(if attempt == 1 { error.into() } else { self.withdraw(&record, error.into()) });
             }
             match launched {
-                Ok(warnings) => break warnings,
+                Ok(warnings) => {
+                    self.keep_compiled_ads(ad_rules, worker);
+                    break warnings;
+                }
                 Err(error) if attempt < LAUNCH_ATTEMPTS => {
                     tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
+                    if let (Some(AdRules::Compiled(_)), Some(version)) = (&ad_rules, version(&worker)) {
+                        self.inner.ads.forget_compiled(&version).await;
+                    }
                     drop(lease);
                     let options = &record.options;
                     let settings = &options.launch.settings;
@@ -145,15 +174,28 @@ impl Sessions {
         Ok(Created { session: Some(session) })
     }
 
-    /// The rules of a session that blocks ads, for its engine.
-    ///
-    /// # Errors
-    /// When there are none.
-    pub(super) async fn ad_rules(&self, options: &Options) -> Result<Option<Bytes>, Error> {
+    /// The rules of a session that blocks ads, for its worker.
+    /// Errors: when there are none.
+    pub(super) async fn ad_rules(&self, options: &Options, worker: &Worker) -> Result<Option<AdRules>, Error> {
         if !options.launch.block_ads {
             return Ok(None);
         }
-        Ok(Some(self.inner.ads.of_engine(options.engine).await?))
+        Ok(Some(self.inner.ads.of(options.engine, version(worker).as_deref()).await?))
+    }
+
+    /// Fetches what a WebKit has just compiled, for those that come after it.
+    fn keep_compiled_ads(&self, given: Option<AdRules>, worker: Arc<Worker>) {
+        let (Some(AdRules::Plain(rules)), Engine::Webkit, Some(version)) = (given, worker.key.engine, version(&worker))
+        else {
+            return;
+        };
+        let ads = self.inner.ads.clone();
+        tokio::spawn(async move {
+            match worker.agent.compiled_ads().await {
+                Ok(ready) => ads.keep_compiled(&rules, version, ready).await,
+                Err(error) => tracing::debug!(%error, "compiled rules of ads were not kept"),
+            }
+        });
     }
 
     /// Takes back the record of a session that came to nothing, however long the store takes; gives the error for the
@@ -169,4 +211,9 @@ impl Sessions {
         });
         error
     }
+}
+
+/// The version of a worker's browser.
+fn version(worker: &Worker) -> Option<String> {
+    worker.snapshot.borrow().version().map(str::to_owned)
 }

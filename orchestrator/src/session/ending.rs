@@ -1,5 +1,6 @@
 //! How sessions end: the status, the reason, and the websocket Close frame for the client.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::SessionId;
@@ -7,8 +8,9 @@ use crate::error::Error;
 use crate::worker::Loss;
 
 /// A session's status, as the contract names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SessionStatus")]
 pub(crate) enum Status {
     /// Being prepared.
     Starting,
@@ -44,7 +46,7 @@ impl Status {
         }
     }
 
-    /// The status in the three words that WebDriver sessions have.
+    /// The status, mapped to the three of WebDriver sessions.
     pub(crate) const fn of_webdriver(self) -> Self {
         match self {
             Self::Starting | Self::Running => Self::Running,
@@ -65,7 +67,7 @@ pub(crate) enum Ending {
     Disconnected,
     /// The client quit its WebDriver session.
     DriverQuit,
-    /// The driver would not make the one WebDriver session for which it was there.
+    /// The driver refused the session's only WebDriver session.
     DriverRefused,
     /// `DELETE /sessions/<id>`.
     Deleted,
@@ -88,7 +90,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// The end for which the loss of its worker stands.
+    /// The end that follows from the loss of its worker.
     pub(crate) fn of_loss(loss: Loss) -> Self {
         match loss {
             Loss::BrowserClosed => Self::BrowserClosed,

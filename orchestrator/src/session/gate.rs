@@ -21,7 +21,7 @@ impl Gate {
         Self { shut: Arc::new(watch::Sender::new(false)) }
     }
 
-    /// Shuts it, until what is returned is dropped. `None` when it is shut already.
+    /// Shuts it until the return value is dropped. `None` when it is shut already.
     #[must_use]
     pub(crate) fn shut(&self) -> Option<HeldGate> {
         let was = self.shut.send_replace(true);

@@ -1,4 +1,4 @@
-//! One session's record in the store: changes land there in the order in which they were made, and none after the end.
+//! Writes one session's record to the store: changes in their order, and none after the end.
 
 use tokio::sync::Mutex;
 

@@ -1,12 +1,14 @@
-//! A session on paper: what the store keeps, what lists show, and how lists are asked for.
+//! Records of sessions: their form in the store and in lists, and the queries of lists.
 
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmpool_protocol::{Launch, Size};
 
 use super::{Ending, Share, Status};
+use crate::captcha::{CaptchaRecord, WaitingCaptcha};
 use crate::clock::{Deadline, millis};
 use crate::egress::{Location, Summary};
 use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
@@ -15,8 +17,9 @@ use crate::keys::KeyId;
 use crate::sort::SortOrder;
 
 /// What made a session: one of the two create endpoints, or a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "SessionKind")]
 pub(crate) enum Kind {
     /// `POST /sessions/create`.
     DevTools,
@@ -34,7 +37,7 @@ pub(crate) struct Options {
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
-    /// The page to open and the settings to make true.
+    /// The page to open and the settings to apply.
     pub launch: Launch,
     /// The hard cap, in seconds from creation.
     pub session_timeout: u64,
@@ -46,13 +49,16 @@ pub(crate) struct Options {
     /// Whether it is one connection, made by it and ended with it.
     #[serde(default)]
     pub one_connection: bool,
+    /// The name by which further connections of its key find it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The size of its window when it is as large as can be, where the client has named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen: Option<Size>,
-    /// Whether what is to be seen of it is kept.
+    /// Whether it is recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recording: bool,
-    /// Where its pages are to be asked for, if through an upstream proxy.
+    /// Where its requests come from, if through an upstream proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Location>,
     /// The end user on whose behalf the session was made.
@@ -120,6 +126,9 @@ pub(crate) struct Record {
     /// What went through its way out; a live session's is as of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Summary>,
+    /// The challenges of its pages that are over; a live session's are as of its last change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub captchas: Vec<CaptchaRecord>,
     /// Why its first page did not load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_error: Option<String>,
@@ -137,7 +146,7 @@ impl Record {
         })
     }
 
-    /// What a request to it gets, now that it does not live.
+    /// The error for requests to it, because it is not live.
     pub(super) fn past_error(&self) -> Error {
         match &self.ended {
             Some(ended) => Error::SessionEnded {
@@ -158,15 +167,16 @@ impl Record {
     }
 }
 
-/// What a listing says of ads.
-#[derive(Debug, Clone, Copy, Serialize)]
+/// Ad blocking as listings show it.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 pub(crate) struct Ads {
     /// Requests that were blocked.
     pub blocked: u64,
 }
 
-/// A session as lists and look-ups show it. Holds nothing that opens it.
-#[derive(Debug, Clone, Serialize)]
+/// A session as lists and look-ups show it, without its secrets.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
 pub(crate) struct Listing {
     pub session_id: SessionId,
     /// Its status now.
@@ -211,6 +221,12 @@ pub(crate) struct Listing {
     /// The ads that it has blocked so far, while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ads: Option<Ads>,
+    /// The challenge of a page that waits to be solved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub captcha: Option<WaitingCaptcha>,
+    /// Those that are over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub captchas: Vec<CaptchaRecord>,
     /// The end user it was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_passcode: Option<String>,
@@ -245,6 +261,8 @@ impl Listing {
             recording: options.recording,
             egress: record.egress.clone(),
             ads: None,
+            captcha: None,
+            captchas: record.captchas.clone(),
             service_passcode: options.service_passcode.clone(),
             app_name: options.app_name.clone(),
         }

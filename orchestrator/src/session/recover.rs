@@ -17,7 +17,7 @@ use super::{Ending, Record, Session, Sessions};
 use crate::clock::Now;
 use crate::error::Error;
 use crate::runtime::RuntimeError;
-use crate::store::{Direction, Durability, KeyRange, Table};
+use crate::store::{Durability, KeyRange, Table};
 
 /// How many records are read from the store at a time.
 const PAGE: usize = 1000;
@@ -33,7 +33,7 @@ impl Sessions {
     pub(crate) async fn load(&self) -> Result<(), Error> {
         let mut range = KeyRange::all();
         loop {
-            let rows = self.inner.store.scan(Table::Sessions, range, PAGE, Direction::Ascending).await?;
+            let rows = self.inner.store.scan(Table::Sessions, range, PAGE).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             range = KeyRange { from: Bound::Excluded(last.key.clone()), to: Bound::Unbounded };
             let mut table = self.lock();
@@ -133,7 +133,7 @@ async fn wake(sessions: Sessions, session: Arc<Session>) {
         return;
     }
     let launched = async {
-        let ad_rules = sessions.ad_rules(&session.options).await?;
+        let ad_rules = sessions.ad_rules(&session.options, &session.worker).await?;
         let launched = session.worker.agent.launch(&session.options.launch, ad_rules).await;
         launched.map_err(|error| Error::worker("the browser could not be woken", error))
     };

@@ -10,7 +10,7 @@ use crate::drain::Phase;
 use crate::error::Error;
 use crate::store::{Batch, Durability, Table};
 
-/// Between two looks for records that are older than they may be.
+/// Time between two checks for records that are older than they may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);
 
 impl Sessions {

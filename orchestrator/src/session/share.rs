@@ -1,4 +1,4 @@
-//! Links by which others may watch a session. They die with it, and sooner where somebody says so.
+//! Share links for viewers of a session. They end with it, or sooner on request.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 pub(crate) struct Share {
     /// Its id, which opens nothing by itself.
     pub share_id: ShareId,
-    /// Whether who holds it may take the session over.
+    /// Whether its holder may take the session over.
     pub enable_actions: bool,
     /// When it was made, in Unix milliseconds.
     pub created_at: u64,

@@ -1,4 +1,4 @@
-//! Ends a session at the right moment, once, and gives its worker back.
+//! Ends a session exactly once, at the right moment, and gives its worker back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ impl Sessions {
     pub(super) fn admit(&self, session: Session, lease: Lease) -> Arc<Session> {
         let session = Arc::new(session);
         self.lock().insert(session.id.clone(), SessionEntry::Live(Arc::clone(&session)));
-        self.inner.drivers.add(&session);
+        self.inner.grid_ids.add(&session);
+        self.changed();
         tracing::info!(
             session = %session.id,
             worker = %session.worker.id,
@@ -80,7 +81,7 @@ async fn watch(session: &Session, reconnect_window: Duration) -> Ending {
     }
 }
 
-/// The next moment at which time alone would end the session, and as what.
+/// The next time-out of the session, and its reason.
 fn next_deadline(session: &Session, reconnect_window: Duration) -> (Instant, Ending) {
     let mut next = (session.deadline, Ending::TimedOut);
     let mut sooner = |at: Instant, ending: Ending| {
@@ -94,7 +95,7 @@ fn next_deadline(session: &Session, reconnect_window: Duration) -> (Instant, End
     // A WebDriver session lives by its driver; sockets beside it come and go.
     let by_socket = session.options.kind == Kind::DevTools && !session.options.keep_alive;
     if let Some(detached) = session.activity.detached_at().filter(|_| by_socket) {
-        // Who connects to make a session has no URL to come back to.
+        // A client whose connection made the session has no URL to come back to.
         let window = if session.options.one_connection { CLOSE_REPORT_TIMEOUT } else { reconnect_window };
         sooner(detached + window, Ending::Disconnected);
     }

@@ -5,27 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::time::{Instant, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
-use super::activity::Activity;
-use super::drivers::DriverIndex;
-use super::gate::Gate;
-use super::journal::Journal;
+use super::create_times::{CreateTimes, Histogram};
+use super::grid_ids::{GridIds, shown_grid_id};
+use super::names::Names;
 use super::record::Ads;
 use super::record::Ended;
-use super::share::Shares;
-use super::{DriverOpening, DriverSession, Ending, Listing, Record, Session, SessionQuery, Share, Status};
-use crate::ads::AdRules;
-use crate::clock::{Now, unix_ms};
+use super::{DriverOpening, Ending, Listing, Record, Session, SessionQuery, Share, Status};
+use crate::ads::AdLists;
+use crate::captcha::Captchas;
+use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::drain::Drain;
-use crate::egress::{Egress, Outside, Policy, Rules};
+use crate::egress::EgressContext;
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
-use crate::pool::{Lease, Pool};
+use crate::pool::Pool;
 use crate::store::Store;
 
 /// How long a session that has ended waits for its end to be on the disk.
@@ -37,6 +36,22 @@ pub(crate) struct Sessions {
     pub(super) inner: Arc<Inner>,
 }
 
+/// What sessions use beyond this machine: the ways out, and the solvers of CAPTCHAs.
+pub(crate) struct ExternalServices {
+    pub egress_context: EgressContext,
+    pub captchas: Captchas,
+}
+
+#[cfg(test)]
+impl ExternalServices {
+    /// Without upstreams and solvers.
+    pub(crate) fn nowhere(config: &Arc<Config>) -> Self {
+        let egress_context = EgressContext::nowhere();
+        let captchas = Captchas::new(config, &egress_context.tls).unwrap();
+        Self { egress_context, captchas }
+    }
+}
+
 pub(super) struct Inner {
     pub(super) config: Arc<Config>,
     pub(super) instance: Arc<Instance>,
@@ -44,10 +59,14 @@ pub(super) struct Inner {
     pub(super) pool: Pool,
     pub(super) store: Store,
     pub(super) drain: Drain,
-    pub(super) ads: AdRules,
-    pub(super) outside: Outside,
+    pub(super) ads: AdLists,
+    pub(super) egress_context: EgressContext,
+    pub(super) captchas: Captchas,
     pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
-    pub(super) drivers: DriverIndex,
+    pub(super) grid_ids: GridIds,
+    pub(super) names: Names,
+    pub(super) create_times: CreateTimes,
+    pub(super) changes: watch::Sender<u64>,
 }
 
 /// A row of the table.
@@ -70,10 +89,10 @@ impl SessionEntry {
         match self {
             Self::Live(session) => {
                 let mut record = session.record();
-                // Its end may be known and not yet written: what is said of it is whole all the same.
+                // Its end may be decided and not yet written; the record is complete all the same.
                 record.ended = session.ending().map(|ending| Ended::new(&ending, now_ms));
                 let ads = session.worker.snapshot.borrow().ads_blocked.map(|blocked| Ads { blocked });
-                Listing { ads, ..Listing::new(&record, session.status(), now_ms) }
+                Listing { ads, captcha: session.captchas.waiting(), ..Listing::new(&record, session.status(), now_ms) }
             }
             Self::Past(record) => {
                 let status = record.ended.as_ref().map_or(Status::Unknown, |ended| ended.status);
@@ -92,60 +111,35 @@ impl Sessions {
         pool: Pool,
         store: Store,
         drain: Drain,
-        outside: Outside,
+        services: ExternalServices,
     ) -> Self {
         let table = Mutex::new(HashMap::new());
-        let ads = AdRules::new(config.ads.lists.clone());
-        let drivers = DriverIndex::default();
-        let inner = Inner { config, instance, keys, pool, store, drain, ads, outside, table, drivers };
+        let ads = AdLists::new(config.ads.lists.clone());
+        let ExternalServices { egress_context, captchas } = services;
+        let inner = Inner {
+            config,
+            instance,
+            keys,
+            pool,
+            store,
+            drain,
+            ads,
+            egress_context,
+            captchas,
+            table,
+            grid_ids: GridIds::default(),
+            names: Names::default(),
+            create_times: CreateTimes::default(),
+            changes: watch::Sender::new(0),
+        };
         Self { inner: Arc::new(inner) }
-    }
-
-    /// Puts a session together, with its way out open.
-    pub(super) fn build(
-        &self,
-        record: Record,
-        time_left: Duration,
-        lease: &mut Lease,
-        warnings: Vec<String>,
-    ) -> Session {
-        let instance = &self.inner.instance;
-        let worker = Arc::clone(lease.use_worker());
-        let rules = &self.inner.config.egress;
-        let policy = Policy::new(vec![Rules { allow: rules.allow.clone(), deny: rules.deny.clone() }]);
-        let id = record.session_id;
-        let outside = &self.inner.outside;
-        let egress = Egress::open(Arc::clone(&worker), policy, &self.inner.config, outside, record.egress);
-        if let Some(wanted) = &record.options.proxy {
-            egress.go_through(outside, wanted, id.as_str());
-        }
-        Session {
-            token: instance.session_token(id.as_str(), "client"),
-            view_token: instance.session_token(id.as_str(), "view"),
-            gate: Gate::new(),
-            shares: Shares::new(record.shares, &Now::read()),
-            journal: Journal::new(self.inner.store.clone()),
-            id,
-            owner: record.owner,
-            options: record.options,
-            created_ms: record.created_ms,
-            egress,
-            worker,
-            warnings,
-            deadline: Instant::now() + time_left,
-            kept_deadline: record.deadline,
-            activity: Activity::new(record.attached),
-            ending: tokio::sync::watch::Sender::new(None),
-            recorded: CancellationToken::new(),
-            driver: Mutex::new(record.driver_session.map_or(DriverSession::Idle, DriverSession::Open)),
-        }
     }
 
     /// Writes the end of a session and moves it to the past.
     pub(super) async fn close(&self, session: &Arc<Session>, ending: &Ending) {
         let now = unix_ms();
         let mut record = session.record();
-        self.inner.drivers.remove(&record);
+        self.inner.grid_ids.remove(session);
         record.ended = Some(Ended::new(ending, now));
         record.deadline = None;
         metrics::counter!(
@@ -159,6 +153,7 @@ impl Sessions {
         metrics::histogram!("warmpool_session_seconds", "engine" => record.options.engine.as_str())
             .record(now.saturating_sub(record.created_ms) as f64 / 1000.0);
         self.lock().insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record.clone())));
+        self.changed();
         self.record_end(Arc::clone(session), record).await;
         session.recorded.cancel();
     }
@@ -190,7 +185,35 @@ impl Sessions {
         }
     }
 
-    /// A session that has ended, for its live view to say how.
+    /// The key that made a session, live or not.
+    pub(crate) fn owner(&self, id: &str) -> Option<KeyId> {
+        self.lock().get(&SessionId::from(id)).map(|entry| entry.owner().clone())
+    }
+
+    /// How many sessions of each key live.
+    pub(crate) fn live_by_owner(&self) -> HashMap<KeyId, usize> {
+        let mut counts = HashMap::new();
+        for session in self.all_live() {
+            *counts.entry(session.owner.clone()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Changes each time a session comes, ends or has something new to show.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
+    pub(super) fn changed(&self) {
+        self.inner.changes.send_modify(|count| *count += 1);
+    }
+
+    /// How long the sessions took to create that were made since the last call.
+    pub(crate) fn take_create_times(&self) -> Histogram {
+        self.inner.create_times.take()
+    }
+
+    /// An ended session, for its live view.
     pub(crate) fn past(&self, id: &str) -> Option<Listing> {
         let entry = self.lock().get(&SessionId::from(id)).cloned()?;
         Some(entry.listing(unix_ms())).filter(|listing| listing.reason.is_some())
@@ -210,10 +233,10 @@ impl Sessions {
         Ok(entry.listing(unix_ms()))
     }
 
-    /// One page of the sessions of `owner`, and how many match in all.
-    pub(crate) fn list(&self, query: &SessionQuery, owner: &KeyId) -> (Vec<Listing>, u64) {
+    /// One page of the sessions of the keys that `owns` takes, and how many match in all.
+    pub(crate) fn list(&self, query: &SessionQuery, owns: impl Fn(&KeyId) -> bool) -> (Vec<Listing>, u64) {
         let now = unix_ms();
-        let rows: Vec<SessionEntry> = self.lock().values().filter(|entry| entry.owner() == owner).cloned().collect();
+        let rows: Vec<SessionEntry> = self.lock().values().filter(|entry| owns(entry.owner())).cloned().collect();
         let mut found: Vec<Listing> =
             rows.iter().map(|entry| entry.listing(now)).filter(|listing| query.matches(listing)).collect();
         let total = found.len() as u64;
@@ -273,20 +296,23 @@ impl Sessions {
     /// The driver made the session `driver` for this one; noted here and in the store.
     pub(crate) async fn driver_opened(&self, session: &Arc<Session>, opening: DriverOpening, driver: String) {
         opening.opened(driver);
-        self.inner.drivers.add(session);
-        if session.check_open().is_err() {
-            self.inner.drivers.remove(&session.record());
-        }
         self.note(session).await;
     }
 
-    /// Finds the live session of `owner` whose driver session is `driver`.
+    /// Finds the live session that a grid's clients know by this id. Anyone holding it needs no key; a key that is given must
+    /// be the one that made the session.
     /// Errors: `UnknownSession`, also when it has ended or is another key's.
-    pub(crate) fn driven_by(&self, driver: &str, owner: &KeyId) -> Result<Arc<Session>, Error> {
-        let unknown = || Error::UnknownSession { id: driver.chars().take(64).collect() };
-        let id = self.inner.drivers.find(driver).ok_or_else(unknown)?;
+    pub(crate) fn of_grid(&self, grid_id: &str, owner: Option<&KeyId>) -> Result<Arc<Session>, Error> {
+        let unknown = || Error::UnknownSession { id: shown_grid_id(grid_id) };
+        let id = self.inner.grid_ids.find(grid_id).ok_or_else(unknown)?;
         let session = self.live(id.as_str()).map_err(|_| unknown())?;
-        if session.owner == *owner { Ok(session) } else { Err(unknown()) }
+        if owner.is_none_or(|owner| session.owner == *owner) { Ok(session) } else { Err(unknown()) }
+    }
+
+    /// The live session whose client URLs carry this token.
+    pub(crate) fn opened_by(&self, token: &str) -> Option<Arc<Session>> {
+        let session = self.all_live().into_iter().find(|session| session.check_token(token).is_ok())?;
+        self.live(session.id.as_str()).ok()
     }
 
     /// The token that a link's URL carries: the link's id, and the proof that this instance made it.
@@ -310,7 +336,7 @@ impl Sessions {
         self.inner.instance.session_token(session.id.as_str(), &format!("share {id}"))
     }
 
-    /// Has the end written. A store that takes it later holds up neither the worker nor who waits for the end.
+    /// Writes the end. A slow store holds up neither the worker nor those who wait for the end.
     async fn record_end(&self, session: Arc<Session>, record: Record) {
         let id = session.id.clone();
         let writing = self.inner.drain.spawn(async move {
@@ -325,6 +351,7 @@ impl Sessions {
 
     /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
     pub(crate) async fn note(&self, session: &Session) {
+        self.changed();
         if session.check_open().is_ok()
             && let Err(error) = session.journal.note(|| session.record()).await
         {

@@ -17,7 +17,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 use tar::{Archive, Builder, EntryType, Header};
 
-use super::dump::{self, DumpTarget, Dumped, Restored, Rows, Writer};
+use super::dump::{self, DumpTarget, Restored, Rows, Writer, WrittenDump};
 use super::folder::{self, Folder, Place};
 use super::unfinished::Unfinished;
 use super::{StoreError, free_bytes};
@@ -41,7 +41,12 @@ pub(super) fn create(path: &Path) -> Result<Writer, StoreError> {
 
 /// Completes a backup that [`create`] began with the files of these folders of `data`, as long as the disk keeps
 /// `min_free` bytes.
-pub(super) fn finish(writer: Writer, data: &Path, folders: &[Folder], min_free: u64) -> Result<Dumped, StoreError> {
+pub(super) fn finish(
+    writer: Writer,
+    data: &Path,
+    folders: &[Folder],
+    min_free: u64,
+) -> Result<WrittenDump, StoreError> {
     let (mut out, rows) = writer.end()?;
     let writing = StoreError::io("write", out.name());
     let disk = out.name().parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
@@ -82,7 +87,7 @@ pub(super) fn finish(writer: Writer, data: &Path, folders: &[Folder], min_free: 
     let ended = entry.and_then(|header| tar.append(&header, sums.as_bytes())).and_then(|()| tar.into_inner());
     let out = ended.map_err(|source| StoreError::Io { doing: "write the end of the backup".to_owned(), source })?;
     let (path, bytes) = out.finish()?;
-    Ok(Dumped { path, created_ms: rows.created_ms, lines: rows.lines, files, bytes })
+    Ok(WrittenDump { path, created_ms: rows.created_ms, lines: rows.lines, files, bytes })
 }
 
 fn header(kind: EntryType, path: &str, bytes: u64, rows: &Rows) -> io::Result<Header> {

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::batch::Op;
-use super::{Direction, KeyRange, Table};
+use super::{KeyRange, Table};
 
 /// A failure of the backend. Every one of them ends the process: none can be repaired while it runs.
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +34,7 @@ pub(super) trait Backend: Send {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, BackendError>;
 
     /// Up to `limit` rows of a range, which is not empty.
-    fn scan(
-        &self,
-        table: Table,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<RawRow>, BackendError>;
+    fn scan(&self, table: Table, range: &KeyRange, limit: usize) -> Result<Vec<RawRow>, BackendError>;
 }
 
 /// Waits until flushed data survives loss of power; used by a thread of its own.

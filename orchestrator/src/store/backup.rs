@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::backup_folder::{list, next_path, rotate};
 use super::batch::Op;
-use super::dump::{Dumped, Restored, Writer};
+use super::dump::{Restored, Writer, WrittenDump};
 use super::folder::Folder;
 use super::layout::create_private_dir;
 use super::lock::DirLock;
 use super::request::Request;
-use super::{Direction, KeyRange, Row, Store, StoreError, Table, archive, build};
+use super::{KeyRange, Row, Store, StoreError, Table, archive, build};
 use crate::clock::unix_ms;
 
 /// Rows read at a time.
@@ -28,7 +28,7 @@ async fn off_thread<T: Send + 'static>(
     }
 }
 
-async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
+async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<WrittenDump, StoreError> {
     // A store in memory has no folders beside it.
     let with_files = store.directory().filter(|_| !folders.is_empty()).map(|data| (data.to_owned(), folders.to_vec()));
     let (path, in_archive) = (path.to_owned(), with_files.is_some());
@@ -38,7 +38,7 @@ async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Du
     for table in Table::ALL {
         let mut range = KeyRange::all();
         loop {
-            let rows = store.scan(table, range.clone(), PAGE, Direction::Ascending).await?;
+            let rows = store.scan(table, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { break };
             range = range.after(&last.key);
             writer = off_thread(move || {
@@ -67,20 +67,16 @@ async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Du
 impl Store {
     /// Writes everything into a new file while commits go on: JSON lines with counts and a hash, in a tar with the files of
     /// `folders` if there are any. It holds the state at one moment between call and return, and the files a little later.
-    ///
-    /// # Errors
-    /// Those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes;
+    /// Errors: those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes;
     /// [`StoreError::DiskNearlyFull`] where the files would fill the disk.
-    pub async fn dump(&self, file: &Path, folders: &[Folder]) -> Result<Dumped, StoreError> {
+    pub(crate) async fn dump(&self, file: &Path, folders: &[Folder]) -> Result<WrittenDump, StoreError> {
         let _one = self.dumping().await;
         write_dump(self, file, folders).await
     }
 
     /// Dumps into the store's directory of backups and removes old ones.
-    ///
-    /// # Errors
-    /// Those of [`Store::dump`]; [`StoreError::NoDirectory`] in memory.
-    pub async fn backup(&self) -> Result<Dumped, StoreError> {
+    /// Errors: those of [`Store::dump`]; [`StoreError::NoDirectory`] in memory.
+    pub(crate) async fn backup(&self) -> Result<WrittenDump, StoreError> {
         let dir = self.directory().ok_or(StoreError::NoDirectory)?.to_owned();
         let _one = self.dumping().await;
         let (within, context) = (dir.clone(), self.context());
@@ -135,11 +131,9 @@ pub(crate) async fn run_backups(store: Store, stop: CancellationToken) {
 
 /// Replaces the store in `dir`, which no process may be using, by the contents of a dump, and those of `folders`
 /// that the dump holds. What was there is kept beside it as `db.replaced-<unix ms>`, and so on. Blocks.
-///
-/// # Errors
-/// [`StoreError::Locked`] while a daemon runs, [`StoreError::Backup`] if the file is not whole, and then
-/// nothing has changed; [`StoreError::Io`].
-pub fn restore(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
+/// Errors: [`StoreError::Locked`] while a daemon runs, [`StoreError::Backup`] if the file is not whole, and then nothing has
+/// changed; [`StoreError::Io`].
+pub(crate) fn restore(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
     create_private_dir(dir)?;
     let _lock = DirLock::take(dir)?;
     build::replace(dir, file, folders)

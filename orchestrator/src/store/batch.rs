@@ -19,7 +19,7 @@ pub(crate) const MAX_BATCH_OPS: usize = 4096;
 
 /// A named, ordered map from keys to values. A new table is one line here and one in [`Table::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Table {
+pub(crate) enum Table {
     /// Facts about the store itself, such as its schema version.
     Meta,
     /// API keys, by key id.
@@ -50,11 +50,13 @@ pub enum Table {
     PatientWorlds,
     /// Requests for worlds, by time.
     WorldRequests,
+    /// Who is signed in to the console, by the hash of the cookie's value.
+    SignIns,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: [Table; 15] = [
+    pub(crate) const ALL: [Table; 16] = [
         Table::Meta,
         Table::Keys,
         Table::Sessions,
@@ -70,11 +72,12 @@ impl Table {
         Table::Patients,
         Table::PatientWorlds,
         Table::WorldRequests,
+        Table::SignIns,
     ];
 
     /// The table's name on disk and in backups. It must never change.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Table::Meta => "meta",
             Table::Keys => "keys",
@@ -91,12 +94,13 @@ impl Table {
             Table::Patients => "patients",
             Table::PatientWorlds => "patient_worlds",
             Table::WorldRequests => "world_requests",
+            Table::SignIns => "sign_ins",
         }
     }
 
     /// The table of that name, if there is one.
     #[must_use]
-    pub fn from_name(name: &str) -> Option<Table> {
+    pub(crate) fn from_name(name: &str) -> Option<Table> {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
 }
@@ -109,7 +113,7 @@ impl fmt::Display for Table {
 
 /// How much a commit must survive before it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
+pub(crate) enum Durability {
     /// The death of this process, `kill -9` included, but not of the machine. Never waits for a disk barrier.
     Process,
     /// Loss of power. Shares one disk barrier with every commit that is waiting for one.
@@ -118,7 +122,7 @@ pub enum Durability {
 
 /// Changes that happen together or not at all, across any tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
+pub(crate) struct Batch {
     pub(super) ops: Vec<Op>,
     pub(super) essential: bool,
 }
@@ -134,21 +138,19 @@ pub(super) struct Op {
 impl Batch {
     /// A batch without changes.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Sets `key` to `value`. Of two changes to one key the later wins. Sizes are checked at the commit.
-    pub fn put(&mut self, table: Table, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> &mut Self {
+    pub(crate) fn put(&mut self, table: Table, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> &mut Self {
         self.ops.push(Op { table, key: key.into(), value: Some(value.into()) });
         self
     }
 
     /// Sets `key` to `value` written as JSON.
-    ///
-    /// # Errors
-    /// [`StoreError::Json`] if the value cannot be written as JSON.
-    pub fn put_json<T: Serialize>(
+    /// Errors: [`StoreError::Json`] if the value cannot be written as JSON.
+    pub(crate) fn put_json<T: Serialize>(
         &mut self,
         table: Table,
         key: impl Into<Vec<u8>>,
@@ -159,27 +161,27 @@ impl Batch {
     }
 
     /// Removes `key`; nothing happens if it is not there.
-    pub fn delete(&mut self, table: Table, key: impl Into<Vec<u8>>) -> &mut Self {
+    pub(crate) fn delete(&mut self, table: Table, key: impl Into<Vec<u8>>) -> &mut Self {
         self.ops.push(Op { table, key: key.into(), value: None });
         self
     }
 
     /// Lets the batch use the reserve that is kept when the disk is nearly full: for what must still be
     /// recorded then, such as a revoked key or the end of a session. Never for new work.
-    pub fn essential(&mut self) -> &mut Self {
+    pub(crate) fn essential(&mut self) -> &mut Self {
         self.essential = true;
         self
     }
 
     /// How many changes the batch has.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ops.len()
     }
 
     /// Whether the batch has no changes.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
@@ -201,18 +203,9 @@ impl Batch {
     }
 }
 
-/// Which end of a range a scan starts from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the smallest key up.
-    Ascending,
-    /// From the largest key down.
-    Descending,
-}
-
 /// A stretch of keys, in the order of their bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyRange {
+pub(crate) struct KeyRange {
     /// Where the range begins.
     pub from: Bound<Vec<u8>>,
     /// Where the range ends.
@@ -222,13 +215,13 @@ pub struct KeyRange {
 impl KeyRange {
     /// Every key.
     #[must_use]
-    pub fn all() -> Self {
+    pub(crate) fn all() -> Self {
         Self { from: Bound::Unbounded, to: Bound::Unbounded }
     }
 
     /// Every key that begins with `prefix`.
     #[must_use]
-    pub fn prefix(prefix: &[u8]) -> Self {
+    pub(crate) fn prefix(prefix: &[u8]) -> Self {
         // The first key past the prefix: cut trailing 0xff bytes, then add one to the last byte left.
         let mut end = prefix.to_vec();
         while end.last() == Some(&u8::MAX) {
@@ -246,21 +239,14 @@ impl KeyRange {
 
     /// Keys from `from` on and before `to`.
     #[must_use]
-    pub fn between(from: &[u8], to: &[u8]) -> Self {
+    pub(crate) fn between(from: &[u8], to: &[u8]) -> Self {
         Self { from: Bound::Included(from.to_vec()), to: Bound::Excluded(to.to_vec()) }
     }
 
-    /// The part of this range after `key`: the next page of an ascending scan.
+    /// The part of this range after `key`: the next page of a scan.
     #[must_use]
-    pub fn after(mut self, key: &[u8]) -> Self {
+    pub(crate) fn after(mut self, key: &[u8]) -> Self {
         self.from = Bound::Excluded(key.to_vec());
-        self
-    }
-
-    /// The part of this range before `key`: the next page of a descending scan.
-    #[must_use]
-    pub fn before(mut self, key: &[u8]) -> Self {
-        self.to = Bound::Excluded(key.to_vec());
         self
     }
 
@@ -282,8 +268,7 @@ impl KeyRange {
 
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// The key.
+pub(crate) struct Row {
     pub key: Vec<u8>,
     /// The value, as it was put.
     pub value: Vec<u8>,
@@ -291,10 +276,8 @@ pub struct Row {
 
 impl Row {
     /// Reads the value as JSON.
-    ///
-    /// # Errors
-    /// [`StoreError::Json`] if the value is not the JSON of a `T`; `table` only names the place.
-    pub fn json<T: DeserializeOwned>(&self, table: Table) -> Result<T, StoreError> {
+    /// Errors: [`StoreError::Json`] if the value is not the JSON of a `T`; `table` only names the place.
+    pub(crate) fn json<T: DeserializeOwned>(&self, table: Table) -> Result<T, StoreError> {
         serde_json::from_slice(&self.value).map_err(|source| StoreError::Json { table, source })
     }
 }

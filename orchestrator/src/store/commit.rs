@@ -8,7 +8,7 @@ use super::{Store, StoreError};
 
 /// A commit that was handed over. Dropping it neither undoes nor withdraws the commit.
 #[derive(Debug)]
-pub struct Commit {
+pub(crate) struct Commit {
     store: Store,
     ticket: Ticket,
     answer: oneshot::Receiver<Result<(), StoreError>>,
@@ -27,10 +27,8 @@ impl Commit {
 
     /// Waits for the store's call timeout, counted from the last wait's end. `None` when the disk is still at it, so
     /// that the outcome is open: wait again.
-    ///
-    /// # Errors
-    /// Those of [`Store::commit`].
-    pub async fn wait(&mut self) -> Option<Result<(), StoreError>> {
+    /// Errors: those of [`Store::commit`].
+    pub(crate) async fn wait(&mut self) -> Option<Result<(), StoreError>> {
         match timeout_at(self.until, &mut self.answer).await {
             Ok(Ok(outcome)) => Some(outcome),
             Ok(Err(_)) => Some(Err(self.store.gone())),
@@ -48,10 +46,8 @@ impl Commit {
     }
 
     /// Waits until the outcome is known. A disk that never answers ends the process, and then the next start decides.
-    ///
-    /// # Errors
-    /// Those of [`Store::commit`].
-    pub async fn known(mut self) -> Result<(), StoreError> {
+    /// Errors: those of [`Store::commit`].
+    pub(crate) async fn known(mut self) -> Result<(), StoreError> {
         loop {
             if let Some(outcome) = self.wait().await {
                 return outcome;

@@ -8,7 +8,7 @@ use super::StoreError;
 use super::health::Work;
 use super::request::Context;
 
-/// Between two measurements of the disk.
+/// Time between two measurements of the disk.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
 /// Measures the disk now, and then every second in a thread of its own, which ends when what is returned is dropped.

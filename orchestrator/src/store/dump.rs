@@ -25,7 +25,7 @@ use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::folder::Place;
 use super::unfinished::Unfinished;
-use super::{Direction, KeyRange, SCHEMA_VERSION, StoreError, Table, record};
+use super::{KeyRange, SCHEMA_VERSION, StoreError, Table, record};
 use crate::clock::unix_ms;
 
 /// The format of a dump of rows alone, which every release reads.
@@ -37,9 +37,9 @@ const PAGE: usize = 256;
 /// No line of ours is longer: a value, a key and their base64.
 const MAX_LINE_BYTES: u64 = 256 * 1024;
 
-/// A dump that was written.
+/// Describes a dump that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Dumped {
+pub(crate) struct WrittenDump {
     /// The file.
     pub path: PathBuf,
     /// When it was begun, Unix milliseconds.
@@ -54,7 +54,7 @@ pub struct Dumped {
 
 /// A dump that was read back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restored {
+pub(crate) struct Restored {
     /// The file.
     pub path: PathBuf,
     /// When it was begun, Unix milliseconds: what came later is lost.
@@ -185,15 +185,15 @@ impl Writer {
         Ok((self.out, Rows { created_ms, lines, bytes: self.bytes, sha256 }))
     }
 
-    pub(super) fn finish(self) -> Result<Dumped, StoreError> {
+    pub(super) fn finish(self) -> Result<WrittenDump, StoreError> {
         let (out, Rows { created_ms, lines, .. }) = self.end()?;
         let (path, bytes) = out.finish()?;
-        Ok(Dumped { path, created_ms, lines, files: 0, bytes })
+        Ok(WrittenDump { path, created_ms, lines, files: 0, bytes })
     }
 }
 
 /// Dumps a database that is open but not in use.
-pub(super) fn dump_backend(backend: &dyn Backend, path: &Path) -> Result<Dumped, StoreError> {
+pub(super) fn dump_backend(backend: &dyn Backend, path: &Path) -> Result<WrittenDump, StoreError> {
     let refused = |error: BackendError| StoreError::Io {
         doing: "read the database".to_owned(),
         source: std::io::Error::other(error),
@@ -202,7 +202,7 @@ pub(super) fn dump_backend(backend: &dyn Backend, path: &Path) -> Result<Dumped,
     for table in Table::ALL {
         let mut range = KeyRange::all();
         loop {
-            let rows = backend.scan(table, &range, PAGE, Direction::Ascending).map_err(refused)?;
+            let rows = backend.scan(table, &range, PAGE).map_err(refused)?;
             let Some((last, _)) = rows.last() else { break };
             range = range.after(last);
             for (key, sealed) in &rows {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::Table;
 
-/// Why the store did not do what it was asked.
+/// The errors of the store.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
+pub(crate) enum StoreError {
     /// No answer in time. A commit was withdrawn: nothing was or will be written.
     #[error("the store did not answer within {} ms", waited.as_millis())]
     Timeout {
@@ -100,13 +100,13 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same call may succeed a little later, and nothing was or will be written by this one.
     #[must_use]
-    pub const fn is_passing(&self) -> bool {
+    pub(crate) const fn is_passing(&self) -> bool {
         matches!(self, Self::Timeout { .. } | Self::DiskNearlyFull { .. })
     }
 
     /// Whether it is for want of free space.
     #[must_use]
-    pub const fn is_full(&self) -> bool {
+    pub(crate) const fn is_full(&self) -> bool {
         matches!(self, Self::DiskNearlyFull { .. })
     }
 

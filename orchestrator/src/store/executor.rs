@@ -4,7 +4,7 @@ use std::sync::mpsc as std_mpsc;
 
 use tokio::sync::oneshot;
 
-use super::backend::{Backend, BackendError, Barrier};
+use super::backend::{Backend, BackendError};
 use super::batch::{Batch, Op};
 use super::lock::DirLock;
 use super::request::{Context, Reply, Request};
@@ -23,7 +23,8 @@ type BackendResult<T> = Result<T, BackendError>;
 pub(super) enum BarrierLink {
     Thread(std_mpsc::SyncSender<Reply<()>>, std::thread::JoinHandle<()>),
     /// Waited for at once, for a store without threads.
-    Inline(Box<dyn Barrier>),
+    #[cfg(test)]
+    Inline(Box<dyn super::backend::Barrier>),
 }
 
 /// Carries out requests one after the other.
@@ -78,11 +79,11 @@ impl Executor {
                 let values = keys.iter().map(|key| self.get(table, key)).collect::<BackendResult<Vec<_>>>()?;
                 let _ = reply.send(Ok(values));
             }
-            Request::Scan { table, range, limit, direction, reply } => {
+            Request::Scan { table, range, limit, reply } => {
                 let rows = if range.is_empty() || limit == 0 {
                     Vec::new()
                 } else {
-                    self.backend.scan(table, &range, limit, direction)?
+                    self.backend.scan(table, &range, limit)?
                 };
                 let rows = rows
                     .into_iter()
@@ -151,6 +152,7 @@ impl Executor {
                 (Durability::Process, _) => {
                     let _ = reply.send(Ok(()));
                 }
+                #[cfg(test)]
                 (Durability::Power, BarrierLink::Inline(barrier)) => {
                     barrier.wait()?;
                     self.context.monitor.made_durable();
@@ -167,11 +169,15 @@ impl Executor {
 
     /// Waits for the last barrier, then closes the files.
     pub(super) fn close(self) {
-        if let BarrierLink::Thread(to_barrier, thread) = self.after {
-            let (reply, _) = oneshot::channel();
-            let _ = to_barrier.send(reply);
-            drop(to_barrier);
-            let _ = thread.join();
+        match self.after {
+            BarrierLink::Thread(to_barrier, thread) => {
+                let (reply, _) = oneshot::channel();
+                let _ = to_barrier.send(reply);
+                drop(to_barrier);
+                let _ = thread.join();
+            }
+            #[cfg(test)]
+            BarrierLink::Inline(_) => {}
         }
         drop(self.backend);
         drop(self.lock);

@@ -13,7 +13,7 @@ use super::batch::Op;
 use super::health::Monitor;
 use super::memory::MemoryBackend;
 use super::request::Context;
-use super::{Direction, KeyRange, Store, StoreOptions, Table};
+use super::{KeyRange, Store, StoreOptions, Table};
 
 /// Where a fault happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -166,15 +166,9 @@ impl<B: Backend> Backend for FaultBackend<B> {
         self.inner.get(table, key)
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<RawRow>, BackendError> {
+    fn scan(&self, table: Table, range: &KeyRange, limit: usize) -> Result<Vec<RawRow>, BackendError> {
         self.faults.reach(Point::Read)?;
-        self.inner.scan(table, range, limit, direction)
+        self.inner.scan(table, range, limit)
     }
 }
 

@@ -15,8 +15,7 @@ use crate::clock::unix_ms;
 
 /// A folder of the data directory with files at `<folder>/<owner>/<name>`.
 #[derive(Clone, Copy, Debug)]
-pub struct Folder {
-    /// Its name.
+pub(crate) struct Folder {
     pub name: &'static str,
     /// Whether a file of this name belongs to it. Others, such as one that is half written, are left out.
     pub has: fn(&str) -> bool,

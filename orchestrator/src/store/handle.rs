@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::backend::{Backend, BackendError};
-use super::batch::{Batch, Direction, Durability, KeyRange, Row, Table};
+use super::batch::{Batch, Durability, KeyRange, Row, Table};
 use super::commit::Commit;
 use super::disk::{self, free_bytes};
+#[cfg(test)]
 use super::executor::{BarrierLink, Executor};
-use super::health::{FatalHook, Monitor, StoreHealth, StoreState};
+#[cfg(test)]
+use super::health::{FatalHook, StoreState};
+use super::health::{Monitor, StoreHealth};
 use super::lock::DirLock;
-use super::memory::{self, MemoryBackend};
 use super::options::StoreOptions;
 use super::recover::{self, Recovery};
 use super::recovery_file::RecoveryFile;
@@ -25,8 +26,7 @@ use super::{StoreError, layout, thread};
 
 /// An open store, and what had to be done to open it.
 #[derive(Debug)]
-pub struct Opened {
-    /// The store.
+pub(crate) struct Opened {
     pub store: Store,
     /// Set if the data was damaged and has been replaced. Show it to the operator.
     pub recovery: Option<Recovery>,
@@ -34,7 +34,7 @@ pub struct Opened {
 
 /// A handle to the store. Clones share it; the last one dropped, or [`Store::close`], closes it.
 #[derive(Clone)]
-pub struct Store {
+pub(crate) struct Store {
     link: Link,
     shared: Arc<Shared>,
 }
@@ -43,7 +43,8 @@ pub struct Store {
 enum Link {
     Thread(mpsc::Sender<Request>),
     /// Carried out by the caller, which a paused test clock does not overtake.
-    Inline(Arc<Mutex<Executor>>),
+    #[cfg(test)]
+    Inline(Arc<parking_lot::Mutex<Executor>>),
 }
 
 struct Shared {
@@ -66,23 +67,21 @@ impl std::fmt::Debug for Store {
 /// How long the storage thread may be busy with one thing. Only a lost disk takes longer, and then the process ends.
 const MAX_BUSY: Duration = Duration::from_secs(60);
 
-/// Between two attempts at what must be written.
+/// Time between two attempts at what must be written.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Store {
     /// Whether there is a store in `dir`, sound or not.
     #[must_use]
-    pub fn exists(dir: &Path) -> bool {
+    pub(crate) fn exists(dir: &Path) -> bool {
         recover::exists(dir)
     }
 
     /// Opens the store in the directory `dir`, which is created if need be. Blocks, for up to the open timeout
     /// and the restoring of a backup: call it at the start, or where blocking is allowed.
-    ///
-    /// # Errors
-    /// [`StoreError::Locked`] if another process has it, [`StoreError::NewerSchema`] if a newer release wrote
-    /// it, [`StoreError::Io`] if the file system refuses. Damage is no error: see [`Recovery`].
-    pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
+    /// Errors: [`StoreError::Locked`] if another process has it, [`StoreError::NewerSchema`] if a newer release wrote it,
+    /// [`StoreError::Io`] if the file system refuses. Damage is no error: see [`Recovery`].
+    pub(crate) fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
         let monitor = Arc::new(Monitor::new());
         let database = dir.join(layout::DATABASE);
@@ -99,9 +98,10 @@ impl Store {
 
     /// A store that forgets everything when dropped. It has no thread: calls are carried out where they are
     /// made, so tests with a paused clock can use it.
+    #[cfg(test)]
     #[must_use]
-    pub fn memory() -> Self {
-        let backend = MemoryBackend::default();
+    pub(crate) fn memory() -> Self {
+        let backend = super::memory::MemoryBackend::default();
         let monitor = Arc::new(Monitor::new());
         let context = Context {
             monitor: Arc::clone(&monitor),
@@ -110,10 +110,10 @@ impl Store {
             on_fatal: FatalHook::default(),
             recovery_file: None,
         };
-        let after = BarrierLink::Inline(Box::new(memory::NoBarrier));
+        let after = BarrierLink::Inline(Box::new(super::memory::NoBarrier));
         let executor = Executor::new(Box::new(backend), after, context.clone(), None);
         Self {
-            link: Link::Inline(Arc::new(Mutex::new(executor))),
+            link: Link::Inline(Arc::new(parking_lot::Mutex::new(executor))),
             shared: Arc::new(Shared {
                 monitor,
                 options: StoreOptions::default(),
@@ -151,19 +151,15 @@ impl Store {
 
     /// Makes all changes of the batch, or none. What is queued when the call timeout is over is withdrawn; what the disk
     /// is at by then is waited for until it is known. Dropping the future does not undo it.
-    ///
-    /// # Errors
-    /// [`StoreError::Timeout`], sizes, a disk nearly full, or a store that is closed: nothing was or will be written.
-    /// After [`StoreError::Failed`] the next start decides.
-    pub async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+    /// Errors: [`StoreError::Timeout`], sizes, a disk nearly full, or a store that is closed: nothing was or will be
+    /// written. After [`StoreError::Failed`] the next start decides.
+    pub(crate) async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
         self.begin(batch, durability).await?.known().await
     }
 
     /// Hands a commit over, for a caller who cannot wait until its outcome is known, however long that takes.
-    ///
-    /// # Errors
-    /// As [`Store::commit`]: nothing was or will be written.
-    pub async fn begin(&self, batch: Batch, durability: Durability) -> Result<Commit, StoreError> {
+    /// Errors: as [`Store::commit`]: nothing was or will be written.
+    pub(crate) async fn begin(&self, batch: Batch, durability: Durability) -> Result<Commit, StoreError> {
         batch.check()?;
         let until = Instant::now() + self.options().call_timeout;
         let (reply, answer) = oneshot::channel();
@@ -174,10 +170,8 @@ impl Store {
 
     /// Makes changes that must not be lost: retries until the store has taken them, and calls `held` with each error. Use it
     /// with a batch that may use the reserve ([`Batch::essential`]).
-    ///
-    /// # Errors
-    /// Those of [`Store::commit`] that do not pass: sizes, or a store that has failed or is closed.
-    pub async fn commit_with_retry(
+    /// Errors: those of [`Store::commit`] that do not pass: sizes, or a store that has failed or is closed.
+    pub(crate) async fn commit_with_retry(
         &self,
         batch: Batch,
         durability: Durability,
@@ -193,50 +187,36 @@ impl Store {
     }
 
     /// The value of a key.
-    ///
-    /// # Errors
-    /// [`StoreError::Timeout`], or that the store has failed or is closed.
-    pub async fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    /// Errors: [`StoreError::Timeout`], or that the store has failed or is closed.
+    pub(crate) async fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let key = key.to_vec();
         self.call(|reply| Request::Get { table, key, reply }).await
     }
 
     /// The values of some keys, in their order, read at one moment.
-    ///
-    /// # Errors
-    /// [`StoreError::Timeout`], or that the store has failed or is closed.
-    pub async fn get_many(&self, table: Table, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+    /// Errors: [`StoreError::Timeout`], or that the store has failed or is closed.
+    pub(crate) async fn get_many(&self, table: Table, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         self.call(|reply| Request::GetMany { table, keys, reply }).await
     }
 
-    /// Up to `limit` rows of a range, in the direction's order. Ask for the next page with
-    /// [`KeyRange::after`] or [`KeyRange::before`] the last key.
-    ///
-    /// # Errors
-    /// [`StoreError::Timeout`], or that the store has failed or is closed.
-    pub async fn scan(
-        &self,
-        table: Table,
-        range: KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<Row>, StoreError> {
-        self.call(|reply| Request::Scan { table, range, limit, direction, reply }).await
+    /// Up to `limit` rows of a range, in the order of their keys. Ask for the next page with
+    /// [`KeyRange::after`] the last key.
+    /// Errors: [`StoreError::Timeout`], or that the store has failed or is closed.
+    pub(crate) async fn scan(&self, table: Table, range: KeyRange, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.call(|reply| Request::Scan { table, range, limit, reply }).await
     }
 
     /// How the store is doing. Waits for nothing: neither for a thread nor for the disk, which was measured within the last
     /// second, or is stalled.
     #[must_use]
-    pub fn health(&self) -> StoreHealth {
+    pub(crate) fn health(&self) -> StoreHealth {
         self.shared.monitor.health(self.shared.context.min_free_bytes)
     }
 
     /// Makes everything durable, closes the files and ends the threads. Later calls get
     /// [`StoreError::Closed`].
-    ///
-    /// # Errors
-    /// [`StoreError::Timeout`] if that takes too long, [`StoreError::Closed`] if it was closed before.
-    pub async fn close(&self) -> Result<(), StoreError> {
+    /// Errors: [`StoreError::Timeout`] if that takes too long, [`StoreError::Closed`] if it was closed before.
+    pub(crate) async fn close(&self) -> Result<(), StoreError> {
         self.call(|reply| Request::Close { reply }).await
     }
 
@@ -249,7 +229,7 @@ impl Store {
         self.shared.dir.as_deref()
     }
 
-    /// What knows the disk, for those who may block.
+    /// The disk monitor, for callers that may block.
     pub(super) fn context(&self) -> Context {
         self.shared.context.clone()
     }
@@ -275,6 +255,7 @@ impl Store {
                 Ok(sent) => sent.map_err(|_| self.gone()),
                 Err(_) => Err(self.timed_out(self.options().call_timeout)),
             },
+            #[cfg(test)]
             Link::Inline(executor) => {
                 if self.shared.monitor.health(0).state != StoreState::Ok {
                     return Err(self.gone());

@@ -11,7 +11,7 @@ const STALL: Duration = Duration::from_secs(10);
 
 /// Whether the store can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreState {
+pub(crate) enum StoreState {
     /// It reads and writes.
     Ok,
     /// It reads, but refuses new data until there is space.
@@ -26,7 +26,7 @@ pub enum StoreState {
 
 /// A look at the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreHealth {
+pub(crate) struct StoreHealth {
     /// Whether it can be relied on.
     pub state: StoreState,
     /// When the last commit was handed to the operating system, Unix milliseconds.
@@ -44,7 +44,7 @@ pub struct StoreHealth {
 impl StoreHealth {
     /// Whether the store does everything it should.
     #[must_use]
-    pub fn ok(&self) -> bool {
+    pub(crate) fn ok(&self) -> bool {
         self.state == StoreState::Ok
     }
 }
@@ -55,11 +55,11 @@ type Hook = dyn Fn(&str) + Send + Sync;
 /// What happens after the store has failed. By default the process aborts, without running destructors:
 /// sled's can hang after an error.
 #[derive(Clone)]
-pub struct FatalHook(Arc<Hook>);
+pub(crate) struct FatalHook(Arc<Hook>);
 
 impl FatalHook {
     /// A hook that does something else than to abort, for tests.
-    pub fn new(hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hook))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::backend::{Backend, BackendError, Barrier, RawRow};
 use super::batch::Op;
-use super::{Direction, KeyRange, Table};
+use super::{KeyRange, Table};
 
 /// One ordered map a table.
 #[derive(Debug, Default)]
@@ -44,21 +44,12 @@ impl Backend for MemoryBackend {
         Ok(self.tables.get(&table).and_then(|rows| rows.get(key)).cloned())
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<RawRow>, BackendError> {
+    fn scan(&self, table: Table, range: &KeyRange, limit: usize) -> Result<Vec<RawRow>, BackendError> {
         let Some(rows) = self.tables.get(&table) else {
             return Ok(Vec::new());
         };
         let found = rows.range::<[u8], _>(range.bounds());
         let owned = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
-        Ok(match direction {
-            Direction::Ascending => found.take(limit).map(owned).collect(),
-            Direction::Descending => found.rev().take(limit).map(owned).collect(),
-        })
+        Ok(found.take(limit).map(owned).collect())
     }
 }

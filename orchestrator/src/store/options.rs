@@ -6,7 +6,7 @@ use super::FatalHook;
 
 /// How the store behaves.
 #[derive(Clone, Debug)]
-pub struct StoreOptions {
+pub(crate) struct StoreOptions {
     /// With less free space than this, bytes, commits are refused.
     pub min_free_bytes: u64,
     /// How long a call may take, queueing included.

@@ -20,13 +20,13 @@ use super::build::{build, writing};
 use super::dump::{self, Restored};
 use super::layout::{DATABASE, STAGING, UNFINISHED, create_private_dir, sync_parent};
 use super::lock::DirLock;
-use super::recovery_file::{Cause, RecoveryFile, RecoveryNotes};
+use super::recovery_file::{RecoveryCause, RecoveryFile, RecoveryNotes};
 use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::{Direction, KeyRange, StoreError, StoreOptions, Table, backup_folder, record, thread};
+use super::{KeyRange, StoreError, StoreOptions, Table, backup_folder, record, thread};
 use crate::clock::unix_ms;
 
-/// Starts that may die while opening before the database itself counts as the reason.
+/// How many starts may crash while opening before the database counts as the reason.
 const MAX_UNFINISHED_OPENS: u32 = 3;
 /// Damaged databases that are kept for inspection.
 const KEEP_CORRUPT: usize = 5;
@@ -35,9 +35,9 @@ const PAGE: usize = 256;
 
 /// A database was given up and replaced. Its `Display` is the sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Recovery {
+pub(crate) struct Recovery {
     /// Why.
-    pub cause: Cause,
+    pub cause: RecoveryCause,
     /// Where the old database is now; none if it was gone.
     pub quarantined: Option<PathBuf>,
     /// The backup it was replaced with; none if there was none, and then everything is gone.
@@ -69,20 +69,20 @@ impl fmt::Display for Recovery {
 }
 
 /// An open database, and what had to be recovered.
-pub(super) struct Prepared {
+pub(super) struct OpenedDatabase {
     pub(super) backend: SledBackend,
     pub(super) recovery: Option<Recovery>,
 }
 
 /// Why a database did not open.
 #[derive(Debug)]
-enum Refusal {
-    GiveUp(Cause),
+enum OpenError {
+    GiveUp(RecoveryCause),
     Error(StoreError),
 }
 
 /// Opens the store's database, or its replacement.
-pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirLock), StoreError> {
+pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase, DirLock), StoreError> {
     create_private_dir(dir)?;
     let lock = DirLock::take(dir)?;
     remove_unfinished(dir);
@@ -98,15 +98,15 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirL
             Ok(backend) => {
                 recovery_file.clear()?;
                 let recovery = None;
-                return Ok((Prepared { backend, recovery }, lock));
+                return Ok((OpenedDatabase { backend, recovery }, lock));
             }
-            Err(Refusal::Error(error)) => {
+            Err(OpenError::Error(error)) => {
                 // The data is not to blame, so this start does not count. What earlier ones noted stays.
                 notes.unfinished_opens = 0;
                 recovery_file.write(&notes)?;
                 return Err(error);
             }
-            Err(Refusal::GiveUp(cause)) => {
+            Err(OpenError::GiveUp(cause)) => {
                 let name = format!("{DATABASE}.corrupt-{}", unix_ms());
                 (cause, dir.join(name))
             }
@@ -118,8 +118,8 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirL
     tracing::error!(%recovery, "the store was damaged");
     let mut backend = match open_and_verify(&database, options.open_timeout) {
         Ok(backend) => backend,
-        Err(Refusal::Error(error)) => return Err(error),
-        Err(Refusal::GiveUp(cause)) => {
+        Err(OpenError::Error(error)) => return Err(error),
+        Err(OpenError::GiveUp(cause)) => {
             let source = io::Error::other(cause.to_string());
             return Err(StoreError::io("open the restored", &database)(source));
         }
@@ -127,7 +127,7 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(Prepared, DirL
     migrate(dir, &mut backend)?;
     recovery_file.clear()?;
     let recovery = Some(recovery);
-    Ok((Prepared { backend, recovery }, lock))
+    Ok((OpenedDatabase { backend, recovery }, lock))
 }
 
 /// Removes what an earlier process was making when it was killed: it may be as large as the data, and is of no use.
@@ -149,28 +149,28 @@ fn try_open(
     recovery_file: &RecoveryFile,
     notes: &mut RecoveryNotes,
     options: &StoreOptions,
-) -> Result<SledBackend, Refusal> {
+) -> Result<SledBackend, OpenError> {
     if !dir.join(DATABASE).exists() {
-        return Err(Refusal::GiveUp(Cause::Missing));
+        return Err(OpenError::GiveUp(RecoveryCause::Missing));
     }
     if notes.unfinished_opens >= MAX_UNFINISHED_OPENS {
-        return Err(Refusal::GiveUp(Cause::NeverOpened));
+        return Err(OpenError::GiveUp(RecoveryCause::NeverOpened));
     }
     notes.unfinished_opens += 1;
-    recovery_file.write(notes).map_err(Refusal::Error)?;
+    recovery_file.write(notes).map_err(OpenError::Error)?;
     let mut backend = open_and_verify(&dir.join(DATABASE), options.open_timeout)?;
     if let Some(reason) = notes.failed.clone() {
         // It reads well now, but it has failed before: move its content to a fresh one.
-        backup_folder::next_path(dir).and_then(|path| dump::dump_backend(&backend, &path)).map_err(Refusal::Error)?;
+        backup_folder::next_path(dir).and_then(|path| dump::dump_backend(&backend, &path)).map_err(OpenError::Error)?;
         std::mem::forget(backend);
-        return Err(Refusal::GiveUp(Cause::FailedWhileRunning { reason }));
+        return Err(OpenError::GiveUp(RecoveryCause::FailedWhileRunning { reason }));
     }
-    migrate(dir, &mut backend).map_err(Refusal::Error)?;
+    migrate(dir, &mut backend).map_err(OpenError::Error)?;
     Ok(backend)
 }
 
 /// Opens a database in a thread of its own, which is abandoned if it panics or makes no progress.
-fn open_and_verify(database: &Path, timeout: Duration) -> Result<SledBackend, Refusal> {
+fn open_and_verify(database: &Path, timeout: Duration) -> Result<SledBackend, OpenError> {
     let progress = Arc::new(AtomicU64::new(0));
     let (done, outcome) = mpsc::sync_channel(1);
     let spawned = std::thread::Builder::new().name("store-open".into()).spawn({
@@ -181,24 +181,24 @@ fn open_and_verify(database: &Path, timeout: Duration) -> Result<SledBackend, Re
                 let backend = SledBackend::open(&database)?;
                 match inspect(&backend, &progress) {
                     Ok(()) => Ok(backend),
-                    Err(Refusal::GiveUp(cause)) => {
+                    Err(OpenError::GiveUp(cause)) => {
                         // Closing a damaged database may write to it, hang or panic.
                         std::mem::forget(backend);
-                        Err(Refusal::GiveUp(cause))
+                        Err(OpenError::GiveUp(cause))
                     }
                     Err(error) => Err(error),
                 }
             }))
             .unwrap_or_else(|panic| {
                 let reason = thread::panic_text(panic.as_ref());
-                Err(Refusal::GiveUp(Cause::Damaged { reason }))
+                Err(OpenError::GiveUp(RecoveryCause::Damaged { reason }))
             });
             let _ = done.send(outcome);
         }
     });
     if let Err(source) = spawned {
         let doing = "start a thread".to_owned();
-        return Err(Refusal::Error(StoreError::Io { doing, source }));
+        return Err(OpenError::Error(StoreError::Io { doing, source }));
     }
     let mut seen = 0;
     loop {
@@ -207,21 +207,21 @@ fn open_and_verify(database: &Path, timeout: Duration) -> Result<SledBackend, Re
             Err(RecvTimeoutError::Timeout) if progress.load(Ordering::Relaxed) != seen => {
                 seen = progress.load(Ordering::Relaxed);
             }
-            Err(RecvTimeoutError::Timeout) => return Err(Refusal::GiveUp(Cause::TimedOut)),
+            Err(RecvTimeoutError::Timeout) => return Err(OpenError::GiveUp(RecoveryCause::TimedOut)),
             Err(RecvTimeoutError::Disconnected) => {
                 let reason = "the opening thread died".to_owned();
-                return Err(Refusal::GiveUp(Cause::Damaged { reason }));
+                return Err(OpenError::GiveUp(RecoveryCause::Damaged { reason }));
             }
         }
     }
 }
 
 /// Checks the version, then every record, so that damage shows now and not while sessions run.
-fn inspect(backend: &dyn Backend, progress: &AtomicU64) -> Result<(), Refusal> {
-    let damaged = |reason: String| Refusal::GiveUp(Cause::Damaged { reason });
+fn inspect(backend: &dyn Backend, progress: &AtomicU64) -> Result<(), OpenError> {
+    let damaged = |reason: String| OpenError::GiveUp(RecoveryCause::Damaged { reason });
     match schema::version(backend)? {
         Some(found) if found > SCHEMA_VERSION => {
-            return Err(Refusal::Error(StoreError::NewerSchema { found, supported: SCHEMA_VERSION }));
+            return Err(OpenError::Error(StoreError::NewerSchema { found, supported: SCHEMA_VERSION }));
         }
         Some(_) => {}
         // A database gets its name only after its version: this one has lost it.
@@ -230,7 +230,7 @@ fn inspect(backend: &dyn Backend, progress: &AtomicU64) -> Result<(), Refusal> {
     for table in Table::ALL {
         let mut range = KeyRange::all();
         loop {
-            let rows = backend.scan(table, &range, PAGE, Direction::Ascending)?;
+            let rows = backend.scan(table, &range, PAGE)?;
             let Some((last, _)) = rows.last() else { break };
             range = range.after(last);
             for (key, sealed) in &rows {
@@ -242,13 +242,13 @@ fn inspect(backend: &dyn Backend, progress: &AtomicU64) -> Result<(), Refusal> {
     Ok(())
 }
 
-impl From<BackendError> for Refusal {
+impl From<BackendError> for OpenError {
     fn from(error: BackendError) -> Self {
         match error {
             BackendError::Io(source) => {
-                Refusal::Error(StoreError::Io { doing: "open the database".to_owned(), source })
+                OpenError::Error(StoreError::Io { doing: "open the database".to_owned(), source })
             }
-            BackendError::Damaged(reason) => Refusal::GiveUp(Cause::Damaged { reason }),
+            BackendError::Damaged(reason) => OpenError::GiveUp(RecoveryCause::Damaged { reason }),
         }
     }
 }
@@ -263,7 +263,7 @@ fn migrate(dir: &Path, backend: &mut SledBackend) -> Result<(), StoreError> {
 }
 
 /// Puts the damaged database aside, if that is not done yet, and builds another from the newest good backup.
-fn replace_damaged(dir: &Path, cause: Cause, quarantined: PathBuf) -> Result<Recovery, StoreError> {
+fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Result<Recovery, StoreError> {
     let database = dir.join(DATABASE);
     if !quarantined.exists() && database.exists() {
         fs::rename(&database, &quarantined).map_err(StoreError::io("rename", &database))?;

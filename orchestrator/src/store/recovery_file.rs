@@ -12,7 +12,7 @@ const FILE: &str = "db.trouble";
 /// Why a database was given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Cause {
+pub(crate) enum RecoveryCause {
     /// It could not be opened, or a record in it was wrong.
     Damaged {
         /// What was found.
@@ -31,14 +31,14 @@ pub enum Cause {
     },
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for RecoveryCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Damaged { reason } => write!(f, "it is damaged ({reason})"),
-            Cause::TimedOut => f.write_str("opening it made no progress"),
-            Cause::NeverOpened => f.write_str("the daemon died each time it opened it"),
-            Cause::Missing => f.write_str("it is missing"),
-            Cause::FailedWhileRunning { reason } => {
+            RecoveryCause::Damaged { reason } => write!(f, "it is damaged ({reason})"),
+            RecoveryCause::TimedOut => f.write_str("opening it made no progress"),
+            RecoveryCause::NeverOpened => f.write_str("the daemon died each time it opened it"),
+            RecoveryCause::Missing => f.write_str("it is missing"),
+            RecoveryCause::FailedWhileRunning { reason } => {
                 write!(f, "it failed while the daemon ran ({reason})")
             }
         }
@@ -60,7 +60,7 @@ pub(super) struct RecoveryNotes {
     /// The database showed damage while in use.
     pub(super) failed: Option<String>,
     /// The database was given up, and its replacement is not complete.
-    pub(super) replacing: Option<(Cause, PathBuf)>,
+    pub(super) replacing: Option<(RecoveryCause, PathBuf)>,
 }
 
 impl RecoveryFile {

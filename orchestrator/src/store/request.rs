@@ -1,4 +1,4 @@
-//! What the storage thread is asked to do, and what it and its helpers share.
+//! Requests to the storage thread, and the state that it shares with its helpers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::batch::{Batch, Op};
 use super::health::{FatalHook, Monitor};
 use super::recovery_file::RecoveryFile;
 use super::ticket::Ticket;
-use super::{Direction, Durability, KeyRange, Row, StoreError, Table};
+use super::{Durability, KeyRange, Row, StoreError, Table};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -35,7 +35,6 @@ pub(super) enum Request {
         table: Table,
         range: KeyRange,
         limit: usize,
-        direction: Direction,
         reply: Reply<Vec<Row>>,
     },
     /// From now on remember every change.

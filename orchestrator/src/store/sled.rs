@@ -12,7 +12,7 @@ use ::sled::transaction::{ConflictableTransactionError, TransactionError, Transa
 
 use super::backend::{Backend, BackendError, Barrier, RawRow};
 use super::batch::Op;
-use super::{Direction, KeyRange, Table};
+use super::{KeyRange, Table};
 
 /// Pages sled may keep in memory, bytes. Its default of 1 GiB would dwarf the daemon.
 const CACHE_BYTES: u64 = 8 * 1024 * 1024;
@@ -113,22 +113,13 @@ impl Backend for SledBackend {
         Ok(self.tree(table)?.get(key)?.map(|value| value.to_vec()))
     }
 
-    fn scan(
-        &self,
-        table: Table,
-        range: &KeyRange,
-        limit: usize,
-        direction: Direction,
-    ) -> Result<Vec<RawRow>, BackendError> {
+    fn scan(&self, table: Table, range: &KeyRange, limit: usize) -> Result<Vec<RawRow>, BackendError> {
         let found = self.tree(table)?.range::<&[u8], _>(range.bounds());
         let owned = |row: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
             let (key, value) = row?;
             Ok((key.to_vec(), value.to_vec()))
         };
-        match direction {
-            Direction::Ascending => found.take(limit).map(owned).collect(),
-            Direction::Descending => found.rev().take(limit).map(owned).collect(),
-        }
+        found.take(limit).map(owned).collect()
     }
 }
 

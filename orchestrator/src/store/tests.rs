@@ -80,7 +80,7 @@ async fn put(store: &Store, table: Table, key: &[u8], value: &[u8]) {
 async fn contents(store: &Store) -> Vec<(Table, Vec<Row>)> {
     let mut all = Vec::new();
     for table in [Table::Keys, Table::Sessions] {
-        let rows = store.scan(table, KeyRange::all(), usize::MAX, Direction::Ascending).await.unwrap();
+        let rows = store.scan(table, KeyRange::all(), usize::MAX).await.unwrap();
         all.push((table, rows));
     }
     all

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use tracing::Instrument as _;
 
 use super::active::ActiveTask;
 use super::id::TaskId;
@@ -46,7 +47,8 @@ impl Tasks {
         check_values(&order, &options.secrets)?;
         // In a task of its own: a client that leaves must not leave a task behind that is written and never runs.
         let tasks = self.clone();
-        let accepted = self.inner.drain.spawn(async move { tasks.accept_once(owner, order, options).await });
+        let work = async move { tasks.accept_once(owner, order, options).await };
+        let accepted = self.inner.drain.spawn(work.in_current_span());
         accepted.await.map_err(Error::internal)?
     }
 
@@ -108,6 +110,7 @@ impl Tasks {
             Ok(()) => {
                 tracing::info!(task = %task.id, kind = %task.record().kind, "task accepted");
                 task.set_stored();
+                self.inner.table.changed();
                 // The key may have been revoked since it was checked, when this task was in no table yet.
                 task.stop_if_revoked(&self.inner.keys);
                 self.launch(Arc::clone(&task));
@@ -119,7 +122,7 @@ impl Tasks {
         }
     }
 
-    /// Withdraws a task that the store does not have. Gives the error for the client.
+    /// Withdraws a task that the store does not have. Returns the error for the client.
     fn refuse(&self, task: &ActiveTask, error: Error) -> Error {
         self.inner.table.withdraw(task);
         task.set_ended();
@@ -147,6 +150,7 @@ fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
         error: None,
         output: Output::default(),
         artifacts: Vec::new(),
+        step_times: Vec::new(),
         items: order.fleet.as_ref().map(|fleet| ItemCounts::of(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
         retry_of: None,
         idempotency: None,

@@ -14,9 +14,13 @@ use super::view;
 use crate::error::Error;
 use crate::keys::{KeyId, Keys};
 use crate::player::Progress;
+use crate::telemetry::TraceContext;
 
 /// How many events a slow follower may be behind before it misses the oldest.
 const EVENTS: usize = 256;
+
+/// Steps whose times a record keeps.
+const MAX_STEP_TIMES: usize = 1000;
 
 /// Why a task is stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +32,7 @@ pub(super) enum StopReason {
     Interrupted,
 }
 
-/// What happens to a task, for those who follow it.
+/// An event of a task, for its followers.
 #[derive(Debug, Clone)]
 pub(crate) enum TaskEvent {
     /// Its status changed.
@@ -62,7 +66,7 @@ impl TaskEvent {
     /// The event's data, as JSON.
     pub(crate) fn data(&self) -> Value {
         match self {
-            Self::Status(record) => view::record(record, None),
+            Self::Status(record) => json!(view::record(record, None)),
             Self::Progress { item, progress } => {
                 let mut data = json!(progress);
                 if let Some(item) = item {
@@ -70,7 +74,7 @@ impl TaskEvent {
                 }
                 data
             }
-            Self::Item(item) => view::item(item, None),
+            Self::Item(item) => json!(view::item(item, None)),
         }
     }
 }
@@ -82,7 +86,7 @@ pub(crate) struct ActiveTask {
     /// The key that sent it.
     pub owner: KeyId,
     record: Mutex<Record>,
-    /// Whether the store is known to have it. Until then it is nobody's task.
+    /// Whether the store is known to have it. Until then the task does not exist for clients.
     stored: AtomicBool,
     events: broadcast::Sender<TaskEvent>,
     /// Cancelled once its end is in the store.
@@ -91,6 +95,8 @@ pub(crate) struct ActiveTask {
     why: Mutex<Option<StopReason>>,
     /// How many workers it waits for its turn to have.
     pub(super) queueing: AtomicUsize,
+    /// Where in its sender's trace it belongs.
+    pub(super) place: TraceContext,
 }
 
 impl ActiveTask {
@@ -111,6 +117,7 @@ impl ActiveTask {
             stop: CancellationToken::new(),
             why: Mutex::new(None),
             queueing: AtomicUsize::new(0),
+            place: TraceContext::current(),
         }
     }
 
@@ -137,11 +144,20 @@ impl ActiveTask {
         self.lock().status
     }
 
-    /// Changes the record, and gives the changed one.
+    /// Changes the record and returns the changed one.
     pub(super) fn change(&self, change: impl FnOnce(&mut Record)) -> Record {
         let mut record = self.lock();
         change(&mut record);
         record.clone()
+    }
+
+    /// Notes how long a step took. The first step of another attempt begins anew.
+    pub(super) fn note_step(&self, step: usize, ms: u64) {
+        let mut record = self.lock();
+        record.step_times.truncate(step);
+        if step < MAX_STEP_TIMES {
+            record.step_times.push(u32::try_from(ms).unwrap_or(u32::MAX));
+        }
     }
 
     /// Events from now on.
@@ -175,7 +191,7 @@ impl ActiveTask {
         *self.why.lock()
     }
 
-    /// Stops it if its key was revoked. To be asked before any of its work begins or goes on.
+    /// Stops it if its key was revoked. Callers check this before its work begins or continues.
     pub(super) fn stop_if_revoked(&self, keys: &Keys) {
         if !keys.is_active(&self.owner) {
             self.stop(StopReason::KeyRevoked);

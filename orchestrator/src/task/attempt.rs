@@ -1,4 +1,4 @@
-//! One attempt at a piece of work: its session, what the player makes of it there, and the results on the disk.
+//! One attempt at a piece of work: its session, the player's run in it, and the results on disk.
 
 use std::sync::Arc;
 
@@ -67,6 +67,9 @@ struct ProgressEvents<'a> {
 
 impl ProgressListener for ProgressEvents<'_> {
     fn progress(&self, event: Progress) {
+        if let (None, Progress::StepFinished { step, ms }) = (self.item, &event) {
+            self.task.note_step(*step, *ms);
+        }
         self.task.notify(TaskEvent::Progress { item: self.item, progress: event });
     }
 }

@@ -1,5 +1,5 @@
 //! Fleets: one piece of work for many inputs. Each item is carried out in a browser context or a container of its own and
-//! recorded as it ends, so that a fleet that was interrupted goes on where it was.
+//! recorded as it ends, so that an interrupted fleet continues where it was.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -220,7 +220,7 @@ impl Fleet<'_> {
         }
     }
 
-    /// Records the results of an attempt. Gives how long to wait before the next attempt, if there is to be one.
+    /// Records the results of an attempt. Returns how long to wait before the next attempt, if there is to be one.
     async fn record_results(&self, item: &mut Item, results: AttemptResults) -> Result<Option<Duration>, Error> {
         item.session_id = results.session;
         item.output = results.output;
@@ -288,10 +288,11 @@ impl Fleet<'_> {
             metrics::counter!("warmpool_task_items_ended_total", "status" => status.as_str()).increment(1);
         }
         self.task.notify(TaskEvent::Item(item.clone()));
+        self.tasks.inner.table.changed();
         Ok(())
     }
 
-    /// Counts that an item goes from one status to another. Gives the new counts.
+    /// Counts that an item goes from one status to another. Returns the new counts.
     fn count(&self, from: Status, to: Status) -> ItemCounts {
         let mut state = self.state();
         state.counts.moved(from, to);
@@ -353,7 +354,7 @@ impl Fleet<'_> {
             let Some(last) = page.last() else { return Ok((rows, artifacts)) };
             after = Some(last.index);
             for item in page {
-                let row = view::item(&item, None);
+                let row = json!(view::item(&item, None));
                 bytes += row.to_string().len() as u64;
                 if bytes <= most {
                     rows.push(row);

@@ -88,6 +88,21 @@ impl History {
         self.len
     }
 
+    /// One page of the tasks of all keys that match, by time, and how many match in all.
+    pub(super) fn page_of_all(&self, query: &TaskQuery) -> (Vec<TaskId>, u64) {
+        let first = query.at_first_page();
+        let (mut ids, mut total) = (Vec::new(), 0);
+        for owner in self.keys.keys() {
+            let (of_key, matching) = self.page(owner, &first);
+            ids.extend(of_key);
+            total += matching;
+        }
+        // Ids are in the order of time.
+        ids.sort_unstable_by(|a, b| query.sort_order.apply(a.cmp(b)));
+        let skip = usize::try_from(query.skip()).unwrap_or(usize::MAX);
+        (ids.into_iter().skip(skip).take(query.take(total)).collect(), total)
+    }
+
     /// One page of the tasks of `owner` that match, and how many match in all.
     pub(super) fn page(&self, owner: &KeyId, query: &TaskQuery) -> (Vec<TaskId>, u64) {
         let list = self.keys.get(owner).and_then(|key| match &query.service_passcode {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::Ulid;
 
@@ -12,7 +13,8 @@ const PREFIX: &str = "tsk_";
 
 /// A task: `tsk_` and a ULID, that is 48 bits of Unix milliseconds and 80 random bits. Ids sort as their tasks were
 /// accepted, which lets one index serve both orders. An id alone opens nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
+#[schemars(with = "String", inline)]
 pub(crate) struct TaskId(Ulid);
 
 impl TaskId {
@@ -60,18 +62,18 @@ impl fmt::Debug for TaskId {
     }
 }
 
-/// The text is no task's id.
+/// The text is not a task's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoTaskId;
+pub(crate) struct InvalidTaskId;
 
 impl FromStr for TaskId {
-    type Err = NoTaskId;
+    type Err = InvalidTaskId;
 
-    fn from_str(text: &str) -> Result<Self, NoTaskId> {
-        let ulid: Ulid = text.strip_prefix(PREFIX).and_then(|tail| tail.parse().ok()).ok_or(NoTaskId)?;
+    fn from_str(text: &str) -> Result<Self, InvalidTaskId> {
+        let ulid: Ulid = text.strip_prefix(PREFIX).and_then(|tail| tail.parse().ok()).ok_or(InvalidTaskId)?;
         // One spelling an id: ULIDs may be written in lower case and with letters for digits.
         let id = Self(ulid);
-        if id.to_string() == text { Ok(id) } else { Err(NoTaskId) }
+        if id.to_string() == text { Ok(id) } else { Err(InvalidTaskId) }
     }
 }
 
@@ -84,7 +86,7 @@ impl Serialize for TaskId {
 impl<'de> Deserialize<'de> for TaskId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map_err(|NoTaskId| serde::de::Error::custom("not a task's id"))
+        text.parse().map_err(|InvalidTaskId| serde::de::Error::custom("not a task's id"))
     }
 }
 
@@ -134,7 +136,7 @@ mod tests {
         let text = id.to_string();
         assert_eq!(text.parse(), Ok(id));
         for wrong in [text.to_lowercase(), text[4..].to_owned(), format!("{text}0"), "tsk_".to_owned(), String::new()] {
-            assert_eq!(wrong.parse::<TaskId>(), Err(NoTaskId), "{wrong}");
+            assert_eq!(wrong.parse::<TaskId>(), Err(InvalidTaskId), "{wrong}");
         }
         assert_eq!(TaskId::from_store_key(&id.store_key()), Some(id));
     }

@@ -16,7 +16,7 @@ const LOCKS: usize = 16;
 #[derive(Serialize, Deserialize)]
 pub(super) struct KnownKey {
     pub(super) task: TaskId,
-    /// Of the request, so that nobody can guess anything about it from what is stored.
+    /// A keyed hash of the request, so that the stored value reveals nothing about it.
     pub(super) fingerprint: String,
 }
 

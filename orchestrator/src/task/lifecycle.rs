@@ -33,7 +33,7 @@ impl TaskEnd {
     }
 }
 
-/// What a task or an item that was stopped says of it.
+/// The error of a task or an item that was stopped.
 pub(super) fn stop_error(reason: StopReason) -> TaskError {
     match reason {
         StopReason::Cancelled => TaskError::new("cancelled", "cancelled by request"),
@@ -109,7 +109,7 @@ impl Tasks {
         task.set_ended();
     }
 
-    /// Removes a task that the next process goes on with. Those who wait for it hear that it has not ended.
+    /// Removes a task that the next process continues, and tells its followers that it has not ended.
     pub(super) fn suspend(&self, task: &ActiveTask) {
         tracing::info!(task = %task.id, "task left for the next start");
         self.inner.table.release(task.id);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use warmpool_protocol::Launch;
@@ -71,7 +72,7 @@ pub(crate) struct FleetRules {
     /// The number of failed items after which no further ones begin; 0 sets no limit.
     #[serde(default)]
     pub stop_after_failures: u32,
-    /// Between two items that open the same host, in milliseconds.
+    /// Time between two items that open the same host, in milliseconds.
     #[serde(default)]
     pub host_delay_ms: u64,
     /// What lies between two items.
@@ -80,7 +81,7 @@ pub(crate) struct FleetRules {
 }
 
 /// What lies between two items of a fleet.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Isolation {
     /// Each has a fresh browser context, where the engine has such; a browser may serve several, one after another.
@@ -147,6 +148,7 @@ impl Order {
             service_passcode: self.service_passcode.clone(),
             app_name: None,
             one_connection: false,
+            name: None,
             screen: None,
             proxy: self.proxy.clone(),
         }

@@ -1,5 +1,6 @@
 //! A task on paper: what the store keeps and what clients read.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -10,7 +11,7 @@ use crate::engine::{Engine, Mode, SessionId};
 use crate::keys::KeyId;
 use crate::player::{Artifact, Failure};
 
-/// Output as JSON up to this size, in bytes, stands in its record; more goes into a file.
+/// A record holds output up to this size, in bytes of JSON; larger output goes into a file.
 pub(super) const INLINE_OUTPUT: usize = 16 << 10;
 /// The most bytes of a message that a record keeps.
 const MAX_MESSAGE: usize = 4 << 10;
@@ -37,7 +38,7 @@ impl Default for Output {
 }
 
 /// Why a task did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct TaskError {
     /// For programs: a [`FailureCode`](crate::script::FailureCode), or one of `interrupted`, `no_worker`, `items_failed`,
     /// `stopped`, `internal`; or `disk_nearly_full`, `store_busy` of a task that waits.
@@ -84,7 +85,7 @@ pub(crate) struct ArtifactRecord {
 }
 
 /// How many items of a fleet are in which state.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct ItemCounts {
     pub total: u32,
     /// Not begun, or to be tried again.
@@ -173,6 +174,9 @@ pub(crate) struct Record {
     /// Its files.
     #[serde(default)]
     pub artifacts: Vec<ArtifactRecord>,
+    /// How long each step took that is done, in milliseconds; not of a fleet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub step_times: Vec<u32>,
     /// The items of a fleet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items: Option<ItemCounts>,
@@ -182,10 +186,10 @@ pub(crate) struct Record {
     /// Under which key of [`TaskKeys`](crate::store::Table::TaskKeys) it can be found again, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<String>,
-    /// Why it stands still at the moment. Never on the disk: it is the disk that it waits for.
+    /// Why it is waiting. Never on the disk, because it waits for the disk.
     #[serde(skip)]
     pub waiting: Option<Box<TaskError>>,
-    /// In how many parts the store keeps what it is to do.
+    /// The number of parts in which the store keeps its work.
     #[serde(default)]
     pub body_parts: u16,
 }

@@ -13,7 +13,7 @@ use super::tasks::Tasks;
 use crate::drain::Phase;
 use crate::error::Error;
 
-/// Between two looks whether a running task has ended.
+/// Time between two checks whether a running task has ended.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long interrupted tasks may take to say so.
 const INTERRUPTION: Duration = Duration::from_secs(10);

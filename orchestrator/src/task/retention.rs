@@ -9,7 +9,7 @@ use crate::drain::Phase;
 use crate::error::Error;
 use crate::keys::KeyId;
 
-/// Between two looks for tasks that are older, or more, than they may be.
+/// Time between two checks for tasks that are older, or more, than they may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Tasks forgotten at a time.
 const PAGE: usize = 256;

@@ -3,6 +3,9 @@
 use std::error::Error as _;
 use std::sync::Arc;
 
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
+
 use super::active::{ActiveTask, StopReason};
 use super::attempt::{Attempt, WorkItem};
 use super::lifecycle::TaskEnd;
@@ -10,19 +13,30 @@ use super::record::TaskError;
 use super::status::{Kind, Status};
 use super::tasks::Tasks;
 use crate::error::Error;
+use crate::telemetry::TRACES;
 
 impl Tasks {
     /// Has a task carried out when its turn comes.
     pub(super) fn launch(&self, task: Arc<ActiveTask>) {
         let tasks = self.clone();
-        self.inner.drain.spawn(async move {
+        let span = tracing::info_span!(
+            target: TRACES,
+            "task",
+            warmpool.task = %task.id,
+            warmpool.task.type = task.record().kind.as_str(),
+            warmpool.task.status = Empty,
+            otel.status_code = Empty,
+            error.type = Empty,
+        );
+        task.place.adopt(&span);
+        let work = async move {
             let outcome = match task.record().kind {
                 Kind::Fleet => tasks.run_fleet(&task).await,
                 Kind::Run | Kind::Extract => tasks.run_single(&task).await,
             };
             match outcome {
                 Ok(()) => {}
-                // The store is closed: the next process goes on from what it has.
+                // The store is closed; the next process continues from its state.
                 Err(Error::Draining) => tasks.suspend(&task),
                 Err(error) => {
                     tracing::error!(task = %task.id, %error, cause = ?error.source(), "a task failed");
@@ -31,7 +45,9 @@ impl Tasks {
                     tasks.finish(&task, TaskEnd::without_results(Status::Failure, error)).await;
                 }
             }
-        });
+            note_end(&task);
+        };
+        self.inner.drain.spawn(work.instrument(span));
     }
 
     async fn run_single(&self, task: &ActiveTask) -> Result<(), Error> {
@@ -89,5 +105,15 @@ impl Tasks {
             Some(StopReason::Interrupted) | None => self.suspend(task),
             Some(reason) => self.finish(task, TaskEnd::cancelled(reason)).await,
         }
+    }
+}
+
+/// Writes how a task ended into its trace.
+fn note_end(task: &ActiveTask) {
+    let (record, span) = (task.record(), Span::current());
+    span.record("warmpool.task.status", record.status.as_str());
+    if let Some(error) = &record.error {
+        span.record("error.type", error.code.as_str());
+        span.record("otel.status_code", "ERROR");
     }
 }

@@ -1,11 +1,13 @@
 //! What a task does, and how far it is.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! names {
-    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident in $title:literal { $($(#[$about:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[schemars(rename = $title)]
         pub(crate) enum $name { $($(#[$about])* #[serde(rename = $text)] $variant),+ }
 
         impl $name {
@@ -37,7 +39,7 @@ macro_rules! names {
 // In the order of their names, which is the order of lists that are sorted by them.
 names! {
     /// What a task does.
-    Kind {
+    Kind in "TaskType" {
         /// Reads pages.
         Extract = "extract",
         /// Does one of the others for many inputs.
@@ -49,7 +51,7 @@ names! {
 
 names! {
     /// How a task, or one item of a fleet, is.
-    Status {
+    Status in "TaskStatus" {
         /// Ended by request.
         Cancelled = "cancelled",
         /// Ended without its result.

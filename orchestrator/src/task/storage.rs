@@ -19,7 +19,7 @@ use crate::drain::Drain;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::KeyId;
-use crate::store::{Batch, Commit, Direction, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};
+use crate::store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};
 pub(crate) use files::FOLDER;
 use files::Files;
 pub(crate) use secrets::MAX_SECRETS;
@@ -140,7 +140,7 @@ impl TaskStorage {
     pub(super) async fn index(&self) -> Result<Vec<(KeyId, IndexRow)>, Error> {
         let (mut found, mut range) = (Vec::new(), KeyRange::all());
         loop {
-            let rows = self.store.scan(Table::TaskIndex, range, PAGE, Direction::Ascending).await?;
+            let rows = self.store.scan(Table::TaskIndex, range, PAGE).await?;
             let Some(last) = rows.last() else { return Ok(found) };
             range = KeyRange::all().after(&last.key);
             for row in &rows {
@@ -153,7 +153,7 @@ impl TaskStorage {
     }
 
     pub(super) async fn oldest(&self, limit: usize) -> Result<Vec<(KeyId, IndexRow)>, Error> {
-        let rows = self.store.scan(Table::TaskIndex, KeyRange::all(), limit, Direction::Ascending).await?;
+        let rows = self.store.scan(Table::TaskIndex, KeyRange::all(), limit).await?;
         Ok(rows.iter().filter_map(|row| IndexRow::decode(&row.key, &row.value)).collect())
     }
 
@@ -179,7 +179,7 @@ impl TaskStorage {
             Some(after) => range.after(&item_key(task, after)),
             None => range,
         };
-        let rows = self.store.scan(Table::TaskItems, range, ITEM_PAGE, Direction::Ascending).await?;
+        let rows = self.store.scan(Table::TaskItems, range, ITEM_PAGE).await?;
         Ok(rows.iter().map(|row| row.json(Table::TaskItems)).collect::<Result<_, _>>()?)
     }
 
@@ -221,7 +221,7 @@ impl TaskStorage {
     async fn forget_items(&self, task: TaskId) -> Result<(), Error> {
         loop {
             let range = KeyRange::prefix(&task.store_key());
-            let rows = self.store.scan(Table::TaskItems, range, ITEM_PAGE, Direction::Ascending).await?;
+            let rows = self.store.scan(Table::TaskItems, range, ITEM_PAGE).await?;
             if rows.is_empty() {
                 return Ok(());
             }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
 
 use super::active::ActiveTask;
 use super::history::History;
@@ -18,7 +19,10 @@ use crate::keys::KeyId;
 
 /// A task is in `active` until its end is in the store, and in `history` from the beginning.
 #[derive(Debug, Default)]
-pub(super) struct TaskTable(Mutex<Tables>);
+pub(super) struct TaskTable {
+    tables: Mutex<Tables>,
+    changes: watch::Sender<u64>,
+}
 
 #[derive(Debug, Default)]
 struct Tables {
@@ -53,6 +57,8 @@ impl TaskTable {
         tables.history.add(&record.owner, &record.index_row());
         let task = Arc::new(ActiveTask::unstored(record));
         tables.active.insert(task.id, Arc::clone(&task));
+        drop(tables);
+        self.changed();
         Ok(task)
     }
 
@@ -89,6 +95,7 @@ impl TaskTable {
     /// Enters a task's new status into the index.
     pub(super) fn update(&self, record: &Record) {
         self.lock().history.change(&record.owner, &record.index_row());
+        self.changed();
     }
 
     /// Ends a task, once its end is in the store.
@@ -96,16 +103,21 @@ impl TaskTable {
         let mut tables = self.lock();
         tables.history.change(&record.owner, &record.index_row());
         tables.active.remove(&record.task_id);
+        drop(tables);
+        self.changed();
     }
 
-    /// Removes a task that the next process goes on with.
+    /// Removes a task that the next process continues.
     pub(super) fn release(&self, id: TaskId) {
         self.lock().active.remove(&id);
     }
 
-    pub(super) fn page(&self, owner: &KeyId, query: &TaskQuery) -> Page {
+    pub(super) fn page(&self, owner: Option<&KeyId>, query: &TaskQuery) -> Page {
         let tables = self.lock();
-        let (ids, total) = tables.history.page(owner, query);
+        let (ids, total) = match owner {
+            Some(owner) => tables.history.page(owner, query),
+            None => tables.history.page_of_all(query),
+        };
         let (mut active, mut ended) = (HashMap::new(), Vec::new());
         for id in &ids {
             match tables.active.get(id) {
@@ -133,8 +145,18 @@ impl TaskTable {
         last.iter().for_each(|(owner, id)| tables.history.forget_through(owner, *id));
     }
 
+    /// Changes each time the table does.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Announces a change to the followers of lists.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Tables> {
-        self.0.lock()
+        self.tables.lock()
     }
 }
 

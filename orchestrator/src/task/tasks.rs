@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::active::{ActiveTask, StopReason};
 use super::id::TaskId;
@@ -42,7 +43,6 @@ pub(super) struct Inner {
     pub(super) started_ms: u64,
 }
 
-/// A task.
 #[derive(Debug, Clone)]
 pub(crate) enum Task {
     /// It has not ended.
@@ -89,9 +89,26 @@ impl Tasks {
         record.map(|record| Task::Ended(Box::new(record))).ok_or_else(unknown)
     }
 
-    /// One page of the tasks of `owner`, and how many match in all.
+    /// The key that sent a task.
     /// Fails when the store cannot be read.
-    pub(crate) async fn list(&self, query: &TaskQuery, owner: &KeyId) -> Result<(Vec<Record>, u64), Error> {
+    pub(crate) async fn owner(&self, id: TaskId) -> Result<Option<KeyId>, Error> {
+        if let Some(task) = self.inner.table.active(id) {
+            return Ok(Some(task.owner.clone()));
+        }
+        Ok(self.inner.storage.record(id).await?.map(|record| record.owner))
+    }
+
+    /// Changes each time a task comes, changes its status, or is forgotten.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.table.changes()
+    }
+
+    /// One page of the tasks of `owner`, or of all keys, and how many match in all.
+    /// Errors: `Field` for what the list of all keys cannot do. Fails when the store cannot be read.
+    pub(crate) async fn list(&self, query: &TaskQuery, owner: Option<&KeyId>) -> Result<(Vec<Record>, u64), Error> {
+        if owner.is_none() {
+            query.check_for_all_keys()?;
+        }
         let page = self.inner.table.page(owner, query);
         let mut found = page.active;
         for record in self.inner.storage.records(&page.ended).await? {

@@ -1,4 +1,4 @@
-//! Tasks on a store that answers late, or has no room. No worker ever comes, so what is launched stays as it began.
+//! Tasks on a store that answers late or has no room. No worker ever comes, so no task gets beyond its start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,12 @@ use super::record::TaskError;
 use super::*;
 use crate::config::{Config, Flags, Host};
 use crate::drain::Drain;
-use crate::egress::Outside;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
-use crate::runtime::Docker;
-use crate::session::Sessions;
+use crate::runtime::Runtime;
+use crate::session::{ExternalServices, Sessions};
 use crate::store::fault::{Fault as StoreFault, Faults, Gate, Point, until};
 use crate::store::{Store, StoreOptions};
 
@@ -46,11 +45,11 @@ impl Bench {
         let store = Store::faulty(&faults, options);
         let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
         let drain = Drain::default();
-        let docker = Docker::new(Arc::clone(&config), instance.id().to_owned());
-        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), docker, drain.clone());
+        let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
+        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
         // In a store of their own, which does not fail.
         let keys = Keys::load(Store::memory()).await.unwrap();
-        let owner = keys.create("owner").await.unwrap().record.id;
+        let owner = keys.create("owner", crate::keys::KeyRole::Client).await.unwrap().record.id;
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
         let sessions = Sessions::new(
             config_too,
@@ -59,7 +58,7 @@ impl Bench {
             pool.clone(),
             store.clone(),
             drain.clone(),
-            Outside::nowhere(),
+            ExternalServices::nowhere(&config),
         );
         let tasks = Tasks::new(config, instance, keys, sessions, pool, store, drain);
         Self { tasks, faults, owner, _data: data }
@@ -83,7 +82,7 @@ impl Bench {
         let (tasks, owner) = (self.tasks.clone(), self.owner.clone());
         async move {
             let query: TaskQuery = TaskQuery::default();
-            tasks.list(&query, &owner).await.unwrap().0
+            tasks.list(&query, Some(&owner)).await.unwrap().0
         }
     }
 

@@ -17,11 +17,11 @@ use crate::player::Browser;
 use crate::pool::Pool;
 use crate::session::{Ending, Kind as SessionKind, Session, Sessions};
 
-/// How long a task goes on asking for a worker.
+/// How long a task keeps asking for a worker.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(600);
-/// Between two such questions.
+/// Time between two such questions.
 const RETRY: Duration = Duration::from_secs(1);
-/// Between two looks whether clients still wait.
+/// Time between two checks whether clients still wait.
 const YIELD: Duration = Duration::from_millis(50);
 /// How long a fleet has a worker before other tasks that wait get it: with less, more time would go into new browsers
 /// than into work.

@@ -1,4 +1,4 @@
-//! What the kernel says of this process, under the names that Prometheus' client libraries use.
+//! Metrics of this process from the kernel, under the names that Prometheus' client libraries use.
 
 use std::fmt::Write as _;
 use std::fs;

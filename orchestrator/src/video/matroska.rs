@@ -1,5 +1,5 @@
-//! Writes Matroska and its subset WebM, as far as one track of pictures needs them (RFC 9559). The file is playable at any
-//! time; `finish` adds what players need for seeking.
+//! A writer for Matroska and its subset WebM (RFC 9559) with one video track. The file is playable at any time; `finish`
+//! adds the index that players need for seeking.
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -8,11 +8,11 @@ mod resume;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 
-/// The pictures of a cluster have 16-bit times, in milliseconds.
+/// The longest cluster: its pictures have 16-bit times, in milliseconds.
 const CLUSTER_MS: u64 = 30_000;
-/// A size that is not known yet.
+/// An unknown size, in one byte.
 const UNKNOWN: [u8; 8] = [0x01, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF];
-/// Space reserved for the list of the file's parts, which is known at the end.
+/// Space reserved for the list of the file's parts, which `finish` writes.
 const SEEK_HEAD_ROOM: usize = 96;
 
 const EBML: u32 = 0x1A45_DFA3;
@@ -33,12 +33,12 @@ const TIMESTAMP: u32 = 0xE7;
 const SIMPLE_BLOCK: u32 = 0xA3;
 const CUES: u32 = 0x1C53_BB6B;
 
-/// What the pictures are.
+/// The format of the pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codec {
     /// VP8, in WebM.
     Vp8,
-    /// JPEG pictures one by one, in Matroska.
+    /// Single JPEG pictures, in Matroska.
     Jpeg,
 }
 
@@ -70,7 +70,7 @@ impl Codec {
 pub(super) struct Matroska {
     file: BufWriter<File>,
     at: u64,
-    /// Where the segment's content begins: positions in the file count from there.
+    /// Where the segment's content begins. Positions in the file are relative to it.
     segment: u64,
     info: u64,
     tracks: u64,
@@ -80,13 +80,13 @@ pub(super) struct Matroska {
 }
 
 struct Cluster {
-    /// Where its size stands.
+    /// The position of its size.
     size_at: u64,
     time_ms: u64,
 }
 
 impl Matroska {
-    /// Writes everything that comes before the first picture.
+    /// Writes the headers.
     pub(super) fn begin(file: File, codec: Codec, width: u32, height: u32) -> io::Result<Self> {
         let mut head = Vec::new();
         let ebml = [
@@ -141,10 +141,10 @@ impl Matroska {
         self.at
     }
 
-    /// Adds a picture. Times do not go back; `key` says that it can be shown without those before it.
+    /// Adds a picture. Times must not decrease; `key` marks a picture that does not depend on earlier ones.
     pub(super) fn picture(&mut self, time_ms: u64, key: bool, data: &[u8]) -> io::Result<()> {
         let begun = self.cluster.as_ref().map(|cluster| cluster.time_ms);
-        // Where a cluster begins, a player may begin.
+        // Players can start at a cluster.
         if begun.is_none_or(|begun| key && time_ms > begun || time_ms >= begun + CLUSTER_MS) {
             self.end_cluster()?;
             self.cues.push((time_ms, self.at - self.segment));
@@ -162,11 +162,11 @@ impl Matroska {
         head.extend(block);
         self.put(&head)?;
         self.put(data)?;
-        // From here on the picture survives a crash.
+        // After this, the picture survives a crash.
         self.file.flush()
     }
 
-    /// Writes what is known only at the end: the sizes, the duration, and the index.
+    /// Writes what only the end reveals: the sizes, the duration and the index.
     pub(super) fn finish(mut self, duration_ms: u64) -> io::Result<()> {
         self.end_cluster()?;
         let cues_at = self.at - self.segment;
@@ -215,7 +215,7 @@ fn cue(time_ms: u64, position: u64) -> Vec<u8> {
     element(0xBB, &[number(0xB3, time_ms), element(0xB7, &place)].concat())
 }
 
-/// An element's name, without the zeros before it.
+/// An element's id, without leading zeros.
 fn id(id: u32) -> Vec<u8> {
     id.to_be_bytes().into_iter().skip_while(|byte| *byte == 0).collect()
 }
@@ -234,7 +234,7 @@ fn text(name: u32, value: &str) -> Vec<u8> {
     element(name, value.as_bytes())
 }
 
-/// A size in one byte where it fits, else in eight.
+/// Encodes a size in one byte where it fits, otherwise in eight.
 fn size(length: u64) -> Vec<u8> {
     match u8::try_from(length) {
         Ok(short) if short < 0x7F => vec![0x80 | short],
@@ -242,7 +242,7 @@ fn size(length: u64) -> Vec<u8> {
     }
 }
 
-/// A size in eight bytes, which can be written over an unknown one.
+/// Encodes a size in eight bytes, which can overwrite an unknown size.
 fn wide(length: u64) -> [u8; 8] {
     (length | 0x0100_0000_0000_0000).to_be_bytes()
 }

@@ -1,4 +1,4 @@
-//! The files of recordings: a folder for each session, in it the parts of its recording.
+//! The files of recordings: a folder for each session, which holds the parts of its recording.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File};
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::matroska::Matroska;
@@ -21,12 +22,13 @@ use crate::store::{Folder, free_bytes};
 pub(crate) const FOLDER: Folder =
     Folder { name: "recordings", has: |name| is_part(name.strip_suffix(".json").unwrap_or(name)) };
 
-/// One part of a recording. A session has more than one if the daemon was started anew under it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// One part of a recording. A session has several if the daemon restarted meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "RecordingPart")]
 pub(crate) struct Part {
     /// The file's name.
     pub name: String,
-    /// Bytes, so far.
+    /// Its size so far, in bytes.
     pub size: u64,
     /// When it began, in Unix milliseconds.
     pub started_at: u64,
@@ -36,14 +38,14 @@ pub(crate) struct Part {
     /// Why it ended before its session: `max_size` or `disk`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// Whether nothing will be added to it.
+    /// Whether it is finished.
     pub complete: bool,
 }
 
-/// What is noted beside a part once it is complete.
+/// The file beside a complete part that describes it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
-    /// Not known of a file that was damaged.
+struct PartMetadata {
+    /// Unknown for a damaged file.
     duration: Option<u64>,
     stopped: Option<String>,
 }
@@ -53,11 +55,11 @@ struct Note {
 pub(crate) struct Recordings {
     root: PathBuf,
     active: Arc<Mutex<HashSet<SessionId>>>,
-    /// When this process began to write, in Unix milliseconds: what is older is not being written any more.
+    /// When this process began to write, in Unix milliseconds. Nobody writes older files any more.
     began: u64,
 }
 
-/// While this lives, a session's folder is being written to.
+/// Marks a session's folder as in use, until it is dropped.
 pub(super) struct Writing {
     recordings: Recordings,
     id: SessionId,
@@ -75,7 +77,7 @@ impl Recordings {
     }
 
     /// The parts of a session's recording, the oldest first. Blocks.
-    /// Fails when the folder cannot be read.
+    /// Errors: when the folder cannot be read.
     pub(crate) fn parts(&self, id: &SessionId) -> io::Result<Vec<Part>> {
         let folder = self.folder(id);
         let entries = match fs::read_dir(&folder) {
@@ -113,7 +115,7 @@ impl Recordings {
     }
 
     /// Removes a session's recording. Blocks.
-    /// Fails when files cannot be removed.
+    /// Errors: when files cannot be removed.
     pub(crate) fn remove(&self, id: &SessionId) -> io::Result<()> {
         match fs::remove_dir_all(self.folder(id)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -139,7 +141,7 @@ impl Recordings {
 
     pub(super) fn complete(&self, part: &Path, duration: Duration, stopped: Option<&str>) -> io::Result<()> {
         let duration = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        note(part, &Note { duration: Some(duration), stopped: stopped.map(str::to_owned) })
+        note(part, &PartMetadata { duration: Some(duration), stopped: stopped.map(str::to_owned) })
     }
 
     /// Finishes the parts that an earlier process was writing when it was killed.
@@ -159,7 +161,7 @@ impl Recordings {
                 let duration = finish(&path)
                     .inspect_err(|error| tracing::warn!(session = %id, %error, "a recording is damaged"))
                     .ok();
-                note(&path, &Note { duration, stopped: None })?;
+                note(&path, &PartMetadata { duration, stopped: None })?;
             }
         }
         Ok(())
@@ -176,7 +178,7 @@ impl Recordings {
         Ok(ids?.into_iter().filter(|id| self.folder(id).is_dir()).collect())
     }
 
-    /// Removes recordings that are older than they may be, and the oldest ones beyond what all may take.
+    /// Removes recordings beyond their age limit, then the oldest ones beyond the total size limit.
     pub(crate) async fn forget_old(&self, limits: &Recording) -> io::Result<()> {
         let (recordings, keep_for, keep) = (self.clone(), limits.keep_for, limits.keep.bytes());
         let work = move || recordings.forget(keep_for, keep);
@@ -201,10 +203,10 @@ impl Recordings {
         tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
     }
 
-    /// Removes the oldest recordings while less than `min_free` bytes are free; whether there is enough then. Blocks.
+    /// Removes the oldest recordings while less than `min_free` bytes are free. Returns whether enough is free then. Blocks.
     pub(super) fn make_room(&self, min_free: u64) -> io::Result<bool> {
         let data = self.root.parent().unwrap_or(&self.root);
-        // Where the system does not say, there is enough.
+        // If the system does not say, assume enough.
         self.evict(min_free, || free_bytes(data).unwrap_or(u64::MAX))
     }
 
@@ -240,7 +242,7 @@ impl Recordings {
     }
 
     fn folder(&self, id: &SessionId) -> PathBuf {
-        // An id from a path of a request is looked up before it comes here, and still never leads out of the folder.
+        // Ids from request paths are looked up before they get here; this is a second guard against leaving the folder.
         let name: String =
             id.as_str().chars().filter(|letter| letter.is_ascii_alphanumeric() || "_-".contains(*letter)).collect();
         self.root.join(name)
@@ -251,13 +253,13 @@ impl Recordings {
     }
 }
 
-/// Puts a note beside a part.
-fn note(part: &Path, note: &Note) -> io::Result<()> {
+/// Writes the description of a part.
+fn note(part: &Path, note: &PartMetadata) -> io::Result<()> {
     fs::write(beside(part), serde_json::to_vec(note)?)
 }
 
-/// The note beside a part.
-fn noted(part: &Path) -> Option<Note> {
+/// Reads the description of a part.
+fn noted(part: &Path) -> Option<PartMetadata> {
     fs::read(beside(part)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok())
 }
 
@@ -267,11 +269,11 @@ fn beside(part: &Path) -> PathBuf {
     name.into()
 }
 
-/// How long the last picture of a part whose writer was killed is shown. It stood until then, which nobody wrote down; with
-/// no time at all it would never be seen.
+/// How long players show the last picture of a part whose writer was killed. Nothing recorded its real duration; with none
+/// at all it would never show.
 const LAST_PICTURE_MS: u64 = 1000;
 
-/// Writes the end of a part whose writer was killed. Gives its duration in milliseconds.
+/// Writes the end of a part whose writer was killed. Returns its duration in milliseconds.
 fn finish(part: &Path) -> io::Result<u64> {
     let (video, last_ms) = Matroska::resume(File::options().read(true).write(true).open(part)?)?;
     let duration = last_ms + LAST_PICTURE_MS;

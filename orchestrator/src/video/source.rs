@@ -18,13 +18,13 @@ const FILE_HEADER: usize = 32;
 const PICTURE_HEADER: usize = 12;
 /// The largest picture.
 const MAX_PICTURE: usize = 16 << 20;
-/// Between two looks which tab is in front, where there is no new picture.
+/// Time between two checks which tab is in front, while no picture comes.
 const LOOK: Duration = Duration::from_millis(300);
 
 /// One picture on its way to the file.
 pub(super) struct Picture {
     pub(super) time_ms: u64,
-    /// Whether it can be shown without those before it.
+    /// Whether it does not depend on earlier pictures.
     pub(super) key: bool,
     pub(super) data: Bytes,
 }
@@ -57,13 +57,13 @@ impl Source {
         Ok(Self::Display { body, buffer: BytesMut::new() })
     }
 
-    /// Looks at the tab in front, as a viewer would.
+    /// Watches the tab in front, as a viewer would.
     pub(super) fn frames(front: FrontTab, rate: u32) -> Self {
         let pause = Duration::from_secs(1) / rate.max(1);
         Self::Frames { front, pause, first: None, began: Instant::now() }
     }
 
-    /// Waits until it is known what the pictures are.
+    /// Waits until the format of the pictures is known.
     pub(super) async fn format(&mut self) -> Result<Format, RecordingError> {
         match self {
             Self::Display { body, buffer } => {
@@ -101,7 +101,7 @@ impl Source {
                 loop {
                     let mut pictures = front.pictures().await;
                     let tab = front.tab();
-                    // The tab in front is followed.
+                    // Follow the tab in front.
                     while front.tab() == tab {
                         let frame = tokio::select! {
                             frame = pictures.next() => frame,

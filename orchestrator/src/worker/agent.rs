@@ -15,12 +15,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::{
-    Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page, PageAction, Secret, Snapshot,
-    StoredFile, Window, WorkerEvent,
+    CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page, PageAction, Probe,
+    Probed, Secret, Snapshot, StoredFile, Window, WorkerEvent,
 };
 
 use super::connection::{AgentStream, Connector};
 use super::lines::Lines;
+use crate::ads::AdRules;
 use crate::error::Cause;
 use crate::runtime::AgentAddress;
 
@@ -29,6 +30,10 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Cause>;
 
 /// Small calls are answered at once or not at all.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for a launch before which a browser compiles rules of ads: seconds of a whole core.
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Compiled rules are no longer, in bytes: those of EasyList have some 22 million.
+const RULES_LIMIT: usize = 128 << 20;
 /// What requests name as their host: each connection leads to one agent, whatever it is called.
 const AUTHORITY: &str = "agent";
 /// No JSON answer is longer, in bytes: Chromium's description of DevTools has some two million.
@@ -105,18 +110,31 @@ impl Agent {
         self.call(Method::GET, "/health", None::<&()>).await.and_then(|body| read(&body))
     }
 
-    /// Wakes the browser, applies the settings and starts opening the page. A launch that blocks ads needs their rules,
-    /// compiled for this engine. Gives the warnings for the client.
-    pub(crate) async fn launch(&self, launch: &Launch, ad_rules: Option<Bytes>) -> Result<Vec<String>, AgentError> {
+    /// Wakes the browser, applies the settings and starts opening the page. A launch that blocks ads needs their rules.
+    /// Returns the warnings for the client.
+    pub(crate) async fn launch(&self, launch: &Launch, ad_rules: Option<AdRules>) -> Result<Vec<String>, AgentError> {
+        let mut limit = CALL_TIMEOUT;
         if let Some(rules) = ad_rules {
-            let sent = timeout(CALL_TIMEOUT, self.succeed(Method::PUT, "/ads", full(rules))).await;
+            let (path, bytes) = match rules {
+                AdRules::Plain(bytes) => ("/ads", bytes),
+                AdRules::Compiled(bytes) => ("/ads/compiled", bytes),
+            };
+            let sent = timeout(CALL_TIMEOUT, self.succeed(Method::PUT, path, full(bytes))).await;
             sent.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))??;
+            limit = COMPILE_TIMEOUT;
         }
-        let body = self.call(Method::POST, "/launch", Some(launch)).await?;
+        let body = self.call_within(limit, Method::POST, "/launch", Some(launch)).await?;
         read(&body).map(|Launched { warnings }| warnings)
     }
 
-    /// Opens a window in a browser context of its own, in the place of the one there was. Gives the window's WebDriver
+    /// The rules of ads as this worker's browser has compiled them.
+    pub(crate) async fn compiled_ads(&self) -> Result<Bytes, AgentError> {
+        let response = self.succeed(Method::GET, "/ads/compiled", full("")).await?;
+        let body = Limited::new(response.into_body(), RULES_LIMIT).collect().await;
+        body.map(Collected::to_bytes).map_err(AgentError::Broken)
+    }
+
+    /// Opens a window in a browser context of its own, in place of the one there was. Returns the window's WebDriver
     /// handle, or `None` where the engine has no contexts.
     pub(crate) async fn open_context(&self) -> Result<Option<String>, AgentError> {
         match self.window("/context").await {
@@ -125,7 +143,7 @@ impl Agent {
         }
     }
 
-    /// Opens another window in that context; gives its handle.
+    /// Opens another window in that context; returns its handle.
     pub(crate) async fn open_window(&self) -> Result<String, AgentError> {
         self.window("/context/window").await
     }
@@ -242,10 +260,22 @@ impl Agent {
         self.stream("/pages", PAGES_LIMIT).await
     }
 
-    /// Does something to a page. Fails with `Refused` and 404 when there is no such page any more.
+    /// Acts on a page. Fails with `Refused` and 404 when the page is gone.
     pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<(), AgentError> {
         let path = format!("/pages/{}", crate::engine::path_segment(page));
         self.call(Method::POST, &path, Some(action)).await.map(drop)
+    }
+
+    /// Does something about a challenge. Fails with `Refused` and 404 when it is over, or its page took no answer.
+    pub(crate) async fn act_on_captcha(&self, id: u64, action: &CaptchaAction) -> Result<(), AgentError> {
+        self.call(Method::POST, &format!("/captchas/{id}"), Some(action)).await.map(drop)
+    }
+
+    /// Has the agent try to reach an address, for as long as that takes.
+    pub(crate) async fn probe(&self, probe: &Probe) -> Result<Probed, AgentError> {
+        let request = json_request(Method::POST, Some(probe))?;
+        let response = success(self.send("/probe", request).await?).await?;
+        read(&collect(response).await?)
     }
 
     async fn stream<T>(&self, path: &str, limit: usize) -> Result<Lines<T>, AgentError> {
@@ -254,11 +284,21 @@ impl Agent {
         Ok(Lines::new(response.into_body(), limit))
     }
 
-    /// A small call, which waits for nobody but the agent.
+    /// A small call that waits for nothing but the agent.
     async fn call(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Bytes, AgentError> {
+        self.call_within(CALL_TIMEOUT, method, path, body).await
+    }
+
+    async fn call_within(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Bytes, AgentError> {
         let request = json_request(method, body)?;
         let answered = async { collect(success(self.send(path, request).await?).await?).await };
-        timeout(CALL_TIMEOUT, answered).await.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))?
+        timeout(limit, answered).await.map_err(|_| AgentError::Timeout(limit))?
     }
 
     /// Asks for JSON, which the browser may take its time for.

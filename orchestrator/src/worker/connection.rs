@@ -27,13 +27,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct AgentStream(Either<UnixStream, TcpStream>);
 
-/// The reading half of one.
 pub(crate) type ReadHalf = Either<unix::OwnedReadHalf, tcp::OwnedReadHalf>;
 pub(crate) type WriteHalf = Either<unix::OwnedWriteHalf, tcp::OwnedWriteHalf>;
 
 impl AgentStream {
     /// Connects.
-    /// Fails when nobody listens there, or something that is no socket has taken its place.
+    /// Fails when nobody listens there, or when the file is not a socket.
     pub(super) async fn connect(to: &AgentAddress) -> io::Result<Self> {
         let connecting = async {
             match to {
@@ -65,7 +64,7 @@ impl AgentStream {
     }
 }
 
-/// Connects to the file itself: not to what a link in its place names, which could be any service of this host.
+/// Connects to the file itself and follows no link, which could lead to any service of this host.
 async fn connect_unix(socket: &Path) -> io::Result<UnixStream> {
     let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_PATH | nix::libc::O_NOFOLLOW).open(socket)?;
     if !file.metadata()?.file_type().is_socket() {

@@ -9,7 +9,7 @@ use warmpool_protocol::{Snapshot, WorkerEvent, WorkerState};
 
 use super::lines::Lines;
 use super::{Health, Loss, Reports, Worker};
-use crate::runtime::{ContainerState, Docker};
+use crate::runtime::{ContainerState, Runtime};
 
 /// The agent beats every 5 s; three missed beats mean that it hangs.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -17,11 +17,11 @@ const SILENCE: Duration = Duration::from_secs(15);
 const CONNECT_GRACE: Duration = Duration::from_secs(10);
 /// How long an agent may take to repeat how its worker ended to a reader that has missed it.
 const REPEAT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Between two tries.
+/// Time between two tries.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Follows `worker` until it is lost or `stop` is cancelled. Reports through `reports`.
-pub(crate) async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Docker, stop: CancellationToken) {
+pub(crate) async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Runtime, stop: CancellationToken) {
     tokio::select! {
         () = stop.cancelled() => {}
         loss = follow(&worker, &reports, &runtime) => {
@@ -31,25 +31,26 @@ pub(crate) async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Docker
     }
 }
 
-async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
+async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime) -> Loss {
     let mut unreachable_since: Option<Instant> = None;
     loop {
         match worker.agent.events().await {
             Ok(events) => {
                 unreachable_since = None;
-                if let Some(loss) = listen(events, reports).await {
-                    return loss;
+                match listen(events, reports).await {
+                    Heard::Loss(loss) => return loss,
+                    Heard::Silence => return explain_silence(worker, runtime).await,
+                    Heard::Cut => {}
                 }
             }
             Err(error) => tracing::trace!(worker = %worker.id, %error, "no event stream"),
         }
         // The stream is cut: only the runtime can distinguish a dead container from a passing fault.
-        match runtime.state(&worker.id).await {
-            Ok(ContainerState::Exited { oom: true, .. }) => return Loss::OutOfMemory,
-            Ok(ContainerState::Exited { code, .. }) => return Loss::ContainerExited { code },
-            Ok(ContainerState::Missing) => return Loss::ContainerGone,
-            Ok(ContainerState::Running) => {
-                if unreachable_since.get_or_insert_with(Instant::now).elapsed() > CONNECT_GRACE {
+        match runtime.state(&worker.id).await.map(ended) {
+            Ok(Some(loss)) => return loss,
+            Ok(None) => {
+                let grace = CONNECT_GRACE + runtime.notices_within();
+                if unreachable_since.get_or_insert_with(Instant::now).elapsed() > grace {
                     return Loss::Unresponsive;
                 }
             }
@@ -68,8 +69,47 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Docker) -> Loss {
     }
 }
 
-/// Reads events until the stream is cut (`None`) or the worker is lost.
-async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> Option<Loss> {
+/// What the end of a container is for its worker; none while it runs.
+fn ended(state: ContainerState) -> Option<Loss> {
+    match state {
+        ContainerState::Running => None,
+        ContainerState::Exited { oom: true, .. } => Some(Loss::OutOfMemory),
+        ContainerState::Exited { code, .. } => Some(Loss::ContainerExited { code }),
+        ContainerState::Missing => Some(Loss::ContainerGone),
+        ContainerState::NodeLost { node } => Some(Loss::NodeLost { node }),
+    }
+}
+
+/// Why an agent has fallen silent: its host may be lost, and the runtime notice that a little later.
+async fn explain_silence(worker: &Worker, runtime: &Runtime) -> Loss {
+    let lost = async {
+        loop {
+            if let Ok(Some(loss)) = runtime.state(&worker.id).await.map(ended) {
+                return loss;
+            }
+            sleep(RETRY).await;
+        }
+    };
+    let grace = runtime.notices_within();
+    if grace.is_zero() {
+        return Loss::Unresponsive;
+    }
+    timeout(grace, lost).await.unwrap_or(Loss::Unresponsive)
+}
+
+/// How a stream of events went.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    /// The worker is lost.
+    Loss(Loss),
+    /// Nothing more came, though the connection stood.
+    Silence,
+    /// The connection ended.
+    Cut,
+}
+
+/// Reads events until there are no more of them or the worker is lost.
+async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> Heard {
     let mut first = true;
     // A new stream has missed the event that says why the worker ended. The agent repeats it, as it does the driver's
     // end; this stands for it where the agent does not.
@@ -78,8 +118,8 @@ async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> Option<Los
         let limit = if unexplained.is_some() { REPEAT_TIMEOUT } else { SILENCE };
         let event = match timeout(limit, events.next()).await {
             Ok(Some(event)) => event,
-            Ok(None) => return unexplained,
-            Err(_) => return unexplained.or(Some(Loss::Unresponsive)),
+            Ok(None) => return unexplained.map_or(Heard::Cut, Heard::Loss),
+            Err(_) => return unexplained.map_or(Heard::Silence, Heard::Loss),
         };
         match event {
             WorkerEvent::State(snapshot) => {
@@ -100,14 +140,17 @@ async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> Option<Los
                     WorkerState::Ended | WorkerState::Failed => {}
                 }
             }
-            WorkerEvent::Beat | WorkerEvent::Unknown if unexplained.is_some() => return unexplained,
-            WorkerEvent::Beat | WorkerEvent::Unknown => {}
-            WorkerEvent::Exited { oom: true, clean: false, .. } => return Some(Loss::OutOfMemory),
-            WorkerEvent::Exited { clean: true, .. } => return Some(Loss::BrowserClosed),
-            WorkerEvent::Exited { code, signal, .. } => return Some(Loss::BrowserExited { code, signal }),
-            WorkerEvent::Unresponsive => return Some(Loss::Unresponsive),
-            WorkerEvent::DriverExited => return Some(Loss::DriverExited),
-            WorkerEvent::Failed { reason } => return Some(Loss::BootFailed { reason }),
+            WorkerEvent::Beat | WorkerEvent::Unknown => {
+                if let Some(loss) = unexplained {
+                    return Heard::Loss(loss);
+                }
+            }
+            WorkerEvent::Exited { oom: true, clean: false, .. } => return Heard::Loss(Loss::OutOfMemory),
+            WorkerEvent::Exited { clean: true, .. } => return Heard::Loss(Loss::BrowserClosed),
+            WorkerEvent::Exited { code, signal, .. } => return Heard::Loss(Loss::BrowserExited { code, signal }),
+            WorkerEvent::Unresponsive => return Heard::Loss(Loss::Unresponsive),
+            WorkerEvent::DriverExited => return Heard::Loss(Loss::DriverExited),
+            WorkerEvent::Failed { reason } => return Heard::Loss(Loss::BootFailed { reason }),
         }
         first = false;
     }
@@ -123,7 +166,7 @@ mod tests {
     use crate::runtime::AgentAddress;
     use warmpool_protocol::Secret;
 
-    /// What a daemon makes of an agent that writes these lines to a new reader and then hangs up, or stays silent.
+    /// The daemon's verdict on an agent that writes these lines to a new reader and then hangs up, or stays silent.
     async fn reads(lines: &str, hangs_up: bool) -> (Option<Loss>, Health) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
@@ -145,7 +188,10 @@ mod tests {
         };
         let heard = async { listen(worker.agent.events().await.unwrap(), &reports).await };
         let loss = tokio::select! {
-            loss = heard => loss,
+            heard = heard => match heard {
+                Heard::Loss(loss) => Some(loss),
+                Heard::Cut | Heard::Silence => None,
+            },
             () = async { agent.await; std::future::pending().await } => None,
         };
         (loss, worker.health())

@@ -1,4 +1,4 @@
-//! Taking a request on: what it attaches is on the disk, and its world in the store, before it is answered.
+//! Accepts requests: the attachments are on the disk, and the world is in the store, before the answer.
 
 use std::time::{Duration, Instant};
 
@@ -22,13 +22,13 @@ use crate::store::{Batch, Durability, Table};
 /// The width of a test key's scenes, in pixels, and of the first picture.
 const TEST_WIDTH: u32 = 1024;
 const TEST_PREVIEW_WIDTH: u32 = 512;
-/// Changes when the same request is to look otherwise than before.
+/// Changes when the same request should give another scene than before.
 const SCENE_VERSION: &str = "1";
 /// How long the daemon believes that the renderers' image is there, or is not.
 const IMAGE_BELIEVED: Duration = Duration::from_secs(10);
 
-/// Where a request stands with its world.
-pub(crate) struct Generated {
+/// The world that a request gets.
+pub(crate) struct AcceptedWorld {
     pub record: WorldRecord,
     /// Whether the same scene was there already.
     pub cached: bool,
@@ -43,7 +43,7 @@ impl Worlds {
         key: &IntegrationKey,
         request: &WorldRequest,
         row: &mut RequestRow,
-    ) -> Result<Generated, Error> {
+    ) -> Result<AcceptedWorld, Error> {
         let max_pixels = self.inner.config.world.max_pixels as u64;
         for item in &request.items {
             if let Source::Data(bytes) = &item.source {
@@ -67,7 +67,7 @@ impl Worlds {
             self.inner.keys.used(&key.id, false);
             row.patient = Some(reference);
             row.world = Some(record.world_id.clone());
-            return Ok(Generated { record, cached: true });
+            return Ok(AcceptedWorld { record, cached: true });
         }
         self.check_renderers().await?;
         let limit = self.inner.config.world.queue_length;
@@ -121,7 +121,7 @@ impl Worlds {
         row.patient = Some(reference);
         row.world = Some(world_id.clone());
         self.enqueue(record.clone());
-        Ok(Generated { record, cached: false })
+        Ok(AcceptedWorld { record, cached: false })
     }
 
     /// A hash of all that decides how the scene looks.

@@ -1,4 +1,4 @@
-//! Pictures that clients attach: looked at before they are decoded, decoded within limits, and written anew, so that
+//! Pictures that clients attach: inspected before they are decoded, decoded within limits, and re-encoded, so that
 //! nothing but the picture is left of them.
 
 use std::io::Cursor;
@@ -34,7 +34,7 @@ pub(super) enum PictureError {
     },
 }
 
-/// Looks at a picture's head, which costs next to nothing: its format and its size.
+/// Reads a picture's format and size from its header, which costs next to nothing.
 /// Errors: [`PictureError`].
 pub(super) fn inspect(bytes: &[u8], max_pixels: u64) -> Result<(), PictureError> {
     let (width, height) = decoder(bytes)?.dimensions();
@@ -47,7 +47,7 @@ pub(super) fn inspect(bytes: &[u8], max_pixels: u64) -> Result<(), PictureError>
     Ok(())
 }
 
-/// Decodes a picture, turns it upright, makes it no larger than a scene needs, and writes it anew as JPEG: without any of
+/// Decodes a picture, turns it upright, makes it no larger than a scene needs, and re-encodes it as JPEG: without any of
 /// the data that cameras add, such as place and time. Takes a processor some tens of milliseconds.
 /// Errors: [`PictureError`].
 pub(super) fn normalise(bytes: &[u8], max_pixels: u64) -> Result<Bytes, PictureError> {

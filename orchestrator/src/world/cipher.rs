@@ -1,6 +1,6 @@
 //! Encryption of what names a patient: ChaCha20-Poly1305 under one key of the operator's, and under one key a patient.
 //!
-//! The operator's key encrypts the key of each patient and nothing else. Whoever deletes a patient's key makes everything
+//! The operator's key encrypts the key of each patient and nothing else. Deleting a patient's key makes everything
 //! that it encrypted unreadable, also in rows that stay.
 
 use std::fs;
@@ -22,7 +22,7 @@ const MIN_KEY: usize = 16;
 
 /// Why the operator's key cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum NamesKeyError {
+pub(crate) enum NamesKeyError {
     /// The file cannot be read.
     #[error("`world.names_key_file` {path} cannot be read: {source}")]
     Read {

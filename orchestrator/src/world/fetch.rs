@@ -1,5 +1,5 @@
 //! Fetching attachments from other people's servers: only from public addresses, or from networks that the operator
-//! allows. A name is resolved once, all of its addresses are checked, and one of these very addresses is called.
+//! allows. It resolves a name once, checks all of its addresses, and connects to one of them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,24 +28,17 @@ const MAX_REDIRECTS: usize = 5;
 /// Why an attachment could not be fetched. Nothing of it names more than the host that the client named.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FetchError {
-    /// The name leads to an address that is nobody's to reach from here.
+    /// The name resolves to an address that must not be reached from here.
     #[error(
         "{host} is not a public host: send the picture as `data`, or allow its network in `world.attachment_networks`"
     )]
-    Private {
-        /// The host.
-        host: String,
-    },
+    Private { host: String },
     /// The name has no address.
     #[error("the host {host} is unknown")]
-    UnknownHost {
-        /// The host.
-        host: String,
-    },
+    UnknownHost { host: String },
     /// The host does not answer as it should.
     #[error("{host} {problem}")]
     Failed {
-        /// The host.
         host: String,
         /// What is wrong with it.
         problem: String,
@@ -53,7 +46,6 @@ pub(super) enum FetchError {
     /// There is more of it than may be.
     #[error("the answer of {host} is longer than {limit} bytes (`world.max_attachment`)")]
     TooLarge {
-        /// The host.
         host: String,
         /// The limit, in bytes.
         limit: u64,
@@ -61,7 +53,6 @@ pub(super) enum FetchError {
     /// It took too long.
     #[error("{host} did not answer within {} seconds (`world.fetch_timeout`)", after.as_secs())]
     Slow {
-        /// The host.
         host: String,
         /// The limit.
         after: Duration,
@@ -144,7 +135,7 @@ impl Fetcher {
         sender.send_request(request).await.map_err(|_| failed("closed the connection"))
     }
 
-    /// Connects to one of the very addresses that were checked.
+    /// Connects to one of the checked addresses.
     async fn connect(&self, url: &Url) -> Result<Box<dyn Stream>, FetchError> {
         let host = url.host_str().unwrap_or_default().to_owned();
         let failed = |problem: &str| FetchError::Failed { host: host.clone(), problem: problem.to_owned() };
@@ -179,7 +170,7 @@ impl Fetcher {
     }
 
     fn allows(&self, address: IpAddr) -> bool {
-        // An IPv4 address in IPv6 clothes is allowed where the address itself is.
+        // An IPv4-mapped IPv6 address is allowed where the IPv4 address is.
         let plain = address.to_canonical();
         is_public(address) || self.networks.iter().any(|network| network.contains(&address) || network.contains(&plain))
     }

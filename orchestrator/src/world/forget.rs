@@ -1,4 +1,4 @@
-//! Deleting worlds and patients, the export of a patient's data, and keeping within the limits of time.
+//! Deletes worlds and patients, exports a patient's data, and enforces retention limits.
 
 use std::io::{self, Seek as _, Write as _};
 use std::path::PathBuf;
@@ -17,9 +17,9 @@ use crate::clock::{millis, unix_ms};
 use crate::drain::Phase;
 use crate::engine::WorldId;
 use crate::error::Error;
-use crate::store::{Batch, Direction, Durability, KeyRange, Table};
+use crate::store::{Batch, Durability, KeyRange, Table};
 
-/// Between two looks for what is older than it may be.
+/// Time between two checks for what is older than it may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// Rows read, or removed, at a time.
 const PAGE: usize = 256;
@@ -34,7 +34,7 @@ pub(crate) struct Deleted {
 
 impl Worlds {
     /// Deletes a world with all its files; one that is being made is given up.
-    /// Errors: `UnknownWorld`; when store or disk refuse: then the world is there as before, or without its files.
+    /// Errors: `UnknownWorld`; when store or disk refuse: then the world stays, perhaps without its files.
     pub(crate) async fn delete(&self, id: &str, caller: &WorldCaller) -> Result<(), Error> {
         let record = self.find(id, caller).await?;
         self.remove(&record).await
@@ -94,7 +94,7 @@ impl Worlds {
         let mut found = Vec::new();
         let mut range = KeyRange::prefix(patient.world_row("").as_bytes());
         loop {
-            let rows = self.inner.store.scan(Table::PatientWorlds, range.clone(), PAGE, Direction::Ascending).await?;
+            let rows = self.inner.store.scan(Table::PatientWorlds, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { return Ok(found) };
             range = range.after(&last.key);
             for row in &rows {
@@ -152,7 +152,7 @@ impl Worlds {
         let oldest = unix_ms().saturating_sub(millis(self.inner.config.world.keep_for));
         let mut range = KeyRange::all();
         loop {
-            let rows = self.inner.store.scan(Table::Worlds, range.clone(), PAGE, Direction::Ascending).await?;
+            let rows = self.inner.store.scan(Table::Worlds, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             range = range.after(&last.key);
             for row in &rows {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -13,7 +14,7 @@ use crate::clock::{Deadline, Now, unix_ms};
 use crate::engine::random_text;
 use crate::error::Error;
 use crate::keys::{KeyId, Secret, SecretHash, check_name};
-use crate::store::{Batch, Direction, Durability, KeyRange, Store, StoreError, Table};
+use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 pub(crate) use crate::engine::IntegrationKeyId;
 
@@ -23,9 +24,9 @@ const PAGE: usize = 256;
 const SHOWN: usize = 4;
 
 /// What a key's worlds are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum IntegrationKind {
+pub(crate) enum IntegrationKind {
     /// Real use.
     Live,
     /// Trying out: small scenes with a watermark.
@@ -33,16 +34,6 @@ pub enum IntegrationKind {
 }
 
 impl IntegrationKind {
-    /// The kind by its name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "live" => Some(Self::Live),
-            "test" => Some(Self::Test),
-            _ => None,
-        }
-    }
-
     const fn prefix(self) -> &'static str {
         match self {
             Self::Live => "wk_live_",
@@ -54,7 +45,7 @@ impl IntegrationKind {
 /// Whether a key works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum IntegrationState {
+pub(crate) enum IntegrationState {
     /// It does.
     Active,
     /// It never will again.
@@ -71,10 +62,9 @@ struct PreviousSecret {
     until: Deadline,
 }
 
-/// What is known of a key. Holds nothing that opens anything.
+/// A key's record, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IntegrationKey {
-    /// Its id.
+pub(crate) struct IntegrationKey {
     pub id: IntegrationKeyId,
     /// The service key under which it was made; it alone sees the integration key's worlds and requests.
     pub owner: KeyId,
@@ -97,16 +87,15 @@ pub struct IntegrationKey {
 }
 
 /// A key just made or rotated.
-pub struct NewIntegrationKey {
+pub(crate) struct NewIntegrationKey {
     /// Its record.
     pub key: IntegrationKey,
     /// The whole key. This is the only time it can be seen.
     pub secret: Secret,
 }
 
-/// All integration keys.
 #[derive(Clone)]
-pub struct IntegrationKeys {
+pub(crate) struct IntegrationKeys {
     inner: Arc<Inner>,
 }
 
@@ -119,14 +108,12 @@ struct Inner {
 
 impl IntegrationKeys {
     /// Reads all keys from the store.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn load(store: Store) -> Result<Self, StoreError> {
+    /// Errors: when the store cannot be read.
+    pub(crate) async fn load(store: Store) -> Result<Self, StoreError> {
         let mut keys = HashMap::new();
         let mut range = KeyRange::all();
         loop {
-            let rows = store.scan(Table::IntegrationKeys, range.clone(), PAGE, Direction::Ascending).await?;
+            let rows = store.scan(Table::IntegrationKeys, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { break };
             range = range.after(&last.key);
             for row in &rows {
@@ -138,10 +125,13 @@ impl IntegrationKeys {
     }
 
     /// Makes a key.
-    ///
-    /// # Errors
-    /// `InvalidField` for its name; when the store refuses.
-    pub async fn create(&self, owner: &KeyId, name: &str, kind: IntegrationKind) -> Result<NewIntegrationKey, Error> {
+    /// Errors: `InvalidField` for its name; when the store refuses.
+    pub(crate) async fn create(
+        &self,
+        owner: &KeyId,
+        name: &str,
+        kind: IntegrationKind,
+    ) -> Result<NewIntegrationKey, Error> {
         check_name(name).map_err(|error| Error::invalid("name", format!("is refused: {error}")))?;
         let _changing = self.inner.changing.lock().await;
         let (secret, hash, shown) = new_secret(kind);
@@ -163,10 +153,12 @@ impl IntegrationKeys {
     }
 
     /// Gives a key another secret; the one it had works for `keep_old_for` longer.
-    ///
-    /// # Errors
-    /// `UnknownIntegrationKey`; `Conflict` for a revoked key; when the store refuses.
-    pub async fn rotate(&self, id: &IntegrationKeyId, keep_old_for: Duration) -> Result<NewIntegrationKey, Error> {
+    /// Errors: `UnknownIntegrationKey`; `Conflict` for a revoked key; when the store refuses.
+    pub(crate) async fn rotate(
+        &self,
+        id: &IntegrationKeyId,
+        keep_old_for: Duration,
+    ) -> Result<NewIntegrationKey, Error> {
         let _changing = self.inner.changing.lock().await;
         let old = self.get(id).ok_or_else(|| unknown(id))?;
         if old.state != IntegrationState::Active {
@@ -181,10 +173,8 @@ impl IntegrationKeys {
     }
 
     /// Revokes a key for good. It stops working at once, even if the store then refuses to record it.
-    ///
-    /// # Errors
-    /// `UnknownIntegrationKey`; when the store refuses: then it works again after a restart, so try again.
-    pub async fn revoke(&self, id: &IntegrationKeyId) -> Result<IntegrationKey, Error> {
+    /// Errors: `UnknownIntegrationKey`; when the store refuses: then it works again after a restart, so try again.
+    pub(crate) async fn revoke(&self, id: &IntegrationKeyId) -> Result<IntegrationKey, Error> {
         let _changing = self.inner.changing.lock().await;
         let mut key = self.get(id).ok_or_else(|| unknown(id))?;
         if key.state == IntegrationState::Active {
@@ -198,7 +188,7 @@ impl IntegrationKeys {
 
     /// The key whose secret this text is, working or revoked: a revoked one is logged by its name.
     #[must_use]
-    pub fn find(&self, secret: &str) -> Option<IntegrationKey> {
+    pub(crate) fn find(&self, secret: &str) -> Option<IntegrationKey> {
         let hash = SecretHash::of(secret);
         let now = Now::read();
         // What is compared is a hash of 256 random bits: the time that takes reveals nothing of the secret.
@@ -211,13 +201,13 @@ impl IntegrationKeys {
 
     /// The key of this id.
     #[must_use]
-    pub fn get(&self, id: &IntegrationKeyId) -> Option<IntegrationKey> {
+    pub(crate) fn get(&self, id: &IntegrationKeyId) -> Option<IntegrationKey> {
         self.read(|keys| keys.get(id).cloned())
     }
 
     /// Every key of one owner, or of all, by time of making.
     #[must_use]
-    pub fn list(&self, owner: Option<&KeyId>) -> Vec<IntegrationKey> {
+    pub(crate) fn list(&self, owner: Option<&KeyId>) -> Vec<IntegrationKey> {
         let mine = |key: &&IntegrationKey| owner.is_none_or(|owner| key.owner == *owner);
         let mut keys: Vec<IntegrationKey> = self.read(|keys| keys.values().filter(mine).cloned().collect());
         keys.sort_unstable_by(|a, b| (a.created_ms, &a.id).cmp(&(b.created_ms, &b.id)));

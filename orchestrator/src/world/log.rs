@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::StatusCode;
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
@@ -19,7 +20,7 @@ use crate::clock::{millis, unix_ms};
 use crate::engine::WorldId;
 use crate::error::Error;
 use crate::keys::KeyId;
-use crate::store::{Batch, Direction, Durability, KeyRange, Store, StoreError, Table};
+use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 use index::{Index, RowKey};
 
 /// Rows read, or removed, at a time.
@@ -47,7 +48,8 @@ pub(crate) struct RequestRow {
 }
 
 /// One request, with the patient's name joined in.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "WorldRequest")]
 pub(crate) struct RequestView {
     timestamp: u64,
     patient_id: Option<String>,
@@ -91,7 +93,6 @@ impl RequestQuery {
     }
 }
 
-/// The log.
 #[derive(Clone)]
 pub(crate) struct RequestLog {
     inner: Arc<Inner>,
@@ -108,15 +109,13 @@ struct Inner {
 
 impl RequestLog {
     /// Reads every row into the index.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
+    /// Errors: when the store cannot be read.
     pub(super) async fn open(store: Store, patients: Patients) -> Result<Self, StoreError> {
         let (rows, _) = broadcast::channel(BEHIND);
         let mut index = Index::default();
         let mut range = KeyRange::all();
         loop {
-            let rows = store.scan(Table::WorldRequests, range.clone(), PAGE, Direction::Ascending).await?;
+            let rows = store.scan(Table::WorldRequests, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { break };
             range = range.after(&last.key);
             for row in &rows {
@@ -207,7 +206,7 @@ impl RequestLog {
         let oldest = key(oldest_ms, 0);
         loop {
             let range = KeyRange::between(&key(0, 0), &oldest);
-            let rows = self.inner.store.scan(Table::WorldRequests, range, PAGE, Direction::Ascending).await?;
+            let rows = self.inner.store.scan(Table::WorldRequests, range, PAGE).await?;
             if rows.is_empty() {
                 return Ok(());
             }

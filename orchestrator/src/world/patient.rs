@@ -66,7 +66,6 @@ impl Patient {
     }
 }
 
-/// All patients.
 #[derive(Clone)]
 pub(super) struct Patients {
     inner: Arc<Inner>,
@@ -132,11 +131,10 @@ impl Patients {
 
 /// Why patients cannot be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum PatientsError {
+pub(crate) enum PatientsError {
     /// The operator's key.
     #[error(transparent)]
     Key(#[from] NamesKeyError),
-    /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -13,13 +13,13 @@ use crate::clock::unix_ms;
 use crate::drain::Phase;
 use crate::engine::WorldId;
 use crate::error::Error;
-use crate::store::{Batch, Direction, Durability, KeyRange, StoreError, Table};
+use crate::store::{Batch, Durability, KeyRange, StoreError, Table};
 
 /// How often a world is begun before it counts as failed.
 const TRIES: usize = 2;
 /// Rows read at a time.
 const PAGE: usize = 256;
-/// Between two tries to reach a container runtime that does not answer.
+/// Time between two tries to reach a container runtime that does not answer.
 const RUNTIME_RETRY: Duration = Duration::from_secs(5);
 
 impl Worlds {
@@ -29,7 +29,7 @@ impl Worlds {
         let mut unfinished: Vec<WorldRecord> = Vec::new();
         let mut range = KeyRange::all();
         loop {
-            let rows = self.inner.store.scan(Table::Worlds, range.clone(), PAGE, Direction::Ascending).await?;
+            let rows = self.inner.store.scan(Table::Worlds, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { break };
             range = range.after(&last.key);
             for row in &rows {
@@ -112,7 +112,7 @@ impl Worlds {
         found
     }
 
-    /// Makes one world, whatever comes of it.
+    /// Makes one world and records the outcome.
     async fn make(&self, live: &LiveWorld, mut spare: Option<Renderer>) {
         let begun = std::time::Instant::now();
         let record = live.change(|record| record.status = Status::Rendering);

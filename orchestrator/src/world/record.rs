@@ -1,7 +1,7 @@
 //! A world as it is kept, and how a client sees it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::cipher::Cipher;
 use super::integration::{IntegrationKeyId, IntegrationKind};
@@ -11,8 +11,9 @@ use crate::engine::WorldId;
 use crate::keys::KeyId;
 
 /// Where a world is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "WorldStatus")]
 pub(crate) enum Status {
     /// It waits for its turn.
     Queued,
@@ -31,14 +32,15 @@ impl Status {
 }
 
 /// Why a world was not made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WorldFailure")]
 pub(crate) struct Failure {
     pub code: String,
     pub message: String,
 }
 
 /// Where an item is in the scene, in degrees: yaw from the middle of the picture to the right, pitch upwards.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Placement {
     pub yaw: f64,
     pub pitch: f64,
@@ -129,70 +131,131 @@ pub(crate) struct WorldView {
 
 impl WorldView {
     /// As the REST interface shows it; `base` is the address of the service without a slash.
-    pub(crate) fn rest(&self, base: &str) -> Value {
+    pub(crate) fn rest(&self, base: &str) -> World {
         let record = &self.record;
         let viewer = self.token.as_ref().map(|token| format!("{base}/w/{token}"));
         let asset =
             |name: &str, there: bool| viewer.as_ref().filter(|_| there).map(|viewer| format!("{viewer}/{name}"));
         let ready = record.status == Status::Ready;
-        json!({
-            "world_id": record.world_id,
-            "status": record.status,
-            "progress": self.progress,
-            "environment_type": record.environment,
-            "variation": self.content.variation,
-            "test": record.kind == IntegrationKind::Test,
-            "cached": self.cached,
-            "created_at": record.created_ms,
-            "ended_at": record.ended_ms,
-            "width": record.width,
-            "height": record.height(),
-            "viewer_url": viewer,
-            "assets": {
-                "preview_url": asset("preview.jpg", record.preview),
-                "thumbnail_url": asset("thumbnail.jpg", record.preview),
-                "panorama_url": asset("panorama.jpg", ready),
-                "panorama_png_url": asset("panorama.png", ready),
-                "depth_url": asset("depth.png", ready),
+        World {
+            world_id: record.world_id.clone(),
+            status: record.status,
+            progress: self.progress,
+            environment_type: record.environment,
+            variation: self.content.variation.clone(),
+            test: record.kind == IntegrationKind::Test,
+            cached: self.cached,
+            created_at: record.created_ms,
+            ended_at: record.ended_ms,
+            width: record.width,
+            height: record.height(),
+            assets: Assets {
+                preview_url: asset("preview.jpg", record.preview),
+                thumbnail_url: asset("thumbnail.jpg", record.preview),
+                panorama_url: asset("panorama.jpg", ready),
+                panorama_png_url: asset("panorama.png", ready),
+                depth_url: asset("depth.png", ready),
             },
-            "items": self.items(),
-            "error": record.failure,
-        })
+            viewer_url: viewer,
+            items: self.items(),
+            error: record.failure.clone(),
+        }
     }
 
     /// As the viewer sees it: nothing of who the patient is.
-    pub(crate) fn scene(&self) -> Value {
+    pub(crate) fn scene(&self) -> Scene {
         let record = &self.record;
-        json!({
-            "status": record.status,
-            "progress": self.progress,
-            "environment_type": record.environment,
-            "preview": record.preview,
-            "panorama": record.status == Status::Ready,
-            "width": record.width,
-            "height": record.height(),
-            "initial_yaw": self.content.initial_yaw,
-            "watermark": record.kind == IntegrationKind::Test,
-            "items": self.items(),
-            "message": record.failure.as_ref().map(|failure| &failure.message),
-        })
+        Scene {
+            status: record.status,
+            progress: self.progress,
+            environment_type: record.environment,
+            preview: record.preview,
+            panorama: record.status == Status::Ready,
+            width: record.width,
+            height: record.height(),
+            initial_yaw: self.content.initial_yaw,
+            watermark: record.kind == IntegrationKind::Test,
+            items: self.items(),
+            message: record.failure.as_ref().map(|failure| failure.message.clone()),
+        }
     }
 
-    fn items(&self) -> Vec<Value> {
-        let item = |item: &ContentItem| {
-            let mut shown = json!({"kind": item.kind, "label": item.label, "placed": item.placement.is_some()});
-            if let Some(placement) = item.placement {
-                for (name, degrees) in [
-                    ("yaw", placement.yaw),
-                    ("pitch", placement.pitch),
-                    ("width", placement.width),
-                    ("height", placement.height),
-                ] {
-                    shown[name] = json!(degrees);
-                }
-            }
-            shown
+    fn items(&self) -> Vec<WorldItem> {
+        let item = |item: &ContentItem| WorldItem {
+            kind: item.kind,
+            label: item.label.clone(),
+            placed: item.placement.is_some(),
+            placement: item.placement,
         };
         self.content.items.iter().map(item).collect()
     }
+}
+
+/// A world as its clients see it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct World {
+    world_id: WorldId,
+    status: Status,
+    /// From 0 to 1.
+    progress: f64,
+    environment_type: Environment,
+    variation: String,
+    /// Whether a test key asked for it: then it is small and has a watermark.
+    test: bool,
+    /// Whether the request found it made already.
+    cached: bool,
+    /// In Unix milliseconds.
+    created_at: u64,
+    /// In Unix milliseconds.
+    ended_at: Option<u64>,
+    width: u32,
+    height: u32,
+    /// Anyone holding this URL can see the world; null when the viewer is closed.
+    viewer_url: Option<String>,
+    assets: Assets,
+    items: Vec<WorldItem>,
+    error: Option<Failure>,
+}
+
+/// The pictures of a world; null while they are not there.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "WorldAssets")]
+struct Assets {
+    preview_url: Option<String>,
+    thumbnail_url: Option<String>,
+    panorama_url: Option<String>,
+    panorama_png_url: Option<String>,
+    depth_url: Option<String>,
+}
+
+/// One item of a world.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct WorldItem {
+    kind: ItemKind,
+    label: String,
+    /// Whether it has a place in the scene.
+    placed: bool,
+    #[serde(flatten)]
+    placement: Option<Placement>,
+}
+
+/// A world as its viewer sees it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Scene {
+    status: Status,
+    /// From 0 to 1.
+    progress: f64,
+    environment_type: Environment,
+    /// Whether the first picture is there.
+    preview: bool,
+    /// Whether the whole picture is there.
+    panorama: bool,
+    width: u32,
+    height: u32,
+    /// Which way the viewer looks at first, in degrees.
+    initial_yaw: f64,
+    watermark: bool,
+    items: Vec<WorldItem>,
+    /// Why it failed.
+    message: Option<String>,
 }

@@ -151,7 +151,7 @@ impl Renderer {
 }
 
 impl Worlds {
-    /// Renders one world, in `renderer` where one waits. What it says of the patient is in `content`.
+    /// Renders one world, in `renderer` where one waits. `content` holds what it shows of the patient.
     pub(super) async fn render(
         &self,
         live: &LiveWorld,

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -29,7 +30,7 @@ const MAX_URL: usize = 1000;
 const MAX_VARIATION: usize = 64;
 
 /// A kind of scene.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Environment {
     /// A garden with lawn, trees and flowers.
@@ -57,22 +58,33 @@ impl Environment {
 }
 
 /// A request as it comes.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(
+    rename = "GenerateWorld",
+    extend("required" = ["patient_id", "patient_name", "environment_type"])
+)]
 pub(crate) struct GenerateRequest {
+    /// The integration key; the header `x-api-key` may carry it instead.
     pub api_key: Option<String>,
+    #[schemars(with = "String", length(min = 1, max = 200))]
     pub patient_id: Option<String>,
+    #[schemars(with = "String", length(min = 1, max = 200))]
     pub patient_name: Option<String>,
+    #[schemars(with = "Environment")]
     pub environment_type: Option<String>,
+    /// Another number or text gives another scene.
     pub variation: Option<Variation>,
     pub images: Option<Vec<Attached>>,
     pub videos: Option<Vec<Attached>>,
     pub belongings: Option<Vec<Attached>>,
+    /// Seconds that the answer may wait for the world's end.
+    #[schemars(extend("default" = 0))]
     pub wait: Option<u64>,
 }
 
 /// A number or a short text.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Variation {
     Number(u64),
@@ -80,17 +92,23 @@ pub(crate) enum Variation {
 }
 
 /// One image, video or belonging as it comes.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Attachment")]
 pub(crate) struct Attached {
+    /// Where its picture is. Either this or `data`; a belonging may do without.
+    #[schemars(length(max = 1000))]
     pub url: Option<String>,
+    /// Its picture: JPEG, PNG or WebP in base64.
     pub data: Option<String>,
+    #[schemars(length(max = 120))]
     pub label: Option<String>,
 }
 
 /// What an item of a scene is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "WorldItemKind")]
 pub(crate) enum ItemKind {
     /// A picture in a frame.
     Image,

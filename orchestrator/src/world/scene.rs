@@ -43,7 +43,6 @@ pub(super) struct JobPicture<'a> {
     pub data: String,
 }
 
-/// A belonging of a job.
 #[derive(Debug, Serialize)]
 pub(super) struct JobBelonging<'a> {
     pub label: &'a str,

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use warmpool_protocol::{Claim, Identity, Launch, Launched, Settings, WorkerEvent, WorkerState};
+use warmpool_protocol::{CaptchaAction, Claim, Identity, Launch, Launched, Settings, WorkerEvent, WorkerState};
 
+use crate::captchas::Captchas;
 use crate::egress::Egress;
 use crate::engine::Engine;
 use crate::error::{ApiError, BootError};
@@ -20,6 +20,7 @@ use crate::freeze;
 use crate::process::Processes;
 use crate::status::Status;
 use crate::upstream::Upstream;
+use crate::webkit::AdRules;
 use crate::worker::Worker;
 
 /// The home directory where the environment names none.
@@ -47,8 +48,10 @@ pub(crate) struct Claimed {
     frozen: Mutex<bool>,
     /// The preset's settings once they hold, with what holds only in part.
     preset: OnceLock<(Settings, Vec<String>)>,
-    /// The compiled rules that `PUT /ads` brought.
-    ad_rules: Mutex<Option<Bytes>>,
+    /// The rules that `PUT /ads` brought.
+    ad_rules: Mutex<Option<AdRules>>,
+    /// The challenges of pages, in a session that looks for them.
+    captchas: OnceLock<Arc<Captchas>>,
 }
 
 impl Agent {
@@ -79,8 +82,14 @@ impl Agent {
             egress: Arc::clone(&self.egress),
         });
         let engine = Engine::new(Arc::clone(&shared))?;
-        let claimed =
-            Claimed { shared, engine, frozen: Mutex::new(false), preset: OnceLock::new(), ad_rules: Mutex::default() };
+        let claimed = Claimed {
+            shared,
+            engine,
+            frozen: Mutex::new(false),
+            preset: OnceLock::new(),
+            ad_rules: Mutex::default(),
+            captchas: OnceLock::new(),
+        };
         let claimed = Arc::new(claimed);
         if self.claimed.set(claimed).is_err() {
             return self.check_unclaimed();
@@ -152,7 +161,7 @@ impl Claimed {
 
     /// `POST /launch`: hands the worker to a client.
     pub(crate) async fn launch(self: &Arc<Self>, launch: Launch) -> Result<Launched, ApiError> {
-        let Launch { url, settings, block_ads } = launch;
+        let Launch { url, settings, block_ads, captchas, kiosk } = launch;
         settings.check().map_err(|error| ApiError::bad_request(error.to_string()))?;
         let ad_rules = self.ad_rules.lock().take();
         let ad_rules = if block_ads {
@@ -171,15 +180,23 @@ impl Claimed {
         let mut warnings = preset.map(|(_, warnings)| warnings.clone()).unwrap_or_default();
         // The settings of the preset hold already.
         let holds = preset.map_or_else(|| settings.is_empty(), |(preset, _)| *preset == settings);
-        let resume_first = !holds || ad_rules.is_some();
+        let resume_first = !holds || ad_rules.is_some() || captchas.is_some() || kiosk;
         if was_frozen && resume_first {
             freeze::resume();
+        }
+        if kiosk {
+            self.engine.show_pages_alone(settings.viewport.unwrap_or(self.shared.claim.page)).await?;
         }
         if !holds {
             warnings = self.engine.apply(settings).await?;
         }
         if let Some(rules) = ad_rules {
             self.engine.block_ads(rules).await?;
+        }
+        if let Some(solver) = captchas {
+            let captchas = Arc::new(Captchas::new(solver, Arc::clone(&self.shared.status)));
+            self.engine.watch_captchas(Arc::clone(&captchas)).await?;
+            let _ = self.captchas.set(captchas);
         }
         if was_frozen && !resume_first {
             // A dozen processes wake up and compete for the processor, so the answer goes first.
@@ -203,9 +220,16 @@ impl Claimed {
         Ok(Launched { warnings })
     }
 
-    /// `PUT /ads`: the rules by which a launch may block ads, as the daemon compiled them for this engine.
-    pub(crate) fn take_ad_rules(&self, rules: Bytes) {
+    /// `PUT /ads`: the rules by which a launch may block ads, as the daemon made them for this engine.
+    pub(crate) fn take_ad_rules(&self, rules: AdRules) {
         *self.ad_rules.lock() = Some(rules);
+    }
+
+    /// `POST /captchas/{id}`: does something about a challenge. Fails when it is over, or its page cannot take the answer.
+    pub(crate) async fn act_on_captcha(&self, id: &str, action: CaptchaAction) -> Result<(), ApiError> {
+        let over = || ApiError::not_found("there is no such challenge any more, or its page took no answer");
+        let (captchas, id) = (self.captchas.get().ok_or_else(over)?, id.parse().map_err(|_| over())?);
+        if captchas.act(id, action).await { Ok(()) } else { Err(over()) }
     }
 
     /// `POST /context`: a window in a browser context of its own, in place of the previous one.

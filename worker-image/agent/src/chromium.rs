@@ -3,6 +3,7 @@
 mod ads;
 mod browser;
 mod capabilities;
+mod captchas;
 mod client;
 mod context;
 mod driver;
@@ -22,10 +23,11 @@ use std::sync::{Arc, OnceLock};
 use http::Response;
 use parking_lot::Mutex;
 use serde_json::json;
-use warmpool_protocol::{Identity, Page, PageAction, Settings};
+use warmpool_protocol::{Identity, Page, PageAction, Settings, Size};
 
 use crate::ads::AdBlocker;
 use crate::body::Body;
+use crate::captchas::Captchas;
 use crate::cdp::CdpError;
 use crate::display::Display;
 use crate::endpoint::Endpoint;
@@ -53,9 +55,13 @@ pub(crate) struct Chromium {
     settings: Mutex<Settings>,
     /// By what ads are blocked, for a browser that comes later.
     ad_blocker: OnceLock<Arc<AdBlocker>>,
+    /// The challenges of pages, for a browser that comes later.
+    captchas: OnceLock<Arc<Captchas>>,
     /// Browsers the driver started. The lock also keeps new sessions apart.
     reports: tokio::sync::Mutex<Option<Reports>>,
     profiles: AtomicU32,
+    /// The size of pages, where they are shown without their windows' bars.
+    kiosk: OnceLock<Size>,
     /// The browser context that the agent has opened, if there is one.
     context: tokio::sync::Mutex<Option<String>>,
 }
@@ -71,8 +77,10 @@ impl Chromium {
             browser: Mutex::default(),
             settings: Mutex::default(),
             ad_blocker: OnceLock::new(),
+            captchas: OnceLock::new(),
             reports: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
+            kiosk: OnceLock::new(),
             context: tokio::sync::Mutex::default(),
         }
     }
@@ -80,7 +88,7 @@ impl Chromium {
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         if !claim.headless {
-            let display = Display::start(&self.worker.processes, claim.display).await?;
+            let display = Display::start(&self.worker.processes, switches::window(claim.page)).await?;
             let _ = self.display.set(display);
         }
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
@@ -136,6 +144,9 @@ impl Chromium {
         if let Some(blocker) = self.ad_blocker.get() {
             ads::block(&browser, blocker).await.map_err(gone)?;
         }
+        if let Some(found) = self.captchas.get() {
+            captchas::watch(&browser, found).await.map_err(gone)?;
+        }
         Ok(())
     }
 
@@ -147,7 +158,8 @@ impl Chromium {
     pub(crate) async fn apply(&self, settings: Settings) -> Result<Vec<String>, ApiError> {
         let browser = self.browser()?;
         *self.settings.lock() = settings.clone();
-        let viewport = settings.viewport;
+        // A kiosk's display has the size already.
+        let viewport = settings.viewport.filter(|_| self.kiosk.get().is_none());
         let warnings = browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)?;
         if let Some(size) = viewport {
             // Pages see the size already; this is for who looks at the window.
@@ -160,10 +172,34 @@ impl Chromium {
         Ok(warnings)
     }
 
+    pub(crate) async fn show_pages_alone(&self, page: Size) -> Result<(), ApiError> {
+        let _ = self.kiosk.set(page);
+        match self.display.get() {
+            Some(display) => display.show_pages_alone(page, switches::BARS).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Makes room for the bar about automation, which is not to be seen either.
+    async fn hide_automation_bar(&self) -> Result<(), ApiError> {
+        match (self.display.get(), self.kiosk.get()) {
+            (Some(display), Some(page)) => {
+                display.show_pages_alone(*page, switches::BARS + switches::AUTOMATION_BAR).await
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) async fn block_ads(&self, rules: &[u8]) -> Result<(), ApiError> {
         let blocker = AdBlocker::new(rules, &self.worker.status)?;
         ads::block(&self.browser()?, &blocker).await.map_err(gone)?;
         let _ = self.ad_blocker.set(blocker);
+        Ok(())
+    }
+
+    pub(crate) async fn watch_captchas(&self, found: Arc<Captchas>) -> Result<(), ApiError> {
+        captchas::watch(&*self.browser()?, &found).await.map_err(gone)?;
+        let _ = self.captchas.set(found);
         Ok(())
     }
 

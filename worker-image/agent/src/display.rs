@@ -5,11 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
+use tokio::task::spawn_blocking;
 use warmpool_protocol::Size;
 
-use crate::error::BootError;
+use crate::error::{ApiError, BootError};
 use crate::process::Processes;
 use crate::program::{Program, Sign};
+use crate::window_manager::{self, kiosk};
 
 /// The program, and its name in messages.
 const PROGRAM: &str = "Xtigervnc";
@@ -46,6 +48,16 @@ impl Display {
             .args(["-displayfd", "1"]);
         let program = Program::start(processes, PROGRAM, &mut command, Some(Sign::Stdout("")))?;
         let number = program.until(START_TIMEOUT, program.ready()).await?;
-        Ok(Self { name: format!(":{}", number.trim()) })
+        let name = format!(":{}", number.trim());
+        window_manager::start(&name).map_err(|error| BootError::Undriveable(error.to_string()))?;
+        Ok(Self { name })
+    }
+
+    /// Shows pages of this size alone from now on, without the bars above them, which have this height.
+    pub(crate) async fn show_pages_alone(&self, page: Size, bars: u32) -> Result<(), ApiError> {
+        let failed = |error: &dyn std::fmt::Display| ApiError::internal(format!("kiosk: {error}"));
+        let name = self.name.clone();
+        let told = spawn_blocking(move || kiosk::begin(&name, page, bars)).await;
+        told.map_err(|error| failed(&error))?.map_err(|error| failed(&error))
     }
 }

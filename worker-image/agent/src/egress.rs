@@ -41,9 +41,7 @@ pub(crate) struct Egress {
 
 impl Egress {
     /// Listens for the browser, before it starts.
-    ///
-    /// # Errors
-    /// When something else has the port.
+    /// Errors: when something else has the port.
     pub(crate) async fn listen() -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, EGRESS_PORT)).await?;
         let egress = Arc::new(Self::new());

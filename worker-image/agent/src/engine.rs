@@ -8,15 +8,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use serde_json::Value;
-use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
+use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings, Size};
 
 use crate::body::Body;
+use crate::captchas::Captchas;
 use crate::chromium::Chromium;
 use crate::endpoint::Endpoint;
 use crate::error::{ApiError, BootError};
 use crate::firefox::Firefox;
 use crate::ports::LocalPort;
-use crate::webkit::Webkit;
+use crate::webkit::{AdRules, Webkit};
 use crate::worker::Worker;
 
 /// Refuses capabilities of any other form than `{"alwaysMatch": {…}, "firstMatch": [{…}, …]}`: unchecked members must not
@@ -87,12 +88,40 @@ impl Engine {
         each!(self, engine => engine.apply(settings).await)
     }
 
-    /// Blocks ads in every page there is and in every later one, by compiled rules.
-    pub(crate) async fn block_ads(&self, rules: Bytes) -> Result<(), ApiError> {
+    /// Shows pages of that size on a display, without the browser's own bars.
+    pub(crate) async fn show_pages_alone(&self, page: Size) -> Result<(), ApiError> {
         match self {
-            Self::Chromium(engine) => engine.block_ads(&rules).await,
-            Self::Firefox(engine) => engine.block_ads(&rules).await,
-            Self::Webkit(_) => Err(ApiError::bad_request("block_ads: WebKit blocks no ads")),
+            Self::Chromium(engine) => engine.show_pages_alone(page).await,
+            Self::Firefox(engine) => engine.show_pages_alone(page).await,
+            // Its windows have no bars, and fill the display.
+            Self::Webkit(_) => Ok(()),
+        }
+    }
+
+    /// Blocks ads in every page there is and in every later one.
+    pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
+        match (self, rules) {
+            (Self::Chromium(engine), AdRules::Plain(rules)) => engine.block_ads(&rules).await,
+            (Self::Firefox(engine), AdRules::Plain(rules)) => engine.block_ads(&rules).await,
+            (Self::Webkit(engine), rules) => engine.block_ads(rules).await,
+            (_, AdRules::Compiled(_)) => Err(ApiError::bad_request("block_ads: only WebKit compiles rules")),
+        }
+    }
+
+    /// The rules of ads as this browser has compiled them, for others of its version.
+    pub(crate) async fn compiled_ads(&self) -> Result<Bytes, ApiError> {
+        match self {
+            Self::Webkit(engine) => engine.compiled_ads().await,
+            Self::Chromium(_) | Self::Firefox(_) => Err(ApiError::not_found("this engine compiles no rules")),
+        }
+    }
+
+    /// Reports challenges in every page there is and in every later one.
+    pub(crate) async fn watch_captchas(&self, captchas: Arc<Captchas>) -> Result<(), ApiError> {
+        match self {
+            Self::Chromium(engine) => engine.watch_captchas(captchas).await,
+            Self::Firefox(engine) => engine.watch_captchas(captchas).await,
+            Self::Webkit(_) => Err(ApiError::bad_request("captchas: WebKit's pages are not looked into")),
         }
     }
 

@@ -3,6 +3,7 @@
 mod ads;
 mod bidi;
 mod browser;
+mod captchas;
 mod context;
 mod control;
 mod driver;
@@ -17,10 +18,11 @@ use std::sync::{Arc, OnceLock};
 use http::Response;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings};
+use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::ads::AdBlocker;
 use crate::body::Body;
+use crate::captchas::Captchas;
 use crate::display::Display;
 use crate::endpoint::Endpoint;
 use crate::error::{ApiError, BootError};
@@ -44,6 +46,8 @@ pub(crate) struct Firefox {
     settings: Mutex<Settings>,
     /// By what ads are blocked, for a browser that comes later.
     ad_blocker: OnceLock<Arc<AdBlocker>>,
+    /// The challenges of pages, for a browser that comes later.
+    captchas: OnceLock<Arc<Captchas>>,
     /// Keeps new sessions of the driver apart.
     sessions: tokio::sync::Mutex<()>,
     profiles: AtomicU32,
@@ -59,6 +63,7 @@ impl Firefox {
             browser: Mutex::default(),
             settings: Mutex::default(),
             ad_blocker: OnceLock::new(),
+            captchas: OnceLock::new(),
             sessions: tokio::sync::Mutex::default(),
             profiles: AtomicU32::new(0),
         }
@@ -68,7 +73,7 @@ impl Firefox {
         let claim = &self.worker.claim;
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
         // Headless too: only on a display can it be watched without taking the client's one BiDi session.
-        let size = browser::window(claim.headless, claim.display);
+        let size = browser::window(claim.page);
         let display = Display::start(&self.worker.processes, size).await?;
         let _ = self.display.set(display);
         self.worker.files.await_announcements();
@@ -104,6 +109,9 @@ impl Firefox {
         if let Some(blocker) = self.ad_blocker.get() {
             browser.control.block_ads(Arc::clone(blocker)).await.map_err(gone)?;
         }
+        if let Some(captchas) = self.captchas.get() {
+            browser.control.watch_captchas(Arc::clone(captchas)).await.map_err(gone)?;
+        }
         let settings = self.settings.lock().clone();
         if settings.is_empty() { Ok(Vec::new()) } else { apply(&browser, &settings).await }
     }
@@ -119,10 +127,23 @@ impl Firefox {
         apply(&browser, &settings).await
     }
 
+    pub(crate) async fn show_pages_alone(&self, page: Size) -> Result<(), ApiError> {
+        match self.display.get() {
+            Some(display) => display.show_pages_alone(page, browser::BARS).await,
+            None => Ok(()),
+        }
+    }
+
     pub(crate) async fn block_ads(&self, rules: &[u8]) -> Result<(), ApiError> {
         let blocker = AdBlocker::new(rules, &self.worker.status)?;
         self.browser()?.control.block_ads(Arc::clone(&blocker)).await.map_err(gone)?;
         let _ = self.ad_blocker.set(blocker);
+        Ok(())
+    }
+
+    pub(crate) async fn watch_captchas(&self, captchas: Arc<Captchas>) -> Result<(), ApiError> {
+        self.browser()?.control.watch_captchas(Arc::clone(&captchas)).await.map_err(gone)?;
+        let _ = self.captchas.set(captchas);
         Ok(())
     }
 

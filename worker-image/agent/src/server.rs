@@ -15,14 +15,16 @@ use serde_json::json;
 use warmpool_protocol::Window;
 
 use crate::agent::Agent;
-use crate::body::{Body, collect, empty, failure, json, read_json, read_json_within};
+use crate::body::{Body, collect, empty, failure, full, json, read_json, read_json_within};
 use crate::error::ApiError;
 use crate::listener::Listener;
 use crate::pages;
 use crate::percent;
+use crate::probe;
 use crate::recording;
 use crate::status;
 use crate::tunnel;
+use crate::webkit::AdRules;
 
 /// Longest id of a driver's session; they are 32 to 36 characters long.
 const MAX_SESSION_ID: usize = 64;
@@ -80,7 +82,16 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         ("GET", "events", "") => Ok(events(status::stream(&worker.shared.status))),
         ("POST", "launch", "") => json(&worker.launch(read_json(request.into_body()).await?).await?),
         ("PUT", "ads", "") => {
-            worker.take_ad_rules(collect(request.into_body()).await?);
+            worker.take_ad_rules(AdRules::Plain(collect(request.into_body()).await?));
+            Ok(nothing())
+        }
+        ("PUT", "ads", "compiled") => {
+            worker.take_ad_rules(AdRules::Compiled(collect(request.into_body()).await?));
+            Ok(nothing())
+        }
+        ("GET", "ads", "compiled") => Ok(Response::new(full(engine.compiled_ads().await?))),
+        ("POST", "captchas", id) => {
+            worker.act_on_captcha(id, read_json(request.into_body()).await?).await?;
             Ok(nothing())
         }
         ("POST", "context", "") => json(&Window { window: worker.open_context().await? }),
@@ -118,6 +129,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             pages::act(engine, &percent::decode(page)?, read_json(request.into_body()).await?).await
         }
         ("GET", "recording", "") => recording::stream(&worker.shared.processes, &query),
+        ("POST", "probe", "") => json(&probe::carry_out(&read_json(request.into_body()).await?).await),
         ("GET", "egress", "") => worker.shared.egress.open(request),
         ("GET", "screen", "") => tunnel::screen(request).await,
         ("GET", "bidi", _) => tunnel::open(request, engine.bidi(format!("/{rest}{query}"))?).await,

@@ -11,7 +11,7 @@ use hyper::body::Frame;
 use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{Interval, MissedTickBehavior, interval};
-use warmpool_protocol::{Identity, Snapshot, WorkerEvent, WorkerState};
+use warmpool_protocol::{Captcha, CaptchaEnd, Identity, Snapshot, WorkerEvent, WorkerState};
 
 use crate::body::{Body, BodyError};
 use crate::process::Exit;
@@ -99,6 +99,17 @@ impl Status {
         if inner.snapshot.state == WorkerState::Active {
             self.send(&WorkerEvent::State(inner.snapshot.clone()));
         }
+    }
+
+    /// This challenge waits for an answer now, or none; and this one has just ended.
+    pub(crate) fn captcha(&self, waiting: Option<Box<Captcha>>, end: Option<CaptchaEnd>) {
+        let mut inner = self.inner.lock();
+        if inner.snapshot.captcha == waiting && end.is_none() {
+            return;
+        }
+        inner.snapshot.captcha = waiting;
+        inner.snapshot.captcha_end = end.or(inner.snapshot.captcha_end);
+        self.send(&WorkerEvent::State(inner.snapshot.clone()));
     }
 
     /// The browser could not be made ready.

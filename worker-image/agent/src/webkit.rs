@@ -4,6 +4,7 @@
 //! The driver and the agent's own inspector connection are two clients of the one remote inspector that it serves, so one
 //! warm browser is good for both kinds of session.
 
+mod ads;
 mod driver;
 mod inspector;
 mod shell;
@@ -27,6 +28,7 @@ use crate::error::{ApiError, BootError};
 use crate::ports::LocalPort;
 use crate::worker::Worker;
 
+pub(crate) use ads::AdRules;
 use driver::Driver;
 use inspector::{INSPECTOR, Inspector};
 use shell::{Shell, ShellError};
@@ -55,7 +57,7 @@ impl Webkit {
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         // Headless too: WebKitGTK draws to a display or not at all.
-        let display = Display::start(&self.worker.processes, claim.display).await?;
+        let display = Display::start(&self.worker.processes, claim.page).await?;
         let shell = Shell::start(&self.worker, &display)?;
         let warm = shell.warm_up().await?;
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
@@ -92,6 +94,15 @@ impl Webkit {
         }
         self.running()?.shell.apply(&settings).await.map_err(failed)?;
         Ok(warnings)
+    }
+
+    pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
+        let blocked = ads::block(&self.running()?.shell, &self.worker.home, rules).await;
+        blocked.map_err(|error| ApiError::upstream(error.to_string()))
+    }
+
+    pub(crate) async fn compiled_ads(&self) -> Result<Bytes, ApiError> {
+        ads::compiled(&self.worker.home).await.map_err(|_| ApiError::not_found("no rules have been compiled here"))
     }
 
     pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {

@@ -20,8 +20,9 @@ pub struct Claim {
     pub sandbox: bool,
     /// Whether the agent stops all processes while the worker waits for a client.
     pub freeze: bool,
-    /// The size of the display.
-    pub display: Size,
+    /// The size of pages that nobody has sized. A display is larger, by what the browser has around its pages.
+    #[serde(rename = "display")]
+    pub page: Size,
     /// How long the worker outlives its daemon, in milliseconds.
     pub orphan_timeout_ms: u64,
     /// How long a browser may stay silent before it counts as hung, in milliseconds.
@@ -35,14 +36,12 @@ pub struct Claim {
 
 impl Claim {
     /// Checks what the types alone do not.
-    ///
-    /// # Errors
-    /// What is wrong.
+    /// Errors: what is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.secret.0.len() != SECRET_LENGTH || !self.secret.0.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err("secret: 64 hexadecimal digits wanted");
         }
-        if self.display.wrong_side().is_some() {
+        if self.page.wrong_side().is_some() {
             return Err("display: width and height from 1 to 8192 wanted");
         }
         if self.orphan_timeout_ms == 0 || self.unresponsive_timeout_ms == 0 {
@@ -126,7 +125,7 @@ mod tests {
         assert!(claim("short").check().is_err());
         assert!(claim(&"zz".repeat(32)).check().is_err());
         let mut none = claim(&"ab".repeat(32));
-        none.display.width = 0;
+        none.page.width = 0;
         assert!(none.check().is_err());
     }
 

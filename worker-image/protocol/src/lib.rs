@@ -9,27 +9,30 @@
 //! | `claim` | how a worker is to run, and its secret |
 //! | `settings` | the locales, the user agent and the viewport that pages see, and their checks |
 //! | `state` | the worker's state and its events |
+//! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | new WebDriver sessions, open pages, files |
+//! | `probe` | tries whether a worker reaches what it must not |
 //! | [`switches`] | Chromium's command-line switches, by what a client may do with them |
 
+mod captcha;
 mod claim;
 mod driver;
 mod files;
 mod pages;
+mod probe;
 mod settings;
 mod state;
 pub mod switches;
 
 use serde::{Deserialize, Serialize};
 
+pub use captcha::{Captcha, CaptchaAction, CaptchaEnd, CaptchaKind, CaptchaSolver, MAX_CAPTCHA_IMAGE, MAX_CAPTCHA_URL};
 pub use claim::{Claim, Secret};
 pub use driver::{DriverMode, NewDriverSession, Window};
 pub use files::{File, FileSource, StoredFile};
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
-pub use settings::{
-    HEADLESS_FIREFOX_DISPLAY, Launch, Launched, SettingError, Settings, Size, check_locales, check_user_agent,
-    check_viewport,
-};
+pub use probe::{Probe, ProbeWay, Probed};
+pub use settings::{Launch, Launched, SettingError, Settings, Size, check_locales, check_user_agent, check_viewport};
 pub use state::{Identity, Snapshot, WorkerEvent, WorkerState};
 
 /// The folder that the daemon shares with one worker, as the worker sees it.

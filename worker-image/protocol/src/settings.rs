@@ -1,6 +1,8 @@
 use icu_locale_core::Locale;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::captcha::CaptchaSolver;
+
 /// The longest user agent, in bytes.
 const MAX_USER_AGENT: usize = 1024;
 const MAX_LOCALES: usize = 16;
@@ -19,10 +21,13 @@ pub struct Size {
     pub height: u32,
 }
 
-/// The display of a Firefox that counts as headless: as large as the window of a plain Firefox with `--headless`.
-pub const HEADLESS_FIREFOX_DISPLAY: Size = Size { width: 1366, height: 768 };
-
 impl Size {
+    /// The size with something of that height above it.
+    #[must_use]
+    pub const fn below(self, height: u32) -> Self {
+        Self { width: self.width, height: self.height + height }
+    }
+
     /// The name of a side that no browser can paint.
     pub(crate) fn wrong_side(self) -> Option<&'static str> {
         let sides = [("width", self.width), ("height", self.height)];
@@ -57,9 +62,7 @@ impl Settings {
     }
 
     /// Checks each setting that there is.
-    ///
-    /// # Errors
-    /// The first wrong one.
+    /// Errors: the first wrong one.
     pub fn check(&self) -> Result<(), SettingError> {
         if !self.locales.is_empty() {
             check_locales(&self.locales)?;
@@ -81,6 +84,12 @@ pub struct Launch {
     /// Whether ads are blocked, by the rules of an earlier `PUT /ads`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub block_ads: bool,
+    /// Whether challenges of pages are reported, and for whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captchas: Option<CaptchaSolver>,
+    /// Whether a display shows pages without the browser's own bars.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kiosk: bool,
 }
 
 /// Answer to `POST /launch`.
@@ -104,9 +113,7 @@ pub struct SettingError {
 }
 
 /// Checks locale tags and gives them in their canonical form: `de-de` becomes `de-DE`.
-///
-/// # Errors
-/// The first wrong tag, or their number.
+/// Errors: the first wrong tag, or their number.
 pub fn check_locales(tags: &[String]) -> Result<Vec<String>, SettingError> {
     let wrong = |place, reason| SettingError { setting: "locales", place, reason };
     if tags.is_empty() || tags.len() > MAX_LOCALES {
@@ -128,9 +135,7 @@ fn locale(tag: &str) -> Option<String> {
 }
 
 /// Checks a user agent: nothing in it may end the header that carries it, or be lost on the way.
-///
-/// # Errors
-/// What is wrong.
+/// Errors: what is wrong.
 pub fn check_user_agent(text: &str) -> Result<(), SettingError> {
     let printable = text.bytes().all(|byte| matches!(byte, 0x20..=0x7E));
     let reason = if !printable || text.is_empty() || text.len() > MAX_USER_AGENT {
@@ -144,9 +149,7 @@ pub fn check_user_agent(text: &str) -> Result<(), SettingError> {
 }
 
 /// Checks the size of a viewport.
-///
-/// # Errors
-/// The wrong side.
+/// Errors: the wrong side.
 pub fn check_viewport(size: Size) -> Result<(), SettingError> {
     let wrong = |side| SettingError {
         setting: "viewport",

@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use crate::captcha::{Captcha, CaptchaEnd};
+
 /// Where a worker is in its life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +49,12 @@ pub struct Snapshot {
     /// Requests for ads that were blocked so far, where the engine counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ads_blocked: Option<u64>,
+    /// The challenge that waits for an answer; the oldest where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captcha: Option<Box<Captcha>>,
+    /// The challenge that ended last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captcha_end: Option<CaptchaEnd>,
 }
 
 impl Snapshot {

@@ -1,4 +1,4 @@
-// The view as it is now. It moves only when the visitor asks, and eases only where they allow motion.
+// The present view. It moves only when the visitor asks, and eases only where they allow motion.
 
 import { between, HOME_ANGLE, limited, type View } from './view';
 

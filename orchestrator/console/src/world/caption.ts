@@ -1,4 +1,4 @@
-// The name of what the visitor looks at: shown large, and read aloud if they want that.
+// The name of the item in view: shown large, and read aloud on request.
 
 import { find, make } from '../shared/dom';
 import type { Item } from './scene';

@@ -111,7 +111,7 @@ export function pointers(stage: HTMLElement, within: string, camera: Camera, siz
   for (const end of ['pointerup', 'pointercancel'] as const) {
     stage.addEventListener(end, (event) => down.delete(event.pointerId));
   }
-  // A drag is no click on what it began on.
+  // A drag is not a click.
   stage.addEventListener('click', (event) => dragged && event.detail > 0 && event.stopPropagation(), { capture: true });
   stage.addEventListener(
     'wheel',

@@ -43,7 +43,7 @@ export class Questions {
   }
 
   setItem(item: Item | undefined): void {
-    // What was looked at last stays, so that nothing moves under a reader's eyes.
+    // Keep the last item, so that nothing moves while somebody reads.
     if (!item || item === this.#item) return;
     this.#item = item;
     this.#print();

@@ -1,22 +1,4 @@
-// How values are shown. Pure but for the visitor's language and time zone.
-
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
-const second = new Intl.DateTimeFormat(undefined, { dateStyle: 'short', timeStyle: 'medium' });
-const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
-
-export function moment(timestamp: number): string {
-  return day.format(timestamp);
-}
-
-export function exactMoment(timestamp: number): string {
-  return second.format(timestamp);
-}
-
-/** The time of day, with the date where that is another one than today's. */
-export function shortMoment(timestamp: number, now = Date.now()): string {
-  const sameDay = new Date(timestamp).toDateString() === new Date(now).toDateString();
-  return (sameDay ? clock : second).format(timestamp);
-}
+// Queries for the log of requests, and the format of its rows.
 
 /** How a status is shown: `404 Not Found` is the caller's fault, `500 …` the daemon's. */
 export function tone(status: string): 'good' | 'wait' | 'bad' {
@@ -34,7 +16,7 @@ export interface Filter {
   to: string;
 }
 
-/** The filter as the API takes it: without what is empty, with times in milliseconds. */
+/** The filter as the API's query: without empty fields, and with times in milliseconds. */
 export function query(filter: Filter, paging: { page: number; limit: number } | undefined): URLSearchParams {
   const query = new URLSearchParams();
   for (const name of ['patient_id', 'environment_type', 'status', 'key_id'] as const) {
@@ -49,8 +31,4 @@ export function query(filter: Filter, paging: { page: number; limit: number } | 
     query.set('limit', String(paging.limit));
   }
   return query;
-}
-
-export function counted(count: number, one: string, many: string): string {
-  return `${count.toLocaleString()} ${count === 1 ? one : many}`;
 }

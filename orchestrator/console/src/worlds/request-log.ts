@@ -1,43 +1,38 @@
 // The log of requests: filtered, page by page, or as they come in.
 
 import { find, make } from '../shared/dom';
-import { api, type IntegrationKey, type LoggedRequest, Refusal, request, Unreachable } from './api';
-import { follow } from './events';
-import { counted, exactMoment, type Filter, query, shortMoment, tone } from './format';
-import { badge, row } from './integration-keys';
+import { follow } from '../shared/events';
+import { watchFilters } from '../shared/filters';
+import { counted, exactMoment, shortMoment } from '../shared/format';
+import { write } from '../shared/list';
+import { Refusal, request, Unreachable } from '../shared/request';
+import { badge, row } from '../shared/table';
+import { api, type IntegrationKey, type LoggedRequest } from './api';
+import { type Filter, query, tone } from './format';
 
 /** With more than these, the oldest rows of the live log leave the page. */
 const MOST_ROWS = 200;
-const FILTER_PAUSE = 350;
 /** Before a stream that ended is opened again. */
 const RETURN = 1000;
 
 export class RequestLog {
-  readonly #rows = find('log-rows');
-  readonly #form = find<HTMLFormElement>('filters');
-  readonly #live = find<HTMLInputElement>('log-live');
+  readonly #rows = find('world-log-rows');
+  readonly #form = find<HTMLFormElement>('world-filters');
+  readonly #live = find<HTMLInputElement>('world-log-live');
+  readonly #cancel: () => void;
   #page = 1;
   #pages = 1;
   #total = 0;
   #stream: AbortController | undefined;
   #loading = 0;
-  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly failed: (error: unknown) => void, private readonly open: (world: string) => void) {
-    this.#form.addEventListener('submit', (event) => {
-      event.preventDefault();
-      this.#restart();
-    });
-    this.#form.addEventListener('input', () => {
-      clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.#restart(), FILTER_PAUSE);
-    });
-    this.#form.addEventListener('reset', () => setTimeout(() => this.#restart()));
-    find('limit').addEventListener('change', () => this.#restart());
-    find('newer').addEventListener('click', () => this.#turn(-1));
-    find('older').addEventListener('click', () => this.#turn(1));
+    this.#cancel = watchFilters(this.#form, () => this.#restart());
+    find('world-log-limit').addEventListener('change', () => this.#restart());
+    find('world-log-previous').addEventListener('click', () => this.#turn(-1));
+    find('world-log-next').addEventListener('click', () => this.#turn(1));
     this.#live.addEventListener('change', () => {
-      if (this.#live.checked || find('log').hasAttribute('aria-busy')) this.#restart();
+      if (this.#live.checked || find('world-log').hasAttribute('aria-busy')) this.#restart();
       else this.#stop();
       this.#print();
     });
@@ -45,7 +40,7 @@ export class RequestLog {
 
   /** The keys that can be filtered by. */
   setKeys(keys: readonly IntegrationKey[]): void {
-    const select = find<HTMLSelectElement>('filter-key');
+    const select = find<HTMLSelectElement>('world-filter-key');
     const chosen = select.value;
     const options = keys.map((key) => new Option(`${key.name} · ${key.key}`, key.key_id));
     select.replaceChildren(new Option('Any', ''), ...options);
@@ -55,9 +50,9 @@ export class RequestLog {
   async load(): Promise<void> {
     this.#stop();
     const loading = ++this.#loading;
-    find('log').setAttribute('aria-busy', 'true');
+    find('world-log').setAttribute('aria-busy', 'true');
     try {
-      const limit = Number(find<HTMLSelectElement>('limit').value);
+      const limit = Number(find<HTMLSelectElement>('world-log-limit').value);
       const live = this.#live.checked && this.#page === 1;
       // Opened first, so that no row is lost between the two.
       const early: LoggedRequest[] = [];
@@ -71,8 +66,8 @@ export class RequestLog {
       const known = new Set(requests.map(identity));
       for (const logged of early) if (!known.has(identity(logged))) this.#add(logged);
       stream?.((logged) => this.#add(logged));
-      write(find('log-problem'), '');
-      write(find('log-found'), counted(this.#total, 'request', 'requests'));
+      write(find('world-log-problem'), '');
+      write(find('world-log-found'), counted(this.#total, 'request', 'requests'));
     } catch (error) {
       if (loading !== this.#loading) return;
       this.#stop();
@@ -81,10 +76,10 @@ export class RequestLog {
         // Rows of another filter would mislead.
         this.#rows.replaceChildren();
         [this.#page, this.#pages, this.#total] = [1, 1, 0];
-        write(find('log-problem'), error.message);
+        write(find('world-log-problem'), error.message);
       }
     } finally {
-      if (loading === this.#loading) find('log').removeAttribute('aria-busy');
+      if (loading === this.#loading) find('world-log').removeAttribute('aria-busy');
     }
     this.#print();
   }
@@ -96,7 +91,7 @@ export class RequestLog {
   }
 
   #restart(): void {
-    clearTimeout(this.#timer);
+    this.#cancel();
     this.#page = 1;
     void this.load();
   }
@@ -152,15 +147,15 @@ export class RequestLog {
   #print(): void {
     const none = this.#rows.children.length === 0;
     const filtered = [...query(this.#filter(), undefined)].length > 0;
-    find('log-table').hidden = none;
-    find('log-empty').hidden = !none || find('log-problem').textContent !== '';
-    find('log-empty').textContent = filtered ? 'No request matches these filters.' : 'There is no request yet. Each one appears here, the failed ones too.';
-    find<HTMLButtonElement>('newer').disabled = this.#page <= 1;
-    find<HTMLButtonElement>('older').disabled = this.#page >= this.#pages;
-    write(find('log-count'), `Page ${this.#page} of ${this.#pages} · ${counted(this.#total, 'request', 'requests')}`);
+    find('world-log-table').hidden = none;
+    find('world-log-empty').hidden = !none || find('world-log-problem').textContent !== '';
+    find('world-log-empty').textContent = filtered ? 'No request matches these filters.' : 'There is no request yet. Each one appears here, the failed ones too.';
+    find<HTMLButtonElement>('world-log-previous').disabled = this.#page <= 1;
+    find<HTMLButtonElement>('world-log-next').disabled = this.#page >= this.#pages;
+    write(find('world-log-count'), `Page ${this.#page} of ${this.#pages} · ${counted(this.#total, 'request', 'requests')}`);
     const paused = this.#live.checked && this.#page > 1;
-    find('live-state').dataset['tone'] = this.#stream ? 'good' : 'off';
-    write(find('live-note'), paused ? 'New requests appear on the first page.' : '');
+    find('world-live-state').dataset['tone'] = this.#stream ? 'good' : 'off';
+    write(find('world-live-note'), paused ? 'New requests appear on the first page.' : '');
   }
 
   #row(logged: LoggedRequest): HTMLElement {
@@ -188,9 +183,4 @@ export class RequestLog {
 /** Rows have no id of their own. */
 function identity(logged: LoggedRequest): string {
   return JSON.stringify([logged.timestamp, logged.patient_id, logged.key, logged.status, logged.latency, logged.world_id]);
-}
-
-/** A live region speaks when it is written to, even the same text. */
-function write(element: HTMLElement, text: string): void {
-  if (element.textContent !== text) element.textContent = text;
 }

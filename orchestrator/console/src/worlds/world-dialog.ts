@@ -1,10 +1,10 @@
 // One world, opened from a row of the log.
 
 import { find, make } from '../shared/dom';
+import { openDialog } from '../shared/dialogs';
+import { badge } from '../shared/table';
 import { sentence } from '../shared/text';
 import { api, type World } from './api';
-import { openDialog } from './dialogs';
-import { badge } from './integration-keys';
 
 /** Between two looks at a world that is being made. */
 const LOOK = 2000;
@@ -81,7 +81,7 @@ export class WorldDialog {
     if (world.viewer_url && /^https?:/.test(new URL(world.viewer_url, location.href).protocol)) link.href = world.viewer_url;
   }
 
-  /** The finished world has another picture at the same address, so it is fetched anew. */
+  /** The finished world has another picture at the same address, so fetch it again. */
   async #show(world: string, path: string, status: string): Promise<void> {
     if (this.#shown === status) return;
     this.#shown = status;

@@ -1,4 +1,4 @@
-//! The debugging port: what Chromium itself answers on `--remote-debugging-port`, for one session.
+//! The debugging port: for one session, it answers as Chromium does on `--remote-debugging-port`.
 
 use std::convert::Infallible;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The session behind a tunnel, held by a DevTools connection of its own: it ends when that is cut, and the other way round.
+//! The session behind a tunnel. A DevTools connection holds it, and each ends with the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,14 +36,17 @@ struct Command {
     reply: oneshot::Sender<Value>,
 }
 
-/// The connection that holds the session.
-pub(super) struct Holder {
+/// The DevTools connection that keeps the session alive.
+pub(super) struct SessionConnection {
     socket: WebSocketStream<TokioIo<Upgraded>>,
     commands: mpsc::Receiver<Command>,
 }
 
 impl Session {
-    pub(super) async fn open(caller: Arc<Caller>, arguments: &TunnelArguments) -> Result<(Self, Holder), ClientError> {
+    pub(super) async fn open(
+        caller: Arc<Caller>,
+        arguments: &TunnelArguments,
+    ) -> Result<(Self, SessionConnection), ClientError> {
         let mut body = json!({"url": arguments.page, "headless": !arguments.headed});
         if let Some(timeout) = arguments.session_timeout {
             body["session_timeout"] = json!(timeout.as_secs());
@@ -65,7 +68,7 @@ impl Session {
         let broken = |error| ClientError::Unreachable(format!("the session's websocket does not open: {error}"));
         let stream = TokioIo::new(hyper::upgrade::on(reply).await.map_err(broken)?);
         let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
-        Ok((session, Holder { socket, commands }))
+        Ok((session, SessionConnection { socket, commands }))
     }
 
     /// Opens a websocket of the session: to the browser, or to a target such as `/page/ID`.
@@ -90,7 +93,7 @@ impl Session {
     }
 }
 
-impl Holder {
+impl SessionConnection {
     /// Carries commands out until the session ends. Answers why.
     pub(super) async fn run(mut self) -> String {
         let mut waiting: HashMap<u64, oneshot::Sender<Value>> = HashMap::new();

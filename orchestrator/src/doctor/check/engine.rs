@@ -22,7 +22,7 @@ pub(super) fn engine(facts: &Facts) -> Finding {
                 remedy,
             );
         }
-        (Err(_), Socket::NotASocket) => {
+        (Err(_), Socket::OtherFile) => {
             return fail(TITLE, format!("{socket} is not a socket"), "name the engine's socket in docker.host");
         }
         (Err(_), Socket::Denied) => {

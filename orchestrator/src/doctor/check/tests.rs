@@ -3,7 +3,8 @@
 use super::{host::rounded, *};
 use crate::{
     config::ByteSize,
-    doctor::{Directory, DockerFacts, HostFacts, ImageFact, Needs, Port, Socket, healthy},
+    doctor::facts::HostFacts,
+    doctor::{Directory, DockerFacts, ImageFact, Needs, Port, Socket, healthy},
     engine::Engine,
     runtime::NetworkFacts,
 };
@@ -91,7 +92,7 @@ fn a_sound_host_has_no_complaints() {
 fn a_silent_engine_is_explained_by_its_socket() {
     for (socket, detail, remedy) in [
         (Socket::Missing, "there is no /var/run/docker.sock", "install it"),
-        (Socket::NotASocket, "is not a socket", "docker.host"),
+        (Socket::OtherFile, "is not a socket", "docker.host"),
         (Socket::Denied, "may not use", "group docker"),
         (Socket::Refused, "has stopped", "systemctl start docker"),
         (Socket::Open, "no good answer: timed out", "log"),

@@ -1,13 +1,13 @@
-//! A viewer's RFB messages for the fuzzer: however they are cut, the same of them goes through, and nothing that a viewer
-//! without the control sends becomes an input.
+//! A viewer's RFB messages for the fuzzer: the filter passes the same bytes however they are split, and no input of a
+//! viewer without control.
 
 use bytes::{Buf as _, BytesMut};
 
-use super::{CUT_TEXT, Filter, KEY_EVENT, POINTER_EVENT, QEMU, SET_DESKTOP_SIZE, SET_ENCODINGS, Violation, length};
+use super::{CUT_TEXT, Filter, KEY_EVENT, POINTER_EVENT, QEMU, RfbError, SET_DESKTOP_SIZE, SET_ENCODINGS, length};
 
 const HELLO: &[u8] = b"RFB 003.008\n\x01\x00";
 
-/// The first byte of an input says whether the viewer holds the control and how long the pieces are.
+/// The first byte of an input sets whether the viewer has control, and the length of the pieces.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let messages = [
         &[0; 20][..],
@@ -37,7 +37,7 @@ pub(crate) fn check(bytes: &[u8]) {
         assert!(acts || ![KEY_EVENT, POINTER_EVENT, CUT_TEXT, QEMU].contains(&first), "{first} is an input");
         assert_ne!(first, SET_DESKTOP_SIZE);
         let length = match first {
-            // The filter may have added one to the longest list.
+            // The filter may have added an encoding to the longest list.
             SET_ENCODINGS => 4 + 4 * usize::from((&rest[2..]).get_u16()),
             _ => length(rest).ok().flatten().unwrap_or(usize::MAX),
         };
@@ -46,8 +46,8 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// What of the stream goes through, and what it comes to, up to the first violation.
-fn feed(stream: &[u8], acts: bool, step: usize) -> (Result<bool, Violation>, BytesMut) {
+/// The bytes that the filter passes, and its result, up to the first error.
+fn feed(stream: &[u8], acts: bool, step: usize) -> (Result<bool, RfbError>, BytesMut) {
     let (mut filter, mut to, mut acted) = (Filter::new(), BytesMut::new(), false);
     for piece in stream.chunks(step) {
         match filter.feed(piece, acts, &mut to) {

@@ -20,13 +20,13 @@ pub(super) struct DriverState {
     is_dirty: bool,
 }
 
-/// A driver that stands in the first window of a piece of work.
+/// A driver whose current window is the first one of a piece of work.
 pub(crate) struct DriverContext {
     /// The driver.
     pub(crate) client: Client,
     /// That window, where it is known.
     pub(crate) main: Option<WindowHandle>,
-    /// Windows that are none of this work's.
+    /// Windows of other work.
     pub(crate) others: Vec<WindowHandle>,
 }
 
@@ -64,7 +64,7 @@ impl Browser {
         self.state.lock().await.is_dirty = true;
     }
 
-    /// Makes the driver stand in the first window of this work, with a session of its own or with the one it had for the
+    /// Switches the driver to the first window of this work, with a session of its own or with the one it had for the
     /// work before.
     pub(crate) async fn drive(&self, timeouts: Timeouts, max_output: u64) -> Result<DriverContext, StepError> {
         let mut state = self.state.lock().await;

@@ -1,4 +1,4 @@
-//! The session's files: what pages are given, and what the browser downloaded.
+//! The session's files: uploads to pages, and downloads.
 
 use http::StatusCode;
 use http_body_util::{BodyExt as _, Limited};
@@ -9,7 +9,7 @@ use crate::script::{FailureCode, StepError};
 use crate::worker::{AgentError, full};
 
 impl Browser {
-    /// Puts a file into the session; gives its path there.
+    /// Puts a file into the session; returns its path there.
     pub(crate) async fn put_file(&self, name: &str, bytes: Vec<u8>) -> Result<String, StepError> {
         let _busy = self.session.busy();
         let stored = self.session.worker.agent.store_file(name, full(bytes)).await.map_err(refused)?;

@@ -80,7 +80,7 @@ impl Dial {
         match self.forward(&id, &path, request).await {
             Ok(response) => response,
             Err(error) => {
-                let status = error.webdriver();
+                let status = error.kind().webdriver();
                 let value = json!({"error": status.description(), "message": error.to_string(), "stacktrace": ""});
                 reply(status.http_status(), &json!({"value": value}))
             }

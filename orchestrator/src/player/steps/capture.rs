@@ -42,7 +42,7 @@ pub(super) async fn screenshot(
     Ok(())
 }
 
-/// Each driver that can take a whole page has its own word for it; WebKit's window is made as high as its page.
+/// Drivers that can capture a whole page have their own commands for it; for WebKit, the window grows to the page's height.
 async fn whole_page(page: &Page) -> Result<Vec<u8>, StepError> {
     #[derive(Deserialize)]
     struct Size {
@@ -106,7 +106,7 @@ pub(super) async fn pdf(playback: &mut Playback<'_>, options: &Pdf) -> Result<()
     Ok(())
 }
 
-/// The page at the moment of a failure, if the browser can still show it. Gives the artifact's place.
+/// The page at the moment of a failure, if the browser can still show it. Returns the artifact's place.
 pub(crate) async fn failure_screenshot(playback: &mut Playback<'_>) -> Option<usize> {
     let page = playback.opened()?;
     let taken = timeout(FAILURE_SCREENSHOT, page.client.screenshot()).await;
@@ -134,7 +134,7 @@ pub(super) async fn for_download(browser: &Browser, name: Option<&str>, deadline
     }
 }
 
-/// Brings what the browser downloaded into the artifacts; what is still coming is waited for.
+/// Adds the browser's downloads to the artifacts, and waits for unfinished ones.
 pub(crate) async fn downloads(playback: &mut Playback<'_>) -> Result<(), StepError> {
     let mut retry = Retry::until(Instant::now() + playback.limits.navigation_timeout);
     let browser = playback.browser;

@@ -12,7 +12,7 @@ use crate::script::selector::Selectors;
 use crate::script::step::{File, is_special};
 use crate::script::{FailureCode, StepError};
 
-/// A longer value is put in place at once, as nobody types so much, in bytes.
+/// A longer value, in bytes, is set at once instead of typed.
 const TYPED: usize = 500;
 
 /// Gives a field its value: typed where people would type it.

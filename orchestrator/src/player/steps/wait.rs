@@ -1,4 +1,4 @@
-//! Waiting for what is, or is not, in the page.
+//! Waits for elements to be, or not to be, in the page.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -112,7 +112,7 @@ pub(super) async fn for_expression(page: &Page, expression: &str, timeout: StepT
     }
 }
 
-/// Waits until a text is as it must be.
+/// Waits until a text matches.
 pub(super) async fn for_text(
     page: &Page,
     selectors: Option<&Selectors>,

@@ -1,8 +1,8 @@
-//! Websocket frames for the fuzzer: however a stream is cut, the same of it is forwarded.
+//! Websocket frames for the fuzzer: however a stream is split, the same bytes are forwarded.
 
-use super::{Frames, Sender, Violation};
+use super::{FrameError, Frames, Sender};
 
-/// The first byte of an input says who sends and how long the pieces are.
+/// The first byte of an input sets the sender, and the length of the pieces.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let text = [0x81, 0x85, 1, 2, 3, 4, b'h', b'e', b'l', b'l', b'o'];
     let fragments = [&[0x02, 0xFE, 0, 126, 0, 0, 0, 0][..], &[7; 126], &[0x80, 0x81, 0, 0, 0, 0, 7]].concat();
@@ -19,7 +19,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 /// Feeds `stream` in pieces of the given sizes, as reads would bring it.
-pub(super) fn feed_in_pieces(frames: &mut Frames, stream: &[u8], sizes: &[usize]) -> (usize, Option<Violation>) {
+pub(super) fn feed_in_pieces(frames: &mut Frames, stream: &[u8], sizes: &[usize]) -> (usize, Option<FrameError>) {
     let (mut start, mut end) = (0, 0);
     for size in sizes.iter().cycle() {
         if end == stream.len() {

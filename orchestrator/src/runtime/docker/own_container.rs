@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bollard::Docker;
 use bollard::query_parameters::InspectContainerOptions;
 
+use super::{refused, status};
 use crate::runtime::RuntimeError;
 
 /// The kernel's list of what is mounted for this process.
@@ -14,16 +15,18 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 const ID_LENGTH: usize = 64;
 
 /// The data directory as the engine knows it.
-///
-/// # Errors
-/// [`RuntimeError::Folder`] where the directory lies inside this daemon's container, out of every worker's reach.
+/// Errors: [`RuntimeError`]; `Folder` where the directory lies inside this daemon's container, out of every worker's reach.
 pub(super) async fn path_on_host(client: &Docker, data_dir: &Path) -> Result<PathBuf, RuntimeError> {
     let data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
     let Some(id) = std::fs::read_to_string(MOUNTS).ok().and_then(|mounts| container_id(&mounts)) else {
         return Ok(data_dir);
     };
-    // An engine that does not know the container is not the one that runs it: they share their paths, or `start` says so.
-    let Ok(own) = client.inspect_container(&id, None::<InspectContainerOptions>).await else { return Ok(data_dir) };
+    let own = match client.inspect_container(&id, None::<InspectContainerOptions>).await {
+        Ok(own) => own,
+        // An engine that does not know the container is not the one that runs it: they share their paths, or `start` says so.
+        Err(error) if status(&error) == Some(404) => return Ok(data_dir),
+        Err(error) => return Err(refused("inspect the daemon's own container", error)),
+    };
     let mounts = own.mounts.unwrap_or_default().into_iter();
     let mounts: Vec<(PathBuf, PathBuf)> =
         mounts.filter_map(|mount| Some((mount.destination?.into(), mount.source?.into()))).collect();

@@ -20,17 +20,9 @@ impl Docker {
     pub(super) fn container(&self, spec: &WorkerSpec) -> ContainerCreateBody {
         let config = &self.inner.config;
         let worker = &config.worker;
-        let mut labels = HashMap::from([
-            (LABEL_INSTANCE.to_owned(), self.inner.instance.clone()),
-            (LABEL_WORKER.to_owned(), spec.worker.to_string()),
-            (LABEL_ENGINE.to_owned(), spec.key.engine.as_str().to_owned()),
-            (LABEL_MODE.to_owned(), spec.key.mode.as_str().to_owned()),
-        ]);
+        let mut labels = labels(&self.inner.instance, spec);
         let agent = if config.shares_folders() { UNIX } else { TCP };
         labels.insert(LABEL_AGENT.to_owned(), agent.to_owned());
-        if let Some(preset) = spec.key.preset {
-            labels.insert(LABEL_PRESET.to_owned(), preset.to_string());
-        }
         let limits = Limits {
             memory: worker.memory.bytes(),
             shm: worker.shm.bytes(),
@@ -100,6 +92,20 @@ impl Docker {
     }
 }
 
+/// The labels by which a worker is found again, wherever it runs.
+pub(crate) fn labels(instance: &str, spec: &WorkerSpec) -> HashMap<String, String> {
+    let mut labels = HashMap::from([
+        (LABEL_INSTANCE.to_owned(), instance.to_owned()),
+        (LABEL_WORKER.to_owned(), spec.worker.to_string()),
+        (LABEL_ENGINE.to_owned(), spec.key.engine.as_str().to_owned()),
+        (LABEL_MODE.to_owned(), spec.key.mode.as_str().to_owned()),
+    ]);
+    if let Some(preset) = spec.key.preset {
+        labels.insert(LABEL_PRESET.to_owned(), preset.to_string());
+    }
+    labels
+}
+
 /// What a container may take of the host, sizes in bytes.
 pub(super) struct Limits {
     pub memory: u64,
@@ -110,6 +116,7 @@ pub(super) struct Limits {
     pub cpus: f64,
 }
 
-fn signed(bytes: u64) -> i64 {
+/// A size as the engine wants it.
+pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -18,7 +18,7 @@ const REGEX_SIZE: usize = 1 << 20;
 /// A compiled JSON Schema.
 #[derive(Clone)]
 pub(crate) struct Check {
-    /// Tells what is wrong.
+    /// Describes what is wrong.
     pub(crate) validator: Arc<Validator>,
     /// Whether it describes the list of all results, not each of them.
     pub(crate) whole: bool,

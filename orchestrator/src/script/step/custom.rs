@@ -1,4 +1,4 @@
-//! Custom steps under the prefix `lam:`: what a task does that nobody records.
+//! Custom steps under the prefix `lam:`, for actions that the Recorder cannot record.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The Recorder's names of keys, and what WebDriver calls them.
+//! The Recorder's names of keys, and their WebDriver codes.
 
 use super::super::fields::wrong;
 use super::super::template;

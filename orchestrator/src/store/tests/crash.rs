@@ -37,7 +37,7 @@ async fn check(store: &Store) -> u64 {
         Some(bytes) => u64::from_be_bytes(bytes.try_into().unwrap()),
         None => 0,
     };
-    let sessions = store.scan(Table::Sessions, KeyRange::all(), usize::MAX, Direction::Ascending).await.unwrap();
+    let sessions = store.scan(Table::Sessions, KeyRange::all(), usize::MAX).await.unwrap();
     let first = cursor.saturating_sub(WINDOW) + 1;
     let expected: Vec<Row> =
         (first..=cursor).map(|number| Row { key: number.to_be_bytes().to_vec(), value: value(number) }).collect();

@@ -76,7 +76,7 @@ async fn use_it(dir: &Path, how: &str) -> bool {
     let hooked = StoreOptions { on_fatal: fatal.hook(), ..options() };
     let opened = Store::open(dir, hooked).unwrap_or_else(|error| panic!("{how}: {error}"));
     let store = opened.store;
-    let rows = store.scan(Table::Sessions, KeyRange::all(), usize::MAX, Direction::Ascending).await;
+    let rows = store.scan(Table::Sessions, KeyRange::all(), usize::MAX).await;
     let Ok(rows) = rows else {
         assert!(!fatal.reasons().is_empty(), "{how}: {rows:?}");
         return false;
@@ -132,7 +132,7 @@ async fn damage_never_keeps_it_from_starting() {
         let dir = work.path().join(format!("{round}"));
         copy_dir(&template, &dir);
         let how = damage(&dir.join("db"), &mut random);
-        // A start may die, but only so often.
+        // A start may crash, but only a few times.
         let mut attempts = 0;
         loop {
             let output = start(&dir);

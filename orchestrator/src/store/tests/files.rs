@@ -98,7 +98,7 @@ async fn damaged_dumps_bring_no_files() {
         fs::write(&file, &bad).unwrap();
         match restore(&data, &file, &[PICTURES, FILMS]) {
             Err(StoreError::Backup { .. }) => {}
-            // Of what is between the entries nothing is used.
+            // Readers ignore the padding between the entries.
             Ok(restored) => assert_eq!(restored.files, 4, "round {round}, byte {at}"),
             other => panic!("round {round}, byte {at}: {other:?}"),
         }

@@ -8,7 +8,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Commit(Vec<(Table, u8, Option<Vec<u8>>)>, Durability),
-    Scan(Table, u8, u8, usize, Direction),
+    Scan(Table, u8, u8, usize),
     Get(Table, u8),
     Reopen,
     Backup,
@@ -24,12 +24,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..MAX_VALUE_BYTES).prop_map(|len| vec![b'v'; len]),
     ]);
     let durability = prop_oneof![Just(Durability::Process), Just(Durability::Power)];
-    let direction = prop_oneof![Just(Direction::Ascending), Just(Direction::Descending)];
     prop_oneof![
         10 => (proptest::collection::vec((table(), 0..20_u8, value), 0..8), durability)
             .prop_map(|(ops, durability)| Step::Commit(ops, durability)),
-        4 => (table(), 0..22_u8, 0..22_u8, 0..9_usize, direction)
-            .prop_map(|(table, from, to, limit, direction)| Step::Scan(table, from, to, limit, direction)),
+        4 => (table(), 0..22_u8, 0..22_u8, 0..9_usize)
+            .prop_map(|(table, from, to, limit)| Step::Scan(table, from, to, limit)),
         2 => (table(), 0..22_u8).prop_map(|(table, key)| Step::Get(table, key)),
         1 => Just(Step::Reopen),
         1 => Just(Step::Backup),
@@ -58,11 +57,11 @@ async fn compare(steps: Vec<Step>) {
                 store.commit(batch.clone(), durability).await.unwrap();
                 model.commit(batch, durability).await.unwrap();
             }
-            Step::Scan(table, from, to, limit, direction) => {
+            Step::Scan(table, from, to, limit) => {
                 let range = KeyRange::between(&key(from), &key(to));
                 assert_eq!(
-                    store.scan(table, range.clone(), limit, direction).await.unwrap(),
-                    model.scan(table, range, limit, direction).await.unwrap()
+                    store.scan(table, range.clone(), limit).await.unwrap(),
+                    model.scan(table, range, limit).await.unwrap()
                 );
             }
             Step::Get(table, number) => {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::super::backend::Backend;
 use super::super::batch::Op;
 use super::super::layout::DATABASE;
-use super::super::recovery_file::Cause;
+use super::super::recovery_file::RecoveryCause;
 use super::super::sled::SledBackend;
 use super::*;
 
@@ -106,7 +106,7 @@ async fn a_wrong_record_is_found_at_the_start() {
     backend.flush().unwrap();
     drop(backend);
     let (recovery, rows) = recovered(dir.path(), &options()).await;
-    assert!(matches!(&recovery.cause, Cause::Damaged { reason } if reason.contains("sessions")));
+    assert!(matches!(&recovery.cause, RecoveryCause::Damaged { reason } if reason.contains("sessions")));
     assert!(recovery.quarantined.as_ref().unwrap().join("db").exists());
     assert_eq!(rows, (true, false), "the state of the backup");
     assert!(recovery.restored.is_some());
@@ -155,7 +155,7 @@ async fn a_database_that_does_not_open_in_time_is_given_up() {
     nix::unistd::mkfifo(&conf, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let hasty = StoreOptions { open_timeout: Duration::from_secs(2), ..options() };
     let (recovery, rows) = recovered(dir.path(), &hasty).await;
-    assert_eq!(recovery.cause, Cause::TimedOut);
+    assert_eq!(recovery.cause, RecoveryCause::TimedOut);
     assert_eq!(rows, (true, false));
 }
 
@@ -169,7 +169,7 @@ async fn a_database_that_kills_the_process_is_given_up() {
     store.close().await.unwrap();
     fs::write(&notes, r#"{"unfinished_opens":3}"#).unwrap();
     let (recovery, rows) = recovered(dir.path(), &options()).await;
-    assert_eq!(recovery.cause, Cause::NeverOpened);
+    assert_eq!(recovery.cause, RecoveryCause::NeverOpened);
     assert_eq!(rows, (true, false));
 }
 
@@ -179,7 +179,7 @@ async fn a_database_that_failed_in_use_is_replaced_without_loss() {
     sample(dir.path()).await;
     recovery_file::RecoveryFile::of(dir.path()).record_failure("a page was wrong");
     let (recovery, rows) = recovered(dir.path(), &options()).await;
-    assert!(matches!(&recovery.cause, Cause::FailedWhileRunning { reason } if reason == "a page was wrong"));
+    assert!(matches!(&recovery.cause, RecoveryCause::FailedWhileRunning { reason } if reason == "a page was wrong"));
     assert_eq!(rows, (true, true));
 }
 
@@ -190,7 +190,7 @@ async fn files_gone_from_the_database_do_not_pass_for_a_new_one() {
     fs::remove_dir_all(dir.path().join(DATABASE)).unwrap();
     fs::create_dir(dir.path().join(DATABASE)).unwrap();
     let (recovery, rows) = recovered(dir.path(), &options()).await;
-    assert!(matches!(&recovery.cause, Cause::Damaged { reason } if reason.contains("version")));
+    assert!(matches!(&recovery.cause, RecoveryCause::Damaged { reason } if reason.contains("version")));
     assert_eq!(rows, (true, false));
 }
 
@@ -200,7 +200,7 @@ async fn a_missing_database_is_restored_not_begun_anew() {
     sample(dir.path()).await;
     fs::remove_dir_all(dir.path().join(DATABASE)).unwrap();
     let (recovery, rows) = recovered(dir.path(), &options()).await;
-    assert_eq!(recovery.cause, Cause::Missing);
+    assert_eq!(recovery.cause, RecoveryCause::Missing);
     assert_eq!(recovery.quarantined, None);
     assert_eq!(rows, (true, false));
 }
@@ -215,7 +215,7 @@ async fn an_interrupted_replacement_is_taken_up_again() {
     fs::write(dir.path().join("db.trouble"), pending.to_string()).unwrap();
     fs::create_dir(dir.path().join("db.new")).unwrap();
     let (recovery, rows) = recovered(dir.path(), &options()).await;
-    assert_eq!(recovery.cause, Cause::TimedOut);
+    assert_eq!(recovery.cause, RecoveryCause::TimedOut);
     assert_eq!(recovery.quarantined, Some(quarantined));
     assert_eq!(rows, (true, false));
 }
@@ -314,7 +314,7 @@ async fn a_dump_during_commits_is_of_one_moment() {
         let copy_dir = dir.path().join(format!("copy-{round}"));
         restore(&copy_dir, &file, &[]).unwrap();
         let copy = open_sled(&copy_dir);
-        let keys = copy.scan(Table::Keys, KeyRange::all(), 9, Direction::Ascending).await.unwrap();
+        let keys = copy.scan(Table::Keys, KeyRange::all(), 9).await.unwrap();
         assert_eq!(keys.len(), 1, "{keys:?}");
         if let Some(step) = copy.get(Table::Meta, b"step").await.unwrap() {
             let step = u64::from_be_bytes(step.try_into().unwrap());

@@ -13,7 +13,7 @@ use crate::store::{Batch, Durability, StoreError, StoreState};
 use crate::task::active::{ActiveTask, TaskEvent};
 use crate::task::record::TaskError;
 
-/// Between two looks whether there is room again, and between two attempts to read.
+/// Time between two checks whether there is room again, and between two attempts to read.
 const RETRY: Duration = Duration::from_millis(500);
 
 impl TaskStorage {
@@ -78,7 +78,7 @@ impl TaskStorage {
         true
     }
 
-    /// Writes a file, and waits for room if there is none: results are not thrown away. Gives the file's hash.
+    /// Writes a file, and waits for room if there is none: results are not thrown away. Returns the file's hash.
     /// Errors: `DiskNearlyFull` when the task was stopped while it waited.
     pub(in crate::task) async fn put_file(&self, task: &ActiveTask, bytes: Vec<u8>) -> Result<String, Error> {
         let bytes = Bytes::from(bytes);

@@ -1,4 +1,4 @@
-//! Recordings for the fuzzer: what can be taken up can be finished.
+//! Recordings for the fuzzer: a file that can be resumed can be finished.
 
 use std::fs::File;
 
@@ -34,6 +34,6 @@ pub(crate) fn check(bytes: &[u8]) {
     let Ok((video, last)) = Matroska::resume(content) else { return };
     assert!(video.size() <= bytes.len() as u64, "it is longer than what was there");
     assert!(video.finish(last).is_ok());
-    // A file of another writer need not be one that can be taken up twice.
+    // A file of another writer may not be resumable twice.
     let _ = again.and_then(Matroska::resume);
 }

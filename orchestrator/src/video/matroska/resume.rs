@@ -1,18 +1,18 @@
-//! Resumes a file whose writer was killed, by reading through its elements.
+//! Resumes a file whose writer was killed, by parsing its elements.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read as _, Seek as _, SeekFrom};
 
 use super::{CLUSTER, CUES, Cluster, EBML, INFO, Matroska, SEGMENT, SIMPLE_BLOCK, TIMESTAMP, TRACKS};
 
-/// The most bytes of a number that is read as one.
+/// The longest integer that fits, in bytes.
 const NUMBER: usize = 8;
-/// The bytes of a cluster's name and size, as [`Matroska::picture`] writes them.
+/// The length of a cluster's id and size, as [`Matroska::picture`] writes them.
 const HEAD: u64 = 12;
 
 impl Matroska {
-    /// Resumes a file that [`Matroska::begin`] began; it must be open for reading and writing. Returns it as it was after its
-    /// last whole picture, ready for `finish`, and that picture's time.
+    /// Resumes a file that [`Matroska::begin`] began; it must be open for reading and writing. Returns the writer in its state
+    /// after the last whole picture, ready for `finish`, and that picture's time.
     pub(in crate::video) fn resume(file: File) -> io::Result<(Self, u64)> {
         let end = file.metadata()?.len();
         let mut walk = ElementReader { file: BufReader::new(file), at: 0, end };
@@ -32,7 +32,7 @@ impl Matroska {
             let start = walk.at;
             let Some((name, length)) = walk.next()? else { break };
             match name {
-                // Its content is walked through too: its length may not be known.
+                // Its length may be unknown, so its content is parsed, too.
                 CLUSTER => {
                     // The size that `finish` writes takes eight bytes.
                     if walk.at - start != HEAD {
@@ -41,7 +41,7 @@ impl Matroska {
                     opened = Some((start - segment, walk.at - 8));
                     continue;
                 }
-                // `finish` writes what follows the pictures again.
+                // `finish` rewrites everything after the pictures.
                 CUES => break,
                 TIMESTAMP => {
                     let Some(time_ms) = walk.number(length)? else { break };
@@ -66,7 +66,7 @@ impl Matroska {
                 }
                 _ => {}
             }
-            // A cluster counts from its first picture on.
+            // A cluster counts once it has a picture.
             if opened.is_none() {
                 whole = walk.at;
             }
@@ -83,7 +83,7 @@ impl Matroska {
     }
 }
 
-/// A walk through a file's elements.
+/// Parses a file's elements in order.
 struct ElementReader {
     file: BufReader<File>,
     at: u64,
@@ -91,14 +91,14 @@ struct ElementReader {
 }
 
 impl ElementReader {
-    /// The next element's name and length. `None` where the file ends.
+    /// The next element's id and length. `None` at the end of the file.
     fn next(&mut self) -> io::Result<Option<(u32, u64)>> {
         let Some(name) = self.variable(true)? else { return Ok(None) };
         let Some(length) = self.variable(false)? else { return Ok(None) };
         Ok(u32::try_from(name).ok().map(|name| (name, length)))
     }
 
-    /// A number whose first bits give its length; names keep these bits.
+    /// A variable-length integer, whose first bits give its length; ids keep these bits.
     fn variable(&mut self, keep: bool) -> io::Result<Option<u64>> {
         let mut bytes = [0; NUMBER];
         if !self.take(&mut bytes[..1])? {
@@ -114,7 +114,7 @@ impl ElementReader {
         Ok(Some(read(&bytes[..=more])))
     }
 
-    /// A number of a given length.
+    /// An integer of a given length.
     fn number(&mut self, length: u64) -> io::Result<Option<u64>> {
         let mut bytes = [0; NUMBER];
         let Some(bytes) = usize::try_from(length).ok().and_then(|length| bytes.get_mut(..length)) else {
@@ -123,7 +123,7 @@ impl ElementReader {
         Ok(self.take(bytes)?.then(|| read(bytes)))
     }
 
-    /// Fills `to`. False when too little is left.
+    /// Fills `to`. Returns false when too little is left.
     fn take(&mut self, to: &mut [u8]) -> io::Result<bool> {
         let length = to.len() as u64;
         if self.end - self.at < length {
@@ -134,7 +134,7 @@ impl ElementReader {
         Ok(true)
     }
 
-    /// Skips bytes. False when there are fewer.
+    /// Skips bytes. Returns false when fewer are left.
     fn skip(&mut self, length: u64) -> io::Result<bool> {
         if self.end - self.at < length {
             return Ok(false);

@@ -6,9 +6,7 @@ use super::{Rejection, refused};
 use crate::egress::ClientProxy;
 
 /// Takes the proxy out of one alternative.
-///
-/// # Errors
-/// For a kind that cannot be honoured.
+/// Errors: for a kind that cannot be honoured.
 pub(super) fn take(caps: &mut Map<String, Value>) -> Result<Option<ClientProxy>, Rejection> {
     let Some(Value::Object(members)) = caps.remove("proxy") else { return Ok(None) };
     match members.get("proxyType").and_then(Value::as_str) {

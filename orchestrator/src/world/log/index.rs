@@ -61,7 +61,6 @@ impl Block {
     }
 }
 
-/// The index.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     blocks: Vec<Block>,

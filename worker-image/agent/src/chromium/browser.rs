@@ -174,7 +174,11 @@ impl Browser {
     pub(super) async fn fit_window(&self, size: Size) -> Result<(), CdpError> {
         let Some(page) = self.first_page().await? else { return Ok(()) };
         let window = self.cdp.call(None, "Browser.getWindowForTarget", json!({"targetId": page})).await?;
-        let params = json!({"windowId": window["windowId"], "width": size.width, "height": size.height});
+        let id = &window["windowId"];
+        // One that fills the display keeps its size.
+        let normal = json!({"windowId": id, "bounds": {"windowState": "normal"}});
+        self.cdp.call(None, "Browser.setWindowBounds", normal).await?;
+        let params = json!({"windowId": id, "width": size.width, "height": size.height});
         self.cdp.call(None, "Browser.setContentsSize", params).await.map(drop)
     }
 }

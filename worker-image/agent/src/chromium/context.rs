@@ -50,7 +50,9 @@ impl Browser {
             if wanted["bounds"] != is["bounds"] {
                 let mut bounds = wanted["bounds"].clone();
                 // Browsers refuse a place together with a state.
-                if let Some(bounds) = bounds.as_object_mut() {
+                if bounds["windowState"] == "maximized" {
+                    bounds = json!({"windowState": "maximized"});
+                } else if let Some(bounds) = bounds.as_object_mut() {
                     bounds.remove("windowState");
                 }
                 let params = json!({"windowId": is["windowId"], "bounds": bounds});

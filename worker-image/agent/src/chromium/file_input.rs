@@ -6,17 +6,19 @@ use std::path::Path;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use serde_json::{Value, json};
 
 use crate::body::{Body, full};
 use crate::error::ApiError;
 
-use super::Chromium;
+use super::{Chromium, driver};
 
 /// The member of a WebDriver element reference.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 const IS_UPLOAD: &str = "return arguments[0].localName === 'input' && arguments[0].type === 'file'";
+/// What a driver says of a path that does not begin at the root.
+const NOT_ABSOLUTE: &str = "path is not absolute";
 
 /// The driver session and the element of a path that sends keys.
 pub(super) fn sends_keys(path: &str) -> Option<(&str, &str)> {
@@ -37,22 +39,42 @@ impl Chromium {
     ) -> Result<Option<Response<Body>>, ApiError> {
         let Some((session, element)) = sends_keys(path) else { return Ok(None) };
         let keys: Value = serde_json::from_slice(body).unwrap_or_default();
-        let Some(missing) = keys["text"].as_str().and_then(missing_file) else { return Ok(None) };
-        let script = json!({"script": IS_UPLOAD, "args": [{ELEMENT: element}]}).to_string();
-        let mut request = Request::new(Full::new(Bytes::from(script)));
+        let Some(text) = keys["text"].as_str() else { return Ok(None) };
+        let Some(missing) = missing_file(text) else { return Ok(None) };
+        let script = json!({"script": IS_UPLOAD, "args": [{ELEMENT: element}]});
+        let (status, answer) = self.tell_driver(&format!("/session/{session}/execute/sync"), &script).await?;
+        if status != StatusCode::OK {
+            // An open dialog or a stale element, which the command would have met.
+            return Ok(Some(as_json(status, answer)));
+        }
+        if !value_is(&answer, |value| *value == true) {
+            return Ok(None);
+        }
+        // What else is wrong the driver says before it looks for files: that the field cannot be reached, or takes one only.
+        let (status, answer) = self.tell_driver(&format!("/{path}"), &json!({"text": unacceptable(text)})).await?;
+        let is_unacceptable = |value: &Value| value["message"].as_str().is_some_and(|text| text.contains(NOT_ABSOLUTE));
+        Ok(Some(if status == StatusCode::OK || value_is(&answer, is_unacceptable) {
+            not_found(missing)
+        } else {
+            as_json(status, answer)
+        }))
+    }
+
+    async fn tell_driver(&self, path: &str, body: &Value) -> Result<(StatusCode, Bytes), ApiError> {
+        let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
         *request.method_mut() = Method::POST;
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let path = format!("/session/{session}/execute/sync");
-        let answer = self.worker.upstream.forward(request, self.driver()?, &path).await?;
-        if answer.status() != StatusCode::OK {
-            // An open dialog or a stale element, which the command would have met.
-            return Ok(Some(answer));
-        }
-        let body = answer.into_body().collect().await;
-        let body = body.map_err(|error| ApiError::upstream(error.to_string()))?.to_bytes();
-        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
-        Ok((answer["value"] == true).then(|| not_found(missing)))
+        driver::exchange(&self.worker.upstream, request, self.driver()?, path).await
     }
+}
+
+fn value_is(answer: &[u8], wanted: impl Fn(&Value) -> bool) -> bool {
+    serde_json::from_slice::<Value>(answer).is_ok_and(|answer| wanted(&answer["value"]))
+}
+
+/// As many paths, none of which a driver takes: it checks the field first, and changes nothing.
+fn unacceptable(text: &str) -> String {
+    vec!["relative"; text.split('\n').count()].join("\n")
 }
 
 /// The first line that may be a path and names no file.
@@ -67,8 +89,13 @@ fn not_found(path: &str) -> Response<Body> {
          PUT /sessions/<id>/files/<name> and send the path that it answers, or use your client's remote upload"
     );
     let error = json!({"value": {"error": "invalid argument", "message": message, "stacktrace": ""}});
-    let mut response = Response::new(full(error.to_string()));
-    *response.status_mut() = StatusCode::BAD_REQUEST;
+    as_json(StatusCode::BAD_REQUEST, error.to_string())
+}
+
+/// An answer with the headers of a driver's.
+fn as_json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(full(body));
+    *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, json);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -86,6 +113,12 @@ mod tests {
         assert_eq!(missing_file(&format!("{here}/Cargo.toml")), None);
         assert_eq!(missing_file("C:\\report.pdf"), Some("C:\\report.pdf"));
         assert_eq!(missing_file("Ada Lovelace"), None);
+    }
+
+    #[test]
+    fn a_driver_counts_as_many_paths() {
+        assert_eq!(unacceptable("/a"), "relative");
+        assert_eq!(unacceptable("/a\n/b"), "relative\nrelative");
     }
 
     #[test]

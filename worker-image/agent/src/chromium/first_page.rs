@@ -3,8 +3,9 @@
 //! From the moment at which a new document is ready until it is there, Chromium lists the tab without an address, and a
 //! client that connects just then overlooks the tab. So clients that come meanwhile wait until the page is there. Those
 //! that come while a slow server has not answered are let in after a while, and then the document waits until they
-//! know the tab.
+//! know the tab. The same holds for what the first document itself leads on to at once, by a script or by `meta`.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -20,6 +21,10 @@ use super::browser::POLL_INTERVAL;
 const CLIENT_LIMIT: Duration = Duration::from_millis(500);
 /// How long a document that is ready may take to be there.
 const COMMIT_LIMIT: Duration = Duration::from_secs(3);
+/// How long the first document may take to lead on to another, and each of those after it.
+const AFTERMATH: Duration = Duration::from_secs(1);
+/// How long all of them together may take.
+const AFTERMATH_LIMIT: Duration = Duration::from_secs(6);
 /// How long a client may take from its first message until it knows the tab.
 const CONNECT_TIME: Duration = Duration::from_millis(400);
 
@@ -32,6 +37,8 @@ enum Phase {
     Loading,
     /// Its document is about to be the tab's.
     Committing,
+    /// Its document is the tab's, and may lead on to another.
+    There,
 }
 
 /// The first tab's navigation.
@@ -39,11 +46,13 @@ pub(super) struct FirstPage {
     phase: watch::Sender<Phase>,
     /// When the last client was let in before the page was there.
     admitted: Mutex<Option<Instant>>,
+    /// The tab, whose frames have other documents.
+    tab: OnceLock<String>,
 }
 
 impl FirstPage {
     pub(super) fn new() -> Self {
-        Self { phase: watch::Sender::new(Phase::Settled), admitted: Mutex::default() }
+        Self { phase: watch::Sender::new(Phase::Settled), admitted: Mutex::default(), tab: OnceLock::new() }
     }
 
     /// A navigation begins; it is over when the result is dropped.
@@ -55,9 +64,7 @@ impl FirstPage {
     /// Waits until a client may connect.
     pub(super) async fn admit(&self) {
         let mut phase = self.phase.subscribe();
-        if timeout(CLIENT_LIMIT, phase.wait_for(|phase| *phase == Phase::Settled)).await.is_ok() {
-            return;
-        }
+        let _ = timeout(CLIENT_LIMIT, phase.wait_for(|phase| matches!(phase, Phase::Settled | Phase::There))).await;
         loop {
             {
                 let mut admitted = self.admitted.lock();
@@ -80,11 +87,11 @@ impl FirstPage {
                 let connected = admitted.map(|at| at + CONNECT_TIME).filter(|at| *at > Instant::now());
                 if connected.is_none() {
                     self.phase.send_if_modified(|phase| {
-                        let is_loading = *phase == Phase::Loading;
-                        if is_loading {
+                        let is_coming = matches!(phase, Phase::Loading | Phase::There);
+                        if is_coming {
                             *phase = Phase::Committing;
                         }
-                        is_loading
+                        is_coming
                     });
                 }
                 connected
@@ -99,11 +106,37 @@ impl FirstPage {
     /// Lets an answer that Chromium has paused go on, once its document may take the tab.
     pub(super) async fn answered(&self, cdp: &Cdp, session: &str, paused: &Value) {
         let is_redirect = paused["responseStatusCode"].as_u64().is_some_and(|code| (300..400).contains(&code));
-        if !is_redirect {
-            self.commit().await;
+        let go_on = async || {
+            let params = json!({"requestId": paused["requestId"]});
+            let _ = cdp.call(Some(session), "Fetch.continueRequest", params).await;
+        };
+        let phase = *self.phase.borrow();
+        let frame = paused["frameId"].as_str();
+        match self.tab.get().filter(|tab| frame == Some(tab)) {
+            _ if is_redirect => go_on().await,
+            Some(tab) if phase == Phase::There && is_led_to(paused) => {
+                let before = address(cdp, tab).await.unwrap_or_default();
+                self.commit().await;
+                go_on().await;
+                let _ = timeout(AFTERMATH, arrival(cdp, tab, &before)).await;
+                self.is_there();
+            }
+            _ if phase == Phase::Loading => {
+                self.commit().await;
+                go_on().await;
+            }
+            _ => go_on().await,
         }
-        let params = json!({"requestId": paused["requestId"]});
-        let _ = cdp.call(Some(session), "Fetch.continueRequest", params).await;
+    }
+
+    fn is_there(&self) {
+        self.phase.send_if_modified(|phase| {
+            let is_new = matches!(phase, Phase::Loading | Phase::Committing);
+            if is_new {
+                *phase = Phase::There;
+            }
+            is_new
+        });
     }
 }
 
@@ -120,20 +153,32 @@ impl Loading<'_> {
         url: &str,
     ) -> Result<Option<String>, CdpError> {
         let call = |method, params| cdp.call(Some(session), method, params);
+        let _ = self.0.tab.set(target.to_owned());
         let documents = json!({"patterns": [{"resourceType": "Document", "requestStage": "Response"}]});
         call("Fetch.enable", documents).await?;
         let navigated = call("Page.navigate", json!({"url": url})).await?;
         let there = timeout(COMMIT_LIMIT, async {
-            while !has_address(cdp, target).await? {
+            while address(cdp, target).await?.is_empty() {
                 sleep(POLL_INTERVAL).await;
             }
             Ok::<_, CdpError>(())
         });
         there.await.unwrap_or(Ok(()))?;
+        if navigated["errorText"].is_null() {
+            self.0.is_there();
+            self.aftermath().await;
+        }
         call("Fetch.disable", json!({})).await?;
         // A download, and what a client opens instead, abort it.
         let failure = navigated["errorText"].as_str().filter(|error| *error != "net::ERR_ABORTED");
         Ok(failure.map(str::to_owned))
+    }
+
+    /// Waits until the document leads on to no other.
+    async fn aftermath(&self) {
+        let mut phase = self.0.phase.subscribe();
+        let all = async { while let Ok(Ok(())) = timeout(AFTERMATH, phase.changed()).await {} };
+        let _ = timeout(AFTERMATH_LIMIT, all).await;
     }
 }
 
@@ -143,9 +188,29 @@ impl Drop for Loading<'_> {
     }
 }
 
-async fn has_address(cdp: &Cdp, target: &str) -> Result<bool, CdpError> {
+/// What the tab shows; nothing while a document is about to be there.
+async fn address(cdp: &Cdp, target: &str) -> Result<String, CdpError> {
     let info = cdp.call(None, "Target.getTargetInfo", json!({"targetId": target})).await?;
-    Ok(info["targetInfo"]["url"].as_str().is_some_and(|url| !url.is_empty()))
+    Ok(info["targetInfo"]["url"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Waits until the tab has another document than before.
+async fn arrival(cdp: &Cdp, target: &str, before: &str) -> Result<(), CdpError> {
+    let mut was_away = false;
+    loop {
+        let now = address(cdp, target).await?;
+        if !now.is_empty() && (was_away || now != before) {
+            return Ok(());
+        }
+        was_away |= now.is_empty();
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// Whether a page has asked for this, and not a client: what a client opens comes from nowhere.
+fn is_led_to(paused: &Value) -> bool {
+    let headers = paused["request"]["headers"].as_object();
+    headers.is_some_and(|headers| headers.keys().any(|name| name.eq_ignore_ascii_case("referer")))
 }
 
 #[cfg(test)]
@@ -163,6 +228,26 @@ mod tests {
         assert!(timeout(CLIENT_LIMIT * 2, &mut client).await.is_err(), "its document is about to be there");
         drop(loading);
         client.await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_come_in_once_the_page_is_there() {
+        let page = FirstPage::new();
+        let _loading = page.begin();
+        page.commit().await;
+        page.is_there();
+        let begun = Instant::now();
+        page.admit().await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        // What the document leads on to waits for them.
+        page.commit().await;
+        assert!(begun.elapsed() >= CONNECT_TIME);
+    }
+
+    #[test]
+    fn a_client_opens_pages_from_nowhere() {
+        assert!(is_led_to(&json!({"request": {"headers": {"Referer": "http://a/"}}})));
+        assert!(!is_led_to(&json!({"request": {"headers": {"Accept": "*/*"}}})));
     }
 
     #[tokio::test(start_paused = true)]

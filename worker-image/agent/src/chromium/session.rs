@@ -32,6 +32,7 @@ impl Chromium {
                 let (shown, answer) =
                     tokio::join!(browser.keeper.show_automation(&browser.cdp), self.ask_driver(capabilities));
                 shown.map_err(gone)?;
+                self.hide_automation_bar().await?;
                 answer
             }
             DriverMode::Cold => {

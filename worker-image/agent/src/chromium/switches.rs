@@ -2,14 +2,14 @@
 
 use crate::ports::LocalPort;
 use warmpool_protocol::switches::class;
-use warmpool_protocol::{Claim, EGRESS_PORT};
+use warmpool_protocol::{Claim, EGRESS_PORT, Size};
 
 /// Loopback port of the DevTools protocol.
 pub(super) const DEBUGGING_PORT: LocalPort = LocalPort::new(9222);
 
 /// Quieting switches: no work in the background, no questions on the screen, nothing a page can
 /// see. The last few keep tabs behind other tabs alive, as every automation client expects.
-const QUIET: [&str; 26] = [
+const QUIET: [&str; 27] = [
     "--no-first-run",
     "--no-default-browser-check",
     // With it, going back in history leaves automation clients waiting for a load that never comes.
@@ -23,6 +23,8 @@ const QUIET: [&str; 26] = [
     "--disable-domain-reliability",
     "--disable-field-trial-config",
     "--disable-hang-monitor",
+    // That of automation takes room from pages of WebDriver's sessions. Only headless browsers heed this.
+    "--disable-infobars",
     "--disable-prompt-on-repost",
     "--disable-search-engine-choice-screen",
     "--disable-session-crashed-bubble",
@@ -51,15 +53,34 @@ const EGRESS: [&str; 3] =
 const LISTS: [&str; 4] =
     ["--disable-features", "--enable-features", "--disable-blink-features", "--enable-blink-features"];
 
+/// Lets the first window fill the display.
+const MAXIMIZED: &str = "--start-maximized";
+/// What a client says of its window instead.
+const PLACES: [&str; 2] = ["--window-size", "--window-position"];
+
+/// Tabs and address bar, which a headless browser has as well, in pixels.
+pub(super) const BARS: u32 = 87;
+/// The bar about automated test software, below those.
+pub(super) const AUTOMATION_BAR: u32 = 56;
+
+/// The size of a window whose page is so large, and of the screen that it fills.
+pub(super) const fn window(page: Size) -> Size {
+    page.below(BARS)
+}
+
 /// The switches of every browser started here that a client could have chosen itself.
 pub(super) fn base(claim: &Claim) -> Vec<String> {
     let mut switches: Vec<String> = QUIET.iter().chain(&EGRESS).map(|&switch| switch.to_owned()).collect();
     switches.push(format!("--proxy-server=socks5://127.0.0.1:{EGRESS_PORT}"));
     if claim.headless {
+        let window = window(claim.page);
         switches.push("--headless=new".to_owned());
-    } else {
         switches.push("--window-position=0,0".to_owned());
-        switches.push(format!("--window-size={},{}", claim.display.width, claim.display.height));
+        switches.push(format!("--window-size={},{}", window.width, window.height));
+        switches.push(format!("--screen-info={{{}x{}}}", window.width, window.height));
+    } else {
+        // A size would count for more, and one that is the display's would be made a pixel smaller.
+        switches.push(MAXIMIZED.to_owned());
         // The display has no GLX: without this the GPU process dies a few times at start, and WebGL stays off.
         switches.push("--use-angle=swiftshader-webgl".to_owned());
     }
@@ -75,8 +96,10 @@ pub(super) fn base(claim: &Claim) -> Vec<String> {
 pub(super) fn merge(ours: &[String], clients: &[String]) -> Vec<String> {
     let clients: Vec<String> =
         clients.iter().map(|switch| dashed(switch)).filter(|switch| class(switch).is_the_clients()).collect();
-    let mut merged: Vec<String> =
-        ours.iter().filter(|switch| !clients.iter().any(|c| name(c) == name(switch))).cloned().collect();
+    let is_placed = clients.iter().any(|switch| PLACES.contains(&name(switch)));
+    let gives_way =
+        |switch: &str| clients.iter().any(|client| name(client) == name(switch)) || (is_placed && switch == MAXIMIZED);
+    let mut merged: Vec<String> = ours.iter().filter(|switch| !gives_way(switch)).cloned().collect();
     for switch in clients {
         let twin = ours.iter().find(|o| LISTS.contains(&name(o)) && name(o) == name(&switch));
         merged.push(match twin {
@@ -111,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_clients_value_counts() {
-        let ours = strings(&["--no-first-run", "--window-size=1280,800", "--headless=new"]);
+        let ours = strings(&["--no-first-run", "--window-size=1280,800", "--start-maximized", "--headless=new"]);
         let merged = merge(&ours, &strings(&["window-size=400,300", "-lang=de", "--headless"]));
         assert_eq!(merged, strings(&["--no-first-run", "--window-size=400,300", "--lang=de", "--headless"]));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::timeout;
-use warmpool_protocol::{HEADLESS_FIREFOX_DISPLAY, Size};
+use warmpool_protocol::Size;
 
 use crate::error::BootError;
 use crate::ports::{self, LocalPort};
@@ -27,6 +27,8 @@ const BIDI_PORT: LocalPort = LocalPort::new(9222);
 const READY: &str = "WebDriver BiDi listening on";
 /// What its first tab shows.
 const BLANK: &str = "about:blank";
+/// Tabs and address bar, in pixels.
+pub(super) const BARS: u32 = 85;
 /// How long it may take, and how long its first page may.
 const START_TIMEOUT: Duration = Duration::from_secs(45);
 /// Variables that take a process's sandbox away, each its own.
@@ -64,7 +66,7 @@ impl Browser {
         let door = ControlSocket::open(how.profile.with_extension("control")).map_err(start)?;
         let mut command = Command::new(PROGRAM);
         ports::hide(&mut command)
-            .args(base_args(window(claim.headless, claim.display)))
+            .args(base_args(window(claim.page)))
             .args([
                 "--no-remote",
                 "--marionette",
@@ -121,8 +123,9 @@ impl Browser {
     }
 }
 
-pub(super) fn window(headless: bool, display: Size) -> Size {
-    if headless { HEADLESS_FIREFOX_DISPLAY } else { display }
+/// The size of a window whose page is so large, and of the display that it fills.
+pub(super) const fn window(page: Size) -> Size {
+    page.below(BARS)
 }
 
 /// Switches of every browser that a client could have chosen.

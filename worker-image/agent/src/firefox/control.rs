@@ -14,11 +14,14 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
+use warmpool_protocol::CaptchaSolver;
 
 use crate::ads::AdBlocker;
+use crate::captchas::{Captchas, DOCUMENT_SCRIPT, PAGE_SCRIPT};
 use crate::worker::Worker;
 
 use super::ads::{self, Question};
+use super::captchas::Window;
 
 /// Commands that may wait to be written.
 const COMMANDS: usize = 64;
@@ -98,6 +101,7 @@ pub(super) struct Control {
     pending: Pending,
     next: Arc<AtomicU64>,
     ad_blocker: Arc<OnceLock<Arc<AdBlocker>>>,
+    captchas: Arc<OnceLock<Arc<Captchas>>>,
 }
 
 impl Control {
@@ -115,7 +119,8 @@ impl Control {
             }
         });
         let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
-        let control = Self { commands, pending, next: Arc::default(), ad_blocker: Arc::default() };
+        let control =
+            Self { commands, pending, next: Arc::default(), ad_blocker: Arc::default(), captchas: Arc::default() };
         let reader = control.clone();
         tokio::spawn(async move {
             while let Some(line) = lines.next().await {
@@ -125,6 +130,7 @@ impl Control {
                 };
                 match (incoming.id, incoming.event.as_deref()) {
                     (Some(id), _) => settle(&reader.pending, id, incoming),
+                    (None, Some("captchas")) => reader.watch_document(incoming.details),
                     (None, Some("ads")) => reader.answer_ads(incoming.details),
                     (None, Some("download")) => download(&worker, &incoming.details),
                     _ => {}
@@ -140,6 +146,21 @@ impl Control {
     pub(super) async fn block_ads(&self, blocker: Arc<AdBlocker>) -> Result<(), ControlError> {
         let _ = self.ad_blocker.set(blocker);
         self.call("blockAds", Value::Null).await.map(drop)
+    }
+
+    /// Looks for challenges in every document from now on, until the browser ends.
+    pub(super) async fn watch_captchas(&self, captchas: Arc<Captchas>) -> Result<(), ControlError> {
+        let by_person = captchas.solver == CaptchaSolver::Person;
+        let _ = self.captchas.set(captchas);
+        let scripts = json!({"documentScript": DOCUMENT_SCRIPT, "pageScript": PAGE_SCRIPT, "byPerson": by_person});
+        self.call("watchCaptchas", scripts).await.map(drop)
+    }
+
+    fn watch_document(&self, begun: Value) {
+        let (Some(captchas), Ok(begun)) = (self.captchas.get(), serde_json::from_value(begun)) else {
+            return tracing::debug!("the browser told of a document that is not understood");
+        };
+        tokio::spawn(Arc::clone(captchas).watch(Window::new(self.clone(), begun)));
     }
 
     fn answer_ads(&self, question: Value) {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ impl Shell {
     /// Starts the browser on that display.
     pub(super) fn start(worker: &Worker, display: &Display) -> Result<Self, BootError> {
         let start = |source| BootError::Start { program: PROGRAM, source };
-        let size = worker.claim.display;
+        let size = worker.claim.page;
         let mut command = Command::new(PROGRAM);
         // The browser connects to its own inspector. Another process makes the requests of pages.
         ports::hide_and_connect(&mut command)
@@ -109,6 +110,14 @@ impl Shell {
     /// Applies settings to all pages, present and future.
     pub(super) async fn apply(&self, settings: &Settings) -> Result<(), ShellError> {
         self.ask(settings_command(settings)).await.map(drop)
+    }
+
+    /// Has all pages follow content rules: those of a file, or those that the folder has compiled.
+    pub(super) async fn block(&self, folder: &Path, rules: Option<&Path>) -> Result<(), ShellError> {
+        let (folder, rules) = (folder.to_string_lossy(), rules.map(Path::to_string_lossy));
+        let mut members = vec![("folder", &*folder)];
+        members.extend(rules.as_deref().map(|rules| ("rules", rules)));
+        self.ask(command("block", &members)).await.map(drop)
     }
 
     /// Sends the first page to an address. Returns why it did not load, if it did not.
@@ -268,11 +277,12 @@ mod tests {
         let (second, answer) = oneshot::channel();
         sender.send(("do=warm".into(), first)).await.unwrap();
         sender.send(("do=ping".into(), second)).await.unwrap();
-        said.write_all(b"ok 2.50 UA\nopened no such host\nfailed no page\n").await.unwrap();
-        assert!(matches!(answer.await.unwrap(), Err(ShellError::Refused(reason)) if reason == "no page"));
-        assert_eq!(told.wait_for(Option::is_some).await.unwrap().as_deref(), Some("no such host"));
         let mut lines = BufReader::new(commands).lines();
         assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=warm");
+        said.write_all(b"ok 2.50 UA\nopened no such host\n").await.unwrap();
         assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=ping");
+        said.write_all(b"failed no page\n").await.unwrap();
+        assert!(matches!(answer.await.unwrap(), Err(ShellError::Refused(reason)) if reason == "no page"));
+        assert_eq!(told.wait_for(Option::is_some).await.unwrap().as_deref(), Some("no such host"));
     }
 }

@@ -1,0 +1,17 @@
+"""nodriver through `warmpool tunnel --port PORT`: nodriver_example.py PAGE, with WARMPOOL_TUNNEL_PORT in the environment."""
+
+import asyncio
+import os
+import sys
+
+import nodriver
+
+
+async def main():
+    browser = await nodriver.start(host="127.0.0.1", port=int(os.environ["WARMPOOL_TUNNEL_PORT"]))
+    tab = await browser.get(sys.argv[1])
+    print("title:", await tab.evaluate("document.title"))
+    await tab.send(nodriver.cdp.browser.close())
+
+
+asyncio.run(main())

@@ -1,0 +1,195 @@
+// The console: its sign-in, the page in view, and the daemon's events.
+
+import { closeDialogs, prepareDialogs, submit } from '../shared/dialogs';
+import { find } from '../shared/dom';
+import type { ServerEvent } from '../shared/events';
+import { json, Refusal, Unreachable } from '../shared/request';
+import { prepareSecret } from '../shared/secret';
+import { keyNames } from './key-names';
+import { KeysPage } from './keys';
+import { LogPage } from './log';
+import { NewSessionPage } from './new-session';
+import { NewTaskPage } from './new-task';
+import { OverviewPage } from './overview';
+import type { Account, Page } from './page';
+import { SessionPage } from './session';
+import { SessionsPage } from './sessions';
+import { Stream } from './stream';
+import { TaskPage } from './task';
+import { TasksPage } from './tasks';
+import { WorldsPage } from './worlds';
+
+let account: Account | undefined;
+let shown: { name: string; page: Page } | undefined;
+
+const pages: Record<string, Page> = {
+  overview: new OverviewPage(failed),
+  sessions: new SessionsPage(failed),
+  'new-session': new NewSessionPage(failed),
+  session: new SessionPage(failed),
+  tasks: new TasksPage(failed),
+  'new-task': new NewTaskPage(failed),
+  task: new TaskPage(failed),
+  keys: new KeysPage(failed),
+  log: new LogPage(failed),
+  worlds: new WorldsPage(failed),
+};
+
+const stream = new Stream(heard, lost, refused);
+
+/** The page of an address, and the rest of the address. */
+function meant(address: string): [name: string, id: string] {
+  const [first = '', second = ''] = address.replace(/^#\/?/, '').split('/').map((part) => decodePart(part));
+  if (first === 'sessions' && second) return second === 'new' ? ['new-session', ''] : ['session', second];
+  if (first === 'tasks' && second) return second === 'new' ? ['new-task', ''] : ['task', second];
+  return [first in pages ? first : 'overview', ''];
+}
+
+function decodePart(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+function route(focus: boolean): void {
+  if (!account) return;
+  const [name, id] = meant(location.hash);
+  const page = pages[name] as Page;
+  closeDialogs();
+  shown?.page.hide();
+  for (const element of document.querySelectorAll<HTMLElement>('.page')) element.hidden = element.id !== `page-${name}`;
+  shown = { name, page };
+  for (const link of document.querySelectorAll('#pages a')) {
+    if (meant(link.getAttribute('href') ?? '')[0] === name.replace(/^new-/, '').replace(/^(session|task)$/, '$1s')) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  find('heading').textContent = page.title;
+  document.title = `${page.title} – Warmpool`;
+  if (focus) {
+    scrollTo(0, 0);
+    find('heading').focus({ preventScroll: true });
+  }
+  page.show(id);
+  if (document.visibilityState === 'visible') stream.start(page.topics);
+}
+
+function heard(event: ServerEvent): void {
+  if (event.type === 'signed-out') return showSignIn('Your sign-in has ended. Sign in again to go on.');
+  if (event.type === 'hello') {
+    find('offline').hidden = true;
+    const { started_at: started } = JSON.parse(event.data) as { started_at: number };
+    if (account && started !== account.started_at) {
+      account.started_at = started;
+      say('Warmpool was restarted. What you see is up to date again.');
+    }
+  }
+  shown?.page.heard(event);
+}
+
+function lost(): void {
+  find('offline').hidden = false;
+}
+
+function refused(error: Refusal): void {
+  if (error.status === 401) return failed(error);
+  lost();
+}
+
+function say(text: string): void {
+  find('notice-text').textContent = text;
+  find('notice').hidden = false;
+}
+
+/** What concerns the whole page. What a form or a table shows itself is left to them. */
+function failed(error: unknown): void {
+  if (error instanceof Refusal) {
+    // A key may have been refused that is not the one that is signed in.
+    if (error.status === 401) void start();
+    return;
+  }
+  if (!(error instanceof Unreachable)) throw error;
+  lost();
+}
+
+function showSignIn(note: string): void {
+  stream.stop();
+  shown?.page.hide();
+  shown = undefined;
+  account = undefined;
+  closeDialogs();
+  for (const id of ['app', 'account', 'pages', 'offline', 'notice', 'loading']) find(id).hidden = true;
+  find('sign-in').hidden = false;
+  find('signed-out').textContent = note;
+  find('heading').textContent = 'Sign in';
+  document.title = 'Sign in – Warmpool';
+  find<HTMLInputElement>('key').focus();
+}
+
+let retry: ReturnType<typeof setTimeout> | undefined;
+
+async function start(): Promise<void> {
+  clearTimeout(retry);
+  const before = account;
+  try {
+    account = await json<Account>('GET', 'console/sign-in');
+  } catch (error) {
+    if (error instanceof Refusal && error.status === 401) return showSignIn(before ? 'You were signed out. Sign in again to go on.' : '');
+    if (error instanceof Refusal) {
+      find('loading').hidden = true;
+      find('start-problem').textContent = error.message;
+      return;
+    }
+    lost();
+    retry = setTimeout(() => void start(), 2000);
+    return;
+  }
+  if (before?.key_id === account.key_id && shown) return;
+  find('start-problem').textContent = '';
+  for (const id of ['offline', 'sign-in', 'loading']) find(id).hidden = true;
+  for (const id of ['app', 'account', 'pages']) find(id).hidden = false;
+  find('account-name').textContent = account.name;
+  find('account-role').textContent = account.role;
+  const operates = account.role === 'operator';
+  document.body.dataset['role'] = account.role;
+  for (const element of document.querySelectorAll<HTMLElement>('[data-operator]')) element.hidden = !operates;
+  void keyNames.load(failed);
+  route(false);
+}
+
+prepareDialogs();
+prepareSecret();
+
+const form = find<HTMLFormElement>('sign-in-form');
+form.addEventListener('submit', (event) => {
+  event.preventDefault();
+  const key = find<HTMLInputElement>('key');
+  void submit(form, async () => {
+    await json<void>('POST', 'console/sign-in', { key: key.value.trim() });
+    key.value = '';
+    find('signed-out').textContent = '';
+    await start();
+  });
+});
+
+find('sign-out').addEventListener('click', async () => {
+  try {
+    await json<void>('DELETE', 'console/sign-in');
+    showSignIn('');
+  } catch (error) {
+    failed(error);
+  }
+});
+find('notice-close').addEventListener('click', () => (find('notice').hidden = true));
+
+window.addEventListener('hashchange', () => route(true));
+window.addEventListener('online', () => stream.hurry());
+// Nobody looks: nothing is asked for.
+document.addEventListener('visibilitychange', () => {
+  if (!account || !shown) return;
+  if (document.visibilityState === 'visible') stream.start(shown.page.topics);
+  else stream.stop();
+});
+
+void start();

@@ -1,0 +1,57 @@
+// The form that makes a session, with the program that would do the same.
+
+import { submit } from '../shared/dialogs';
+import { find } from '../shared/dom';
+import { json, ROOT, segment } from '../shared/request';
+import { fitting, programFor } from './client-lines';
+import { codeBox } from './code';
+import { createBody } from './create-body';
+import type { Failed, Page, Topic } from './page';
+
+export class NewSessionPage implements Page {
+  readonly topics: readonly Topic[] = [];
+  readonly title = 'New session';
+  readonly #form = find<HTMLFormElement>('new-session-form');
+
+  constructor(failed: Failed) {
+    this.#form.addEventListener('input', () => this.#print());
+    this.#form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      void submit(this.#form, async () => {
+        const values = this.#values();
+        const path = values.get('kind') === 'webdriver' ? 'sessions/webdriver/create' : 'sessions/create';
+        try {
+          const { session_id: id } = await json<{ session_id: string }>('POST', path, createBody(values));
+          location.hash = `#/sessions/${segment(id)}`;
+        } catch (error) {
+          failed(error);
+          throw error;
+        }
+      });
+    });
+  }
+
+  show(): void {
+    this.#print();
+  }
+
+  hide(): void {
+    const problem = this.#form.querySelector('.problem');
+    if (problem) problem.textContent = '';
+  }
+
+  heard(): void {}
+
+  #values(): Map<string, string> {
+    return new Map([...new FormData(this.#form)].map(([name, value]) => [name, String(value)]));
+  }
+
+  #print(): void {
+    const values = this.#values();
+    const [kind, engine] = [values.get('kind') ?? 'devtools', values.get('browser_type') ?? 'chromium'];
+    const app = find<HTMLInputElement>('ns-app');
+    app.disabled = kind !== 'webdriver';
+    const body = createBody(values);
+    find('new-session-code').replaceChildren(...codeBox(fitting(engine, kind), (client) => programFor(client, ROOT.href, kind, body)));
+  }
+}

@@ -1,0 +1,43 @@
+// Sessions as the API shows them.
+
+export interface Session {
+  session_id: string;
+  status: string;
+  key_id: string;
+  reason?: string;
+  message?: string;
+  kind: 'devtools' | 'webdriver' | 'task';
+  browser_type: 'chromium' | 'firefox' | 'webkit';
+  headless: boolean;
+  url: string | null;
+  page_error?: string;
+  timestamp: number;
+  ended_at?: number;
+  execution_time: number;
+  session_timeout: number;
+  idle_timeout?: number;
+  keep_alive: boolean;
+  recording: boolean;
+  egress?: { bytes_in: number; bytes_out: number; refused?: { host: string; port: number; reason: string; count: number }[] };
+  ads?: { blocked: number };
+  service_passcode?: string;
+  app_name?: string;
+}
+
+/** One session, with its URLs while it lives. */
+export interface SessionDetail extends Session {
+  protocol: string;
+  websocket_url?: string;
+  connect_url?: string;
+  connect_headers?: Record<string, string>;
+  livestream_url?: string;
+  time_left?: number;
+}
+
+export const lives = ({ status }: { status: string }): boolean => ['starting', 'running', 'unknown'].includes(status);
+
+const NAMES = { chromium: 'Chromium', firefox: 'Firefox', webkit: 'WebKit' } as const;
+
+export function browserName({ browser_type: type, headless }: { browser_type: string; headless: boolean }): string {
+  return `${NAMES[type as keyof typeof NAMES] ?? type}${headless ? ', headless' : ''}`;
+}

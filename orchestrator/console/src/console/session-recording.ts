@@ -1,0 +1,96 @@
+// What was recorded of a session.
+
+import { find, make } from '../shared/dom';
+import { bytes, duration } from '../shared/format';
+import { download, json, Refusal, request, segment } from '../shared/request';
+import { confirmAct } from '../shared/confirm';
+import type { Failed } from './page';
+
+interface Part {
+  name: string;
+  size: number;
+  duration?: number;
+  complete: boolean;
+  stopped?: string;
+}
+
+export class SessionRecording {
+  readonly #video = find<HTMLVideoElement>('session-video');
+  #id = '';
+
+  constructor(private readonly failed: Failed) {
+    find('session-recording-delete').addEventListener('click', () => {
+      confirmAct('Delete the recording?', 'All its parts are deleted. You cannot take this back.', 'Delete', async () => {
+        await request('DELETE', this.#path());
+        this.clear();
+        await this.#load(false);
+      });
+    });
+  }
+
+  async show(id: string, recorded: boolean, live: boolean): Promise<void> {
+    this.#id = id;
+    find('session-recording').hidden = !recorded;
+    if (recorded) await this.#load(live);
+  }
+
+  clear(): void {
+    if (this.#video.src) URL.revokeObjectURL(this.#video.src);
+    this.#video.removeAttribute('src');
+    this.#video.hidden = true;
+  }
+
+  #path(): string {
+    return `sessions/${segment(this.#id)}/recording`;
+  }
+
+  async #load(live: boolean): Promise<void> {
+    const problem = find('session-recording-problem');
+    problem.textContent = '';
+    try {
+      const { parts } = await json<{ parts: Part[] }>('GET', this.#path());
+      find('session-recording-delete').hidden = live || parts.length === 0;
+      const none = live ? 'It is being recorded.' : 'Nothing of it is kept.';
+      const rows = parts.map((part) => this.#row(part));
+      find('session-recording-list').replaceChildren(...(rows.length ? rows : [make('li', { class: 'none' }, none)]));
+    } catch (error) {
+      this.failed(error);
+      if (error instanceof Refusal) problem.textContent = error.message;
+    }
+  }
+
+  #row(part: Part): HTMLElement {
+    const path = `${this.#path()}/${segment(part.name)}`;
+    const problem = find('session-recording-problem');
+    const act = (label: string, wanted: () => Promise<void>) => {
+      const button = make('button', { type: 'button', class: 'small' }, label, make('span', { class: 'unseen' }, ` ${part.name}`));
+      button.addEventListener('click', async () => {
+        button.disabled = true;
+        problem.textContent = '';
+        try {
+          await wanted();
+        } catch (error) {
+          this.failed(error);
+          if (error instanceof Error) problem.textContent = error.message;
+        }
+        button.disabled = false;
+      });
+      return button;
+    };
+    const length = part.duration === undefined ? [] : [duration(part.duration)];
+    const notes = [bytes(part.size), ...length, ...(part.complete ? [] : ['goes on']), ...(part.stopped ? [`stopped: ${part.stopped}`] : [])].join(', ');
+    const buttons = [act('Download', () => download(path, part.name))];
+    if (part.name.endsWith('.webm')) {
+      buttons.unshift(
+        act('Watch', async () => {
+          const reply = await request('GET', path);
+          this.clear();
+          this.#video.src = URL.createObjectURL(await reply.blob());
+          this.#video.hidden = false;
+          this.#video.focus();
+        }),
+      );
+    }
+    return make('li', {}, make('span', { class: 'name' }, part.name, make('span', { class: 'note' }, notes)), ...buttons);
+  }
+}

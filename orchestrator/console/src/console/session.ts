@@ -1,0 +1,154 @@
+// One session: its live view and its actions.
+
+import { find, make } from '../shared/dom';
+import type { ServerEvent } from '../shared/events';
+import { bytes, counted, duration, exactMoment, statusTone } from '../shared/format';
+import { json, Refusal, segment } from '../shared/request';
+import { badge } from '../shared/table';
+import { fitting, linesFor } from './client-lines';
+import { codeBox } from './code';
+import { keyNames } from './key-names';
+import type { Failed, Page, Topic } from './page';
+import { SessionFiles } from './session-files';
+import { browserName, lives, type SessionDetail } from './session-record';
+import { SessionRecording } from './session-recording';
+import { SessionShares } from './session-shares';
+import { terminate } from './sessions';
+
+export class SessionPage implements Page {
+  readonly topics: readonly Topic[] = ['sessions'];
+  readonly title = 'Session';
+  readonly #act = find<HTMLInputElement>('session-act');
+  readonly #view = find<HTMLIFrameElement>('session-view');
+  readonly #files: SessionFiles;
+  readonly #shares: SessionShares;
+  readonly #recording: SessionRecording;
+  #id = '';
+  #session: SessionDetail | undefined;
+  #shown = '';
+  #ticking: ReturnType<typeof setInterval> | undefined;
+
+  constructor(private readonly failed: Failed) {
+    this.#files = new SessionFiles(failed);
+    this.#shares = new SessionShares(failed);
+    this.#recording = new SessionRecording(failed);
+    this.#act.addEventListener('change', () => this.#print());
+    find('session-end').addEventListener('click', () => terminate(this.#id, () => this.#load()));
+  }
+
+  show(id: string): void {
+    this.#id = id;
+    this.#session = undefined;
+    find('session-body').hidden = true;
+    find('session-problem').textContent = '';
+    void this.#load();
+    this.#ticking = setInterval(() => this.#facts(), 1000);
+  }
+
+  hide(): void {
+    clearInterval(this.#ticking);
+    this.#id = '';
+    this.#shown = '';
+    // Close the live view, so that nobody watches unseen.
+    this.#view.src = 'about:blank';
+    this.#view.hidden = true;
+    this.#recording.clear();
+  }
+
+  heard({ type }: ServerEvent): void {
+    if (type === 'sessions' || type === 'hello') void this.#load();
+  }
+
+  async #load(): Promise<void> {
+    const id = this.#id;
+    try {
+      const session = await json<SessionDetail>('GET', `sessions/${segment(id)}`);
+      if (id !== this.#id) return;
+      const before = this.#session;
+      this.#session = { ...session, time_left: session.time_left === undefined ? 0 : Date.now() + session.time_left };
+      find('session-problem').textContent = '';
+      find('session-body').hidden = false;
+      this.#print();
+      if (!before || lives(before) !== lives(session)) {
+        void this.#files.show(id, lives(session));
+        void this.#shares.show(id, lives(session));
+        void this.#recording.show(id, session.recording, lives(session));
+      }
+    } catch (error) {
+      if (id !== this.#id) return;
+      this.failed(error);
+      if (error instanceof Refusal && error.status !== 401) {
+        find('session-body').hidden = true;
+        find('session-problem').textContent = error.message;
+      }
+    }
+  }
+
+  #print(): void {
+    const session = this.#session;
+    if (!session) return;
+    const live = lives(session);
+    for (const id of ['session-end', 'session-act-label', 'session-open', 'session-connect']) find(id).hidden = !live;
+    this.#facts();
+    const ended = find('session-ended');
+    ended.hidden = live;
+    if (!live) ended.textContent = `The session has ended: ${session.message ?? session.reason ?? session.status}.`;
+    // From the origin of this page, whichever name the daemon calls itself by.
+    const view = session.livestream_url ? new URL(session.livestream_url, location.href) : undefined;
+    if (view && this.#act.checked) view.searchParams.set('enable_actions', 'true');
+    const address = live && view ? view.pathname + view.search : '';
+    if (address !== this.#shown) {
+      this.#shown = address;
+      // A session that ends while somebody watches keeps its last picture, which says how it ended.
+      if (address) {
+        this.#view.src = address;
+        this.#view.hidden = false;
+        find<HTMLAnchorElement>('session-open').href = address;
+        find('session-code').replaceChildren(...codeBox(fitting(session.browser_type, session.kind), (client) => linesFor(client, session)));
+      } else {
+        this.#view.hidden = true;
+        this.#view.src = 'about:blank';
+      }
+    }
+    if (session.kind === 'task') find('session-connect').hidden = true;
+  }
+
+  #facts(): void {
+    const session = this.#session;
+    if (!session) return;
+    const live = lives(session);
+    const left = live ? Math.max(0, (session.time_left ?? 0) - Date.now()) : undefined;
+    const traffic = session.egress;
+    const facts: [string, Node | string | undefined][] = [
+      ['Status', badge(session.status, statusTone(session.status))],
+      ['Ended', session.message ?? session.reason],
+      ['Id', make('code', {}, session.session_id)],
+      ['Browser', browserName(session)],
+      ['Made by', session.kind],
+      ['Key', keyNames.of(session.key_id)],
+      ['Page', session.url ?? undefined],
+      ['Page error', session.page_error],
+      ['Created', exactMoment(session.timestamp)],
+      ['Lasted', live ? undefined : duration(session.execution_time)],
+      ['Time left', left === undefined ? undefined : duration(Math.ceil(left / 1000) * 1000)],
+      ['Ends when idle', session.idle_timeout === undefined ? undefined : `for ${counted(session.idle_timeout, 'second', 'seconds')}`],
+      ['Stays', session.keep_alive ? 'when its client disconnects' : undefined],
+      ['App', session.app_name],
+      ['End user', session.service_passcode],
+      ['Traffic', traffic ? `${bytes(traffic.bytes_in)} in, ${bytes(traffic.bytes_out)} out` : undefined],
+      ['Refused', traffic?.refused?.length ? traffic.refused.map(({ host, port, reason, count }) => `${host}:${port} ${reason} (${count})`).join(', ') : undefined],
+      ['Ads blocked', session.ads ? String(session.ads.blocked) : undefined],
+    ];
+    const shown = facts.filter((fact): fact is [string, Node | string] => fact[1] !== undefined);
+    const list = find('session-facts');
+    const text = JSON.stringify([shown.map(([term]) => term), session]);
+    if (list.dataset['text'] === text) {
+      // Only the time moves on: a selection in the list stays.
+      const time = list.querySelector('[data-term="Time left"]');
+      if (time && left !== undefined) time.textContent = duration(Math.ceil(left / 1000) * 1000);
+      return;
+    }
+    list.dataset['text'] = text;
+    list.replaceChildren(...shown.flatMap(([term, value]) => [make('dt', {}, term), make('dd', { 'data-term': term }, value)]));
+  }
+}

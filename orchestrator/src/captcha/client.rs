@@ -1,0 +1,64 @@
+//! Small JSON requests to the operator's services, over http and https.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as Pooled;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::time::timeout;
+use tokio_rustls::rustls::ClientConfig;
+use url::Url;
+
+use crate::error::Cause;
+
+/// Time for one request.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest answer, in bytes.
+const MAX_ANSWER: usize = 256 << 10;
+
+/// A client. Clones share its connections.
+#[derive(Debug, Clone)]
+pub(super) struct Client(Pooled<HttpsConnector<HttpConnector>, Full<Bytes>>);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RequestError {
+    #[error("{0}")]
+    Failed(Cause),
+    #[error("no answer within {} seconds", TIMEOUT.as_secs())]
+    Slow,
+}
+
+impl Client {
+    pub(super) fn new(tls: &ClientConfig) -> Self {
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http().enable_http1().build();
+        Self(Pooled::builder(TokioExecutor::new()).build(connector))
+    }
+
+    /// Posts JSON; returns the status and the body of the answer.
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        headers: HeaderMap,
+        json: Vec<u8>,
+    ) -> Result<(StatusCode, Bytes), RequestError> {
+        let asked = async {
+            let mut request = Request::new(Full::new(Bytes::from(json)));
+            *request.method_mut() = Method::POST;
+            *request.uri_mut() = url.as_str().parse()?;
+            *request.headers_mut() = headers;
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            let response = self.0.request(request).await?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await?.to_bytes();
+            Ok::<_, Cause>((status, body))
+        };
+        timeout(TIMEOUT, asked).await.map_err(|_| RequestError::Slow)?.map_err(RequestError::Failed)
+    }
+}

@@ -1,0 +1,102 @@
+//! Notifies the operator's service when a challenge waits for a person, and when it ends. Messages are signed as
+//! [Standard Webhooks](https://www.standardwebhooks.com) specifies, and sent again when they do not arrive.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+use sha2::Sha256;
+use tokio::time::sleep;
+use url::Url;
+
+use super::client::Client;
+use crate::clock::unix_ms;
+use crate::engine::random_bytes;
+use crate::keys::Secret;
+
+/// How many times a message is sent at most.
+const TRIES: u32 = 5;
+/// The pause before the second attempt; each further pause is twice as long.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The prefix of secrets in base64.
+const ENCODED: &str = "whsec_";
+
+/// Where messages go. Clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct Webhook(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    url: Url,
+    secret: Secret,
+}
+
+impl Webhook {
+    pub(super) fn new(client: Client, url: Url, secret: Secret) -> Self {
+        Self(Arc::new(Inner { client, url, secret }))
+    }
+
+    /// Sends a message in the background. A message that is sent again keeps its id.
+    pub(super) fn send(&self, body: &Value) {
+        let (hook, body) = (self.clone(), body.to_string());
+        tokio::spawn(async move {
+            let id = format!("msg_{}", hex::encode(random_bytes::<12>()));
+            for attempt in 1..=TRIES {
+                let headers = hook.headers(&id, unix_ms() / 1000, &body);
+                let problem = match hook.0.client.post(&hook.0.url, headers, body.clone().into()).await {
+                    Ok((status, _)) if status.is_success() => {
+                        metrics::counter!("warmpool_captcha_webhooks_total", "result" => "taken").increment(1);
+                        return;
+                    }
+                    Ok((status, _)) => format!("it answered {status}"),
+                    Err(error) => error.to_string(),
+                };
+                tracing::warn!(attempt, problem, "captcha.webhook_url does not take a message");
+                if attempt < TRIES {
+                    sleep(PAUSE * 2_u32.pow(attempt - 1)).await;
+                }
+            }
+            metrics::counter!("warmpool_captcha_webhooks_total", "result" => "lost").increment(1);
+        });
+    }
+
+    fn headers(&self, id: &str, seconds: u64, body: &str) -> HeaderMap {
+        let signature = format!("v1,{}", sign(self.0.secret.expose(), id, seconds, body));
+        let pairs = [
+            ("webhook-id", id.to_owned()),
+            ("webhook-timestamp", seconds.to_string()),
+            ("webhook-signature", signature),
+        ];
+        let header = |(name, value): (&'static str, String)| {
+            Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?))
+        };
+        pairs.into_iter().filter_map(header).collect()
+    }
+}
+
+/// The signature of a message, in base64.
+fn sign(secret: &str, id: &str, seconds: u64, body: &str) -> String {
+    let decoded = secret.strip_prefix(ENCODED).and_then(|text| STANDARD.decode(text).ok());
+    let key = decoded.unwrap_or_else(|| secret.as_bytes().to_vec());
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else { return String::new() };
+    mac.update(format!("{id}.{seconds}.{body}").as_bytes());
+    STANDARD.encode(mac.finalize().into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signature_is_the_standards() {
+        // The example of the standard's own libraries.
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let signed = sign(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, r#"{"test": 2432232314}"#);
+        assert_eq!(signed, "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+}

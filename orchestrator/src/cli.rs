@@ -1,0 +1,287 @@
+//! The command line.
+
+mod any_key;
+mod integration_key;
+mod key;
+mod manual;
+mod serve;
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::client::{self, ClientCommand, ClientError, SessionsCommand, TasksCommand};
+use crate::config::{Config, Flags, QuietFlags};
+use crate::control::{self, ControlReply, ControlRequest, OrderError};
+use crate::doctor::{self, Facts, Style, Subject};
+use crate::engine::Engine;
+use crate::exit::Exit;
+use crate::http;
+use crate::runtime::Docker;
+
+/// Browsers kept warm in containers, a fresh one for each client.
+#[derive(Parser)]
+#[command(version, about, after_help = Exit::HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the daemon.
+    Serve {
+        #[command(flatten)]
+        flags: Box<Flags>,
+        /// Print the settings that hold and where each comes from, and exit.
+        #[arg(long)]
+        print_config: bool,
+    },
+    /// Make, list, rotate, revoke and remove API keys; works while the daemon runs and while it does not.
+    Key {
+        #[command(subcommand)]
+        command: key::Command,
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Make, list, rotate and revoke the keys of integrations, which ask for worlds; works while the daemon runs and while
+    /// it does not.
+    IntegrationKey {
+        #[command(subcommand)]
+        command: integration_key::Command,
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Tell the running daemon what the build of an engine's image does; scripts/images calls this.
+    #[command(hide = true)]
+    ImageBuild {
+        /// The engine.
+        #[arg(value_parser = |name: &str| name.parse::<Engine>().map_err(|()| "no such engine"))]
+        engine: Engine,
+        /// What the build does now; nothing once it has ended.
+        progress: Option<String>,
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Say what is wrong with this host, and what to do about it.
+    Doctor {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Start two workers and try from inside to reach what they must not: the cloud's metadata, this host, Docker, one
+        /// another.
+        #[arg(long)]
+        egress: bool,
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Exit 0 if a daemon on this data directory runs and answers, for the health checks of service managers.
+    Health {
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Play a recording of Chrome DevTools' Recorder on a daemon.
+    #[command(after_help = Exit::HELP)]
+    Run(Box<client::RunArguments>),
+    /// Read a page by a schema.
+    #[command(after_help = Exit::HELP)]
+    Extract(Box<client::ExtractArguments>),
+    /// Do a run or an extract for many inputs.
+    #[command(after_help = Exit::HELP)]
+    Fleet(Box<client::FleetArguments>),
+    /// List tasks; show, cancel and retry one; print its results, items and artifacts.
+    #[command(subcommand)]
+    Tasks(TasksCommand),
+    /// List, show and end sessions.
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Serve one fresh Chromium as a debugging port on this machine, for tools that know only a host and a port. Ends with
+    /// its session.
+    #[command(after_help = Exit::HELP)]
+    Tunnel(Box<client::TunnelArguments>),
+    /// Write everything the daemon remembers, and the files of tasks, into a file; works while the daemon runs and
+    /// while it does not.
+    Backup {
+        /// The file to write.
+        file: PathBuf,
+        /// With the recordings of sessions, which may be large.
+        #[arg(long)]
+        recordings: bool,
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Replace what the daemon remembers, and the files that the backup holds; the daemon must not run. What was there
+    /// is kept beside it under names with `.replaced-`.
+    Restore {
+        /// The file to read.
+        file: PathBuf,
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Print the description of the HTTP interface in OpenAPI 3.1, as the daemon serves it at `/openapi.json`.
+    Openapi {
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
+    /// Print the completions of a shell, as in: warmpool completions bash > /etc/bash_completion.d/warmpool
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print a manual page: `warmpool man | man -l -`; of a command with its name.
+    Man {
+        /// The command, such as `key create`; none for the page of the whole program.
+        command: Vec<String>,
+        /// Write the pages of all commands into this directory.
+        #[arg(long, value_name = "DIRECTORY", conflicts_with = "command")]
+        all: Option<PathBuf>,
+    },
+}
+
+/// Carries out what the arguments of this process say.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Success }.into();
+        }
+    };
+    let exit = run(cli.command).unwrap_or_else(|error| {
+        eprintln!("warmpool: {error:#}");
+        exit_of(&error)
+    });
+    exit.into()
+}
+
+/// The exit code of an error.
+fn exit_of(error: &anyhow::Error) -> Exit {
+    let of_order = error.downcast_ref::<OrderError>().map(OrderError::exit);
+    of_order.or_else(|| error.downcast_ref::<ClientError>().map(ClientError::exit)).unwrap_or(Exit::Failure)
+}
+
+fn run(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Run(arguments) => ask(ClientCommand::Run(*arguments)),
+        Command::Extract(arguments) => ask(ClientCommand::Extract(*arguments)),
+        Command::Fleet(arguments) => ask(ClientCommand::Fleet(*arguments)),
+        Command::Tasks(command) => ask(ClientCommand::Tasks(command)),
+        Command::Sessions(command) => ask(ClientCommand::Sessions(command)),
+        Command::Tunnel(arguments) => ask(ClientCommand::Tunnel(*arguments)),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "warmpool", &mut io::stdout().lock());
+            Ok(Exit::Success)
+        }
+        Command::Man { all: Some(folder), .. } => manual::write_all(Cli::command(), &folder),
+        Command::Man { command, all: None } => manual::print(Cli::command(), &command),
+        Command::Serve { flags, print_config } => with_config(&flags, async |config| {
+            if print_config {
+                print!("{}", config.effective());
+                return Ok(Exit::Success);
+            }
+            serve::serve(config).await
+        }),
+        Command::Key { command, flags } => with_config(&flags.0, async |config| key::carry_out(command, &config).await),
+        Command::IntegrationKey { command, flags } => {
+            with_config(&flags.0, async |config| integration_key::carry_out(command, &config).await)
+        }
+        Command::ImageBuild { engine, progress, flags } => with_config(&flags.0, async |config| {
+            let report = ControlRequest::ReportImage { engine, progress };
+            control::report(&report, &control::store_directory(&config).await?).await?;
+            Ok(Exit::Success)
+        }),
+        Command::Doctor { json, egress, flags } => {
+            with_config(&flags.0, async |config| doctor(json, egress, config).await)
+        }
+        Command::Health { flags } => with_config(&flags.0, async |config| {
+            control::check_daemon(&control::store_directory(&config).await?).await?;
+            Ok(Exit::Success)
+        }),
+        Command::Openapi { flags } => with_config(&flags.0, async |config| {
+            println!("{}", http::description(&config)?);
+            Ok(Exit::Success)
+        }),
+        Command::Backup { file, recordings, flags } => {
+            with_config(&flags.0, async |config| backup(file, recordings, &config).await)
+        }
+        Command::Restore { file, flags } => with_config(&flags.0, async |config| restore(&file, &config)),
+    }
+}
+
+/// Runs a command that needs the configuration.
+fn with_config(flags: &Flags, work: impl AsyncFnOnce(Arc<Config>) -> anyhow::Result<Exit>) -> anyhow::Result<Exit> {
+    let config = match Config::load(flags) {
+        Ok(config) => Arc::new(config),
+        Err(errors) => {
+            eprintln!("{errors}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(work(config))
+}
+
+/// Asks a daemon, over HTTP.
+fn ask(ask: ClientCommand) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(client::carry_out(ask))?)
+}
+
+/// Has an order carried out by the daemon, or by this process where none runs.
+async fn order(order: ControlRequest, config: &Config) -> Result<ControlReply, OrderError> {
+    let data_dir = control::store_directory(config).await?;
+    control::perform(order, &data_dir).await
+}
+
+fn date(unix_ms: u64) -> String {
+    let time = std::time::UNIX_EPOCH + Duration::from_millis(unix_ms);
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+async fn doctor(json: bool, egress: bool, config: Arc<Config>) -> anyhow::Result<Exit> {
+    let (findings, subject) = if egress {
+        (doctor::probe_egress(config).await?, Subject::Egress)
+    } else {
+        let engine = Docker::new(Arc::clone(&config), String::new()).facts().await.map_err(|error| error.to_string());
+        let facts = tokio::task::spawn_blocking(move || Facts::gather(&config, engine)).await?;
+        (doctor::check(&facts), Subject::Host)
+    };
+    let style = if json { Style::Json } else { Style::Text { colour: io::stdout().is_terminal() } };
+    doctor::report(&findings, subject, style, &mut io::stdout().lock())?;
+    Ok(if doctor::healthy(&findings) { Exit::Success } else { Exit::Failure })
+}
+
+async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Result<Exit> {
+    let file = std::path::absolute(file)?;
+    match order(ControlRequest::Backup { file: file.clone(), recordings }, config).await? {
+        ControlReply::BackedUp { rows, files, bytes } => {
+            eprintln!("{rows} rows and {files} files written to {}, {bytes} bytes", file.display());
+        }
+        _ => bail!("the daemon answered something else"),
+    }
+    Ok(Exit::Success)
+}
+
+fn restore(file: &std::path::Path, config: &Config) -> anyhow::Result<Exit> {
+    // Into the directory that the settings mean, whatever daemon runs elsewhere.
+    let data_dir = &config.store.data_dir;
+    let restored = crate::store::restore(data_dir, file, &control::FOLDERS)?;
+    let (rows, files) = (restored.lines, restored.files);
+    eprintln!("{rows} rows and {files} files restored from {} into {}", file.display(), data_dir.display());
+    Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,89 @@
+//! `warmpool integration-key`: the keys of those who ask for worlds.
+
+use anyhow::bail;
+use clap::Subcommand;
+
+use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
+use super::{date, order};
+use crate::config::Config;
+use crate::control::{ControlReply, ControlRequest};
+use crate::exit::Exit;
+use crate::world::{IntegrationKey, IntegrationKind, IntegrationState};
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Make an integration key and show it, this once.
+    Create {
+        /// What to call it.
+        name: String,
+        /// For trying out: its scenes are small and have a watermark.
+        #[arg(long)]
+        test: bool,
+        /// The key that it belongs to, by id or name; whoever holds that key sees its worlds and requests. Needed where there
+        /// are several keys.
+        #[arg(long, value_name = "KEY")]
+        owner: Option<String>,
+    },
+    /// List all integration keys.
+    List(ListArguments),
+    /// Give an integration key a new secret and show it, this once.
+    Rotate(RotateArguments),
+    /// Make an integration key useless. Its worlds stay.
+    Revoke(KeyArgument),
+}
+
+pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Result<Exit> {
+    let mut list = None;
+    let request = match command {
+        Command::Create { name, test, owner } => {
+            let kind = if test { IntegrationKind::Test } else { IntegrationKind::Live };
+            ControlRequest::CreateIntegrationKey { name, owner, kind }
+        }
+        Command::List(arguments) => {
+            list = Some(arguments);
+            ControlRequest::ListIntegrationKeys
+        }
+        Command::Rotate(arguments) => {
+            ControlRequest::RotateIntegrationKey { keep_old_for: arguments.seconds(), id: arguments.key.id }
+        }
+        Command::Revoke(key) => ControlRequest::RevokeIntegrationKey { id: key.id },
+    };
+    match (order(request, config).await?, list) {
+        (ControlReply::IntegrationKeys(keys), Some(list)) => {
+            let headings = ["ID", "STATE", "KEY", "CREATED", "LAST USED", "WORLDS", "NAME"];
+            list.print(&keys, headings, cells, summary);
+        }
+        (ControlReply::Secret { id, name, secret }, _) => print_secret("integration key", &id, &name, &secret),
+        (ControlReply::IntegrationRevoked(key), _) => {
+            eprintln!("integration key {} ({}) is revoked; its worlds stay", key.id, key.name);
+        }
+        _ => bail!("the daemon answered something else"),
+    }
+    Ok(Exit::Success)
+}
+
+fn cells(key: &IntegrationKey) -> [String; 7] {
+    let (shown, worlds, used) = (key.shown.to_string(), key.worlds.to_string(), last_used(key.last_used_ms));
+    [key.id.to_string(), state(key).to_owned(), shown, date(key.created_ms), used, worlds, key.name.clone()]
+}
+
+fn summary(key: &IntegrationKey) -> serde_json::Value {
+    serde_json::json!({
+        "id": key.id,
+        "name": key.name,
+        "owner": key.owner,
+        "state": state(key),
+        "kind": key.kind,
+        "key": key.shown,
+        "created": key.created_ms,
+        "last_used": key.last_used_ms,
+        "worlds_generated": key.worlds,
+    })
+}
+
+const fn state(key: &IntegrationKey) -> &'static str {
+    match key.state {
+        IntegrationState::Active => "active",
+        IntegrationState::Revoked { .. } => "revoked",
+    }
+}

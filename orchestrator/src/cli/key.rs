@@ -1,0 +1,116 @@
+//! `warmpool key`: the keys of clients.
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+
+use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
+use super::{date, order};
+use crate::config::{Config, EgressRule, EgressRules};
+use crate::control::{ControlReply, ControlRequest};
+use crate::exit::Exit;
+use crate::keys::{KeyRecord, KeyRole, KeyState};
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Make a key and show it, this once.
+    Create {
+        /// What to call it; no two active keys may have one name.
+        name: String,
+        /// Let its holder see and manage in the console what every key made, and the keys themselves.
+        #[arg(long)]
+        operator: bool,
+        #[command(flatten)]
+        egress: EgressArguments,
+    },
+    /// Set what pages of a key's sessions may reach, in place of the rules that it has; without rules, those of the daemon
+    /// alone hold. Running sessions keep theirs.
+    Egress {
+        #[command(flatten)]
+        key: KeyArgument,
+        #[command(flatten)]
+        egress: EgressArguments,
+    },
+    /// List all keys.
+    List(ListArguments),
+    /// Give a key a new secret and show it, this once.
+    Rotate(RotateArguments),
+    /// Make a key useless and end its sessions.
+    Revoke(KeyArgument),
+    /// Remove a revoked key from the list.
+    Remove(KeyArgument),
+}
+
+/// Rules of a key. They come before those of the daemon.
+#[derive(Args)]
+pub(super) struct EgressArguments {
+    /// What pages of the key's sessions may reach, as in `egress.allow`; may be repeated.
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    egress_allow: Vec<EgressRule>,
+    /// What they may not reach, as in `egress.deny`; may be repeated.
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    egress_deny: Vec<EgressRule>,
+}
+
+impl EgressArguments {
+    fn rules(self) -> EgressRules {
+        EgressRules { allow: self.egress_allow, deny: self.egress_deny }
+    }
+}
+
+pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Result<Exit> {
+    let mut list = None;
+    let request = match command {
+        Command::Create { name, operator, egress } => {
+            let role = if operator { KeyRole::Operator } else { KeyRole::Client };
+            ControlRequest::CreateKey { name, role, egress: egress.rules() }
+        }
+        Command::Egress { key, egress } => ControlRequest::SetKeyEgress { id: key.id, egress: egress.rules() },
+        Command::List(arguments) => {
+            list = Some(arguments);
+            ControlRequest::ListKeys
+        }
+        Command::Rotate(arguments) => {
+            ControlRequest::RotateKey { keep_old_for: arguments.seconds(), id: arguments.key.id }
+        }
+        Command::Revoke(key) => ControlRequest::RevokeKey { id: key.id },
+        Command::Remove(key) => ControlRequest::RemoveKey { id: key.id },
+    };
+    match (order(request, config).await?, list) {
+        (ControlReply::Keys(keys), Some(list)) => {
+            list.print(&keys, ["ID", "STATE", "ROLE", "CREATED", "LAST USED", "NAME"], cells, summary);
+        }
+        (ControlReply::Secret { id, name, secret }, _) => print_secret("key", &id, &name, &secret),
+        (ControlReply::Changed(key), _) => {
+            eprintln!("key {} ({}) has new rules, for sessions that begin from now on", key.id, key.name);
+        }
+        (ControlReply::Revoked(key), _) => eprintln!("key {} ({}) is revoked; its sessions end", key.id, key.name),
+        (ControlReply::Removed(key), _) => eprintln!("key {} ({}) is removed", key.id, key.name),
+        _ => bail!("the daemon answered something else"),
+    }
+    Ok(Exit::Success)
+}
+
+fn cells(key: &KeyRecord) -> [String; 6] {
+    let (state, role) = (state(key).to_owned(), key.role.as_str().to_owned());
+    [key.id.to_string(), state, role, date(key.created_ms), last_used(key.last_used_ms), key.name.clone()]
+}
+
+/// A key without its hash.
+fn summary(key: &KeyRecord) -> serde_json::Value {
+    serde_json::json!({
+        "id": key.id,
+        "name": key.name,
+        "state": state(key),
+        "role": key.role.as_str(),
+        "created": key.created_ms,
+        "last_used": key.last_used_ms,
+        "egress": key.egress,
+    })
+}
+
+const fn state(key: &KeyRecord) -> &'static str {
+    match key.state {
+        KeyState::Active => "active",
+        KeyState::Revoked { .. } => "revoked",
+    }
+}

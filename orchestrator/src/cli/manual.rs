@@ -1,0 +1,32 @@
+//! `warmpool man`: manual pages, made of the same tables as the help.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use clap::Command;
+use clap_mangen::Man;
+
+use crate::exit::Exit;
+
+/// Prints the page of the program, or of the command that `path` leads to.
+pub(super) fn print(program: Command, path: &[String]) -> anyhow::Result<Exit> {
+    let command = path.iter().try_fold(program, |command, name| {
+        let found = command.find_subcommand(name).cloned();
+        let title = format!("{}-{name}", command.get_name());
+        found.map(|found| found.name(title)).ok_or_else(|| anyhow!("there is no command `{}`", path.join(" ")))
+    })?;
+    let mut page = Vec::new();
+    Man::new(command).render(&mut page)?;
+    match std::io::Write::write_all(&mut std::io::stdout().lock(), &page) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(Exit::Success),
+    }
+}
+
+/// Writes the pages of all commands into a folder.
+pub(super) fn write_all(program: Command, folder: &Path) -> anyhow::Result<Exit> {
+    let unwritten = || format!("cannot write manual pages into {}", folder.display());
+    std::fs::create_dir_all(folder).with_context(unwritten)?;
+    clap_mangen::generate_to(program, folder).with_context(unwritten)?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,69 @@
+//! `warmpool serve`: the daemon.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::Config;
+use crate::daemon::{self, End, Shutdown};
+use crate::exit::Exit;
+use crate::http::Listener;
+use crate::telemetry;
+use crate::tls::Tls;
+
+pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
+    let traces = telemetry::start_log(&config)?;
+    raise_open_files();
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let metrics = telemetry::start_metrics()?;
+    let tls = match (&config.server.tls_cert, &config.server.tls_key) {
+        (Some(cert), Some(key)) => Some(Arc::new(Tls::load(cert, key)?)),
+        _ => None,
+    };
+    let socket = TcpListener::bind(config.server.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}: set server.listen to a free address", config.server.listen))?;
+    let listener = Listener { socket, tls };
+    // Programs that start the daemon on port 0 read this line.
+    println!("listening on {}://{}", listener.scheme(), listener.socket.local_addr()?);
+    io::stdout().flush()?;
+    let shutdown = Shutdown::default();
+    tokio::spawn(follow_signals(shutdown.clone())?);
+    let end = daemon::run(config, listener, metrics, shutdown).await;
+    traces.shutdown().await;
+    match end? {
+        End::Drained => Ok(Exit::Success),
+        End::SessionsKept => std::process::exit(0),
+    }
+}
+
+/// The first SIGTERM or SIGINT drains, the second ends.
+fn follow_signals(shutdown: Shutdown) -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        for token in [shutdown.drain, shutdown.force] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            token.cancel();
+        }
+    })
+}
+
+/// Each session takes a few descriptors; the usual soft limit of 1024 is for programs that use `select`.
+fn raise_open_files() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
+    {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+}

@@ -1,0 +1,289 @@
+//! `warmpool doctor --egress`: what a worker reaches that it must not, tried from inside.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use tokio::time::{sleep, timeout};
+use warmpool_protocol::{Claim, Probe, ProbeWay, Secret};
+
+use super::{Finding, Level};
+use crate::config::{Config, EgressRules};
+use crate::egress::{Egress, EgressContext, Policy, Resolver, Upstreams};
+use crate::engine::{Engine, Mode, PoolKey, WorkerId, random_bytes};
+use crate::runtime::{Runtime, RuntimeError, WorkerSpec};
+use crate::worker::{AgentError, PAGE, Worker};
+
+/// Time for an agent to listen.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
+const CLAIM_RETRY: Duration = Duration::from_millis(20);
+/// Tries at the same time.
+const AT_ONCE: usize = 16;
+/// The port of clouds' metadata, and those at which Docker may listen.
+const METADATA: (&str, u16) = ("169.254.169.254", 80);
+const DOCKER: [u16; 2] = [2375, 2376];
+/// A name whose address is another at each look, and this host's loopback at every second one.
+const REBOUND: &str = "rebinding.invalid";
+/// An address of nobody.
+const SAFE_LOOK: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// Why nothing could be tried.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProbeError {
+    /// No worker could be started.
+    #[error("no worker starts to try it from: {0}")]
+    Runtime(#[from] RuntimeError),
+    /// Its agent does not answer.
+    #[error("the agent of a worker does not answer: {0}")]
+    Agent(String),
+    /// No image of a worker is there.
+    #[error("there is no image of a worker to try it from: build one with ./scripts/images")]
+    NoImage,
+    /// The system's certificates cannot be used.
+    #[error("the system's certificates: {0}")]
+    Certificates(std::io::Error),
+}
+
+impl From<AgentError> for ProbeError {
+    fn from(error: AgentError) -> Self {
+        Self::Agent(error.to_string())
+    }
+}
+
+/// One address to be tried.
+struct Try {
+    title: &'static str,
+    probe: Probe,
+}
+
+/// Starts two workers, tries everything from the first one, and removes both.
+/// Errors: [`ProbeError`], when nothing could be tried.
+pub(crate) async fn probe_egress(config: Arc<Config>) -> Result<Vec<Finding>, ProbeError> {
+    let runtime = Runtime::new(Arc::clone(&config), format!("doctor-{}", hex::encode(random_bytes::<6>())));
+    let (worker, sibling) = (WorkerId::random(), WorkerId::random());
+    let tried = probe(&config, &runtime, &worker, &sibling).await;
+    for id in [&worker, &sibling] {
+        if let Err(error) = runtime.remove(id).await {
+            eprintln!("the container of worker {id} is left: {error}");
+        }
+    }
+    tried
+}
+
+async fn probe(
+    config: &Arc<Config>,
+    runtime: &Runtime,
+    id: &WorkerId,
+    sibling: &WorkerId,
+) -> Result<Vec<Finding>, ProbeError> {
+    let mut engine = None;
+    for candidate in Engine::ALL {
+        if engine.is_none() && runtime.image_id(config.image(candidate)).await.is_ok() {
+            engine = Some(candidate);
+        }
+    }
+    let key = PoolKey::plain(engine.ok_or(ProbeError::NoImage)?, Mode::Headless);
+    runtime.ensure_network().await?;
+    let worker = start(config, runtime, id, key).await?;
+    let _sibling = start(config, runtime, sibling, key).await?;
+    let addresses = runtime.addresses(id).await?;
+    let beside = runtime.addresses(sibling).await?.map(|(address, _)| address);
+
+    let context = EgressContext {
+        upstreams: Upstreams::default(),
+        tls: crate::tls::client_config().map_err(ProbeError::Certificates)?,
+        resolver: rebinding(),
+    };
+    let rules = EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone() };
+    let policy = Policy::new(vec![rules]);
+    let egress = Egress::open(Arc::clone(&worker), policy.clone(), config, &context, None, None);
+    let tries = tries(config.server.listen.port(), addresses.map(|(_, gateway)| gateway), beside);
+    let findings: Vec<Finding> = stream::iter(tries)
+        .map(|Try { title, probe }| {
+            let (worker, policy) = (&worker, &policy);
+            async move {
+                let probed = worker.agent.probe(&probe).await?;
+                Ok::<_, ProbeError>(finding(title, &probe, &probed, policy))
+            }
+        })
+        .buffered(AT_ONCE)
+        .collect::<Vec<_>>()
+        .await
+        .into_iter()
+        .collect::<Result<_, _>>()?;
+    egress.close();
+    Ok(findings)
+}
+
+/// Starts a worker and claims it; its browser need not be ready.
+async fn start(config: &Config, runtime: &Runtime, id: &WorkerId, key: PoolKey) -> Result<Arc<Worker>, ProbeError> {
+    let spec = WorkerSpec { worker: id.clone(), key, image: config.image(key.engine).to_owned() };
+    let address = runtime.start(&spec).await?;
+    let secret = Secret::new(hex::encode(random_bytes::<32>()));
+    let (worker, _reports) = Worker::new(id.clone(), key, address, &secret);
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let claim = Claim {
+        secret,
+        headless: true,
+        sandbox: config.worker.sandbox,
+        freeze: false,
+        page: PAGE,
+        // Whatever becomes of this process, they end soon.
+        orphan_timeout_ms: millis(config.worker.orphan_timeout),
+        unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
+        file_limit: config.worker.file_limit.bytes(),
+        preset: Default::default(),
+    };
+    let claiming = async {
+        loop {
+            match worker.agent.claim(&claim).await {
+                Err(AgentError::Connect(_)) => sleep(CLAIM_RETRY).await,
+                claimed => return claimed,
+            }
+        }
+    };
+    timeout(CLAIM_TIMEOUT, claiming).await.map_err(|_| ProbeError::Agent("it does not listen".to_owned()))??;
+    Ok(worker)
+}
+
+/// A name that is rebound between two looks.
+fn rebinding() -> Resolver {
+    let looks = AtomicUsize::new(0);
+    Resolver::with(move |name| {
+        (name == REBOUND).then(|| {
+            let first = looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+            let address = if first { SAFE_LOOK } else { Ipv4Addr::LOCALHOST };
+            vec![IpAddr::V4(address)]
+        })
+    })
+}
+
+/// Everything that is tried. `port` is the daemon's own.
+fn tries(port: u16, gateway: Option<Ipv4Addr>, sibling: Option<Ipv4Addr>) -> Vec<Try> {
+    let mut tries = Vec::new();
+    let mut add = |title, way, host: String, port| tries.push(Try { title, probe: Probe { host, port, way } });
+    let hosts = own_addresses();
+    let text = |address: &Ipv4Addr| address.to_string();
+    for way in [ProbeWay::Proxy, ProbeWay::Direct] {
+        add("Metadata", way, METADATA.0.to_owned(), METADATA.1);
+        for gateway in gateway.iter() {
+            add("Gateway", way, text(gateway), 80);
+            DOCKER.into_iter().for_each(|port| add("Docker", way, text(gateway), port));
+        }
+        for host in &hosts {
+            add("This host", way, text(host), port);
+            DOCKER.into_iter().for_each(|port| add("Docker", way, text(host), port));
+        }
+        for sibling in sibling.iter() {
+            add("Another worker", way, text(sibling), warmpool_protocol::PORT);
+            add("Another worker", way, text(sibling), warmpool_protocol::EGRESS_PORT);
+        }
+        add("Private network", way, "10.0.0.1".to_owned(), 80);
+    }
+    // Only the proxy makes anything of these: without it, loopback is the worker's own.
+    let proxy = ProbeWay::Proxy;
+    for port in DOCKER {
+        add("Docker", proxy, "127.0.0.1".to_owned(), port);
+    }
+    for form in [
+        "127.0.0.1",
+        "2130706433",
+        "0x7f000001",
+        "0x7f.1",
+        "0177.0.0.1",
+        "127.1",
+        "0.0.0.0",
+        "::1",
+        "::ffff:127.0.0.1",
+        "::127.0.0.1",
+        "64:ff9b::7f00:1",
+    ] {
+        add("Notation", proxy, form.to_owned(), port);
+    }
+    for form in ["2852039166", "0xa9fea9fe", "::ffff:a9fe:a9fe", "64:ff9b::a9fe:a9fe", "fd00:ec2::254"] {
+        add("Notation", proxy, form.to_owned(), METADATA.1);
+    }
+    let own_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    for name in [Some("localhost".to_owned()), own_name, Some(REBOUND.to_owned()), Some(REBOUND.to_owned())]
+        .into_iter()
+        .flatten()
+    {
+        add("Name", proxy, name, port);
+    }
+    // A program that broke out has no way to the world at all.
+    add("Internet", ProbeWay::Direct, "1.1.1.1".to_owned(), 443);
+    tries
+}
+
+/// The addresses of this host that others may know.
+fn own_addresses() -> BTreeSet<Ipv4Addr> {
+    let Ok(interfaces) = nix::ifaddrs::getifaddrs() else { return BTreeSet::new() };
+    let addresses = interfaces.filter_map(|interface| Some(interface.address?.as_sockaddr_in()?.ip()));
+    addresses.filter(|address| !address.is_loopback()).collect()
+}
+
+fn finding(title: &'static str, probe: &Probe, probed: &warmpool_protocol::Probed, policy: &Policy) -> Finding {
+    let way = match probe.way {
+        ProbeWay::Proxy => "by the proxy",
+        ProbeWay::Direct => "around it",
+    };
+    let host = if probe.host.contains(':') { format!("[{}]", probe.host) } else { probe.host.clone() };
+    let detail = format!("{host}:{} {way}: {}", probe.port, probed.detail);
+    // What a rule lets through is the operator's wish.
+    let allowed = match probe.host.parse::<IpAddr>() {
+        Ok(address) => policy.judge(None, address, probe.port).is_ok(),
+        Err(_) => policy.judge(Some(&probe.host), Ipv4Addr::LOCALHOST.into(), probe.port).is_ok(),
+    };
+    let (level, remedy) = match (probed.reached, probe.way, allowed) {
+        (false, ..) => (Level::Ok, None),
+        (true, ProbeWay::Proxy, true) => (
+            Level::Warn,
+            Some("a rule of egress.allow lets pages reach it: narrow the rule, or name a port".to_owned()),
+        ),
+        (true, ProbeWay::Proxy, false) => {
+            (Level::Fail, Some("stop the daemon: pages reach what no rule allows".to_owned()))
+        }
+        (true, ProbeWay::Direct, _) => {
+            let remedy = "run `warmpool doctor`, and mend what it says of the workers' network";
+            (Level::Fail, Some(remedy.to_owned()))
+        }
+    };
+    Finding { level, title, detail, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmpool_protocol::Probed;
+
+    #[test]
+    fn each_way_and_each_notation_is_tried() {
+        let tries = tries(4444, Some(Ipv4Addr::new(172, 18, 0, 1)), Some(Ipv4Addr::new(172, 18, 0, 3)));
+        let has = |title: &str, host: &str, way| {
+            tries.iter().any(|it| it.title == title && it.probe.host == host && it.probe.way == way)
+        };
+        for way in [ProbeWay::Proxy, ProbeWay::Direct] {
+            assert!(has("Metadata", "169.254.169.254", way) && has("Docker", "172.18.0.1", way));
+            assert!(has("Another worker", "172.18.0.3", way));
+        }
+        assert!(has("Notation", "2130706433", ProbeWay::Proxy) && has("Name", REBOUND, ProbeWay::Proxy));
+    }
+
+    #[test]
+    fn what_a_rule_lets_through_is_no_failure() {
+        let rules = EgressRules { allow: vec!["127.0.0.1:4444".parse().unwrap()], deny: Vec::new() };
+        let policy = Policy::new(vec![rules]);
+        let level = |host: &str, way, reached| {
+            let probe = Probe { host: host.to_owned(), port: 4444, way };
+            finding("x", &probe, &Probed { reached, detail: String::new() }, &policy).level
+        };
+        assert_eq!(level("127.0.0.1", ProbeWay::Proxy, true), Level::Warn);
+        assert_eq!(level("10.0.0.1", ProbeWay::Proxy, true), Level::Fail);
+        assert_eq!(level("127.0.0.1", ProbeWay::Direct, true), Level::Fail);
+        assert_eq!(level("10.0.0.1", ProbeWay::Direct, false), Level::Ok);
+    }
+}

@@ -1,0 +1,271 @@
+//! `GET /console/api/events`: what happens, as server-sent events, for as long as a page listens.
+//!
+//! A page names its topics. `overview` and `sample` carry their data; `sessions`, `tasks` and `keys` only announce a
+//! change, and the page asks for the part of the list that it shows; `request` and `line` are entries of the log.
+//! All work happens in open streams, so a console that nobody watches costs nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, RawQuery, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use http::HeaderValue;
+use http::request::Parts;
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::super::App;
+use super::super::auth::{Caller, Scope};
+use super::super::query::topics;
+use super::super::sign_in::SignedIn;
+use super::super::sign_ins::TokenHash;
+use super::overview;
+use super::request_entry::RequestEntry;
+use crate::drain::Phase;
+use crate::error::Error;
+use crate::keys::KeyId;
+use crate::telemetry::{self, LogLine};
+
+/// Time between two keep-alive comments.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Time between two updates of the overview, which nothing announces.
+const TICK: Duration = Duration::from_secs(2);
+/// Time between two announcements for one list.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The topics that a page may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Topic {
+    Overview,
+    Sessions,
+    Tasks,
+    Keys,
+    Log,
+}
+
+impl Topic {
+    const NAMES: [&str; 5] = ["overview", "sessions", "tasks", "keys", "log"];
+
+    fn named(name: &str) -> Option<Self> {
+        let topics = [Self::Overview, Self::Sessions, Self::Tasks, Self::Keys, Self::Log];
+        Self::NAMES.iter().zip(topics).find(|(known, _)| **known == name).map(|(_, topic)| topic)
+    }
+}
+
+/// Who follows: somebody who is signed in, or the holder of a key.
+pub(super) struct Follower {
+    scope: Scope,
+    key: KeyId,
+    sign_in: Option<TokenHash>,
+}
+
+impl FromRequestParts<App> for Follower {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        match SignedIn::find(app, &parts.headers)? {
+            Some(SignedIn { key, is_operator, token }) => {
+                let scope = if is_operator { Scope::All } else { Scope::Own(key.clone()) };
+                Ok(Self { scope, key, sign_in: Some(token) })
+            }
+            None => {
+                let Caller(key) = Caller::from_request_parts(parts, app).await?;
+                Ok(Self { scope: Scope::Own(key.clone()), key, sign_in: None })
+            }
+        }
+    }
+}
+
+impl Follower {
+    /// Whether they may still see as much as before.
+    fn may_look(&self, app: &App) -> bool {
+        let operates = self.scope != Scope::All || app.keys.is_operator(&self.key);
+        operates && app.keys.is_active(&self.key) && self.sign_in.is_none_or(|token| app.sign_ins.lasts(token))
+    }
+}
+
+/// `GET /console/api/events`
+pub(super) async fn follow(
+    State(app): State<App>,
+    follower: Follower,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Error> {
+    let topics = topics(query.as_deref().unwrap_or_default(), Topic::named, &Topic::NAMES)?;
+    let limit = app.config.console.max_streams;
+    let place = app.console.streams().try_acquire_owned().map_err(|_| Error::StreamLimit { limit })?;
+    let source = Source::new(app, follower, topics, place);
+    let events = stream::unfold(source, |mut source| async move {
+        let event = source.next().await?;
+        Some((event, source))
+    });
+    let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
+    // Compression would hold events back.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// Announces the changes of a list, at a limited rate.
+struct Changes {
+    receiver: watch::Receiver<u64>,
+    name: &'static str,
+    wanted: bool,
+    has_news: bool,
+    announced: Option<Instant>,
+}
+
+impl Changes {
+    fn new(mut receiver: watch::Receiver<u64>, name: &'static str, wanted: bool) -> Self {
+        receiver.mark_unchanged();
+        Self { receiver, name, wanted, has_news: false, announced: None }
+    }
+
+    /// Waits for a change that may be announced.
+    async fn next(&mut self) -> Event {
+        if !self.wanted {
+            return std::future::pending().await;
+        }
+        // The caller drops this future whenever another event comes first, so a change that was seen stays noted.
+        if !self.has_news {
+            if self.receiver.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            self.has_news = true;
+        }
+        if let Some(announced) = self.announced {
+            sleep_until(announced + PAUSE).await;
+        }
+        self.has_news = false;
+        self.receiver.mark_unchanged();
+        self.announced = Some(Instant::now());
+        Event::default().event(self.name).data("{}")
+    }
+}
+
+/// Receives the entries of a log, where the page wants them.
+struct LogReceiver<T>(Option<broadcast::Receiver<Arc<T>>>);
+
+impl<T> LogReceiver<T> {
+    /// The next entry, or the number of missed ones.
+    async fn next(&mut self) -> Result<Arc<T>, u64> {
+        let Some(receiver) = &mut self.0 else { return std::future::pending().await };
+        match receiver.recv().await {
+            Ok(entry) => Ok(entry),
+            Err(RecvError::Lagged(missed)) => Err(missed),
+            Err(RecvError::Closed) => std::future::pending().await,
+        }
+    }
+}
+
+struct Source {
+    app: App,
+    follower: Follower,
+    waiting: VecDeque<Event>,
+    overview: bool,
+    keys: Option<String>,
+    sampled: u64,
+    sessions: Changes,
+    tasks: Changes,
+    requests: LogReceiver<RequestEntry>,
+    lines: LogReceiver<LogLine>,
+    tick: Instant,
+    over: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Source {
+    fn new(app: App, follower: Follower, topics: Vec<Topic>, place: OwnedSemaphorePermit) -> Self {
+        let wants = |topic| topics.contains(&topic);
+        let started = app.console.started_ms();
+        let hello = json!({"started_at": started, "version": env!("CARGO_PKG_VERSION"), "phase": app.drain.phase()});
+        let hello = Event::default().event("hello").data(hello.to_string());
+        // Only operators may read the daemon's log.
+        let lines = (wants(Topic::Log) && follower.scope == Scope::All).then(|| telemetry::lines().follow());
+        Self {
+            waiting: VecDeque::from([hello]),
+            overview: wants(Topic::Overview),
+            keys: wants(Topic::Keys).then(String::new),
+            sampled: crate::clock::unix_ms(),
+            sessions: Changes::new(app.sessions.changes(), "sessions", wants(Topic::Sessions)),
+            tasks: Changes::new(app.tasks.changes(), "tasks", wants(Topic::Tasks)),
+            requests: LogReceiver(wants(Topic::Log).then(|| app.console.requests().follow())),
+            lines: LogReceiver(lines),
+            tick: Instant::now() + TICK,
+            over: false,
+            _place: place,
+            app,
+            follower,
+        }
+    }
+
+    async fn next(&mut self) -> Option<Result<Event, axum::Error>> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return Some(Ok(event));
+            }
+            if self.over {
+                return None;
+            }
+            let drain = self.app.drain.clone();
+            tokio::select! {
+                event = self.sessions.next() => self.waiting.push_back(event),
+                event = self.tasks.next() => self.waiting.push_back(event),
+                entry = self.requests.next() => match entry {
+                    Ok(entry) => self.request(&entry),
+                    Err(missed) => self.missed(missed),
+                },
+                line = self.lines.next() => match line {
+                    Ok(line) => self.push("line", &*line),
+                    Err(missed) => self.missed(missed),
+                },
+                () = drain.reached(Phase::Stopped) => self.over = true,
+                () = sleep_until(self.tick) => self.look(),
+            }
+        }
+    }
+
+    /// Updates the overview, and checks that the page may still follow.
+    fn look(&mut self) {
+        self.tick = Instant::now() + TICK;
+        if !self.follower.may_look(&self.app) {
+            self.over = true;
+            self.waiting.push_back(Event::default().event("signed-out").data("{}"));
+            return;
+        }
+        if self.overview {
+            let now = overview::now(&self.app);
+            self.push("overview", &now);
+            if let Some((at, sample)) = self.app.console.samples().newest(self.sampled) {
+                self.sampled = at;
+                self.push("sample", &sample);
+            }
+        }
+        if self.keys.is_some() {
+            let keys = serde_json::to_string(&super::keys::listed(&self.app, &self.follower.scope)).unwrap_or_default();
+            let before = self.keys.replace(keys);
+            if before != self.keys && before.is_some_and(|before| !before.is_empty()) {
+                self.waiting.push_back(Event::default().event("keys").data("{}"));
+            }
+        }
+    }
+
+    fn request(&mut self, entry: &RequestEntry) {
+        if self.follower.scope.sees(entry.key_id.as_ref()) {
+            self.push("request", entry);
+        }
+    }
+
+    fn missed(&mut self, count: u64) {
+        self.push("missed", &json!({"count": count}));
+    }
+
+    fn push(&mut self, name: &'static str, data: &impl serde::Serialize) {
+        if let Ok(event) = Event::default().event(name).json_data(data) {
+            self.waiting.push_back(event);
+        }
+    }
+}

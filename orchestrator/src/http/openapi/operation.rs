@@ -1,0 +1,288 @@
+//! What one call is: in words, and by the types that its handler reads and writes.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::super::query::parameters_of;
+use super::super::reply::{Failure, Form, W3cFailure};
+use super::access::Access;
+use super::schemas::Schemas;
+use crate::error::Code;
+
+type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// The media type of server-sent events.
+pub(crate) const EVENTS: &str = "text/event-stream";
+
+/// One method of one path.
+#[derive(Clone)]
+pub(crate) struct Operation {
+    id: &'static str,
+    summary: &'static str,
+    about: &'static str,
+    access: Access,
+    body: Option<Body>,
+    headers: Vec<(&'static str, &'static str, Value)>,
+    answers: Vec<Answer>,
+    codes: Vec<Code>,
+    /// Whether people see its failures as pages.
+    has_pages: bool,
+}
+
+#[derive(Clone)]
+struct Body {
+    media_type: &'static str,
+    schema: SchemaOf,
+    example: Option<Value>,
+}
+
+#[derive(Clone)]
+struct Answer {
+    status: u16,
+    about: &'static str,
+    contents: Vec<(&'static str, SchemaOf)>,
+}
+
+impl Operation {
+    /// A call for holders of a service key; generated clients call it `id`.
+    pub(crate) const fn new(id: &'static str, summary: &'static str) -> Self {
+        Self {
+            id,
+            summary,
+            about: "",
+            access: Access::Key,
+            body: None,
+            headers: Vec::new(),
+            answers: Vec::new(),
+            codes: Vec::new(),
+            has_pages: false,
+        }
+    }
+
+    /// What the summary does not say.
+    pub(crate) const fn about(mut self, about: &'static str) -> Self {
+        self.about = about;
+        self
+    }
+
+    /// Who may make the call.
+    pub(crate) const fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// It reads this type as JSON.
+    pub(crate) fn reads<T: JsonSchema>(mut self, example: Value) -> Self {
+        self.body = Some(Body { media_type: "application/json", schema: schema_of::<T>, example: Some(example) });
+        self.fails(&[
+            Code::InvalidBody,
+            Code::InvalidField,
+            Code::UnknownField,
+            Code::BodyTimeout,
+            Code::BodyTooLarge,
+            Code::BodyTooHeavy,
+            Code::UnsupportedMediaType,
+            Code::BodyMemory,
+        ])
+    }
+
+    /// It reads bytes of this media type.
+    pub(crate) fn reads_bytes(mut self, media_type: &'static str) -> Self {
+        self.body = Some(Body { media_type, schema: bytes, example: None });
+        self.fails(&[Code::BodyTimeout, Code::BodyTooLarge])
+    }
+
+    /// It reads this header, too.
+    pub(crate) fn header(mut self, name: &'static str, about: &'static str, schema: Value) -> Self {
+        self.headers.push((name, about, schema));
+        self
+    }
+
+    /// It answers 200 and this type as JSON.
+    pub(crate) fn writes<T: JsonSchema>(self, about: &'static str) -> Self {
+        self.answers(200, about, "application/json", schema_of::<T>)
+    }
+
+    /// It answers this status and this type as JSON.
+    pub(crate) fn writes_at<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.answers(status, about, "application/json", schema_of::<T>)
+    }
+
+    /// It answers 200 and text of this media type.
+    pub(crate) fn writes_text(self, media_type: &'static str, about: &'static str) -> Self {
+        self.answers(200, about, media_type, text)
+    }
+
+    /// It answers 200 and bytes of this media type.
+    pub(crate) fn writes_bytes(self, media_type: &'static str, about: &'static str) -> Self {
+        self.answers(200, about, media_type, bytes)
+    }
+
+    /// It answers this status and bytes of this media type.
+    pub(crate) fn writes_at_bytes(self, status: u16, media_type: &'static str, about: &'static str) -> Self {
+        self.answers(status, about, media_type, bytes)
+    }
+
+    /// It answers 204.
+    pub(crate) fn writes_nothing(self, about: &'static str) -> Self {
+        self.empty(204, about)
+    }
+
+    /// It is a websocket.
+    pub(crate) fn upgrades(self, about: &'static str) -> Self {
+        self.empty(101, about).fails(&[Code::UpgradeRequired])
+    }
+
+    pub(crate) fn empty(mut self, status: u16, about: &'static str) -> Self {
+        self.answers.push(Answer { status, about, contents: Vec::new() });
+        self
+    }
+
+    /// It answers this status and text.
+    pub(crate) fn writes_text_at(self, status: u16, about: &'static str) -> Self {
+        self.answers(status, about, "text/plain", text)
+    }
+
+    fn answers(mut self, status: u16, about: &'static str, media_type: &'static str, schema: SchemaOf) -> Self {
+        match self.answers.iter_mut().find(|answer| answer.status == status) {
+            Some(answer) => answer.contents.push((media_type, schema)),
+            None => self.answers.push(Answer { status, about, contents: vec![(media_type, schema)] }),
+        }
+        self
+    }
+
+    /// It may fail so, beside what any call may.
+    pub(crate) fn fails(mut self, codes: &[Code]) -> Self {
+        self.codes.extend(codes);
+        self
+    }
+
+    /// Its failures are pages for those who accept them.
+    pub(crate) const fn fails_with_pages(mut self) -> Self {
+        self.has_pages = true;
+        self
+    }
+
+    /// As OpenAPI has it.
+    pub(super) fn document(&self, method: &Method, path: &str, tag: &str, schemas: &mut Schemas) -> Value {
+        let mut parameters = path_parameters(path);
+        parameters.extend(parameters_of(method, path));
+        parameters.extend(self.headers.iter().map(|(name, about, schema)| {
+            json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema})
+        }));
+        let mut operation = json!({
+            "operationId": self.id,
+            "tags": [tag],
+            "summary": self.summary,
+            "description": self.about,
+            "parameters": parameters,
+            "security": self.access.document(),
+            "responses": self.responses(path, schemas),
+        });
+        if let Some(body) = &self.body {
+            let schema = schemas.read(body.schema);
+            let required = schemas.requires_members(&schema) || body.media_type != "application/json";
+            let mut content = json!({"schema": schema});
+            if let Some(example) = &body.example {
+                content["example"] = example.clone();
+            }
+            operation["requestBody"] = json!({"required": required, "content": {body.media_type: content}});
+        }
+        operation
+    }
+
+    fn responses(&self, path: &str, schemas: &mut Schemas) -> Value {
+        let mut responses = Map::new();
+        for answer in &self.answers {
+            let mut response = json!({"description": answer.about, "headers": headers(false)});
+            for (media_type, schema) in &answer.contents {
+                response["content"][*media_type] = json!({"schema": schemas.written(*schema)});
+            }
+            responses.insert(answer.status.to_string(), response);
+        }
+        let form = Form::of(path);
+        for (status, codes) in self.failures(form) {
+            let lines: Vec<String> =
+                codes.iter().map(|code| format!("- `{}`: {}", code.as_str(), code.about())).collect();
+            let schema = match form {
+                Form::Rest => schemas.written(schema_of::<Failure>),
+                Form::WebDriver => schemas.written(schema_of::<W3cFailure>),
+            };
+            // The same request may be worth another try.
+            let retry = matches!(status, 429 | 503 | 507);
+            let known = responses.entry(status.to_string()).or_insert_with(|| json!({"headers": headers(retry)}));
+            known["description"] = json!(lines.join("\n"));
+            known["content"]["application/json"] = json!({"schema": schema});
+            if self.has_pages {
+                known["content"]["text/html"] = json!({"schema": {"type": "string"}});
+            }
+        }
+        Value::Object(responses)
+    }
+
+    /// Every code with which the call may fail, by its status.
+    fn failures(&self, form: Form) -> BTreeMap<u16, Vec<Code>> {
+        let mut codes = self.codes.clone();
+        codes.extend(self.access.codes());
+        codes.extend([Code::ForeignHost, Code::ForeignOrigin, Code::AddressLimit, Code::Internal]);
+        // A parameter that is unknown or given twice.
+        codes.extend([Code::InvalidField, Code::UnknownField]);
+        let mut by_status = BTreeMap::<u16, Vec<Code>>::new();
+        codes.sort();
+        codes.dedup();
+        for code in codes {
+            let status = if form == Form::WebDriver { code.webdriver_status() } else { code.status() };
+            by_status.entry(status.as_u16()).or_default().push(code);
+        }
+        by_status
+    }
+}
+
+fn headers(retry: bool) -> Value {
+    let mut headers = json!({"x-request-id": {"$ref": "#/components/headers/RequestId"}});
+    if retry {
+        headers["retry-after"] = json!({"$ref": "#/components/headers/RetryAfter"});
+    }
+    headers
+}
+
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+fn bytes(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "string", "format": "binary"})
+}
+
+fn text(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "string"})
+}
+
+/// The names in braces.
+pub(super) fn names_of(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn path_parameters(path: &str) -> Vec<Value> {
+    let parameter = |name: &str| {
+        let about = match (name, path.split('/').nth(1)) {
+            ("id", Some("sessions")) => "The session's id, `ses_…`.",
+            ("id", Some("lam")) => "The task's id.",
+            ("id", _) if path.starts_with("/v1/worlds") => "The world's id.",
+            ("id", _) if path.starts_with("/v1/patients") => "The patient's id, as the requests for worlds had it.",
+            ("id", _) => "The key's id.",
+            ("token", Some("w")) => "What the viewer's URL ends with. Whoever has it sees the world.",
+            ("token", _) => "The session's token. It is part of the URLs that the create call answers.",
+            ("driver", _) => "The id of the WebDriver session, as the driver gave it.",
+            ("command", _) => "A command of the W3C WebDriver standard; it may have slashes.",
+            ("target", _) => "A target of DevTools, such as `page/<target id>`; it may have slashes.",
+            ("share", _) => "The link's id.",
+            _ => "The file's name.",
+        };
+        json!({"name": name, "in": "path", "required": true, "description": about, "schema": {"type": "string"}})
+    };
+    names_of(path).map(parameter).collect()
+}

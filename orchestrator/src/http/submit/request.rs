@@ -1,0 +1,165 @@
+//! What the bodies of tasks may say around their work.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::super::body::{Members, Object};
+use super::super::create::{Advanced, Settings};
+use crate::engine::Engine;
+use crate::script::{ExtractMembers, RunMembers};
+use crate::task::Isolation;
+
+/// What all three bodies have beside the work. Every member may be left out or null.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Common {
+    #[schemars(extend("default" = "chromium"))]
+    pub(crate) browser_type: Option<Engine>,
+    /// Whether the browser runs without a display.
+    #[schemars(extend("default" = true))]
+    pub(crate) headless: Option<bool>,
+    pub(crate) settings: Option<Object<Settings>>,
+    pub(crate) advanced: Option<Object<Advanced>>,
+    /// The values of `{{input.name}}`: at most 16 KiB as JSON.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub(crate) inputs: Option<Value>,
+    /// The values of `{{secret.name}}`. No record, log or answer holds them.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    pub(crate) secrets: Option<Members>,
+    /// The end user on whose behalf the task is sent.
+    #[schemars(length(max = 1024))]
+    pub(crate) service_passcode: Option<String>,
+    /// What to call the task in the history.
+    #[schemars(length(max = 1024))]
+    pub(crate) name: Option<String>,
+    /// Milliseconds for the task, or for one item of a fleet.
+    #[schemars(range(min = 1))]
+    pub(crate) timeout: Option<i64>,
+    /// Whether the task runs again if the daemon ended while it ran; else it fails as `interrupted`.
+    #[schemars(extend("default" = false))]
+    pub(crate) safe_to_repeat: Option<bool>,
+    /// Seconds that the answer may wait for the task's end, as `Prefer: wait=N`.
+    #[schemars(extend("default" = 0))]
+    pub(crate) wait: Option<u64>,
+    // Of fleets alone.
+    /// What to play for each item: the work of a run. Either this or `extract` is needed.
+    #[schemars(with = "Option<RunMembers>")]
+    pub(crate) run: Option<Value>,
+    /// What to read for each item: the work of an extract.
+    #[schemars(with = "Option<ExtractMembers>")]
+    pub(crate) extract: Option<Value>,
+    /// A page for each item, instead of `inputs`: the value of `{{input.url}}`.
+    #[schemars(length(min = 1))]
+    pub(crate) urls: Option<Vec<String>>,
+    /// How many items run at once.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(crate) concurrency: Option<usize>,
+    pub(crate) retry: Option<Object<Retry>>,
+    /// The number of failed items after which no further ones begin; 0 sets no limit.
+    #[schemars(extend("default" = 0))]
+    pub(crate) stop_after_failures: Option<u32>,
+    /// Milliseconds between two items on one host.
+    #[schemars(range(min = 0, max = 3600000), extend("default" = 0))]
+    pub(crate) host_delay: Option<u64>,
+    #[schemars(extend("default" = "context"))]
+    pub(crate) isolation: Option<Isolation>,
+}
+
+/// The members of [`Common`] that all three bodies have.
+pub(crate) const COMMON_MEMBERS: [&str; 11] = [
+    "browser_type",
+    "headless",
+    "settings",
+    "advanced",
+    "inputs",
+    "secrets",
+    "service_passcode",
+    "name",
+    "timeout",
+    "safe_to_repeat",
+    "wait",
+];
+
+/// Those that only a fleet has.
+pub(crate) const FLEET_MEMBERS: [&str; 8] =
+    ["run", "extract", "urls", "concurrency", "retry", "stop_after_failures", "host_delay", "isolation"];
+
+/// When and how often an item is tried again.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Retry {
+    /// How often at most.
+    #[schemars(range(min = 0, max = 10), extend("default" = 1))]
+    pub(crate) max: Option<u32>,
+    /// The first pause, in milliseconds; each pause is twice the last.
+    #[schemars(range(min = 0, max = 3600000), extend("default" = 1000))]
+    pub(crate) backoff: Option<u64>,
+    /// After which failures, by their codes, instead of those that may pass by themselves.
+    #[schemars(length(max = 32))]
+    pub(crate) on: Option<Vec<String>>,
+}
+
+/// What a retry may bring: secrets are not kept, so they have to be sent again.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "RetryTask")]
+pub(crate) struct RetryRequest {
+    /// The values of `{{secret.name}}`: they are not kept.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    pub(crate) secrets: Option<Members>,
+    /// Seconds that the answer may wait for the task's end.
+    #[schemars(extend("default" = 0))]
+    pub(crate) wait: Option<u64>,
+}
+
+/// The schema of a body: those of [`Common`]'s members that it has, and those of its work.
+macro_rules! body_schema {
+    ($(#[doc = $about:literal])* $name:ident, $work:ty, $($common:expr),+) => {
+        $(#[doc = $about])*
+        pub(crate) struct $name;
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                let mut schema = Common::json_schema(generator);
+                let work = <$work>::json_schema(generator);
+                let names = [$($common.as_slice()),+].concat();
+                if let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+                    members.retain(|name, _| names.contains(&name.as_str()));
+                    members.extend(work.get("properties").and_then(Value::as_object).cloned().unwrap_or_default());
+                }
+                schema.insert("description".to_owned(), json!(concat!($($about),*).trim()));
+                schema
+            }
+        }
+    };
+}
+
+body_schema! {
+    /// A recording to play, and what is around it.
+    SubmitRun, RunMembers, COMMON_MEMBERS
+}
+body_schema! {
+    /// A page to read, and what is around it.
+    SubmitExtract, ExtractMembers, COMMON_MEMBERS
+}
+body_schema! {
+    /// Either of both for many inputs. `inputs` has an object for each item.
+    SubmitFleet, FleetInputs, COMMON_MEMBERS, FLEET_MEMBERS
+}
+
+/// A fleet's counterpart of a task's `inputs`.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is needed")]
+struct FleetInputs {
+    /// The values of `{{input.name}}` for each item: at most 16 KiB as JSON. Either this or `urls` is needed.
+    #[schemars(length(min = 1))]
+    pub(crate) inputs: Option<Vec<Map<String, Value>>>,
+}

@@ -1,0 +1,49 @@
+//! `/sessions/<id>/thumbnail`: a small picture of a session as it is.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::App;
+use super::auth::Caller;
+use super::openapi::{Operation, Routes};
+use crate::error::{Code, Error};
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes.get(
+        "/sessions/{id}/thumbnail",
+        fetch,
+        Operation::new("get_thumbnail", "A small picture of a running session")
+            .about("It is taken when somebody asks, and no more often than `console.thumbnail_interval` says.")
+            .writes_bytes("image/jpeg", "The picture.")
+            .empty(204, "The browser gives none.")
+            .empty(304, "The caller has this picture; the header `If-None-Match` named it.")
+            .fails(&[Code::UnknownSession, Code::SessionEnded]),
+    )
+}
+
+/// `GET /sessions/<id>/thumbnail`: a JPEG; 204 where the browser gives none, 304 where it is the one that the caller has.
+pub(super) async fn fetch(
+    State(app): State<App>,
+    Caller(key): Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    app.sessions.find(&id, &key)?;
+    let session = app.sessions.live(&id)?;
+    let Some(thumbnail) = app.thumbnails.of(&session).await else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let tag = format!("\"{}\"", thumbnail.tag);
+    let known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { thumbnail.jpeg.into_response() };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(tag) = HeaderValue::try_from(tag) {
+        headers.insert(ETAG, tag);
+    }
+    Ok(response)
+}

@@ -1,0 +1,67 @@
+//! Nodes that could not start an image lately, as where the image is missing and cannot be fetched.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Which nodes to leave out, for which image.
+#[derive(Debug)]
+pub(super) struct Avoided {
+    avoid_for: Duration,
+    /// By image and the node's id.
+    nodes: Mutex<BTreeMap<(String, String), Failure>>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    name: String,
+    why: String,
+    until: Instant,
+}
+
+impl Avoided {
+    /// Leaves each node out for this long.
+    pub(super) const fn new(avoid_for: Duration) -> Self {
+        Self { avoid_for, nodes: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// Leaves a node out from now on.
+    pub(super) fn add(&self, image: &str, node: &str, name: &str, why: &str) {
+        let failure = Failure { name: name.to_owned(), why: why.to_owned(), until: Instant::now() + self.avoid_for };
+        self.nodes.lock().insert((image.to_owned(), node.to_owned()), failure);
+    }
+
+    /// The ids of the nodes to leave out now.
+    pub(super) fn of(&self, image: &str) -> Vec<String> {
+        self.map(image, |id, _| id.to_owned())
+    }
+
+    /// The same in words: names and reasons.
+    pub(super) fn described(&self, image: &str) -> String {
+        self.map(image, |_, failure| format!("{} ({})", failure.name, failure.why)).join(", ")
+    }
+
+    fn map<T>(&self, image: &str, each: impl Fn(&str, &Failure) -> T) -> Vec<T> {
+        let (mut nodes, now) = (self.nodes.lock(), Instant::now());
+        nodes.retain(|_, failure| failure.until > now);
+        nodes.iter().filter(|((of, _), _)| of == image).map(|((_, id), failure)| each(id, failure)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_left_out_for_its_image_and_for_a_while() {
+        let avoided = Avoided::new(Duration::from_secs(60));
+        avoided.add("a", "n1", "east", "No such image");
+        assert_eq!(avoided.of("a"), ["n1"]);
+        assert_eq!(avoided.described("a"), "east (No such image)");
+        assert!(avoided.of("b").is_empty());
+        tokio::time::advance(Duration::from_secs(61)).await;
+        assert!(avoided.of("a").is_empty());
+    }
+}

@@ -1,0 +1,147 @@
+//! The service that a worker gets: the hardened profile, as far as Swarm can ask for it.
+//!
+//! Seccomp and "no new privileges" are not among what a service of API 1.41 can ask for, so the engine of each node must
+//! have them as its defaults.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    EndpointSpec, EndpointSpecModeEnum, Limit, Mount, MountTmpfsOptions, MountType, NetworkAttachmentConfig,
+    ResourceObject, ResourcesUlimits, ServiceSpec, ServiceSpecMode, ServiceSpecModeReplicated, TaskSpec,
+    TaskSpecContainerSpec, TaskSpecContainerSpecDnsConfig, TaskSpecLogDriver, TaskSpecPlacement,
+    TaskSpecPlacementPreferences, TaskSpecPlacementSpread, TaskSpecResources, TaskSpecRestartPolicy,
+    TaskSpecRestartPolicyConditionEnum,
+};
+
+use super::Swarm;
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::runtime::docker::{container_name, labels, signed};
+use crate::runtime::{LABEL_IMAGE, WorkerSpec};
+
+/// A service's tmpfs has no owner, so everybody in the container may write there; there is but one user.
+const TMPFS_MODE: i64 = 0o1777;
+/// The worker's home. The image has no such directory: on one that it has, runc gives a tmpfs the directory's mode, and only
+/// root could write there.
+const HOME: &str = "/home/own";
+
+impl Swarm {
+    /// The service of a worker; nodes that could not start this image lately are left out.
+    pub(super) fn service(&self, spec: &WorkerSpec, image: &str) -> ServiceSpec {
+        let config = &self.inner.config;
+        let mut labels = labels(&self.inner.instance, spec);
+        labels.insert(LABEL_IMAGE.to_owned(), image.to_owned());
+        let avoided = self.inner.avoided.of(image);
+        let task = TaskSpec {
+            container_spec: Some(container(config, image, labels.clone())),
+            resources: Some(resources(config)),
+            restart_policy: Some(TaskSpecRestartPolicy {
+                condition: Some(TaskSpecRestartPolicyConditionEnum::NONE),
+                ..Default::default()
+            }),
+            placement: Some(placement(config, spec.key.engine, &avoided)),
+            networks: Some(vec![NetworkAttachmentConfig {
+                target: Some(config.docker.network.clone()),
+                ..Default::default()
+            }]),
+            log_driver: Some(TaskSpecLogDriver {
+                name: Some("json-file".to_owned()),
+                options: Some(HashMap::from([
+                    ("max-size".to_owned(), "1m".to_owned()),
+                    ("max-file".to_owned(), "1".to_owned()),
+                ])),
+            }),
+            ..Default::default()
+        };
+        ServiceSpec {
+            name: Some(container_name(&spec.worker)),
+            labels: Some(labels),
+            task_template: Some(task),
+            mode: Some(ServiceSpecMode {
+                replicated: Some(ServiceSpecModeReplicated { replicas: Some(1) }),
+                ..Default::default()
+            }),
+            // A name for the one container is all that is wanted: no virtual address, no load balancer.
+            endpoint_spec: Some(EndpointSpec { mode: Some(EndpointSpecModeEnum::DNSRR), ..Default::default() }),
+            ..Default::default()
+        }
+    }
+}
+
+fn container(config: &Config, image: &str, labels: HashMap<String, String>) -> TaskSpecContainerSpec {
+    let worker = &config.worker;
+    let tmpfs = |target: &str, size: u64| Mount {
+        typ: Some(MountType::TMPFS),
+        target: Some(target.to_owned()),
+        tmpfs_options: Some(MountTmpfsOptions {
+            size_bytes: Some(signed(size)),
+            mode: Some(TMPFS_MODE),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    TaskSpecContainerSpec {
+        image: Some(image.to_owned()),
+        labels: Some(labels),
+        hostname: Some("worker".to_owned()),
+        user: Some("1000:1000".to_owned()),
+        env: Some(vec![format!("HOME={HOME}")]),
+        read_only: Some(true),
+        capability_drop: Some(vec!["ALL".to_owned()]),
+        mounts: Some(vec![
+            tmpfs("/tmp", worker.tmp.bytes()),
+            tmpfs(HOME, worker.tmp.bytes()),
+            tmpfs("/dev/shm", worker.shm.bytes()),
+        ]),
+        // Nothing in it is worth waiting for.
+        stop_grace_period: Some(0),
+        dns_config: Some(TaskSpecContainerSpecDnsConfig {
+            nameservers: Some(vec!["127.0.0.1".to_owned()]),
+            options: Some(vec!["timeout:1".to_owned(), "attempts:1".to_owned()]),
+            ..Default::default()
+        }),
+        ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
+        ..Default::default()
+    }
+}
+
+fn resources(config: &Config) -> TaskSpecResources {
+    let worker = &config.worker;
+    let memory = signed(worker.memory.bytes());
+    TaskSpecResources {
+        limits: Some(Limit {
+            memory_bytes: Some(memory),
+            nano_cpus: nano_cpus(worker.cpus),
+            pids: Some(i64::from(worker.pids)),
+        }),
+        reservations: Some(ResourceObject {
+            memory_bytes: Some(memory),
+            nano_cpus: nano_cpus(config.reserved_cpus()),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
+fn nano_cpus(cores: f64) -> Option<i64> {
+    (cores > 0.0).then_some((cores * 1e9) as i64)
+}
+
+fn placement(config: &Config, engine: Engine, avoided: &[String]) -> TaskSpecPlacement {
+    let swarm = &config.swarm;
+    let of_engine = match engine {
+        Engine::Chromium => &swarm.chromium_constraints,
+        Engine::Firefox => &swarm.firefox_constraints,
+        Engine::Webkit => &swarm.webkit_constraints,
+    };
+    let avoided = avoided.iter().map(|node| format!("node.id!={node}"));
+    let spread = swarm.spread_over.iter().map(|descriptor| TaskSpecPlacementPreferences {
+        spread: Some(TaskSpecPlacementSpread { spread_descriptor: Some(descriptor.clone()) }),
+    });
+    TaskSpecPlacement {
+        constraints: Some(swarm.constraints.iter().chain(of_engine).cloned().chain(avoided).collect()),
+        preferences: Some(spread.collect()),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,195 @@
+//! Tasks: what Swarm made of services. bollard's model of them leaves out their addresses, so this asks the manager itself.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+
+use bollard::ClientVersion;
+use bollard::models::TaskState;
+use bytes::Bytes;
+use http::header::HOST;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::super::{ContainerState, RuntimeError};
+
+/// The one try at running a service.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Task {
+    #[serde(rename = "ServiceID", default)]
+    pub service: String,
+    /// The id of the node that it was given to; empty before.
+    #[serde(rename = "NodeID", default)]
+    pub node: String,
+    pub status: Status,
+    #[serde(default)]
+    networks_attachments: Vec<Attachment>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Status {
+    pub state: TaskState,
+    #[serde(default)]
+    pub message: String,
+    /// What went wrong, or keeps it from a node.
+    #[serde(default)]
+    pub err: String,
+    container_status: Option<Container>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Container {
+    #[serde(default)]
+    exit_code: i64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attachment {
+    network: Network,
+    #[serde(default)]
+    addresses: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Network {
+    spec: NetworkSpec,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct NetworkSpec {
+    name: String,
+}
+
+impl Task {
+    /// Its address on this network, and the length of the network's prefix.
+    pub(super) fn address(&self, network: &str) -> Option<(Ipv4Addr, u32)> {
+        let attachment = self.networks_attachments.iter().find(|attachment| attachment.network.spec.name == network)?;
+        let (address, prefix) = attachment.addresses.first()?.split_once('/')?;
+        Some((address.parse().ok()?, prefix.parse().ok()?))
+    }
+
+    /// Whether its container, if it ever had one, runs no more.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(
+            self.status.state,
+            TaskState::COMPLETE | TaskState::SHUTDOWN | TaskState::FAILED | TaskState::REJECTED | TaskState::REMOVE
+        )
+    }
+
+    /// The state of its container.
+    pub(super) fn container(&self) -> ContainerState {
+        if self.has_ended() {
+            let code = self.status.container_status.as_ref().map_or(-1, |container| container.exit_code);
+            // Swarm does not say whether the kernel ended it for want of memory.
+            ContainerState::Exited { code, oom: false }
+        } else if self.status.state == TaskState::ORPHANED {
+            ContainerState::NodeLost { node: self.node.clone() }
+        } else {
+            ContainerState::Running
+        }
+    }
+}
+
+/// The tasks that a filter lets through; none where it names a service that there is not.
+/// Errors: [`RuntimeError`] when the manager cannot be asked.
+pub(super) async fn list(
+    socket: &Path,
+    version: ClientVersion,
+    limit: Duration,
+    filter: &str,
+    value: &str,
+) -> Result<Vec<Task>, RuntimeError> {
+    let filters = serde_json::json!({ filter: [value] }).to_string();
+    let filters = utf8_percent_encode(&filters, NON_ALPHANUMERIC);
+    let path = format!("/v{}.{}/tasks?filters={filters}", version.major_version, version.minor_version);
+    let unreachable = |error: &dyn std::fmt::Display| RuntimeError::Unreachable(error.to_string());
+    let (status, body) = timeout(limit, get(socket, &path))
+        .await
+        .map_err(|_| unreachable(&"no answer in time"))?
+        .map_err(|error| unreachable(&error))?;
+    match status {
+        StatusCode::OK => serde_json::from_slice(&body).map_err(|error| unreachable(&error)),
+        StatusCode::NOT_FOUND => Ok(Vec::new()),
+        _ => Err(RuntimeError::Refused {
+            action: "list the tasks",
+            message: String::from_utf8_lossy(&body).into_owned(),
+        }),
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+enum GetError {
+    #[error(transparent)]
+    Connect(#[from] std::io::Error),
+    #[error(transparent)]
+    Http(#[from] hyper::Error),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+}
+
+async fn get(socket: &Path, path: &str) -> Result<(StatusCode, Bytes), GetError> {
+    let stream = UnixStream::connect(socket).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let request = Request::get(path).header(HOST, "docker").body(Empty::<Bytes>::new())?;
+    let asking = async {
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        Ok((status, response.into_body().collect().await?.to_bytes()))
+    };
+    tokio::pin!(asking);
+    tokio::select! {
+        answer = &mut asking => answer,
+        ended = connection => {
+            ended?;
+            asking.await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(state: &str) -> Task {
+        let text = format!(
+            r#"{{"ID":"t","ServiceID":"s","NodeID":"n","DesiredState":"running",
+            "Status":{{"State":"{state}","Message":"started","Err":"task: non-zero exit (3)",
+                "ContainerStatus":{{"ContainerID":"c","PID":7,"ExitCode":3}},"PortStatus":{{}}}},
+            "NetworksAttachments":[
+                {{"Network":{{"ID":"i","Spec":{{"Name":"ingress"}}}},"Addresses":["10.0.0.9/24"]}},
+                {{"Network":{{"ID":"w","Spec":{{"Name":"workers"}}}},"Addresses":["10.0.1.4/20"]}}]}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_tasks_end_is_its_containers() {
+        for state in ["preparing", "starting", "running"] {
+            assert_eq!(task(state).container(), ContainerState::Running, "{state}");
+        }
+        for state in ["complete", "failed", "shutdown", "rejected"] {
+            assert_eq!(task(state).container(), ContainerState::Exited { code: 3, oom: false }, "{state}");
+        }
+        assert_eq!(task("orphaned").container(), ContainerState::NodeLost { node: "n".to_owned() });
+    }
+
+    #[test]
+    fn the_address_is_that_on_the_workers_network() {
+        let task = task("running");
+        assert_eq!(task.address("workers"), Some((Ipv4Addr::new(10, 0, 1, 4), 20)));
+        assert_eq!(task.address("elsewhere"), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! What the runtimes and those who use them speak of.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::engine::{PoolKey, WorkerId};
+
+/// Label: which daemon a container belongs to.
+pub(crate) const LABEL_INSTANCE: &str = "warmpool.instance";
+/// Label: the worker's id.
+pub(crate) const LABEL_WORKER: &str = "warmpool.worker";
+/// Label: the engine in the container.
+pub(crate) const LABEL_ENGINE: &str = "warmpool.engine";
+/// Label: headed or headless.
+pub(crate) const LABEL_MODE: &str = "warmpool.mode";
+/// Label: how the daemon reaches the worker's agent, `unix` or `tcp`.
+pub(crate) const LABEL_AGENT: &str = "warmpool.agent";
+/// Label: the preset whose settings the worker waits with.
+pub(crate) const LABEL_PRESET: &str = "warmpool.preset";
+/// Label: what the worker of a service was started from.
+pub(crate) const LABEL_IMAGE: &str = "warmpool.image";
+/// Label: the container renders scenes. It belongs to no pool.
+pub(crate) const LABEL_RENDERER: &str = "warmpool.renderer";
+/// Label of a network: a daemon made it for workers.
+pub(crate) const LABEL_NETWORK: &str = "warmpool.network";
+
+/// Where the agent of a worker listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AgentAddress {
+    /// A socket in the folder that the daemon shares with the worker.
+    Unix(PathBuf),
+    /// A port on the workers' network.
+    Tcp(SocketAddr),
+}
+
+/// What a call to the container runtime can fail with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RuntimeError {
+    /// The runtime does not answer at all.
+    #[error("the container runtime does not answer: {0}")]
+    Unreachable(String),
+    /// The worker image is not there.
+    #[error(
+        "the image `{0}` is not on this host: build it with scripts/images, or load a packed one with `docker load`"
+    )]
+    NoImage(String),
+    /// The folder that a worker's agent listens in is of no use.
+    #[error("the folder shared with the worker: {0}")]
+    Folder(String),
+    /// There is a network of the name that workers are to have, and it does not keep them apart.
+    #[error("the network `{name}` {flaw}; {remedy}")]
+    UnfitNetwork {
+        /// The network.
+        name: String,
+        /// What is wrong with it, in words that follow its name.
+        flaw: String,
+        /// What the operator can do.
+        remedy: String,
+    },
+    /// No node of the swarm takes a worker.
+    #[error("no node of the swarm takes a worker that asks for {asked}: {why}{}", left_out(avoided))]
+    NoNode {
+        /// Swarm's own words.
+        why: String,
+        /// What the worker reserves.
+        asked: String,
+        /// Nodes that are left out for a while, with the reasons; empty where there are none.
+        avoided: String,
+    },
+    /// The runtime refused the call.
+    #[error("the container runtime refused to {action}: {message}")]
+    Refused {
+        /// What was asked.
+        action: &'static str,
+        /// The runtime's own words.
+        message: String,
+    },
+}
+
+fn left_out(avoided: &str) -> String {
+    if avoided.is_empty() { String::new() } else { format!("; left out for now: {avoided}") }
+}
+
+/// The container to make for a worker.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerSpec {
+    pub worker: WorkerId,
+    /// Its engine and mode.
+    pub key: PoolKey,
+    pub image: String,
+}
+
+/// What the runtime says of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ContainerState {
+    /// It runs, or is paused: its processes exist.
+    Running,
+    /// It ended.
+    Exited {
+        /// The exit code of its first process.
+        code: i64,
+        /// Whether the kernel ended it for want of memory.
+        oom: bool,
+    },
+    /// The runtime does not know it.
+    Missing,
+    /// The host that it runs on is lost to the runtime.
+    NodeLost {
+        /// The host's name.
+        node: String,
+    },
+}
+
+/// A container that carries this daemon's label.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnedContainer {
+    /// The worker's id, from the label.
+    pub worker: WorkerId,
+    /// Its engine and mode, where the labels still make sense.
+    pub key: Option<PoolKey>,
+    /// Whether it runs.
+    pub running: bool,
+    /// Where its agent listens.
+    pub address: Option<AgentAddress>,
+    /// The id of the image it was made from.
+    pub image: String,
+}

@@ -1,0 +1,81 @@
+//! Assembles a session: its egress, its rules and its solver of challenges.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::activity::Activity;
+use super::gate::Gate;
+use super::journal::Journal;
+use super::share::Shares;
+use super::{DriverSession, Options, Record, Session, Sessions};
+use crate::captcha::{SessionCaptchas, SessionFacts};
+use crate::clock::Now;
+use crate::config::{EgressRules, PoolPreset};
+use crate::egress::{Egress, Policy};
+use crate::pool::Lease;
+
+impl Sessions {
+    /// Assembles a session and opens its egress.
+    pub(super) fn build(
+        &self,
+        record: Record,
+        time_left: Duration,
+        lease: &mut Lease,
+        warnings: Vec<String>,
+    ) -> Session {
+        let instance = &self.inner.instance;
+        let worker = Arc::clone(lease.use_worker());
+        let policy = self.policy(&record);
+        let id = record.session_id;
+        let egress_context = &self.inner.egress_context;
+        let wanted = record.options.proxy.as_ref().map(|wanted| (wanted, id.as_str()));
+        let egress =
+            Egress::open(Arc::clone(&worker), policy, &self.inner.config, egress_context, wanted, record.egress);
+        let view_token = instance.session_token(id.as_str(), "view");
+        let captchas = if record.options.launch.captchas.is_some() {
+            let facts = SessionFacts { session_id: id.to_string(), view_token: view_token.clone() };
+            self.inner.captchas.follow(Arc::clone(&worker), facts, record.captchas)
+        } else {
+            SessionCaptchas::none()
+        };
+        Session {
+            token: instance.session_token(id.as_str(), "client"),
+            view_token,
+            grid_id: instance.session_token(id.as_str(), "grid"),
+            gate: Gate::new(),
+            shares: Shares::new(record.shares, &Now::read()),
+            journal: Journal::new(self.inner.store.clone()),
+            id,
+            owner: record.owner,
+            options: record.options,
+            created_ms: record.created_ms,
+            egress,
+            captchas,
+            worker,
+            warnings,
+            deadline: Instant::now() + time_left,
+            kept_deadline: record.deadline,
+            activity: Activity::new(record.attached),
+            ending: watch::Sender::new(None),
+            recorded: CancellationToken::new(),
+            driver: Mutex::new(record.driver_session.map_or(DriverSession::Idle, DriverSession::Open)),
+        }
+    }
+
+    /// The rules of what a session's pages may reach: the nearest first.
+    fn policy(&self, record: &Record) -> Policy {
+        let Options { engine, mode, launch, .. } = &record.options;
+        let config = &self.inner.config;
+        let is_its = |preset: &&PoolPreset| {
+            preset.engine == *engine && preset.mode == *mode && preset.settings == launch.settings
+        };
+        let preset = config.pool.presets.0.iter().find(is_its).map(|preset| preset.egress.clone());
+        let own = EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone() };
+        Policy::new(vec![self.inner.keys.egress(&record.owner), preset.unwrap_or_default(), own])
+    }
+}

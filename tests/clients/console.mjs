@@ -1,0 +1,263 @@
+// An operator in the console, in a browser of this machine, driven by Playwright. FLOW names what they do, and SHOTS an
+// optional folder for screenshots.
+
+import assert from 'node:assert/strict';
+import { accessible, go, open, perform, shot, text } from './live_page.mjs';
+import { until } from './session.mjs';
+
+const env = process.env;
+const flows = { sessions, tasks, keys, extremes, restart };
+const SIZES = { wide: { width: 1280, height: 860 }, phone: { width: 390, height: 800 } };
+const MARKUP = '<img src=x onerror="document.title=1">';
+
+const headers = { 'content-type': 'application/json', 'service-secret-key': env.WARMPOOL_SECRET_KEY };
+
+async function api(method, path, body) {
+  const reply = await fetch(`${env.WARMPOOL_URL}${path}`, { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) });
+  assert.ok(reply.ok, `${method} ${path} answered ${reply.status}: ${await reply.clone().text()}`);
+  return reply.status === 204 ? undefined : reply.json();
+}
+
+async function signedIn(key = env.WARMPOOL_SECRET_KEY) {
+  const page = await open(`${env.WARMPOOL_URL}/console/`);
+  await page.waitForSelector('#sign-in', { state: 'visible' });
+  await page.fill('#key', key);
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#app', { state: 'visible' });
+  return page;
+}
+
+/** Follows a link of the navigation by keyboard. */
+async function visit(page, name) {
+  await page.waitForSelector('dialog[open]', { state: 'detached' });
+  await page.locator('#pages a', { hasText: name }).focus();
+  await page.keyboard.press('Enter');
+  await until(`${name} to be in view`, async () => (await text(page, 'heading')) === name);
+}
+
+/** Looks at the page twice: bright on a wide screen, dark on a phone. */
+async function look(page, name) {
+  for (const [size, colorScheme] of [['phone', 'dark'], ['wide', 'light']]) {
+    await page.setViewportSize(SIZES[size]);
+    await page.emulateMedia({ colorScheme });
+    await accessible(page);
+    await shot(page, `console-${name}-${size}-${colorScheme}`);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(over <= 0, `${name} is ${over} pixels too wide (${size})`);
+  }
+}
+
+/** Waits until a part of the page says this; longer than others wait, since tasks have to be carried out meanwhile. */
+async function says(page, selector, wanted) {
+  const deadline = Date.now() + 45_000;
+  for (;;) {
+    const texts = await page.locator(selector).allTextContents();
+    if (texts.some((found) => found.includes(wanted))) return;
+    assert.ok(Date.now() < deadline, `${selector} does not say ${wanted}: ${texts.join(' | ').slice(0, 500)}`);
+    await page.waitForTimeout(50);
+  }
+}
+
+/** Signs in, looks at the overview, makes a session, shares it and ends it. */
+async function sessions() {
+  const page = await open(`${env.WARMPOOL_URL}/console/`);
+  await page.waitForSelector('#sign-in', { state: 'visible' });
+  await page.fill('#key', 'wp_wrong');
+  await page.keyboard.press('Enter');
+  await until('the refusal', async () => (await text(page, 'sign-in-problem')) !== '');
+  await look(page, 'sign-in');
+  await page.fill('#key', env.WARMPOOL_SECRET_KEY);
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#app', { state: 'visible' });
+  await says(page, '#pool-rows', 'Chromium');
+  await says(page, '#doctor-findings', 'fine');
+  await page.waitForSelector('#charts canvas');
+  await look(page, 'overview');
+
+  // A session by the form: its picture in the list, its live view, and its end.
+  await visit(page, 'Sessions');
+  await says(page, '#sessions-empty', 'There is no session yet');
+  await page.click('a[href="#/sessions/new"]');
+  await page.check('input[name=headless]');
+  await page.fill('#ns-url', `${env.SITE_URL}/turn`);
+  await page.fill('#ns-timeout', '0');
+  await until('the lines to name the page', async () => (await page.inputValue('#new-session-code textarea')).includes('/turn'));
+  await look(page, 'new-session');
+  await page.locator('#new-session-form button[type=submit]').click();
+  await says(page, '#new-session-form .problem', 'session_timeout');
+  await page.fill('#ns-timeout', '600');
+  await page.check('input[name=keep_alive]');
+  await page.locator('#new-session-form button[type=submit]').click();
+  await page.waitForSelector('#session-view', { state: 'visible' });
+  const view = page.frameLocator('#session-view');
+  await view.locator('#stage[data-picture=true]').waitFor({ timeout: 30_000 });
+  assert.match(await page.inputValue('#session-code textarea'), /connectOverCDP\("ws:/);
+  await page.locator('#session-share-form button[type=submit]').click();
+  await until('a link', async () => (await page.locator('#session-shares input').count()) === 1);
+  await page.setInputFiles('#session-upload', { name: '<b>tea.txt', mimeType: 'text/plain', buffer: Buffer.from('Sencha') });
+  await says(page, '#session-file-list', '<b>tea.txt');
+  await look(page, 'session');
+  await visit(page, 'Sessions');
+  await until('a thumbnail', () => page.evaluate(() => document.querySelector('#sessions-rows img.thumbnail')?.naturalWidth > 0));
+  await look(page, 'sessions');
+  await page.locator('#sessions-rows button', { hasText: 'Terminate' }).click();
+  await page.click('#confirm-act');
+  await says(page, '#sessions-rows', 'terminated');
+
+  // A program's session appears and goes by itself.
+  const other = await api('POST', '/sessions/create', { headless: true, keep_alive: true });
+  await says(page, '#sessions-rows', 'running');
+  await page.evaluate((id) => (location.hash = `#/sessions/${id}`), other.session_id);
+  await page.frameLocator('#session-view').locator('#stage[data-picture=true]').waitFor({ timeout: 30_000 });
+  await api('DELETE', `/sessions/${other.session_id}`);
+  await says(page, '#session-ended', 'has ended');
+
+  assert.equal(await storage(page), '[{},{},"",[]]', 'the console leaves nothing behind');
+  await page.click('#sign-out');
+  await page.waitForSelector('#sign-in', { state: 'visible' });
+  assert.deepEqual(await page.context().cookies(), []);
+  assert.deepEqual(page.problems, []);
+}
+
+/** Pastes a recording, tries an extract, sends a fleet. */
+async function tasks() {
+  const page = await signedIn();
+  await page.evaluate(() => (location.hash = '#/tasks/new'));
+  await page.fill('#nt-recording', env.RECORDING);
+  await page.locator('summary', { hasText: 'Inputs and secrets' }).click();
+  await page.fill('#nt-inputs', '{"name": "Ann"}');
+  await look(page, 'new-task');
+  await page.locator('#new-task-form button[type=submit]').click();
+  await says(page, '#task-facts', 'success');
+  await says(page, '#task-output', 'Hello, Ann!');
+  await until('the times of the steps', async () => (await page.locator('#task-steps [data-tone=good]').count()) === 6);
+  await until('the screenshot', () => page.evaluate(() => document.querySelector('#task-artifacts img')?.naturalWidth > 0));
+  await look(page, 'task');
+  await page.evaluate(() => (location.hash = '#/tasks/new'));
+  await page.check('input[name=type][value=extract]');
+  await page.fill('#nt-url', `data:text/html,<h1>${MARKUP.replace(/[<>"]/g, '')}Sencha</h1>`);
+  await page.click('#nt-try');
+  await says(page, '#nt-result', 'Sencha');
+  await page.check('input[name=type][value=fleet]');
+  await page.fill('#nt-fleet', JSON.stringify({ extract: { url: '{{input.url}}', schema: { title: { selector: 'h1', required: true } } }, urls: ['data:text/html,<h1>1</h1>', 'data:text/html,<p>2'], retry: { max: 0 } }));
+  await page.locator('#new-task-form button[type=submit]').click();
+  await says(page, '#task-progress', '2 of 2, 1 failed');
+  await says(page, '#task-items-rows', 'no_match');
+  await look(page, 'fleet');
+  await visit(page, 'Tasks');
+  await says(page, '#tasks-rows', '2 of 2, 1 failed');
+  await look(page, 'tasks');
+
+  assert.deepEqual(page.problems, []);
+}
+
+/** Makes a key, uses it and revokes it, and finds that in the log. */
+async function keys() {
+  const page = await signedIn();
+  await visit(page, 'Keys');
+  await page.click('#key-new');
+  await page.fill('#key-create-name', MARKUP.slice(0, 40));
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#secret-dialog[open]');
+  const secret = await page.inputValue('#secret');
+  assert.match(secret, /^wp_/);
+  await accessible(page);
+  await page.keyboard.press('Escape');
+  await page.click('#secret-dialog [data-close]');
+  await says(page, '#keys-rows', '<img src=x');
+  const client = await signedIn(secret);
+  assert.equal(await client.locator('#key-new').isVisible(), false);
+  await visit(client, 'Sessions');
+  await says(client, '#sessions-empty', 'There is no session yet');
+  await look(page, 'keys');
+  await page.locator('#keys-rows tr', { hasText: '<img' }).locator('button', { hasText: 'Revoke' }).click();
+  await page.click('#confirm-act');
+  await says(client, '#signed-out', 'Sign in again');
+  assert.deepEqual(client.problems, []);
+
+  // The log follows, and has no secret.
+  await visit(page, 'Log');
+  await says(page, '#log-rows', 'a key was revoked in the console');
+  const refused = await fetch(`${env.WARMPOOL_URL}/sessions/create`, { method: 'POST', headers, body: '{"nonsense": 1}' });
+  assert.equal(refused.status, 400);
+  await says(page, '#log-rows', 'unknown_field');
+  await page.fill('#log-text', 'unknown_field');
+  await until('only those rows', async () => (await page.locator('#log-rows tr').allTextContents()).every((row) => row.includes('unknown_field')));
+  await page.fill('#log-text', '');
+  const log = await page.locator('#log-rows').textContent();
+  for (const part of [secret, env.WARMPOOL_SECRET_KEY]) assert.ok(!log.includes(part.split('_').at(-1)));
+  await look(page, 'log');
+  await visit(page, 'Worlds');
+  await says(page, '#world-keys-empty', 'There is no key yet');
+
+  assert.deepEqual(page.problems, []);
+}
+
+/** What is too long, too large or hostile. */
+async function extremes() {
+  const page = await signedIn();
+  const long = 'Averyveryverylongwordwithoutanyspace'.repeat(8);
+  const session = await api('POST', '/sessions/webdriver/create', { headless: true, app_name: `${MARKUP}${long}`, service_passcode: long, keep_alive: true });
+  await visit(page, 'Sessions');
+  await says(page, '#sessions-rows', '<img src=x');
+  await look(page, 'long');
+  await page.evaluate((id) => (location.hash = `#/sessions/${id}`), session.session_id);
+  await says(page, '#session-facts', long);
+  await look(page, 'long-session');
+  await page.evaluate(() => (location.hash = '#/sessions/ses_unknown'));
+  await says(page, '#session-problem', 'No session');
+  await api('DELETE', `/sessions/${session.session_id}`);
+
+  // 10 MB of a recording are held beside the field, sent, and refused with a word.
+  await page.evaluate(() => (location.hash = '#/tasks/new'));
+  await page.waitForSelector('#nt-recording', { state: 'visible' });
+  await page.evaluate(() => {
+    const steps = [{ type: 'navigate', url: `data:text/html,${'x'.repeat(10_000_000)}` }];
+    const data = new DataTransfer();
+    data.setData('text', JSON.stringify({ title: 'long', steps }));
+    document.querySelector('#nt-recording').dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  await says(page, '#nt-recording-held', 'MiB of text are held');
+  await page.locator('#new-task-form button[type=submit]').click();
+  await says(page, '#new-task-form .problem', 'tasks.max_body');
+  await says(page, '#nt-recording-held', 'MiB of text are held');
+  // A fleet of 100,000 items is more than the daemon takes; it says so, and the text stays.
+  await page.check('input[name=type][value=fleet]');
+  const urls = Array.from({ length: 100_000 }, (_, at) => `data:,${at}`);
+  const fleet = { extract: { url: '{{input.url}}', schema: { title: 'h1' } }, urls };
+  await page.evaluate((body) => {
+    const data = new DataTransfer();
+    data.setData('text', body);
+    document.querySelector('#nt-fleet').dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+  }, JSON.stringify(fleet));
+  await page.locator('#new-task-form button[type=submit]').click();
+  await says(page, '#new-task-form .problem', 'tasks.max_items');
+  // A client never sees what is not its own, nor a page that somebody else frames.
+  const policy = (await fetch(`${env.WARMPOOL_URL}/console/`)).headers.get('content-security-policy');
+  assert.ok(!policy.includes('unsafe') && policy.includes("frame-ancestors 'none'"), policy);
+  assert.deepEqual(page.problems, []);
+}
+
+/** The daemon is replaced under the page: it says so, comes back, and is still signed in. */
+async function restart() {
+  const page = await signedIn();
+  await visit(page, 'Sessions');
+  await tell('open');
+  await page.waitForSelector('#offline', { state: 'visible', timeout: 30_000 });
+  await accessible(page);
+  await shot(page, 'console-offline');
+  await tell('lost');
+  await says(page, '#notice-text', 'was restarted');
+  await page.waitForSelector('#offline', { state: 'hidden' });
+  await shot(page, 'console-restarted');
+  await go(page, `${env.WARMPOOL_URL}/console/#/keys`);
+  await says(page, '#keys-rows', 'default');
+}
+
+const tell = (what) => fetch(`${env.SITE_URL}/input/console`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ what }) });
+
+/** Everything that scripts of a page can find again. */
+const storage = (page) =>
+  page.evaluate(async () => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, await indexedDB.databases()]));
+
+await perform(flows[env.FLOW]);

@@ -1,0 +1,376 @@
+//! The console: who is let in and for how long, what each key sees, what pages follow, and the pages in a real browser.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
+use warmpool_tests::programs::{self, Program};
+use warmpool_tests::wire::{self, Target};
+use warmpool_tests::{Api, Daemon, Group, Reply, Session, Settings, Stage, eventually, group};
+
+/// How long to wait for an event.
+const EVENT_WITHIN: Duration = Duration::from_secs(30);
+
+pub(crate) fn group() -> Group {
+    group!(None,
+        quick: [
+            a_sign_in_lasts_and_ends,
+            a_key_sees_its_own_and_an_operator_sees_all,
+            pages_follow_what_happens,
+            thumbnails_show_the_session,
+        ],
+        full: [the_console_works_in_a_browser],
+    )
+}
+
+/// Somebody who is signed in, in a page of the console.
+struct SignedIn {
+    api: Api,
+    cookie: String,
+}
+
+impl SignedIn {
+    async fn new(daemon: &Daemon, key: &str) -> Result<Self> {
+        let api = daemon.api().without_key();
+        let reply = api.post("/console/sign-in", &json!({"key": key})).await?;
+        ensure!(reply.status == 204, "{reply}");
+        let cookie = reply.header("set-cookie").context("a cookie")?;
+        ensure!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains(key), "{cookie}");
+        Ok(Self { api, cookie: cookie.split(';').next().unwrap_or_default().to_owned() })
+    }
+
+    fn headers(&self, more: &[(&'static str, &'static str)]) -> Result<HeaderMap> {
+        let mut headers = HeaderMap::new();
+        headers.insert("cookie", self.cookie.parse()?);
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        for (name, value) in more {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        Ok(headers)
+    }
+
+    /// A call with these headers beside the cookie.
+    async fn with(&self, more: &[(&'static str, &'static str)], method: Method, path: &str) -> Result<Reply> {
+        self.api.send(method, path, self.headers(more)?, Bytes::new()).await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Reply> {
+        let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
+        self.api.send(method, path, self.headers(&[("x-warmpool-console", "1")])?, body).await
+    }
+
+    async fn get(&self, path: &str) -> Result<Reply> {
+        self.call(Method::GET, path, None).await
+    }
+
+    async fn follow(&self, topics: &str) -> Result<Events> {
+        let target = Target::parse(&format!("{}/console/api/events?{topics}", self.api.base()))?;
+        let request = format!(
+            "GET {} HTTP/1.1\r\nhost: {}\r\ncookie: {}\r\nx-warmpool-console: 1\r\naccept: text/event-stream\r\n\r\n",
+            target.path,
+            target.authority(),
+            self.cookie
+        );
+        let mut stream = wire::connect(&target, None).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut events = Events { stream, text: String::new() };
+        events.until("event: hello").await?;
+        Ok(events)
+    }
+}
+
+/// The events of a stream so far.
+struct Events {
+    stream: Box<dyn wire::Io>,
+    text: String,
+}
+
+impl Events {
+    /// Reads until this text, and drops everything before it. Fails at the end of the stream.
+    async fn until(&mut self, wanted: &str) -> Result<String> {
+        let reading = async {
+            loop {
+                if let Some(at) = self.text.find(wanted)
+                    && let Some(end) = self.text[at..].find("\n\n")
+                {
+                    let rest = self.text.split_off(at + end);
+                    let said = std::mem::replace(&mut self.text, rest);
+                    return Ok(said[at..].to_owned());
+                }
+                let mut bytes = [0; 4096];
+                match self.stream.read(&mut bytes).await? {
+                    0 => bail!("the stream ended before {wanted}: {}", self.text),
+                    count => self.text.push_str(&String::from_utf8_lossy(&bytes[..count])),
+                }
+            }
+        };
+        timeout(EVENT_WITHIN, reading).await.with_context(|| format!("no {wanted}"))?
+    }
+}
+
+fn settings() -> Settings {
+    Settings::new()
+}
+
+async fn a_sign_in_lasts_and_ends(_: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(settings()).await?;
+    let operator = SignedIn::new(&daemon, daemon.key()).await?;
+    let who = operator.get("/console/sign-in").await?.ok()?;
+    ensure!(who["name"] == "default" && who["role"] == "operator", "{who}");
+
+    // The cookie alone opens nothing, and no page of another origin can use it.
+    ensure!(operator.with(&[], Method::GET, "/sessions").await?.fault(401)?.code == "missing_key");
+    for site in ["cross-site", "same-site", "none"] {
+        let reply = operator.with(&[("sec-fetch-site", site)], Method::GET, "/sessions").await?;
+        ensure!(reply.fault(401)?.code == "missing_key", "{site}");
+    }
+    ensure!(operator.with(&[("sec-fetch-site", "same-origin")], Method::GET, "/sessions").await?.status == 200);
+    let foreign = [("x-warmpool-console", "1"), ("origin", "https://evil.example")];
+    let reply = operator.with(&foreign, Method::POST, "/console/api/keys").await?;
+    ensure!(reply.fault(403)?.code == "foreign_origin", "{reply}");
+
+    // It outlives the daemon, and signing out does as well.
+    let other = SignedIn::new(&daemon, daemon.key()).await?;
+    let out = other.call(Method::DELETE, "/console/sign-in", None).await?;
+    ensure!(out.status == 204 && out.header("set-cookie").is_some_and(|cookie| cookie.contains("Max-Age=0")), "{out}");
+    daemon.kill9().await?;
+    daemon.set("CONSOLE_SIGN_IN_TIMEOUT", "2s");
+    daemon.restart().await?;
+    daemon.warm().await?;
+    ensure!(operator.get("/console/sign-in").await?.status == 200, "a restart signs nobody out");
+    ensure!(other.get("/console/sign-in").await?.fault(401)?.code == "missing_key", "who signed out stays out");
+
+    // It ends when it is not used, and a page that only looks does not use it.
+    let mut events = operator.follow("topic=overview").await?;
+    events.until("event: signed-out").await?;
+    ensure!(operator.get("/sessions").await?.fault(401)?.code == "missing_key");
+
+    // The page itself: nothing inline, nobody frames it; the old address of worlds leads there.
+    let page = daemon.api().without_key().get("/console/").await?;
+    let policy = page.header("content-security-policy").unwrap_or_default();
+    ensure!(page.status == 200 && !policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    let worlds = daemon.api().without_key().get("/console/worlds").await?;
+    ensure!(worlds.status == 308 && worlds.header("location") == Some("./#/worlds"), "{worlds}");
+    daemon.assert_idle().await
+}
+
+async fn a_key_sees_its_own_and_an_operator_sees_all(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(settings().set("CONSOLE_LOG_ENTRIES", "40")).await?;
+    let client_key = crate::keys::create(&daemon, "client").await?;
+    let client_api = daemon.api().with_key(&client_key);
+    let (operator, client) = (SignedIn::new(&daemon, daemon.key()).await?, SignedIn::new(&daemon, &client_key).await?);
+    let session = Session::create(&client_api, &json!({"headless": true, "keep_alive": true})).await?;
+    let own = daemon.session(json!({"keep_alive": true})).await?;
+    let extract = json!({"url": "data:text/html,<h1>Sencha</h1>", "schema": {"title": "h1"}, "wait": 60});
+    let task = client_api.post("/lam/extract", &extract).await?.ok()?;
+    let task = task["taskId"].as_str().context("a task")?.to_owned();
+
+    // Lists: an operator's page has all, by key where it asks; a program with the same key has its own.
+    let count = async |who: &SignedIn, query: &str| -> Result<u64> {
+        let listed = who.get(&format!("/sessions?{query}")).await?.ok()?;
+        listed["meta"]["totalRecords"].as_u64().context("totalRecords")
+    };
+    let client_id = client.get("/console/sign-in").await?.ok()?["key_id"].as_str().context("an id")?.to_owned();
+    ensure!(count(&operator, "status=running").await? == 2);
+    ensure!(count(&operator, &format!("status=running&key_id={client_id}")).await? == 1);
+    ensure!(count(&client, "status=running").await? == 1);
+    ensure!(count(&client, "status=running&key_id=000000000000").await? == 0);
+    let programs = daemon.api().get("/sessions?status=running").await?.ok()?;
+    ensure!(programs["meta"]["totalRecords"] == 1, "a key in a header sees its own: {programs}");
+    for (who, found) in [(&operator, 1), (&client, 1)] {
+        let tasks = who.get("/lam/tasks").await?.ok()?;
+        ensure!(tasks["meta"]["totalRecords"] == found && tasks["tasks"][0]["taskId"] == json!(task), "{tasks}");
+    }
+    ensure!(daemon.api().get("/lam/tasks").await?.ok()?["meta"]["totalRecords"] == 0);
+    let sorted = operator.get("/lam/tasks?sort_by=executionTime").await?;
+    ensure!(sorted.fault(400)?.field == "sort_by", "{sorted}");
+    ensure!(operator.get(&format!("/lam/tasks?sort_by=executionTime&key_id={client_id}")).await?.status == 200);
+
+    // One of them: an operator acts in the name of the key that made it; to another client it is unknown.
+    let path = format!("/sessions/{}", session.id);
+    ensure!(operator.get(&path).await?.ok()?["livestream_url"].is_string());
+    ensure!(client.get(&format!("/sessions/{}", own.id)).await?.fault(404)?.code == "unknown_session");
+    ensure!(daemon.api().get(&path).await?.fault(404)?.code == "unknown_session");
+    let order = operator.get(&format!("/lam/tasks/{task}/order")).await?.ok()?;
+    ensure!(order["work"]["schema"]["title"] == "h1", "{order}");
+    ensure!(daemon.api().get(&format!("/lam/tasks/{task}/order")).await?.fault(404)?.code == "unknown_task");
+    ensure!(operator.call(Method::DELETE, &path, None).await?.ok()?["status"] == "terminated");
+    own.delete().await?.ok()?;
+
+    // Keys and the host are the operator's.
+    for path in ["/console/api/doctor", "/console/api/keys"] {
+        ensure!(operator.get(path).await?.status == 200, "{path}");
+    }
+    ensure!(client.get("/console/api/doctor").await?.fault(403)?.code == "operator_only");
+    let listed = client.get("/console/api/keys").await?.ok()?;
+    ensure!(listed["keys"].as_array().is_some_and(|keys| keys.len() == 1), "{listed}");
+    let wanted = json!({"name": "<b>press</b>"});
+    let refused = client.call(Method::POST, "/console/api/keys", Some(wanted.clone())).await?;
+    ensure!(refused.fault(403)?.code == "operator_only", "{refused}");
+    let with_key = daemon.api().post("/console/api/keys", &wanted).await?;
+    ensure!(with_key.fault(401)?.code == "missing_key", "a key in a header manages no keys: {with_key}");
+    let made = operator.call(Method::POST, "/console/api/keys", Some(wanted)).await?.ok()?;
+    let secret = made["secret"].as_str().context("a secret")?.to_owned();
+    ensure!(daemon.api().with_key(&secret).get("/sessions").await?.status == 200);
+    let id = made["key_id"].as_str().context("an id")?;
+    let path = format!("/console/api/keys/{id}");
+    let rotated = operator.call(Method::POST, &format!("{path}/rotate"), Some(json!({}))).await?.ok()?;
+    ensure!(rotated["secret"] != json!(secret) && daemon.api().with_key(&secret).get("/sessions").await?.status == 401);
+    ensure!(operator.call(Method::DELETE, &path, None).await?.ok()?["state"] == "revoked");
+    ensure!(operator.call(Method::DELETE, &path, None).await?.status == 204, "a revoked key can be removed");
+    ensure!(operator.call(Method::DELETE, &path, None).await?.fault(404)?.code == "unknown_key");
+    let operators = operator.get("/console/sign-in").await?.ok()?["key_id"].as_str().context("an id")?.to_owned();
+    let last = operator.call(Method::DELETE, &format!("/console/api/keys/{operators}"), None).await?;
+    ensure!(last.fault(409)?.message.contains("last operator"), "{last}");
+
+    // The log has the last requests, a client's its own alone, and no secret.
+    let log = operator.get("/console/api/log").await?;
+    let text = log.text();
+    let (token, _) = session.websocket_url()?.rsplit_once("token=").map(|(_, token)| (token, ())).context("a token")?;
+    for secret in [daemon.key(), &client_key, &secret, token, &operator.cookie] {
+        // Their names and prefixes may stand there, what is random may not.
+        let random = &secret[secret.len() - 16..];
+        ensure!(!text.contains(random), "the log has {random}");
+    }
+    let log = log.ok()?;
+    let (requests, lines) =
+        (log["requests"].as_array().context("requests")?, log["lines"].as_array().context("lines")?);
+    ensure!(requests.len() <= 40 && lines.len() <= 40 && lines.len() > 3, "{log}");
+    ensure!(
+        requests.iter().any(|entry| entry["code"] == "operator_only" && entry["status"] == 403),
+        "refusals are noted: {log}"
+    );
+    let log = client.get("/console/api/log").await?.ok()?;
+    ensure!(log["lines"] == json!([]), "{log}");
+    let foreign =
+        log["requests"].as_array().context("requests")?.iter().any(|entry| entry["key_id"] != json!(client_id));
+    ensure!(!foreign, "{log}");
+    daemon.assert_idle().await
+}
+
+async fn pages_follow_what_happens(_: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(settings().set("CONSOLE_MAX_STREAMS", "2")).await?;
+    let operator = SignedIn::new(&daemon, daemon.key()).await?;
+    let mut events = operator.follow("topic=overview&topic=sessions&topic=log&topic=tasks").await?;
+    let overview = events.until("event: overview").await?;
+    ensure!(overview.contains("\"pool\"") && overview.contains("\"memory_total\""), "{overview}");
+    let session = daemon.session(json!({})).await?;
+    events.until("event: sessions").await?;
+    session.delete().await?.ok()?;
+    events.until("session ended").await?;
+    let refused = daemon.api().post("/sessions/create", &json!({"nonsense": 1})).await?;
+    ensure!(refused.status == 400);
+    let request = events.until("unknown_field").await?;
+    ensure!(request.contains("unknown_field"), "{request}");
+    let extract = json!({"url": "data:text/html,<h1>Sencha</h1>", "schema": {"title": "h1"}});
+    daemon.api().post("/lam/extract", &extract).await?.ok()?;
+    events.until("event: tasks").await?;
+    events.until("task ended").await?;
+
+    // The samples of the hour count what was made and refused.
+    let counted = eventually!("a sample has counted it", 30, {
+        let hour = operator.get("/console/api/overview").await?.ok()?["hour"].take();
+        (hour["created"].as_u64() >= Some(2) && hour["refused"].as_u64() >= Some(1)).then_some(hour)
+    })?;
+    ensure!(counted["create_p99"].as_f64() >= counted["create_p50"].as_f64(), "{counted}");
+
+    let unknown = operator.get("/console/api/events?topic=gossip").await?;
+    ensure!(unknown.fault(400)?.field == "topic", "{unknown}");
+    let second = operator.follow("topic=sessions").await?;
+    let third = operator.get("/console/api/events?topic=sessions").await?;
+    ensure!(third.fault(429)?.code == "stream_limit", "{third}");
+    drop(second);
+    let again = async || operator.follow("topic=sessions").await;
+    let mut second = eventually!("a place is free again", 30, again().await.ok())?;
+
+    // Another process is another number, and a revoked key follows nothing.
+    let started = async || -> Result<Value> { Ok(operator.get("/console/sign-in").await?.ok()?["started_at"].take()) };
+    let before = started().await?;
+    daemon.kill9().await?;
+    ensure!(second.until("event: never").await.is_err(), "the stream ends with the daemon");
+    daemon.restart().await?;
+    daemon.warm().await?;
+    ensure!(started().await? != before);
+    let spare = crate::keys::create(&daemon, "spare").await?;
+    let spare = SignedIn::new(&daemon, &spare).await?;
+    let mut events = spare.follow("topic=sessions").await?;
+    daemon.cli_ok(&["key", "revoke", "spare"]).await?;
+    events.until("event: signed-out").await?;
+    ensure!(spare.get("/sessions").await?.fault(401)?.code == "invalid_key");
+    daemon.assert_idle().await
+}
+
+/// The thumbnail with its tag, once the browser gives one.
+async fn thumbnail(api: &Api, session: &Session) -> Result<(Bytes, String)> {
+    eventually!("a thumbnail", 30, {
+        let reply = api.get(&format!("/sessions/{}/thumbnail", session.id)).await?;
+        ensure!(matches!(reply.status, 200 | 204), "{reply}");
+        let tag = reply.header("etag").map(ToOwned::to_owned);
+        tag.map(|tag| (reply.body, tag))
+    })
+}
+
+async fn thumbnails_show_the_session(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(settings().set("CONSOLE_THUMBNAIL_INTERVAL", "100ms")).await?;
+    let page = |colour: &str| json!(format!("data:text/html,<body style='background:{colour}'><h1>{colour}</h1>"));
+    let api = daemon.api();
+    for headless in [true, false] {
+        let session = daemon.session(json!({"headless": headless, "keep_alive": true, "url": page("teal")})).await?;
+        let (jpeg, tag) = thumbnail(&api, &session).await?;
+        ensure!(jpeg.starts_with(&[0xFF, 0xD8]) && jpeg.len() < 50_000, "{} bytes", jpeg.len());
+        // It changes with the page; until then, a conditional request gets no new one.
+        let mut cdp = session.cdp().await?;
+        let tab = cdp.first_page().await?;
+        cdp.call_in(&tab, "Page.navigate", json!({"url": page("maroon")})).await?;
+        let seen = eventually!("another picture", 30, {
+            let (_, seen) = thumbnail(&api, &session).await?;
+            (seen != tag).then_some(seen)
+        })?;
+        eventually!("the same picture", 30, {
+            let mut headers = HeaderMap::new();
+            headers.insert("if-none-match", seen.parse()?);
+            let path = format!("/sessions/{}/thumbnail", session.id);
+            let reply = api.send(Method::GET, &path, headers, Bytes::new()).await?;
+            reply.status == 304 || reply.header("etag") != Some(&seen)
+        })?;
+        cdp.disconnect().await?;
+        let stranger = crate::keys::create(&daemon, if headless { "a" } else { "b" }).await?;
+        let refused = api.with_key(&stranger).get(&format!("/sessions/{}/thumbnail", session.id)).await?;
+        ensure!(refused.fault(404)?.code == "unknown_session", "{refused}");
+        session.delete().await?.ok()?;
+        let late = api.get(&format!("/sessions/{}/thumbnail", session.id)).await?;
+        ensure!(late.fault(404)?.code == "session_ended", "{late}");
+    }
+    daemon.assert_idle().await
+}
+
+async fn the_console_works_in_a_browser(stage: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(settings()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let recording = std::fs::read_to_string(programs::examples().join("tasks/hello.json"))?;
+    let program = async |daemon: &Daemon, name: &str| -> Result<Program> {
+        let program = Program::node(&programs::clients(), "console.mjs").await?.of(daemon).env("FLOW", name);
+        Ok(program.env("SITE_URL", &site).env("RECORDING", &recording))
+    };
+    for flow in ["sessions", "tasks", "keys", "extremes"] {
+        program(&daemon, flow).await?.results().await?;
+    }
+    // A page that stays open while the daemon is replaced.
+    let open = program(&daemon, "restart").await?.results();
+    let replacing = async {
+        let reported = |what: &str| stage.site().report("console").is_some_and(|report| report["what"] == what);
+        eventually!("the page is open", 60, reported("open"))?;
+        daemon.kill9().await?;
+        eventually!("the page says so", 60, reported("lost"))?;
+        daemon.restart().await
+    };
+    let (seen, replaced) = tokio::join!(open, replacing);
+    replaced?;
+    seen?;
+    daemon.warm().await?;
+    daemon.assert_idle().await
+}

@@ -1,0 +1,332 @@
+//! A swarm of the test's own: three engines on this machine, each in namespaces of its own, so that a whole node can vanish.
+//!
+//! Each node has a network namespace, wired to one bridge as by a switch, and a process namespace, whose end is the end of
+//! everything on the node. The first node manages. The image is loaded there and linked into the others' data, which costs
+//! neither time nor disk. All data goes away with the swarm.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::docker::Docker;
+use crate::{eventually, suite};
+
+/// The namespace of the switch, and the wire from this machine to it.
+const HUB: &str = "wpswarm-hub";
+const OUTSIDE: &str = "wpswarm-out";
+const OUTSIDE_ADDRESS: &str = "10.214.254.1/24";
+/// The control group of all that runs on the nodes.
+const GROUP: &str = "warmpool-swarm";
+/// The workers' network. The kernel of a test machine need not have what encryption takes.
+const NETWORK: &str = "warmpool-workers";
+/// The container in whose network the daemon runs.
+const SEAT: &str = "daemon";
+
+/// Where an engine keeps an image.
+const IMAGE_FOLDERS: [&str; 2] = ["image", "overlay2"];
+
+/// One machine of the swarm.
+pub struct Node {
+    number: usize,
+    folder: PathBuf,
+    process: Option<Child>,
+    docker: Docker,
+}
+
+/// The swarm. Dropping it ends its nodes and removes what they had.
+pub struct Swarm {
+    nodes: Vec<Node>,
+    folder: TempDir,
+    seat: i32,
+}
+
+impl Swarm {
+    /// Three nodes, of which `with_image` many have `image`, as this machine's engine has it. Where namespaces cannot be made:
+    /// `None`, and a line in the log.
+    pub async fn start(image: &str, with_image: usize) -> Result<Option<Self>> {
+        if let Err(why) = possible() {
+            eprintln!("skipped, for want of namespaces to put nodes in: {why}");
+            return Ok(None);
+        }
+        let parent = suite::target_dir().join("e2e-swarm");
+        fs::create_dir_all(&parent)?;
+        let folder = tempfile::Builder::new().prefix("nodes-").tempdir_in(parent)?;
+        let mut swarm = Self { nodes: Vec::new(), folder, seat: 0 };
+        unwire();
+        wire_hub()?;
+        let first = Node::start(1, swarm.folder.path(), None).await?;
+        first.docker.fetch(image).await?;
+        let data = first.folder.join("data");
+        swarm.nodes.push(first);
+        let (second, third) = tokio::join!(
+            Node::start(2, swarm.folder.path(), (with_image > 1).then_some(&data)),
+            Node::start(3, swarm.folder.path(), (with_image > 2).then_some(&data)),
+        );
+        swarm.nodes.extend([second?, third?]);
+        swarm.join().await?;
+        swarm.take_seat(image).await?;
+        Ok(Some(swarm))
+    }
+
+    /// Makes one swarm of the engines.
+    async fn join(&self) -> Result<()> {
+        let manager = self.manager();
+        let pool = ["--default-addr-pool", "10.215.0.0/16"];
+        manager.run(&[&["swarm", "init", "--advertise-addr", &address(1)], &pool[..]].concat()).await?;
+        let token = manager.run(&["swarm", "join-token", "--quiet", "worker"]).await?;
+        for node in &self.nodes[1..] {
+            let own = address(node.number);
+            node.docker
+                .run(&["swarm", "join", "--token", &token, "--advertise-addr", &own, &format!("{}:2377", address(1))])
+                .await?;
+        }
+        manager.run(&["network", "create", "--driver", "overlay", "--attachable", "--internal", NETWORK]).await?;
+        Ok(())
+    }
+
+    /// Makes the container that the daemon's process shares the network of: on the overlay, and where this machine reaches it.
+    async fn take_seat(&mut self, image: &str) -> Result<()> {
+        let manager = self.manager();
+        let id = manager
+            .run(&[
+                "run",
+                "--detach",
+                "--name",
+                SEAT,
+                "--network",
+                "bridge",
+                "--entrypoint",
+                "sleep",
+                image,
+                "infinity",
+            ])
+            .await?;
+        manager.run(&["network", "connect", NETWORK, SEAT]).await?;
+        // The engine knows it by its number among the node's processes; its control group has its name.
+        self.seat = eventually!("the daemon's seat is taken", 10, process_in(&id))?;
+        Ok(())
+    }
+
+    /// The engine that manages.
+    #[must_use]
+    pub fn manager(&self) -> &Docker {
+        &self.nodes[0].docker
+    }
+
+    /// The engines of the nodes that live.
+    #[must_use]
+    pub fn engines(&self) -> Vec<Docker> {
+        self.nodes.iter().map(|node| node.docker.clone()).collect()
+    }
+
+    /// A process in whose network a daemon reaches workers, and this machine the daemon.
+    #[must_use]
+    pub const fn seat(&self) -> i32 {
+        self.seat
+    }
+
+    /// The address that a daemon in that network can listen at.
+    #[must_use]
+    pub fn seat_address(&self) -> String {
+        // The first that an engine gives out.
+        "10.214.11.2".to_owned()
+    }
+
+    /// The name of the node on which this worker runs; none while it runs nowhere.
+    pub async fn node_of(&self, worker: &str) -> Result<Option<String>> {
+        let service = format!("warmpool-{worker}");
+        let format = "{{.Node}} {{.CurrentState}}";
+        let listed = self.manager().run(&["service", "ps", "--format", format, &service]).await?;
+        Ok(listed.lines().find_map(|line| line.split_once(" Running").map(|(node, _)| node.to_owned())))
+    }
+
+    /// How many services of a daemon there are.
+    pub async fn services(&self, instance: &str) -> Result<usize> {
+        let filter = format!("label=warmpool.instance={instance}");
+        Ok(self.manager().run(&["service", "ls", "--quiet", "--filter", &filter]).await?.lines().count())
+    }
+
+    /// Ends a node as if its power had failed: it sends no farewell.
+    pub fn kill(&mut self, name: &str) -> Result<()> {
+        let at = self.nodes.iter().position(|node| node.name() == name).with_context(|| format!("no node {name}"))?;
+        ensure!(at > 0, "the first node manages");
+        ip(&["-n", HUB, "link", "set", &format!("n{}", self.nodes[at].number), "down"])?;
+        drop(self.nodes.remove(at));
+        Ok(())
+    }
+}
+
+impl Drop for Swarm {
+    fn drop(&mut self) {
+        self.nodes.clear();
+        unwire();
+        remove_groups();
+    }
+}
+
+impl Node {
+    /// Starts the node's engine; `images` is another engine's data, whose images it is to have.
+    async fn start(number: usize, folder: &Path, images: Option<&PathBuf>) -> Result<Self> {
+        let folder = folder.join(number.to_string());
+        fs::create_dir_all(folder.join("data"))?;
+        if let Some(images) = images {
+            for part in IMAGE_FOLDERS {
+                // Nobody writes into a layer, so that engines can share its files.
+                let mut copy = Command::new("cp");
+                copy.args(["--archive", "--link"]).arg(images.join(part)).arg(folder.join("data"));
+                ensure!(copy.status().context("cp")?.success(), "an image cannot be linked");
+            }
+        }
+        wire(number)?;
+        // The path is short, whatever the target directory's is: the kernel allows 108 bytes.
+        let socket = std::env::temp_dir().join(format!("wpswarm-{}-{number}.sock", std::process::id()));
+        let docker = Docker::at(format!("unix://{}", socket.display()));
+        let mut node = Self { number, folder, process: None, docker };
+        node.run()?;
+        let docker = node.docker.clone();
+        eventually!(format!("node {number} answers"), 60, docker.run(&["version"]).await.is_ok())?;
+        Ok(node)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let log = File::create(suite::new_log("node")?)?;
+        // An empty file, in place of what configures this machine's own engine.
+        let config = self.folder.join("daemon.json");
+        fs::write(&config, "{}")?;
+        let seccomp = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("worker-image").join("seccomp.json");
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net=/run/netns/{}", self.name()))
+            .args(["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--uts"])
+            .args(["sh", "-c", "hostname \"$0\" && exec dockerd \"$@\"", &self.name()])
+            .args(["--host", self.docker.host().unwrap_or_default()])
+            .arg("--config-file")
+            .arg(config)
+            .arg("--data-root")
+            .arg(self.folder.join("data"))
+            .arg("--exec-root")
+            .arg(self.folder.join("exec"))
+            .arg("--pidfile")
+            .arg(self.folder.join("pid"))
+            .args(["--bip", &format!("10.214.1{}.1/24", self.number), "--cgroup-parent", &format!("/{GROUP}")])
+            .args(["--iptables=false", "--ip6tables=false", "--ip-masq=false"])
+            .args(["--default-address-pool", "base=10.214.128.0/18,size=24"])
+            // The fence that a service cannot ask for.
+            .arg("--no-new-privileges")
+            .arg("--seccomp-profile")
+            .arg(seccomp)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        self.process = Some(command.spawn().context("nsenter")?);
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        name(self.number)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // The namespace ends with its first process, and with it all containers and mounts.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        if let Some(socket) = self.docker.host().and_then(|host| host.strip_prefix("unix://")) {
+            let _ = fs::remove_file(socket);
+        }
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("wpswarm-{number}")
+}
+
+fn address(number: usize) -> String {
+    format!("10.214.254.1{number}")
+}
+
+/// Whether this machine lets us make nodes.
+fn possible() -> Result<()> {
+    let probe = "ip link add wpswarm-probe type vxlan id 1 dstport 4789";
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--pid", "--fork", "--mount", "--mount-proc", "--uts", "sh", "-c", probe]);
+    let output = command.output().context("unshare")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+    let output = Command::new("dockerd").arg("--version").output().context("dockerd")?;
+    ensure!(output.status.success(), "dockerd does not run");
+    Ok(())
+}
+
+/// The process, as this machine counts them, of the container with this id.
+fn process_in(container: &str) -> Option<i32> {
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    numbers.find(|pid| {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        groups.contains(container) && program.trim() == "sleep"
+    })
+}
+
+/// Makes the switch, and a wire from this machine to it.
+fn wire_hub() -> Result<()> {
+    ip(&["netns", "add", HUB])?;
+    ip(&["-n", HUB, "link", "add", "switch", "type", "bridge"])?;
+    ip(&["-n", HUB, "link", "set", "switch", "up"])?;
+    ip(&["link", "add", OUTSIDE, "type", "veth", "peer", "name", "outside", "netns", HUB])?;
+    ip(&["addr", "add", OUTSIDE_ADDRESS, "dev", OUTSIDE])?;
+    ip(&["link", "set", OUTSIDE, "up"])?;
+    ip(&["-n", HUB, "link", "set", "outside", "master", "switch", "up"])
+}
+
+/// Makes a node's namespace and its wire, and this machine's way to the containers there.
+fn wire(number: usize) -> Result<()> {
+    let (name, plug, own) = (name(number), format!("n{number}"), address(number));
+    ip(&["netns", "add", &name])?;
+    ip(&["-n", &name, "link", "set", "lo", "up"])?;
+    ip(&["-n", &name, "link", "add", "eth0", "type", "veth", "peer", "name", &plug, "netns", HUB])?;
+    ip(&["-n", HUB, "link", "set", &plug, "master", "switch", "up"])?;
+    ip(&["-n", &name, "addr", "add", &format!("{own}/24"), "dev", "eth0"])?;
+    ip(&["-n", &name, "link", "set", "eth0", "up"])?;
+    ip(&["-n", &name, "route", "add", "default", "via", "10.214.254.1"])?;
+    ip(&["route", "add", &format!("10.214.1{number}.0/24"), "via", &own])
+}
+
+/// Removes it all if it is there. Routes go with the wire.
+fn unwire() {
+    let _ = ip(&["link", "delete", OUTSIDE]);
+    for number in 1..=3 {
+        let _ = ip(&["netns", "delete", &name(number)]);
+    }
+    let _ = ip(&["netns", "delete", HUB]);
+}
+
+/// Removes the control groups that killed engines leave, as soon as the last process in them is gone.
+fn remove_groups() {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let root = Path::new("/sys/fs/cgroup");
+    let controllers = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+    for group in controllers.chain([root.to_owned()]).map(|controller| controller.join(GROUP)) {
+        while group.is_dir() && Instant::now() < deadline {
+            for container in fs::read_dir(&group).into_iter().flatten().flatten() {
+                let _ = fs::remove_dir(container.path());
+            }
+            if fs::remove_dir(&group).is_err() {
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> Result<()> {
+    let output = Command::new("ip").args(arguments).output().context("ip")?;
+    ensure!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
