@@ -2,10 +2,12 @@
 
 import WebSocket from 'ws';
 import { socketOf } from './ports.mjs';
+import { until } from './stats.mjs';
 
 export class Cdp {
   #last = 0;
   #waiting = new Map();
+  #events = new Map();
 
   /** Connects to a browser's websocket. */
   static async connect(url) {
@@ -23,6 +25,7 @@ export class Cdp {
 
   #take(data) {
     const message = JSON.parse(data);
+    this.#events.get(message.method)?.();
     const waiting = this.#waiting.get(message.id);
     if (!waiting) return;
     this.#waiting.delete(message.id);
@@ -48,6 +51,16 @@ export class Cdp {
   async evaluate(expression) {
     const { result } = await this.send('Runtime.evaluate', { expression, returnByValue: true }, this.page);
     return result.value;
+  }
+
+  /** Milliseconds that the page at an address took to load, as the page itself has them. Nobody polls meanwhile. */
+  async load(url) {
+    await this.send('Page.enable', {}, this.page);
+    const loaded = new Promise((resolve) => this.#events.set('Page.loadEventFired', resolve));
+    await this.send('Page.navigate', { url }, this.page);
+    await loaded;
+    const entry = `location.href === ${JSON.stringify(url)} && performance.getEntriesByType('navigation')[0].loadEventEnd`;
+    return until('the page to load', 20, () => this.evaluate(entry), 5);
   }
 
   close() {

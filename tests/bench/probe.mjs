@@ -39,10 +39,7 @@ const ORDERS = {
   async loads({ url, count }) {
     const times = [];
     for (let at = 0; at < count; at += 1) {
-      const address = `${url}?${now()}`;
-      await cdp.send('Page.navigate', { url: address }, cdp.page);
-      const entry = `location.href === ${JSON.stringify(address)} && performance.getEntriesByType('navigation')[0].loadEventEnd`;
-      times.push(await until('the page to load', 20, () => cdp.evaluate(entry), 5));
+      times.push(await cdp.load(`${url}?${now()}`));
     }
     return times;
   },

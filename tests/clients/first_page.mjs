@@ -12,14 +12,14 @@ const DELAYS = [0, 20, 60, 120, 300];
 
 const visibility = () => document.visibilityState;
 
-/** What a script says, also where the page it was sent to has gone. */
+/** What a script says, also where the page it was sent to has gone: Firefox's driver answers null then. */
 async function lasting(look) {
   let answer;
   await until('a page that stays', async () => {
     answer = await look().catch((error) => {
       if (!/context|navigat|detached/i.test(error.message)) throw error;
     });
-    return answer !== undefined;
+    return typeof answer === 'string';
   });
   return answer;
 }

@@ -4,7 +4,7 @@ import { Cdp } from '../cdp.mjs';
 import { Daemon } from '../daemon.mjs';
 import { gateway } from '../docker.mjs';
 import { serveSite } from '../site.mjs';
-import { now, summary, timed, until } from '../stats.mjs';
+import { now, summary, timed } from '../stats.mjs';
 import { goal } from '../table.mjs';
 import { alternate } from './relay.mjs';
 
@@ -33,11 +33,11 @@ export async function ads({ binary, network, rounds, table, progress }) {
     }
     const [plain, blocking] = [summary(times.plain), summary(times.blocking)];
     table.add({ measure: 'create with block_ads', unit: 'ms', ...blocking, against: { name: 'without', ...plain } });
-    const loads = (browser) => () => load(browser, `${site.url}rich`);
-    for (const browser of browsers) await loads(browser)();
+    const load = (browser) => browser.load(`${site.url}rich?${now()}`);
+    for (const browser of browsers) await load(browser);
     const [bare, judged] = await alternate(browsers, rounds * 2, async (browser) => {
       const samples = [];
-      for (let count = 0; count < BLOCK; count += 1) samples.push(await loads(browser)());
+      for (let count = 0; count < BLOCK; count += 1) samples.push(await load(browser));
       return samples;
     });
     table.add({
@@ -55,12 +55,4 @@ async function open(session) {
   const browser = await Cdp.connect(session.websocket_url);
   await browser.openPage();
   return browser;
-}
-
-/** Milliseconds from the navigation to the end of its `load`, as the page itself has them. */
-async function load(browser, url) {
-  const address = `${url}?${now()}`;
-  await browser.send('Page.navigate', { url: address }, browser.page);
-  const entry = `location.href === ${JSON.stringify(address)} && performance.getEntriesByType('navigation')[0].loadEventEnd`;
-  return until('the page to load', 20, () => browser.evaluate(entry), 5);
 }
