@@ -24,6 +24,8 @@ pub(crate) const BUILT_IN: &str = "easylist";
 pub(crate) enum AdRules {
     /// Brave's engine, or the rules of WebKit, which its browser compiles.
     Plain(Bytes),
+    /// Brave's engine over [`BUILT_IN`] alone, the list that Chromium's image has for its browser's own filter.
+    BuiltIn(Bytes),
     /// Rules of WebKit, compiled by a browser of that worker's version.
     Compiled(Bytes),
 }
@@ -77,6 +79,7 @@ impl AdLists {
                 Some(ready) => AdRules::Compiled(ready.clone()),
                 None => AdRules::Plain(rules.clone()),
             },
+            (Engine::Chromium, _) if self.0.lists == [BUILT_IN] => AdRules::BuiltIn(fresh.engine.clone()),
             _ => AdRules::Plain(fresh.engine.clone()),
         };
         *compiled = Some(fresh);

@@ -23,6 +23,11 @@ pub(crate) fn group() -> Group {
             leave_the_clients_interception_alone,
             survive_a_request_with_a_large_body,
             are_let_through_by_default,
+            of_the_built_in_list_are_blocked_in_headless_chromium,
+            of_the_built_in_list_are_blocked_in_headed_chromium,
+            of_the_built_in_list_are_blocked_in_chromium_under_webdriver,
+            of_the_built_in_list_are_blocked_in_headless_firefox,
+            stay_blocked_when_a_client_leaves,
             have_a_built_in_list,
         ],
     )
@@ -75,17 +80,17 @@ async fn daemon_with_rules(settings: Settings) -> Result<(Daemon, NamedTempFile)
 /// Runs one row: ads are blocked at each of its places, and counted.
 async fn are_blocked(stage: Stage, row: Row) -> Result<()> {
     let (daemon, _file) = daemon_with_rules(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
-    are_blocked_in_session(&stage, &daemon, &row, "").await?;
+    are_blocked_in_session(&stage, &daemon, &row, "ads", "").await?;
     let broken = daemon.log_text().matches("a broken rule").count();
     ensure!(broken == 2, "{broken} broken rules are named");
     daemon.assert_idle().await
 }
 
-async fn are_blocked_in_session(stage: &Stage, daemon: &Daemon, row: &Row, round: &str) -> Result<()> {
+async fn are_blocked_in_session(stage: &Stage, daemon: &Daemon, row: &Row, pages: &str, round: &str) -> Result<()> {
     let site = stage.site_for(daemon).await?;
     let kind = if row.webdriver { "webdriver" } else { "socket" };
-    let name = |place: Place| format!("{}-{}-{kind}-{place:?}{round}", row.engine, row.headless);
-    let page = |place: Place| format!("{site}/ads/{}", name(place));
+    let name = |place: Place| format!("{pages}-{}-{}-{kind}-{place:?}{round}", row.engine, row.headless);
+    let page = |place: Place| format!("{site}/{pages}/{}", name(place));
     let body = json!({
         "browser_type": row.engine, "headless": row.headless, "url": page(Place::First), "advanced": {"block_ads": true},
     });
@@ -140,10 +145,10 @@ async fn are_blocked_in_firefox_under_webdriver(stage: Stage) -> Result<()> {
 async fn are_blocked_in_webkit(stage: Stage) -> Result<()> {
     let (daemon, _file) = daemon_with_rules(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
     let row = Row { engine: "webkit", headless: true, webdriver: true, places: OF_DRIVERS };
-    are_blocked_in_session(&stage, &daemon, &row, "-compiles").await?;
+    are_blocked_in_session(&stage, &daemon, &row, "ads", "-compiles").await?;
     let kept = || daemon.log_text().matches("a browser has compiled the rules of ads").count();
     eventually!("what it has compiled is kept", 20, kept() == 1)?;
-    are_blocked_in_session(&stage, &daemon, &row, "-loads").await?;
+    are_blocked_in_session(&stage, &daemon, &row, "ads", "-loads").await?;
     ensure!(kept() == 1, "the second session compiles nothing");
     daemon.assert_idle().await
 }
@@ -259,16 +264,70 @@ async fn are_let_through_by_default(stage: Stage) -> Result<()> {
     daemon.assert_idle().await
 }
 
-/// EasyList is part of a daemon that was built by the scripts.
-async fn have_a_built_in_list(_stage: Stage) -> Result<()> {
+/// Runs one row with the list that daemon and images were built with.
+async fn of_the_built_in_list(stage: Stage, row: Row) -> Result<()> {
+    let daemon = Daemon::start(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
+    are_blocked_in_session(&stage, &daemon, &row, "easylist", "").await?;
+    daemon.assert_idle().await
+}
+
+async fn of_the_built_in_list_are_blocked_in_headless_chromium(stage: Stage) -> Result<()> {
+    of_the_built_in_list(stage, Row { engine: "chromium", headless: true, webdriver: false, places: EVERYWHERE }).await
+}
+
+async fn of_the_built_in_list_are_blocked_in_headed_chromium(stage: Stage) -> Result<()> {
+    of_the_built_in_list(stage, Row { engine: "chromium", headless: false, webdriver: false, places: EVERYWHERE }).await
+}
+
+async fn of_the_built_in_list_are_blocked_in_chromium_under_webdriver(stage: Stage) -> Result<()> {
+    of_the_built_in_list(stage, Row { engine: "chromium", headless: true, webdriver: true, places: OF_DRIVERS }).await
+}
+
+async fn of_the_built_in_list_are_blocked_in_headless_firefox(stage: Stage) -> Result<()> {
+    of_the_built_in_list(stage, Row { engine: "firefox", headless: true, webdriver: false, places: EVERYWHERE }).await
+}
+
+/// Chromium turns its own filter off for a tab that a client of DevTools leaves.
+async fn stay_blocked_when_a_client_leaves(stage: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::new()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let blocking = json!({"headless": true, "url": format!("{site}/easylist/before"), "advanced": {"block_ads": true}});
+    let session = daemon.session(blocking).await?;
+    reports(&stage, "before", &slots(false)).await?;
+    let mut cdp = session.cdp().await?;
+    let targets = cdp.call("Target.getTargets", json!({})).await?;
+    let targets = targets["targetInfos"].as_array().context("targets")?;
+    let tab = targets.iter().find(|target| target["type"] == "page").context("a tab")?;
+    let attach = json!({"targetId": tab["targetId"], "flatten": true});
+    let first = cdp.call("Target.attachToTarget", attach.clone()).await?;
+    let first = first["sessionId"].as_str().context("a session")?;
+    cdp.call_in(first, "Page.enable", json!({})).await?;
+    cdp.call("Target.detachFromTarget", json!({"sessionId": first})).await?;
+    let second = cdp.call("Target.attachToTarget", attach).await?;
+    let second = second["sessionId"].as_str().context("a session")?;
+    for name in ["after", "later"] {
+        cdp.call_in(second, "Page.navigate", json!({"url": format!("{site}/easylist/{name}")})).await?;
+        reports(&stage, name, &slots(false)).await?;
+        cdp.call_in(second, "Page.setAdBlockingEnabled", json!({"enabled": false})).await.ok();
+    }
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// EasyList is part of a daemon that was built by the scripts.
+async fn have_a_built_in_list(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let site = stage.site_for(&daemon).await?;
     let session = daemon.session(json!({"headless": true, "advanced": {"block_ads": true}})).await?;
     let mut cdp = session.cdp().await?;
-    let page = cdp.open("about:blank").await?;
+    let page = cdp.open(&format!("{site}/kept")).await?;
+    eventually!("the page is there", 10, {
+        (cdp.evaluate(&page, "location.pathname").await? == "/kept").then_some(())
+    })?;
     cdp.call_in(&page, "Network.enable", json!({})).await?;
     cdp.evaluate(&page, "void fetch('https://googleads.g.doubleclick.net/pagead/ads').catch(() => {})").await?;
     let failed = cdp.event("Network.loadingFailed", |_| true).await?;
-    ensure!(failed["errorText"].as_str().is_some_and(|text| text.contains("BLOCKED_BY_CLIENT")), "{failed}");
+    ensure!(failed["blockedReason"] == "subresource-filter", "{failed}");
     session.delete().await?.ok()?;
     daemon.assert_idle().await
 }

@@ -140,7 +140,6 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/kept", get(|| async { ([(CACHE_CONTROL, "max-age=3600")], "kept") }))
         .merge(ads::routes())
         .merge(captchas::routes())
-        .route("/ads/{name}", get(|| async { Html(ads::PAGE) }).post(report))
         .merge(tasks::routes())
         .layer(middleware::from_fn_with_state(Arc::clone(&seen), write_down))
         .with_state(seen)

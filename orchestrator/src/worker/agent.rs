@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::{
-    CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page, PageAction, Probe,
-    Probed, Secret, Snapshot, StoredFile, Window, WorkerEvent,
+    BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page,
+    PageAction, Probe, Probed, Secret, Snapshot, StoredFile, Window, WorkerEvent,
 };
 
 use super::connection::{AgentStream, Connector};
@@ -116,10 +116,12 @@ impl Agent {
         let mut limit = CALL_TIMEOUT;
         if let Some(rules) = ad_rules {
             let (path, bytes) = match rules {
-                AdRules::Plain(bytes) => ("/ads", bytes),
-                AdRules::Compiled(bytes) => ("/ads/compiled", bytes),
+                AdRules::Plain(bytes) => ("/ads".to_owned(), bytes),
+                // An agent that does not know the query judges requests itself.
+                AdRules::BuiltIn(bytes) => (format!("/ads?{BUILT_IN_LIST}"), bytes),
+                AdRules::Compiled(bytes) => ("/ads/compiled".to_owned(), bytes),
             };
-            let sent = timeout(CALL_TIMEOUT, self.succeed(Method::PUT, path, full(bytes))).await;
+            let sent = timeout(CALL_TIMEOUT, self.succeed(Method::PUT, &path, full(bytes))).await;
             sent.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))??;
             limit = COMPILE_TIMEOUT;
         }

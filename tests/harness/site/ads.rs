@@ -1,13 +1,15 @@
 //! A page with slots for ads, which reports again and again what has become of each.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Query;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::Html;
+use axum::response::{Html, IntoResponse as _, Response};
 use axum::routing::get;
 
-use super::{Seen, pixel};
+use super::{Seen, pixel, report};
 
 pub(super) fn routes() -> Router<Arc<Seen>> {
     let script = |text: &'static str| get(move || async move { ([(CONTENT_TYPE, "text/javascript")], text) });
@@ -20,10 +22,44 @@ pub(super) fn routes() -> Router<Arc<Seen>> {
         )
         .route("/ad-slot/data", get(|| async { "data" }))
         .route("/ad-slot/banner.png", get(pixel))
-        .route("/ad-slot/frame", get(|| async { Html("<script>parent.postMessage('frame', '*')</script>") }))
+        .route("/ad-slot/frame", get(|| async { Html(FRAME) }))
+        .route("/ads/{name}", get(|| async { Html(PAGE) }).post(report))
+        // The same with addresses that EasyList itself blocks.
+        .route("/easylist/{name}", get(|| async { Html(of_easylist(PAGE)) }).post(report))
+        .route("/easylist-needed.js", script("window.needed = true"))
+        .route("/easylist-worker.js", script(WORKER_OF_EASYLIST))
+        .route("/ads/banners/1.png", get(pixel))
+        .route("/ads", get(ad_of_easylist))
 }
 
-pub(super) const PAGE: &str = r#"<!doctype html><title>Ads</title>
+/// What the page has, and the same as EasyList blocks or hides it, unless it is needed.
+const OF_EASYLIST: [(&str, &str); 9] = [
+    ("/ad-slot/show.js", "/ads?client=script"),
+    ("/ad-slot/needed.js", "/easylist-needed.js"),
+    ("/ad-slot/banner.png", "/ads/banners/1.png"),
+    ("/ad-slot/data", "/ads?client=data"),
+    ("/ad-slot/worker.js", "/easylist-worker.js"),
+    ("/ad-slot/frame", "/ads?client=frame"),
+    ("ad-banner", "ad-leaderboard"),
+    ("data-sponsor", "data-ad-manager-id"),
+    ("ad-late", "ad-sidebar"),
+];
+const WORKER_OF_EASYLIST: &str = "fetch('/ads?client=data').then(r => postMessage(r.ok), () => postMessage(false))";
+const FRAME: &str = "<script>parent.postMessage('frame', '*')</script>";
+
+fn of_easylist(page: &str) -> String {
+    OF_EASYLIST.iter().fold(page.to_owned(), |page, (own, of_easylist)| page.replace(own, of_easylist))
+}
+
+async fn ad_of_easylist(Query(query): Query<BTreeMap<String, String>>) -> Response {
+    match query.get("client").map(String::as_str) {
+        Some("script") => ([(CONTENT_TYPE, "text/javascript")], "window.shown = true").into_response(),
+        Some("frame") => Html(FRAME).into_response(),
+        _ => "data".into_response(),
+    }
+}
+
+const PAGE: &str = r#"<!doctype html><title>Ads</title>
 <p class=ad-banner>buy</p><p data-sponsor>buy</p><p id=story>text</p>
 <script src=/ad-slot/show.js></script>
 <script src=/ad-slot/needed.js></script>

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use adblock::Engine;
 use adblock::request::Request;
+use bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -15,6 +16,17 @@ use crate::status::Status;
 
 /// Time between two reports of how many requests were blocked.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Rules, as the daemon brings them.
+#[derive(Debug, Clone)]
+pub(crate) enum AdRules {
+    /// Brave's engine, or what WebKit is to compile.
+    Plain(Bytes),
+    /// The same of the list that images are built with, and of no other.
+    BuiltIn(Bytes),
+    /// As a WebKit of this very version has compiled them.
+    Compiled(Bytes),
+}
 
 /// The compiled rules of one session.
 pub(crate) struct AdBlocker {
@@ -41,7 +53,11 @@ pub(crate) struct Names {
 
 impl AdBlocker {
     /// Loads rules and reports to the status how many requests they block.
-    pub(crate) fn new(rules: &[u8], status: &Arc<Status>) -> Result<Arc<Self>, ApiError> {
+    pub(crate) fn new(rules: &AdRules, status: &Arc<Status>) -> Result<Arc<Self>, ApiError> {
+        let rules = match rules {
+            AdRules::Plain(rules) | AdRules::BuiltIn(rules) => rules,
+            AdRules::Compiled(_) => return Err(ApiError::bad_request("block_ads: only WebKit compiles rules")),
+        };
         let mut engine = Engine::default();
         engine.deserialize(rules).map_err(|error| {
             ApiError::bad_request(format!("the rules of ads have another format than this image reads: {error:?}"))
@@ -63,9 +79,14 @@ impl AdBlocker {
         let Ok(request) = Request::new(url, source, kind, method) else { return false };
         let blocks = self.engine.check_network_request(&request).should_block();
         if blocks {
-            self.blocked.send_modify(|count| *count += 1);
+            self.count();
         }
         blocks
+    }
+
+    /// Counts a request that was blocked.
+    pub(crate) fn count(&self) {
+        self.blocked.send_modify(|count| *count += 1);
     }
 
     /// What a page at this address hides.
@@ -98,7 +119,8 @@ mod tests {
     fn blocker(rules: &str) -> Arc<AdBlocker> {
         let mut set = FilterSet::new(false);
         set.add_filter_list(rules.to_owned(), ParseOptions::default());
-        AdBlocker::new(&Engine::new_with_filter_set(set).serialize(), &Arc::new(Status::new())).unwrap()
+        let rules = AdRules::Plain(Engine::new_with_filter_set(set).serialize().into());
+        AdBlocker::new(&rules, &Arc::new(Status::new())).unwrap()
     }
 
     #[tokio::test]
@@ -134,6 +156,8 @@ mod tests {
 
     #[tokio::test]
     async fn rules_of_another_format_are_refused() {
-        assert!(AdBlocker::new(b"nonsense", &Arc::new(Status::new())).is_err());
+        for rules in [AdRules::Plain("nonsense".into()), AdRules::Compiled(Bytes::new())] {
+            assert!(AdBlocker::new(&rules, &Arc::new(Status::new())).is_err());
+        }
     }
 }

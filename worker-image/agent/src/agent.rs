@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use warmpool_protocol::{CaptchaAction, Claim, Identity, Launch, Launched, Settings, WorkerEvent, WorkerState};
 
+use crate::ads::AdRules;
 use crate::captchas::Captchas;
 use crate::egress::Egress;
 use crate::engine::Engine;
@@ -20,7 +21,6 @@ use crate::freeze;
 use crate::process::Processes;
 use crate::status::Status;
 use crate::upstream::Upstream;
-use crate::webkit::AdRules;
 use crate::worker::Worker;
 
 /// The home directory where the environment names none.

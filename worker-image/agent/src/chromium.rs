@@ -1,5 +1,6 @@
 //! Chromium and its driver, behind [`crate::engine::Engine`].
 
+mod ad_filter;
 mod ads;
 mod browser;
 mod capabilities;
@@ -25,7 +26,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use warmpool_protocol::{Identity, Page, PageAction, Settings, Size};
 
-use crate::ads::AdBlocker;
+use crate::ads::{AdBlocker, AdRules};
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::cdp::CdpError;
@@ -36,6 +37,7 @@ use crate::ports::LocalPort;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
 
+use ads::Judge;
 use browser::Browser;
 use client::Client;
 use driver::Driver;
@@ -54,7 +56,7 @@ pub(crate) struct Chromium {
     /// What the client wants pages to see, for a browser that comes later.
     settings: Mutex<Settings>,
     /// By what ads are blocked, for a browser that comes later.
-    ad_blocker: OnceLock<Arc<AdBlocker>>,
+    ad_blocker: OnceLock<(Arc<AdBlocker>, Judge)>,
     /// The challenges of pages, for a browser that comes later.
     captchas: OnceLock<Arc<Captchas>>,
     /// Browsers the driver started. The lock also keeps new sessions apart.
@@ -141,8 +143,8 @@ impl Chromium {
         if !settings.is_empty() {
             browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)?;
         }
-        if let Some(blocker) = self.ad_blocker.get() {
-            ads::block(&browser, blocker).await.map_err(gone)?;
+        if let Some((blocker, judge)) = self.ad_blocker.get() {
+            ads::block(&browser, blocker, *judge).await.map_err(gone)?;
         }
         if let Some(found) = self.captchas.get() {
             captchas::watch(&browser, found).await.map_err(gone)?;
@@ -190,10 +192,14 @@ impl Chromium {
         }
     }
 
-    pub(crate) async fn block_ads(&self, rules: &[u8]) -> Result<(), ApiError> {
-        let blocker = AdBlocker::new(rules, &self.worker.status)?;
-        ads::block(&self.browser()?, &blocker).await.map_err(gone)?;
-        let _ = self.ad_blocker.set(blocker);
+    pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
+        let judge = match rules {
+            AdRules::BuiltIn(_) if ad_filter::is_there() => Judge::Browser,
+            _ => Judge::Agent,
+        };
+        let blocker = AdBlocker::new(&rules, &self.worker.status)?;
+        ads::block(&self.browser()?, &blocker, judge).await.map_err(gone)?;
+        let _ = self.ad_blocker.set((blocker, judge));
         Ok(())
     }
 

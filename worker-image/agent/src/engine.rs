@@ -10,6 +10,7 @@ use http::Response;
 use serde_json::Value;
 use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings, Size};
 
+use crate::ads::AdRules;
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::chromium::Chromium;
@@ -17,7 +18,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{ApiError, BootError};
 use crate::firefox::Firefox;
 use crate::ports::LocalPort;
-use crate::webkit::{AdRules, Webkit};
+use crate::webkit::Webkit;
 use crate::worker::Worker;
 
 /// Refuses capabilities of any other form than `{"alwaysMatch": {…}, "firstMatch": [{…}, …]}`: unchecked members must not
@@ -100,11 +101,10 @@ impl Engine {
 
     /// Blocks ads in every page there is and in every later one.
     pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
-        match (self, rules) {
-            (Self::Chromium(engine), AdRules::Plain(rules)) => engine.block_ads(&rules).await,
-            (Self::Firefox(engine), AdRules::Plain(rules)) => engine.block_ads(&rules).await,
-            (Self::Webkit(engine), rules) => engine.block_ads(rules).await,
-            (_, AdRules::Compiled(_)) => Err(ApiError::bad_request("block_ads: only WebKit compiles rules")),
+        match self {
+            Self::Chromium(engine) => engine.block_ads(rules).await,
+            Self::Firefox(engine) => engine.block_ads(rules).await,
+            Self::Webkit(engine) => engine.block_ads(rules).await,
         }
     }
 

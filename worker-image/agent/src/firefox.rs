@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use warmpool_protocol::{Identity, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
-use crate::ads::AdBlocker;
+use crate::ads::{AdBlocker, AdRules};
 use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::display::Display;
@@ -134,8 +134,8 @@ impl Firefox {
         }
     }
 
-    pub(crate) async fn block_ads(&self, rules: &[u8]) -> Result<(), ApiError> {
-        let blocker = AdBlocker::new(rules, &self.worker.status)?;
+    pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
+        let blocker = AdBlocker::new(&rules, &self.worker.status)?;
         self.browser()?.control.block_ads(Arc::clone(&blocker)).await.map_err(gone)?;
         let _ = self.ad_blocker.set(blocker);
         Ok(())

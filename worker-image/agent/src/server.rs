@@ -12,8 +12,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::json;
-use warmpool_protocol::Window;
+use warmpool_protocol::{BUILT_IN_LIST, Window};
 
+use crate::ads::AdRules;
 use crate::agent::Agent;
 use crate::body::{Body, collect, empty, failure, full, json, read_json, read_json_within};
 use crate::error::ApiError;
@@ -24,7 +25,6 @@ use crate::probe;
 use crate::recording;
 use crate::status;
 use crate::tunnel;
-use crate::webkit::AdRules;
 
 /// Longest id of a driver's session; they are 32 to 36 characters long.
 const MAX_SESSION_ID: usize = 64;
@@ -82,7 +82,9 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         ("GET", "events", "") => Ok(events(status::stream(&worker.shared.status))),
         ("POST", "launch", "") => json(&worker.launch(read_json(request.into_body()).await?).await?),
         ("PUT", "ads", "") => {
-            worker.take_ad_rules(AdRules::Plain(collect(request.into_body()).await?));
+            let rules = collect(request.into_body()).await?;
+            let are_built_in = query.strip_prefix('?') == Some(BUILT_IN_LIST);
+            worker.take_ad_rules(if are_built_in { AdRules::BuiltIn(rules) } else { AdRules::Plain(rules) });
             Ok(nothing())
         }
         ("PUT", "ads", "compiled") => {

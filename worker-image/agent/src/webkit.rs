@@ -21,6 +21,7 @@ use http_body_util::Full;
 use serde_json::json;
 use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
+use crate::ads::AdRules;
 use crate::body::Body;
 use crate::display::Display;
 use crate::endpoint::Endpoint;
@@ -28,7 +29,6 @@ use crate::error::{ApiError, BootError};
 use crate::ports::LocalPort;
 use crate::worker::Worker;
 
-pub(crate) use ads::AdRules;
 use driver::Driver;
 use inspector::{INSPECTOR, Inspector};
 use shell::{Shell, ShellError};

@@ -46,6 +46,8 @@ pub const PORT: u16 = 6669;
 pub const EGRESS_PORT: u16 = 1080;
 /// The name, in an upgrade, of a tunnel that carries one connection of the browser.
 pub const EGRESS_PROTOCOL: &str = "egress";
+/// The query of `PUT /ads` where the rules are those of the list that images are built with, and of no other.
+pub const BUILT_IN_LIST: &str = "built_in";
 
 /// The body of an answer that is an error.
 #[derive(Debug, Clone, Serialize, Deserialize)]

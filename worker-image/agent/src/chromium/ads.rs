@@ -1,6 +1,7 @@
 //! Blocks ads, over a DevTools connection of its own.
 //!
-//! The browser's own `Fetch` domain, and not that of a page, sees the requests of all contexts, frames and workers. It
+//! Rules that the image was built with the browser's filter has (see `ad_filter.rs`), and what is left for the agent is
+//! hiding elements. About rules of the operator's own the browser asks: its own `Fetch` domain, and not that of a page, sees the requests of all contexts, frames and workers. It
 //! stands behind the client's interception: the client meets each request first, and one that it answers itself never
 //! comes here. Nothing is attached to a page but for hiding elements, and no page waits for that.
 
@@ -24,6 +25,15 @@ const WORLD: &str = "ads";
 /// Frames whose addresses are remembered at most.
 const MAX_FRAMES: usize = 10_000;
 
+/// Who judges requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judge {
+    /// The browser's own filter.
+    Browser,
+    /// The agent, which the browser asks about each of them.
+    Agent,
+}
+
 /// The frames of one browser, by their ids.
 struct Frames {
     blocker: Arc<AdBlocker>,
@@ -36,8 +46,11 @@ struct Frames {
 }
 
 /// Blocks ads in a browser until it ends.
-pub(super) async fn block(browser: &Arc<Browser>, blocker: &Arc<AdBlocker>) -> Result<(), CdpError> {
-    let mut connection = connect(browser, blocker).await?;
+pub(super) async fn block(browser: &Arc<Browser>, blocker: &Arc<AdBlocker>, judge: Judge) -> Result<(), CdpError> {
+    if judge == Judge::Browser {
+        browser.keeper.filter_ads(&browser.cdp, blocker).await?;
+    }
+    let mut connection = connect(browser, blocker, judge).await?;
     let (browser, blocker) = (Arc::clone(browser), Arc::clone(blocker));
     tokio::spawn(async move {
         loop {
@@ -46,7 +59,7 @@ pub(super) async fn block(browser: &Arc<Browser>, blocker: &Arc<AdBlocker>) -> R
                 return;
             }
             // A request whose body is longer than any message may be. The browser let it go on when the connection ended.
-            match connect(&browser, &blocker).await {
+            match connect(&browser, &blocker, judge).await {
                 Ok(another) => connection = another,
                 Err(error) => return tracing::warn!(%error, "ads are no longer blocked"),
             }
@@ -55,16 +68,19 @@ pub(super) async fn block(browser: &Arc<Browser>, blocker: &Arc<AdBlocker>) -> R
     Ok(())
 }
 
-async fn connect(browser: &Browser, blocker: &Arc<AdBlocker>) -> Result<Cdp, CdpError> {
+async fn connect(browser: &Browser, blocker: &Arc<AdBlocker>, judge: Judge) -> Result<Cdp, CdpError> {
     let frames = Arc::new(Frames {
         blocker: Arc::clone(blocker),
         urls: Mutex::default(),
         pages: Mutex::default(),
-        joining: AtomicBool::new(true),
+        // Only the browser's interception has to be renewed for what was there before.
+        joining: AtomicBool::new(judge == Judge::Agent),
     });
     let handler = Arc::clone(&frames);
     let cdp = Cdp::connect(browser.port, &browser.path, move |cdp, event| handler.handle(cdp, &event)).await?;
-    cdp.call(None, "Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]})).await?;
+    if judge == Judge::Agent {
+        cdp.call(None, "Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]})).await?;
+    }
     // Targets that are there are told as events before the reply.
     let kinds = ["page", "iframe"].map(|kind| json!({"type": kind}));
     cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true, "filter": kinds})).await?;

@@ -9,8 +9,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -19,10 +19,12 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::ads::AdBlocker;
 use crate::cdp::{Cdp, CdpError, CdpEvent};
 use crate::worker::Worker;
 use warmpool_protocol::Settings;
 
+use super::ad_filter;
 use super::first_page::FirstPage;
 use super::overrides::{self, Command, Kind};
 
@@ -57,6 +59,8 @@ pub(super) struct Keeper {
     settings: Mutex<Settings>,
     /// Whether a WebDriver session has begun.
     driven: AtomicBool,
+    /// Counts what the browser's own ad filter blocks, where that is on.
+    ad_filter: OnceLock<Arc<AdBlocker>>,
     /// The agent's sessions with targets that have settings.
     sessions: Mutex<HashMap<String, Session>>,
     /// Browser contexts whose downloads are reported.
@@ -79,6 +83,7 @@ impl Keeper {
             worker,
             settings: Mutex::default(),
             driven: AtomicBool::new(false),
+            ad_filter: OnceLock::new(),
             sessions: Mutex::default(),
             contexts: Mutex::default(),
             busy: watch::Sender::new(0),
@@ -124,6 +129,21 @@ impl Keeper {
         Ok(())
     }
 
+    /// Has the browser's own filter block ads in all tabs and in later ones.
+    pub(super) async fn filter_ads(&self, cdp: &Cdp, blocker: &Arc<AdBlocker>) -> Result<(), CdpError> {
+        if self.ad_filter.set(Arc::clone(blocker)).is_ok() {
+            for kind in [Kind::Page, Kind::Frame] {
+                for command in ad_filter::commands(kind) {
+                    self.tell_all(cdp, |of| (of == kind).then(|| command.clone())).await;
+                }
+            }
+            cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
+            self.settled().await;
+            cdp.call(None, "Fetch.enable", ad_filter::documents()).await?;
+        }
+        Ok(())
+    }
+
     /// Waits until every target has received its settings; `false` when a page does not answer.
     pub(super) async fn settled(&self) -> bool {
         let mut busy = self.busy.subscribe();
@@ -149,7 +169,7 @@ impl Keeper {
 
     /// Whether new targets wait until they have received something.
     pub(super) fn has_overrides(&self) -> bool {
-        !self.settings.lock().is_empty() || self.driven.load(Ordering::Acquire)
+        !self.settings.lock().is_empty() || self.driven.load(Ordering::Acquire) || self.ad_filter.get().is_some()
     }
 
     /// Registers a client that resumes new targets itself, until the result is dropped.
@@ -220,12 +240,18 @@ impl Keeper {
                     self.sessions.lock().remove(session);
                 }
             }
+            "Fetch.requestPaused" if event.session.is_none() => self.filter_document(cdp, &event.params),
             "Fetch.requestPaused" => {
                 let (keeper, cdp) = (Arc::clone(self), cdp.clone());
                 let session = event.session.unwrap_or_default();
                 tokio::spawn(async move { keeper.first_page.answered(&cdp, &session, &event.params).await });
             }
             "Target.targetCreated" => self.created(cdp, &event.params),
+            "Log.entryAdded" => {
+                if let Some(blocker) = self.ad_filter.get() {
+                    ad_filter::count(blocker, &event.params);
+                }
+            }
             "Browser.downloadWillBegin" | "Browser.downloadProgress" => self.download(&event),
             _ => {}
         }
@@ -243,6 +269,9 @@ impl Keeper {
         let mut commands = overrides::commands(&settings, kind);
         if self.driven.load(Ordering::Acquire) {
             commands.extend(overrides::automation(kind));
+        }
+        if self.ad_filter.get().is_some() {
+            commands.extend(ad_filter::commands(kind));
         }
         if kind != Kind::Other {
             commands.insert(0, ("Target.setAutoAttach", auto_attach()));
@@ -268,6 +297,22 @@ impl Keeper {
                 sleep(HOLD).await;
                 let _ = cdp.call(Some(&session), resume.0, resume.1).await;
             }
+        });
+    }
+
+    /// Lets the request for a document go on, once the filter is on in its tab.
+    fn filter_document(&self, cdp: &Cdp, params: &Value) {
+        let tab = params["frameId"].as_str().and_then(|frame| self.session_of(frame));
+        let (cdp, request) = (cdp.clone(), json!({"requestId": params["requestId"]}));
+        tokio::spawn(async move {
+            // The browser takes commands of one connection in their order, so nothing waits for the first one's reply.
+            let filter = async {
+                if let Some(tab) = tab {
+                    let (method, params) = ad_filter::turn_on();
+                    let _ = cdp.call(Some(&tab), method, params).await;
+                }
+            };
+            tokio::join!(biased; filter, cdp.call(None, "Fetch.continueRequest", request))
         });
     }
 

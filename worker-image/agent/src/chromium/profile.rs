@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::ad_filter;
+
 /// Preferences every browser starts with, by their dotted names: downloads go where the daemon
 /// finds them, and no bubble asks anything.
 pub(super) fn preferences(downloads: &Path) -> [(&'static str, Value); 5] {
@@ -29,7 +31,8 @@ pub(super) fn make(profile: &Path, downloads: &Path) -> io::Result<()> {
         let place = name.split('.').fold(&mut file, |place, part| &mut place[part]);
         *place = value;
     }
-    fs::write(profile.join("Default/Preferences"), file.to_string())
+    fs::write(profile.join("Default/Preferences"), file.to_string())?;
+    if ad_filter::is_there() { ad_filter::install(profile) } else { Ok(()) }
 }
 
 #[cfg(test)]

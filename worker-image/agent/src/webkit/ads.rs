@@ -4,21 +4,14 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
+use crate::ads::AdRules;
+
 use super::shell::{Shell, ShellError};
 
 /// The file in which WebKit keeps compiled rules of the name that the shell gives them.
 const COMPILED: &str = "ContentRuleList-ads";
 /// What they are compiled from.
 const SOURCE: &str = "rules.json";
-
-/// Rules, as the daemon brings them.
-#[derive(Debug, Clone)]
-pub(crate) enum AdRules {
-    /// To be read by the engine.
-    Plain(Bytes),
-    /// As a browser of this very version has compiled them.
-    Compiled(Bytes),
-}
 
 /// Why ads cannot be blocked.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +31,7 @@ pub(super) async fn block(shell: &Shell, home: &Path, rules: AdRules) -> Result<
             tokio::fs::write(folder.join(COMPILED), bytes).await?;
             shell.block(&folder, None).await?;
         }
-        AdRules::Plain(bytes) => {
+        AdRules::Plain(bytes) | AdRules::BuiltIn(bytes) => {
             let source = folder.join(SOURCE);
             tokio::fs::write(&source, bytes).await?;
             let compiled = shell.block(&folder, Some(&source)).await;
