@@ -1,14 +1,13 @@
 // The page everybody visits: small, local, with a style sheet and a script of its own.
 
 import http from 'node:http';
+import { RICH } from './rich.mjs';
 
 const PAGES = {
+  ...RICH,
   '/': ['text/html', `<!doctype html><title>Bench</title><link rel="stylesheet" href="/style.css"><script src="/script.js"></script>
 <h1>A page</h1>${'<p>Some text, and a <a href="/">link</a>.</p>'.repeat(40)}`],
   '/style.css': ['text/css', 'body { font-family: sans-serif; color: #222 } h1 { border-bottom: 1px solid #888 }'],
-  '/rich': ['text/html', `<!doctype html><title>Rich</title><link rel="stylesheet" href="/style.css"><script src="/script.js"></script>
-${Array.from({ length: 38 }, (_, n) => `<p class="p${n}"><img src="/picture.png?${n}" width=20 height=20> Text.</p>`).join('')}`],
-  '/picture.png': ['image/png', Buffer.from('iVBORw0KGgoAAAANSUhEUgAAABQAAAAUCAIAAAAC64paAAAAGUlEQVR42mNgKF9FPhrVPKp5VPOo5oHVDAA3QcOgBinEdAAAAABJRU5ErkJggg==', 'base64')],
   '/turn': ['text/html', `<!doctype html><title>Turned</title><style>html{height:100%;background:#f00}html.turned{background:#00f}</style>
 <script>onmousedown = () => document.documentElement.classList.toggle('turned')</script>`],
   '/animated': ['text/html', `<!doctype html><title>In motion</title><style>body{margin:0;height:100vh;font:20px sans-serif}

@@ -41,7 +41,7 @@ export async function ads({ binary, network, rounds, table, progress }) {
       return samples;
     });
     table.add({
-      ...{ measure: 'page of 40 requests without ads, block_ads', unit: 'ms', ...summary(judged) },
+      ...{ measure: 'page of 40 requests and 1 MB without ads, block_ads', unit: 'ms', ...summary(judged) },
       ...{ against: { name: 'without', ...summary(bare) }, goal: goal.atMost(1.1) },
     });
   } finally {

@@ -37,7 +37,7 @@ export async function egress({ binary, image, network, rounds, quick, table, pro
       for (const probe of pair) await probe.ask('loads', { url, count: BLOCK });
       const [ours, theirs] = await alternate(pair, rounds * 2, (probe) => probe.ask('loads', { url, count: BLOCK }));
       table.add({
-        ...{ measure: 'page of 40 requests, through the tunnel', unit: 'ms', ...summary(ours) },
+        ...{ measure: 'page of 40 requests and 1 MB, through the tunnel', unit: 'ms', ...summary(ours) },
         ...{ against: { name: 'directly', ...summary(theirs) }, goal: goal.atMost(1.05) },
       });
       progress('page loads done');
