@@ -150,6 +150,61 @@ ensure_rust() {
 # The directory Cargo builds into.
 target_dir() { printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}"; }
 
+host_triple() { rustc -vV | sed -n 's/^host: //p'; }
+
+# build_static CARGO-ARGUMENT…: links statically, so that the program runs on any base. With an explicit target, build
+# scripts are not, and the flags leave the rest of the workspace's build alone.
+build_static() {
+  RUSTFLAGS="${RUSTFLAGS-} -C target-feature=+crt-static" cargo build --locked --target "$(host_triple)" "$@"
+}
+
+# Builds the agent, and beside it the program that writes rules for Chromium's image; the agent's path is left in $agent.
+build_agent() {
+  say "Building the agent"
+  CARGO_PROFILE_RELEASE_STRIP=symbols build_static --release --package warmpool-agent --package warmpool-ad-rules
+  # shellcheck disable=SC2034 # scripts use it
+  agent=$(target_dir)/$(host_triple)/release/warmpool-agent
+}
+
+# --- The daemon that scripts/up runs -----------------------------------------------------------------------------------
+
+# What is run: a link to a build.
+program=$state/bin/warmpool
+pid_file=$state/warmpool.pid
+later_pid_file=$state/later.pid
+
+# run_program FILE: makes FILE the one that runs at the daemon's next start.
+run_program() {
+  mkdir -p "${program%/*}"
+  ln -sf "$(realpath "$1")" "$program.new"
+  mv -T "$program.new" "$program"
+}
+
+# The daemon's process id, if it runs.
+running() {
+  local pid
+  pid=$(cat "$pid_file" 2> /dev/null) || return 1
+  # A process that has ended keeps its name until somebody reaps it.
+  if grep -qs '^State:[[:space:]]*[ZX]' "/proc/$pid/status"; then return 1; fi
+  [ "$(cat "/proc/$pid/comm" 2> /dev/null)" = warmpool ] && printf '%s\n' "$pid"
+}
+
+# runs_quick_build PID: whether this daemon is not the optimised one.
+runs_quick_build() { [[ $(readlink "/proc/$1/exe") =~ /quick-start/warmpool( \(deleted\))?$ ]]; }
+
+# The process id of scripts/later, if it runs; its group is its own.
+later_runs() {
+  local later
+  later=$(cat "$later_pid_file" 2> /dev/null) || return 1
+  grep -qs 'scripts/later' "/proc/$later/cmdline" && printf '%s\n' "$later"
+}
+
+stop_later() {
+  local later
+  if later=$(later_runs); then kill -TERM -- "-$later" 2> /dev/null || true; fi
+  rm -f "$later_pid_file"
+}
+
 # --- Docker ------------------------------------------------------------------------------------------------------------
 
 docker_socket() {
@@ -261,10 +316,8 @@ progress() {
 # report [TEXT]: tells a running daemon what the build of $reported_engine does; without TEXT, that it has ended.
 reported_engine=
 report() {
-  local daemon
-  daemon=$(target_dir)/release/warmpool
-  if [ -z "$reported_engine" ] || [ ! -x "$daemon" ]; then return 0; fi
-  "$daemon" image-build "$reported_engine" ${1:+"${1:0:110}"} > /dev/null 2>&1 || true
+  if [ -z "$reported_engine" ] || [ ! -x "$program" ]; then return 0; fi
+  "$program" image-build "$reported_engine" ${1:+"${1:0:110}"} > /dev/null 2>&1 || true
 }
 
 # --- Clients for tests and examples ------------------------------------------------------------------------------------

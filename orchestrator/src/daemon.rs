@@ -33,6 +33,8 @@ use crate::world::{IntegrationKeys, PatientsError, Worlds};
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 /// Time between two checks whether the pool is warm.
 const WARM_POLL: Duration = Duration::from_millis(20);
+/// Time between two checks whether a newer program may take over.
+const IDLE_POLL: Duration = Duration::from_millis(200);
 /// How long removing the last containers may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -87,6 +89,10 @@ pub(crate) struct Shutdown {
     pub drain: CancellationToken,
     /// End now.
     pub force: CancellationToken,
+    /// Leave everything to a newer program, once nothing runs that its clients would lose.
+    pub replace: CancellationToken,
+    /// Leave everything to a newer program now.
+    pub replace_now: CancellationToken,
 }
 
 /// How a daemon ended.
@@ -97,6 +103,8 @@ pub(crate) enum End {
     /// Its workers run on, for the next start. The process is to end at once: whatever still holds a session here would
     /// end it when it is dropped.
     SessionsKept,
+    /// The same, and the process is to run its program anew.
+    Replaced,
 }
 
 /// Runs the daemon until `shutdown`; `listener` is bound already. Returns when nothing of it is left.
@@ -202,7 +210,7 @@ pub(crate) async fn run(
         pool: pool.clone(),
         sessions: sessions.clone(),
         tasks: tasks.clone(),
-        worlds,
+        worlds: worlds.clone(),
         sign_ins: http::SignIns::load(store.clone(), config.console.sign_in_timeout).await?,
         console: http::Console::new(&config),
         thumbnails: Thumbnails::new(&config),
@@ -219,14 +227,19 @@ pub(crate) async fn run(
     drain.spawn(http::serve(listener, http::router(app), Arc::clone(&config), drain.clone()));
     let mut warming = drain.spawn(warm_up(pool.clone(), sessions.clone(), tasks.clone(), recorder, drain.clone()));
 
-    let refused = tokio::select! {
-        () = shutdown.drain.cancelled() => Ok(()),
+    let idle = || {
+        let (queued, running, _) = tasks.counts();
+        pool.is_idle() && sessions.live_count() == 0 && queued + running == 0 && worlds.counts() == (0, 0)
+    };
+    let end = tokio::select! {
+        () = shutdown.drain.cancelled() => Ok(if config.drain.keep_sessions { End::SessionsKept } else { End::Drained }),
+        () = replaceable(&shutdown, idle) => Ok(End::Replaced),
         Ok(Err(error)) = &mut warming => Err(error),
     };
     drain.advance(Phase::Draining);
-    if config.drain.keep_sessions && refused.is_ok() {
+    if let Ok(End::SessionsKept | End::Replaced) = end {
         store.close().await?;
-        return Ok(End::SessionsKept);
+        return end;
     }
     pool.stop_leasing();
     // Tasks are interrupted a little before their sessions end, so that they hear the reason and not a dead browser.
@@ -246,7 +259,21 @@ pub(crate) async fn run(
     let _ = last_used.await;
     let _ = timeout(CLOSE_TIMEOUT, drain.finished()).await;
     store.close().await?;
-    refused.map(|()| End::Drained)
+    end
+}
+
+/// Returns once a newer program may take this one's place.
+async fn replaceable(shutdown: &Shutdown, idle: impl Fn() -> bool) {
+    shutdown.replace.cancelled().await;
+    if !idle() {
+        tracing::info!("a newer program takes over once no session, task or rendering is left");
+    }
+    while !idle() {
+        tokio::select! {
+            () = shutdown.replace_now.cancelled() => return,
+            () = sleep(IDLE_POLL) => {}
+        }
+    }
 }
 
 /// Finds what an earlier process left, then keeps the pool filled. Waits for the runtime as long as it takes.

@@ -168,6 +168,12 @@ impl Pool {
         self.lock().waiters.len()
     }
 
+    /// Whether nobody has a worker or waits for one.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.waiters.is_empty() && state.leased() == 0
+    }
+
     /// Whether nobody gets a worker before somebody gives one up.
     pub(crate) fn is_full(&self) -> bool {
         let state = self.lock();

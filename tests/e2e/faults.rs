@@ -25,6 +25,7 @@ pub(crate) fn group() -> Group {
             drain_has_an_end,
             a_second_sigterm_ends_at_once,
             an_end_in_the_middle_of_a_start_leaves_nothing,
+            sigusr2_runs_the_program_anew,
             the_control_socket_waits_for_descriptors,
         ],
     )
@@ -224,6 +225,46 @@ async fn an_end_in_the_middle_of_a_start_leaves_nothing(_: Stage) -> Result<()> 
         let late = eventually!("a container shows", 2, (!daemon.containers().await?.is_empty()).then_some(()));
         ensure!(late.is_err(), "a container is left, having begun with {containers}");
     }
+    Ok(())
+}
+
+async fn sigusr2_runs_the_program_anew(_: Stage) -> Result<()> {
+    let mut daemon = Daemon::start(Settings::new()).await?;
+    // From here on it has a port that another start finds again.
+    daemon.kill9().await?;
+    daemon.restart().await?;
+    daemon.warm().await?;
+    let starts = |daemon: &Daemon| daemon.log_text().matches("starting anew").count();
+
+    let session = daemon.session(json!({"keep_alive": true})).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    cdp.evaluate(&page, "window.name = 'kept'").await?;
+    daemon.signal(Signal::SIGUSR2)?;
+    eventually!("it says what it waits for", 10, daemon.log_text().contains("takes over once no session"))?;
+    ensure!(cdp.evaluate(&page, "window.name").await? == "kept", "a client's connection holds it off");
+    ensure!(starts(&daemon) == 0);
+
+    daemon.signal(Signal::SIGUSR2)?;
+    eventually!("the second is not held off", 10, starts(&daemon) == 1)?;
+    eventually!("the session is there again", 30, matches!(session.status().await.as_deref(), Ok("running")))?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    ensure!(cdp.evaluate(&page, "window.name").await? == "kept", "it is the same browser");
+    ensure!(daemon.exited()?.is_none(), "it is the same process");
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await?;
+
+    let warm = daemon.only_container().await?;
+    daemon.signal(Signal::SIGUSR2)?;
+    eventually!("nothing holds it off", 10, starts(&daemon) == 2)?;
+    eventually!("it listens again", 10, daemon.api().get("/healthz").await.is_ok())?;
+    daemon.warm().await?;
+    ensure!(daemon.only_container().await? == warm, "a warm worker is kept");
+    daemon.assert_idle().await?;
+    daemon.signal(Signal::SIGTERM)?;
+    ensure!(daemon.wait(30).await?.success(), "signals still end it");
+    ensure!(daemon.containers().await?.is_empty());
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! `warmpool serve`: the daemon.
 
 use std::io::{self, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -40,14 +42,20 @@ pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
     match end? {
         End::Drained => Ok(Exit::Success),
         End::SessionsKept => std::process::exit(0),
+        End::Replaced => {
+            tracing::error!(error = %run_anew(), "the program cannot be started again");
+            std::process::exit(1)
+        }
     }
 }
 
-/// The first SIGTERM or SIGINT drains, the second ends.
+/// The first SIGTERM or SIGINT drains, the second ends. The first SIGUSR2 replaces the program once nothing runs, the second
+/// at once.
 fn follow_signals(shutdown: Shutdown) -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
+    let mut replace = signal(SignalKind::user_defined2())?;
+    let ends = async move {
         for token in [shutdown.drain, shutdown.force] {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -55,7 +63,25 @@ fn follow_signals(shutdown: Shutdown) -> io::Result<impl Future<Output = ()>> {
             }
             token.cancel();
         }
+    };
+    let replaces = async move {
+        for token in [shutdown.replace, shutdown.replace_now] {
+            replace.recv().await;
+            token.cancel();
+        }
+    };
+    Ok(async move {
+        tokio::join!(ends, replaces);
     })
+}
+
+/// Runs what the path of this program leads to by now, in this process and with the same arguments. Returns only where it
+/// cannot.
+fn run_anew() -> io::Error {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next().unwrap_or_else(|| "warmpool".into());
+    tracing::info!(program = %program.display(), "starting anew; sessions go on");
+    Command::new(program).args(arguments).exec()
 }
 
 /// Each session takes a few descriptors; the usual soft limit of 1024 is for programs that use `select`.
