@@ -151,8 +151,13 @@ impl Instance {
     /// The token that opens one session for one purpose, as part of a URL: 128 bits in 22 characters of
     /// base64url. The same after a restart. Compare it in constant time.
     pub(crate) fn session_token(&self, session_id: &str, purpose: &str) -> String {
+        URL_SAFE_NO_PAD.encode(self.session_secret(session_id, purpose))
+    }
+
+    /// The same in bytes, for a token that has a form of its own.
+    pub(crate) fn session_secret(&self, session_id: &str, purpose: &str) -> [u8; TOKEN_BYTES] {
         let mac = self.derive(&["session", session_id, purpose]);
-        URL_SAFE_NO_PAD.encode(&mac[..TOKEN_BYTES])
+        std::array::from_fn(|at| mac[at])
     }
 
     /// The key that encrypts the secrets of one task. The same after a restart.

@@ -125,6 +125,7 @@ async fn the_id_of_a_grid_opens_its_session(stage: Stage) -> Result<()> {
     webdriver::fault(&stranger.post("/session", &body).await?, 401)?;
     let value = api.post("/session", &body).await?.ok()?["value"].clone();
     let id = value["sessionId"].as_str().context("sessionId")?;
+    ensure!(is_random_uuid(id), "by the standard it is one: {id}");
     for command in ["url", "se/files"] {
         stranger.get(&format!("/session/{id}/{command}")).await?.ok()?;
         stranger.get(&format!("/wd/hub/session/{id}/{command}")).await?.ok()?;
@@ -132,9 +133,18 @@ async fn the_id_of_a_grid_opens_its_session(stage: Stage) -> Result<()> {
     let mut cdp = Cdp::connect(&format!("{}/session/{id}/se/cdp", sockets(daemon))).await?;
     cdp.call("Browser.getVersion", json!({})).await?;
     cdp.disconnect().await?;
-    // The driver's own id, which is in the URL of its BiDi socket, opens nothing.
-    let drivers = value["capabilities"]["webSocketUrl"].as_str().and_then(|url| url.rsplit_once('/')).context("URL")?.1;
+    // By the standard the URL of the BiDi socket has the id.
+    let bidi = value["capabilities"]["webSocketUrl"].as_str().context("webSocketUrl")?;
+    ensure!(bidi == format!("{}/session/{id}/se/bidi", sockets(daemon)), "{bidi}");
+    let mut bidi = Cdp::connect(bidi).await?;
+    let tree = bidi.call("browsingContext.getTree", json!({})).await?;
+    ensure!(tree["contexts"][0]["context"].is_string(), "{tree}");
+    bidi.disconnect().await?;
+    // The driver's own id, which is in the URL of DevTools, opens nothing.
+    let devtools = value["capabilities"]["se:cdp"].as_str().and_then(|url| url.strip_suffix("/se/cdp"));
+    let drivers = devtools.and_then(|url| url.rsplit_once('/')).context("se:cdp")?.1;
     ensure!(drivers != id);
+    ensure!(wire::refusal(&format!("{}/session/{drivers}/se/bidi", sockets(daemon)), &HeaderMap::new()).await? == 401);
     webdriver::fault(&stranger.get(&format!("/session/{drivers}/url")).await?, 401)?;
     webdriver::fault(&api.get(&format!("/session/{drivers}/url")).await?, 404)?;
     // A key that is sent has to be right.
@@ -149,6 +159,16 @@ async fn the_id_of_a_grid_opens_its_session(stage: Stage) -> Result<()> {
     ensure!(error == "invalid session id", "{error}");
     ensure!(!daemon.log_text().contains(id), "the id is a secret, and the log has it");
     nothing_runs(&api).await
+}
+
+/// Whether a text is a UUID of the fourth version.
+fn is_random_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    let lengths = groups.iter().map(|group| group.len());
+    lengths.eq([8, 4, 4, 4, 12])
+        && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
+        && groups[2].starts_with('4')
+        && groups[3].starts_with(['8', '9', 'a', 'b'])
 }
 
 async fn an_address_needs_no_slash(stage: Stage) -> Result<()> {

@@ -133,6 +133,11 @@ impl Base {
     pub(super) fn bidi_url(&self, session: &Session) -> String {
         format!("{}/sessions/{}/bidi/{}", self.ws(), session.id, session.token())
     }
+
+    /// The same for a grid's clients, who look for the session's id in it.
+    pub(super) fn grid_bidi_url(&self, session: &Session) -> String {
+        format!("{}/session/{}/se/bidi", self.ws(), session.grid_id())
+    }
 }
 
 /// The path of a WebDriver request without the second slash that appending to a `connect_url` leaves; `None` when there

@@ -106,8 +106,18 @@ pub(super) async fn bidi(
 ) -> Result<Response, Error> {
     let session = app.sessions.live(&id)?;
     session.check_token(&token)?;
-    crate::webdriver::check_id(&session, &driver)?;
-    connect(&app, session, &format!("/bidi/session/{driver}"), request).await
+    connect_driver(&app, session, &driver, request).await
+}
+
+/// Connects to the BiDi websocket of the session's driver.
+pub(super) async fn connect_driver(
+    app: &App,
+    session: Arc<Session>,
+    driver: &str,
+    request: Request,
+) -> Result<Response, Error> {
+    crate::webdriver::check_id(&session, driver)?;
+    connect(app, session, &format!("/bidi/session/{driver}"), request).await
 }
 
 pub(super) async fn connect(

@@ -55,6 +55,7 @@ struct Names {
     new_session: &'static str,
     quit: &'static str,
     devtools: &'static str,
+    bidi: &'static str,
     upload: [&'static str; 2],
     downloads: [&'static str; 3],
     command: [&'static str; 3],
@@ -64,6 +65,7 @@ const ROOT: Names = Names {
     new_session: "new_grid_session",
     quit: "quit_grid_session",
     devtools: "connect_grid_devtools",
+    bidi: "connect_grid_bidi",
     upload: ["upload_grid_file", "upload_grid_file_legacy"],
     downloads: ["list_grid_downloads", "get_grid_download", "delete_grid_downloads"],
     command: ["get_grid_command", "post_grid_command", "delete_grid_command"],
@@ -72,6 +74,7 @@ const WD_HUB: Names = Names {
     new_session: "new_wd_hub_session",
     quit: "quit_wd_hub_session",
     devtools: "connect_wd_hub_devtools",
+    bidi: "connect_wd_hub_bidi",
     upload: ["upload_wd_hub_file", "upload_wd_hub_file_legacy"],
     downloads: ["list_wd_hub_downloads", "get_wd_hub_download", "delete_wd_hub_downloads"],
     command: ["get_wd_hub_command", "post_wd_hub_command", "delete_wd_hub_command"],
@@ -79,6 +82,13 @@ const WD_HUB: Names = Names {
 
 fn commands(names: &Names) -> Routes {
     let operation = |id, summary| webdriver::operation(id, summary).access(Access::Grid);
+    let socket = |id, summary| {
+        Operation::new(id, summary)
+            .access(Access::Socket)
+            .upgrades("The websocket is open.")
+            .fails(&[Code::UnknownSession, Code::SessionEnded])
+            .fails(SOCKET_FAILURES)
+    };
     let [list, fetch, empty] = names.downloads;
     let [get_command, post_command, delete_command] = names.command;
     Routes::new("Selenium Grid")
@@ -99,12 +109,14 @@ fn commands(names: &Names) -> Routes {
         )
         .get(
             "/session/{id}/se/cdp",
-            socket,
-            Operation::new(names.devtools, "DevTools beside WebDriver")
-                .access(Access::Socket)
-                .upgrades("The websocket is open.")
-                .fails(&[Code::UnknownSession, Code::SessionEnded, Code::UnknownTarget])
-                .fails(SOCKET_FAILURES),
+            devtools,
+            socket(names.devtools, "DevTools beside WebDriver").fails(&[Code::UnknownTarget]),
+        )
+        .get(
+            "/session/{id}/se/bidi",
+            bidi,
+            socket(names.bidi, "WebDriver BiDi beside WebDriver")
+                .about("A new session that asks for `webSocketUrl` gets this address."),
         )
         .post("/session/{id}/se/file", upload, webdriver::upload_operation(names.upload[0]).access(Access::Grid))
         .post("/session/{id}/file", upload, webdriver::upload_operation(names.upload[1]).access(Access::Grid))
@@ -166,6 +178,9 @@ async fn new_session(
     }
     reply["value"]["sessionId"] = json!(session.grid_id());
     if let Some(found) = reply["value"]["capabilities"].as_object_mut() {
+        if found.contains_key("webSocketUrl") {
+            found.insert("webSocketUrl".to_owned(), json!(base.grid_bidi_url(session)));
+        }
         let mut warnings: Vec<Value> =
             session.warnings.iter().chain(&wanted.create_body.warnings).map(|it| json!(it)).collect();
         if let Some(Value::Array(others)) = found.get_mut(OWN).and_then(|own| own.get_mut("warnings")) {
@@ -221,11 +236,22 @@ async fn session(State(app): State<App>, key: GridKey, Path(id): Path<String>) -
 }
 
 /// `GET /session/<id>/se/cdp`: DevTools, for clients that put this URL together themselves.
-async fn socket(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
-    let token = super::query::value(request.uri().query().unwrap_or_default(), "token");
-    let key = GridKey::read(&app, request.headers(), token.as_deref())?;
-    let (session, driver_id) = driven(&app, &id, &key)?;
+async fn devtools(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
+    let (session, driver_id) = socket_of(&app, &id, &request)?;
     webdriver::attach(&app, session, &driver_id, request).await
+}
+
+/// `GET /session/<id>/se/bidi`: WebDriver BiDi, from the driver.
+async fn bidi(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
+    let (session, driver_id) = socket_of(&app, &id, &request)?;
+    super::devtools::connect_driver(&app, session, &driver_id, request).await
+}
+
+/// The session that a websocket's path names. Its client may send a key in the query.
+fn socket_of(app: &App, id: &str, request: &Request) -> Result<(Arc<Session>, String), Error> {
+    let token = super::query::value(request.uri().query().unwrap_or_default(), "token");
+    let key = GridKey::read(app, request.headers(), token.as_deref())?;
+    driven(app, id, &key)
 }
 
 /// `POST /session/<id>/se/file`

@@ -71,7 +71,8 @@ impl Form {
             Some("sessions") => third == Some("webdriver") && fourth.is_some(),
             _ => false,
         };
-        if is_drivers && !path.ends_with("/se/cdp") { Self::WebDriver } else { Self::Rest }
+        let is_socket = ["/se/cdp", "/se/bidi"].iter().any(|end| path.ends_with(end));
+        if is_drivers && !is_socket { Self::WebDriver } else { Self::Rest }
     }
 }
 
@@ -339,6 +340,7 @@ mod tests {
             "/sessions/ses_1/webdriver",
             "/sessions/ses_1/bidi/token/1",
             "/session/1/se/cdp",
+            "/session/1/se/bidi",
             "/sessions/ses_1/webdriver/token/session/1/se/cdp",
             "/wd",
         ] {

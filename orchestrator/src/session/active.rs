@@ -58,6 +58,8 @@ pub(crate) struct Session {
     pub(super) view_token: String,
     /// Its id for a grid's clients. Anyone holding it can drive the session.
     pub(super) grid_id: String,
+    /// What an earlier release called it: its client may have outlived an upgrade.
+    pub(super) old_grid_id: String,
     /// Holds the client's commands while a person has paused it.
     pub gate: Gate,
     pub shares: Shares,

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::activity::Activity;
 use super::gate::Gate;
+use super::grid_ids::grid_id;
 use super::journal::Journal;
 use super::share::Shares;
 use super::{DriverSession, Options, Record, Session, Sessions};
@@ -46,7 +47,8 @@ impl Sessions {
         Session {
             token: instance.session_token(id.as_str(), "client"),
             view_token,
-            grid_id: instance.session_token(id.as_str(), "grid"),
+            grid_id: grid_id(instance.session_secret(id.as_str(), "grid")),
+            old_grid_id: instance.session_token(id.as_str(), "grid"),
             gate: Gate::new(),
             shares: Shares::new(record.shares, &Now::read()),
             journal: Journal::new(self.inner.store.clone()),
