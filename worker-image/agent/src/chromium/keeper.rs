@@ -132,14 +132,14 @@ impl Keeper {
     /// Has the browser's own filter block ads in all tabs and in later ones.
     pub(super) async fn filter_ads(&self, cdp: &Cdp, blocker: &Arc<AdBlocker>) -> Result<(), CdpError> {
         if self.ad_filter.set(Arc::clone(blocker)).is_ok() {
-            for kind in [Kind::Page, Kind::Frame] {
-                for command in ad_filter::commands(kind) {
-                    self.tell_all(cdp, |of| (of == kind).then(|| command.clone())).await;
-                }
+            for command in ad_filter::turn_on() {
+                self.tell_all(cdp, |kind| (kind == Kind::Page).then(|| command.clone())).await;
             }
+            self.tell_all(cdp, ad_filter::count_commands).await;
             cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
             self.settled().await;
-            cdp.call(None, "Fetch.enable", ad_filter::documents()).await?;
+            let (method, params) = ad_filter::documents();
+            cdp.call(None, method, params).await?;
         }
         Ok(())
     }
@@ -247,6 +247,9 @@ impl Keeper {
                 tokio::spawn(async move { keeper.first_page.answered(&cdp, &session, &event.params).await });
             }
             "Target.targetCreated" => self.created(cdp, &event.params),
+            "Page.frameStartedNavigating" | "Page.frameNavigated" | "Page.frameStoppedLoading" => {
+                self.tab_loads(cdp, &event);
+            }
             "Log.entryAdded" => {
                 if let Some(blocker) = self.ad_filter.get() {
                     ad_filter::count(blocker, &event.params);
@@ -271,7 +274,8 @@ impl Keeper {
             commands.extend(overrides::automation(kind));
         }
         if self.ad_filter.get().is_some() {
-            commands.extend(ad_filter::commands(kind));
+            commands.extend(ad_filter::turn_on().into_iter().filter(|_| kind == Kind::Page));
+            commands.extend(ad_filter::count_commands(kind));
         }
         if kind != Kind::Other {
             commands.insert(0, ("Target.setAutoAttach", auto_attach()));
@@ -300,20 +304,31 @@ impl Keeper {
         });
     }
 
-    /// Lets the request for a document go on, once the filter is on in its tab.
+    /// Lets the request for a document go on. In its tab the filter is on before.
     fn filter_document(&self, cdp: &Cdp, params: &Value) {
         let tab = params["frameId"].as_str().and_then(|frame| self.session_of(frame));
-        let (cdp, request) = (cdp.clone(), json!({"requestId": params["requestId"]}));
-        tokio::spawn(async move {
-            // The browser takes commands of one connection in their order, so nothing waits for the first one's reply.
-            let filter = async {
-                if let Some(tab) = tab {
-                    let (method, params) = ad_filter::turn_on();
-                    let _ = cdp.call(Some(&tab), method, params).await;
-                }
-            };
-            tokio::join!(biased; filter, cdp.call(None, "Fetch.continueRequest", request))
-        });
+        let mut commands = Vec::new();
+        let of_page = tab.is_some();
+        if let Some(tab) = tab {
+            commands.extend(ad_filter::turn_on().map(|command| (Some(tab.clone()), command)));
+        }
+        commands.push((None, ("Fetch.continueRequest", json!({"requestId": params["requestId"]}))));
+        if of_page {
+            commands.push((None, ("Fetch.disable", json!({}))));
+        }
+        send(cdp, commands);
+    }
+
+    /// A tab begins to load another page, or has it: see [`ad_filter::documents`].
+    fn tab_loads(&self, cdp: &Cdp, event: &CdpEvent) {
+        let (Some(id), Some(_)) = (&event.session, self.ad_filter.get()) else { return };
+        let frame = event.params["frameId"].as_str().or_else(|| event.params["frame"]["id"].as_str());
+        let is_tab = self.sessions.lock().get(id).is_some_and(|session| frame == Some(&session.target));
+        if is_tab && event.method == "Page.frameStartedNavigating" {
+            send(cdp, ad_filter::turn_on().map(|command| (Some(id.clone()), command)));
+        } else if is_tab {
+            send(cdp, [(None, ad_filter::documents())]);
+        }
     }
 
     /// A context that a client opened takes downloads only after a command to do so. A client may have forbidden them.
@@ -342,6 +357,16 @@ impl Keeper {
             _ => {}
         }
     }
+}
+
+/// Sends commands, each to its session or to the browser. It takes those of one connection in their order.
+fn send(cdp: &Cdp, commands: impl IntoIterator<Item = (Option<String>, Command)>) {
+    let (cdp, commands): (_, Vec<_>) = (cdp.clone(), commands.into_iter().collect());
+    tokio::spawn(async move {
+        let calls =
+            commands.iter().map(|(session, (method, params))| cdp.call(session.as_deref(), method, params.clone()));
+        join_all(calls).await
+    });
 }
 
 fn auto_attach() -> Value {
