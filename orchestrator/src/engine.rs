@@ -212,7 +212,13 @@ macro_rules! id {
 
         impl $name {
             pub(crate) fn random() -> Self {
-                Self(format!(concat!($prefix, "{}"), random_text::<$bytes>()))
+                loop {
+                    let tail = random_text::<$bytes>();
+                    // Swarm takes no name of a service that ends in a sign.
+                    if tail.ends_with(|last: char| last.is_ascii_alphanumeric()) {
+                        return Self(format!(concat!($prefix, "{tail}"), tail = tail));
+                    }
+                }
             }
 
             pub(crate) fn as_str(&self) -> &str {
@@ -294,6 +300,14 @@ mod tests {
         let tail = id.as_str().strip_prefix("ses_").unwrap();
         assert_eq!(URL_SAFE_NO_PAD.decode(tail).unwrap().len(), 16);
         assert_ne!(id, SessionId::random());
+    }
+
+    #[test]
+    fn a_workers_id_ends_a_services_name() {
+        for _ in 0..1000 {
+            let id = WorkerId::random();
+            assert!(!id.as_str().ends_with(['-', '_']), "Swarm refuses {id}");
+        }
     }
 
     #[test]
