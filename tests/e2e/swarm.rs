@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::json;
-use warmpool_tests::{Cdp, Daemon, Group, Session, Settings, Stage, Swarm, eventually, group};
+use warmpool_tests::{Cdp, Daemon, Group, Nodes, Session, Settings, Stage, Swarm, eventually, group};
 
 /// A lost node is known within this time.
 const LOST_WITHIN: Duration = Duration::from_secs(30);
@@ -72,7 +72,7 @@ async fn leaves_nothing(daemon: &mut Daemon, swarm: &Swarm) -> Result<()> {
 }
 
 async fn sessions_run_on_each_node_and_end_with_it_alone(stage: Stage) -> Result<()> {
-    let Some(mut swarm) = Swarm::start(&image(), 3).await? else { return Ok(()) };
+    let Some(mut swarm) = Swarm::start(&image()).await? else { return Ok(()) };
     let mut daemon = Daemon::start(settings(&swarm)).await?;
     let site = stage.site_for(&daemon).await?;
     let mut placed: Vec<Placed> = Vec::new();
@@ -88,7 +88,7 @@ async fn sessions_run_on_each_node_and_end_with_it_alone(stage: Stage) -> Result
     }
 
     // Sessions of the other nodes notice nothing.
-    let lost = "wpswarm-3".to_owned();
+    let lost = swarm.name(3);
     let began = Instant::now();
     swarm.kill(&lost)?;
     daemon.forget_lost_nodes(&swarm);
@@ -119,7 +119,7 @@ async fn sessions_run_on_each_node_and_end_with_it_alone(stage: Stage) -> Result
 }
 
 async fn a_node_without_the_image_is_left_out(stage: Stage) -> Result<()> {
-    let Some(swarm) = Swarm::start(&image(), 2).await? else { return Ok(()) };
+    let Some(swarm) = Swarm::start_with(&image(), Nodes { with_image: 2, fenced: 3 }).await? else { return Ok(()) };
     let mut daemon = Daemon::start(settings(&swarm)).await?;
     let site = stage.site_for(&daemon).await?;
     ensure!(
@@ -128,7 +128,7 @@ async fn a_node_without_the_image_is_left_out(stage: Stage) -> Result<()> {
     );
     for _ in 0..3 {
         let mut placed = Placed::create(&daemon, &swarm).await?;
-        ensure!(placed.node != "wpswarm-3", "it has no image");
+        ensure!(placed.node != swarm.name(3), "it has no image");
         placed.works(&site).await?;
         placed.session.delete().await?.ok()?;
     }
@@ -137,7 +137,7 @@ async fn a_node_without_the_image_is_left_out(stage: Stage) -> Result<()> {
 }
 
 async fn a_reservation_that_fits_nowhere_is_refused_by_name(_: Stage) -> Result<()> {
-    let Some(swarm) = Swarm::start(&image(), 1).await? else { return Ok(()) };
+    let Some(swarm) = Swarm::start_with(&image(), Nodes { with_image: 1, fenced: 3 }).await? else { return Ok(()) };
     let settings = settings(&swarm).set("WORKER_MEMORY", "900GiB").set("SWARM_PLACEMENT_TIMEOUT", "2s");
     let mut daemon = Daemon::start_cold(settings.set("POOL_CHROMIUM_HEADLESS", "0")).await?;
     daemon.ready().await?;
@@ -155,7 +155,7 @@ async fn a_reservation_that_fits_nowhere_is_refused_by_name(_: Stage) -> Result<
     daemon.restart().await?;
     daemon.ready().await?;
     let placed = Placed::create(&daemon, &swarm).await?;
-    ensure!(placed.node == "wpswarm-1", "the constraint holds: {}", placed.node);
+    ensure!(placed.node == swarm.name(1), "the constraint holds: {}", placed.node);
     placed.session.delete().await?.ok()?;
     daemon.assert_idle().await?;
     leaves_nothing(&mut daemon, &swarm).await

@@ -49,5 +49,5 @@ pub use proxy::Proxy;
 pub use session::Session;
 pub use site::Site;
 pub use suite::{Group, Stage};
-pub use swarm::Swarm;
+pub use swarm::{Nodes, Swarm};
 pub use webdriver::Driver;

@@ -3,24 +3,24 @@
 //! Each node has a network namespace, wired to one bridge as by a switch, and a process namespace, whose end is the end of
 //! everything on the node. The first node manages. The image is loaded there and linked into the others' data, which costs
 //! neither time nor disk. All data goes away with the swarm.
+//!
+//! Several test runs on one machine may have a swarm each: a run takes a number of its own, which names and addresses carry.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
 use crate::docker::Docker;
 use crate::{eventually, suite};
 
-/// The namespace of the switch, and the wire from this machine to it.
-const HUB: &str = "wpswarm-hub";
-const OUTSIDE: &str = "wpswarm-out";
-const OUTSIDE_ADDRESS: &str = "10.214.254.1/24";
-/// The control group of all that runs on the nodes.
-const GROUP: &str = "warmpool-swarm";
+/// Runs that can have a swarm at the same time.
+const RUNS: u8 = 8;
 /// The workers' network. The kernel of a test machine need not have what encryption takes.
 const NETWORK: &str = "warmpool-workers";
 /// The container in whose network the daemon runs.
@@ -28,6 +28,15 @@ const SEAT: &str = "daemon";
 
 /// Where an engine keeps an image.
 const IMAGE_FOLDERS: [&str; 2] = ["image", "overlay2"];
+
+/// What a swarm's nodes have.
+#[derive(Clone, Copy, Debug)]
+pub struct Nodes {
+    /// How many have the image; the others come last.
+    pub with_image: usize,
+    /// How many have the fence of workers as their engine's default; the others come last.
+    pub fenced: usize,
+}
 
 /// One machine of the swarm.
 pub struct Node {
@@ -45,9 +54,14 @@ pub struct Swarm {
 }
 
 impl Swarm {
-    /// Three nodes, of which `with_image` many have `image`, as this machine's engine has it. Where namespaces cannot be made:
-    /// `None`, and a line in the log.
-    pub async fn start(image: &str, with_image: usize) -> Result<Option<Self>> {
+    /// Three nodes that have `image`, as this machine's engine has it, and the fence. Where namespaces cannot be made: `None`,
+    /// and a line in the log.
+    pub async fn start(image: &str) -> Result<Option<Self>> {
+        Self::start_with(image, Nodes { with_image: 3, fenced: 3 }).await
+    }
+
+    /// The same, where not all nodes have everything.
+    pub async fn start_with(image: &str, nodes: Nodes) -> Result<Option<Self>> {
         if let Err(why) = possible() {
             eprintln!("skipped, for want of namespaces to put nodes in: {why}");
             return Ok(None);
@@ -58,13 +72,14 @@ impl Swarm {
         let mut swarm = Self { nodes: Vec::new(), folder, seat: 0 };
         unwire();
         wire_hub()?;
-        let first = Node::start(1, swarm.folder.path(), None).await?;
+        let fenced = |number| number <= nodes.fenced;
+        let first = Node::start(1, swarm.folder.path(), None, fenced(1)).await?;
         first.docker.fetch(image).await?;
         let data = first.folder.join("data");
         swarm.nodes.push(first);
         let (second, third) = tokio::join!(
-            Node::start(2, swarm.folder.path(), (with_image > 1).then_some(&data)),
-            Node::start(3, swarm.folder.path(), (with_image > 2).then_some(&data)),
+            Node::start(2, swarm.folder.path(), (nodes.with_image > 1).then_some(&data), fenced(2)),
+            Node::start(3, swarm.folder.path(), (nodes.with_image > 2).then_some(&data), fenced(3)),
         );
         swarm.nodes.extend([second?, third?]);
         swarm.join().await?;
@@ -133,7 +148,7 @@ impl Swarm {
     #[must_use]
     pub fn seat_address(&self) -> String {
         // The first that an engine gives out.
-        "10.214.11.2".to_owned()
+        format!("{}.11.2", network())
     }
 
     /// The name of the node on which this worker runs; none while it runs nowhere.
@@ -144,6 +159,28 @@ impl Swarm {
         Ok(listed.lines().find_map(|line| line.split_once(" Running").map(|(node, _)| node.to_owned())))
     }
 
+    /// The name of a node, the first of which manages.
+    #[must_use]
+    pub fn name(&self, number: usize) -> String {
+        name(number)
+    }
+
+    /// The engine of a node.
+    pub fn engine(&self, name: &str) -> Result<&Docker> {
+        Ok(&self.node(name)?.docker)
+    }
+
+    fn node(&self, name: &str) -> Result<&Node> {
+        self.nodes.iter().find(|node| node.name() == name).with_context(|| format!("no node {name}"))
+    }
+
+    /// Pulls a node's plug, or puts it in again. What runs there runs on.
+    pub fn plug(&self, name: &str, state: &str) -> Result<()> {
+        let node = self.node(name)?;
+        ensure!(node.number > 1, "the first node manages");
+        ip(&["-n", &hub(), "link", "set", &format!("n{}", node.number), state])
+    }
+
     /// How many services of a daemon there are.
     pub async fn services(&self, instance: &str) -> Result<usize> {
         let filter = format!("label=warmpool.instance={instance}");
@@ -152,10 +189,8 @@ impl Swarm {
 
     /// Ends a node as if its power had failed: it sends no farewell.
     pub fn kill(&mut self, name: &str) -> Result<()> {
-        let at = self.nodes.iter().position(|node| node.name() == name).with_context(|| format!("no node {name}"))?;
-        ensure!(at > 0, "the first node manages");
-        ip(&["-n", HUB, "link", "set", &format!("n{}", self.nodes[at].number), "down"])?;
-        drop(self.nodes.remove(at));
+        self.plug(name, "down")?;
+        self.nodes.retain(|node| node.name() != name);
         Ok(())
     }
 }
@@ -170,7 +205,7 @@ impl Drop for Swarm {
 
 impl Node {
     /// Starts the node's engine; `images` is another engine's data, whose images it is to have.
-    async fn start(number: usize, folder: &Path, images: Option<&PathBuf>) -> Result<Self> {
+    async fn start(number: usize, folder: &Path, images: Option<&PathBuf>, fenced: bool) -> Result<Self> {
         let folder = folder.join(number.to_string());
         fs::create_dir_all(folder.join("data"))?;
         if let Some(images) = images {
@@ -186,13 +221,13 @@ impl Node {
         let socket = std::env::temp_dir().join(format!("wpswarm-{}-{number}.sock", std::process::id()));
         let docker = Docker::at(format!("unix://{}", socket.display()));
         let mut node = Self { number, folder, process: None, docker };
-        node.run()?;
+        node.run(fenced)?;
         let docker = node.docker.clone();
         eventually!(format!("node {number} answers"), 60, docker.run(&["version"]).await.is_ok())?;
         Ok(node)
     }
 
-    fn run(&mut self) -> Result<()> {
+    fn run(&mut self, fenced: bool) -> Result<()> {
         let log = File::create(suite::new_log("node")?)?;
         // An empty file, in place of what configures this machine's own engine.
         let config = self.folder.join("daemon.json");
@@ -212,16 +247,21 @@ impl Node {
             .arg(self.folder.join("exec"))
             .arg("--pidfile")
             .arg(self.folder.join("pid"))
-            .args(["--bip", &format!("10.214.1{}.1/24", self.number), "--cgroup-parent", &format!("/{GROUP}")])
+            .args([
+                "--bip",
+                &format!("{}.1{}.1/24", network(), self.number),
+                "--cgroup-parent",
+                &format!("/{}", group()),
+            ])
             .args(["--iptables=false", "--ip6tables=false", "--ip-masq=false"])
-            .args(["--default-address-pool", "base=10.214.128.0/18,size=24"])
-            // The fence that a service cannot ask for.
-            .arg("--no-new-privileges")
-            .arg("--seccomp-profile")
-            .arg(seccomp)
+            .args(["--default-address-pool", &format!("base={}.128.0/18,size=24", network())])
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
+        if fenced {
+            // What a service cannot ask for.
+            command.arg("--no-new-privileges").arg("--seccomp-profile").arg(seccomp);
+        }
         self.process = Some(command.spawn().context("nsenter")?);
         Ok(())
     }
@@ -244,12 +284,48 @@ impl Drop for Node {
     }
 }
 
+/// The number of this run, which no other run on this machine has.
+fn run() -> u8 {
+    static RUN: OnceLock<(u8, Option<Flock<File>>)> = OnceLock::new();
+    RUN.get_or_init(|| {
+        let lock = |run: u8| {
+            let file = File::create(std::env::temp_dir().join(format!("wpswarm-{run}.lock"))).ok()?;
+            Some((run, Some(Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()?)))
+        };
+        // What a killed run left is in the way of nobody while there are other numbers.
+        let unused = |run: &u8| !Path::new(&format!("/run/netns/wpswarm{run}-hub")).exists();
+        let free = (1..=RUNS).filter(unused).find_map(lock);
+        free.or_else(|| (1..=RUNS).find_map(lock)).unwrap_or((1, None))
+    })
+    .0
+}
+
+/// The beginning of all addresses outside the overlay.
+fn network() -> String {
+    format!("10.{}", 200 + run())
+}
+
 fn name(number: usize) -> String {
-    format!("wpswarm-{number}")
+    format!("wpswarm{}-{number}", run())
 }
 
 fn address(number: usize) -> String {
-    format!("10.214.254.1{number}")
+    format!("{}.254.1{number}", network())
+}
+
+/// The namespace of the switch.
+fn hub() -> String {
+    format!("wpswarm{}-hub", run())
+}
+
+/// The wire from this machine to the switch.
+fn outside() -> String {
+    format!("wpswarm{}-out", run())
+}
+
+/// The control group of all that runs on the nodes.
+fn group() -> String {
+    format!("warmpool-swarm{}", run())
 }
 
 /// Whether this machine lets us make nodes.
@@ -277,35 +353,36 @@ fn process_in(container: &str) -> Option<i32> {
 
 /// Makes the switch, and a wire from this machine to it.
 fn wire_hub() -> Result<()> {
-    ip(&["netns", "add", HUB])?;
-    ip(&["-n", HUB, "link", "add", "switch", "type", "bridge"])?;
-    ip(&["-n", HUB, "link", "set", "switch", "up"])?;
-    ip(&["link", "add", OUTSIDE, "type", "veth", "peer", "name", "outside", "netns", HUB])?;
-    ip(&["addr", "add", OUTSIDE_ADDRESS, "dev", OUTSIDE])?;
-    ip(&["link", "set", OUTSIDE, "up"])?;
-    ip(&["-n", HUB, "link", "set", "outside", "master", "switch", "up"])
+    let (hub, outside) = (hub(), outside());
+    ip(&["netns", "add", &hub])?;
+    ip(&["-n", &hub, "link", "add", "switch", "type", "bridge"])?;
+    ip(&["-n", &hub, "link", "set", "switch", "up"])?;
+    ip(&["link", "add", &outside, "type", "veth", "peer", "name", "outside", "netns", &hub])?;
+    ip(&["addr", "add", &format!("{}.254.1/24", network()), "dev", &outside])?;
+    ip(&["link", "set", &outside, "up"])?;
+    ip(&["-n", &hub, "link", "set", "outside", "master", "switch", "up"])
 }
 
 /// Makes a node's namespace and its wire, and this machine's way to the containers there.
 fn wire(number: usize) -> Result<()> {
-    let (name, plug, own) = (name(number), format!("n{number}"), address(number));
+    let (name, plug, own, hub) = (name(number), format!("n{number}"), address(number), hub());
     ip(&["netns", "add", &name])?;
     ip(&["-n", &name, "link", "set", "lo", "up"])?;
-    ip(&["-n", &name, "link", "add", "eth0", "type", "veth", "peer", "name", &plug, "netns", HUB])?;
-    ip(&["-n", HUB, "link", "set", &plug, "master", "switch", "up"])?;
+    ip(&["-n", &name, "link", "add", "eth0", "type", "veth", "peer", "name", &plug, "netns", &hub])?;
+    ip(&["-n", &hub, "link", "set", &plug, "master", "switch", "up"])?;
     ip(&["-n", &name, "addr", "add", &format!("{own}/24"), "dev", "eth0"])?;
     ip(&["-n", &name, "link", "set", "eth0", "up"])?;
-    ip(&["-n", &name, "route", "add", "default", "via", "10.214.254.1"])?;
-    ip(&["route", "add", &format!("10.214.1{number}.0/24"), "via", &own])
+    ip(&["-n", &name, "route", "add", "default", "via", &format!("{}.254.1", network())])?;
+    ip(&["route", "add", &format!("{}.1{number}.0/24", network()), "via", &own])
 }
 
 /// Removes it all if it is there. Routes go with the wire.
 fn unwire() {
-    let _ = ip(&["link", "delete", OUTSIDE]);
+    let _ = ip(&["link", "delete", &outside()]);
     for number in 1..=3 {
         let _ = ip(&["netns", "delete", &name(number)]);
     }
-    let _ = ip(&["netns", "delete", HUB]);
+    let _ = ip(&["netns", "delete", &hub()]);
 }
 
 /// Removes the control groups that killed engines leave, as soon as the last process in them is gone.
@@ -313,7 +390,7 @@ fn remove_groups() {
     let deadline = Instant::now() + Duration::from_secs(5);
     let root = Path::new("/sys/fs/cgroup");
     let controllers = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
-    for group in controllers.chain([root.to_owned()]).map(|controller| controller.join(GROUP)) {
+    for group in controllers.chain([root.to_owned()]).map(|controller| controller.join(group())) {
         while group.is_dir() && Instant::now() < deadline {
             for container in fs::read_dir(&group).into_iter().flatten().flatten() {
                 let _ = fs::remove_dir(container.path());
