@@ -4,6 +4,7 @@ mod any_key;
 mod integration_key;
 mod key;
 mod manual;
+mod node;
 mod serve;
 
 use std::io::{self, IsTerminal as _};
@@ -57,6 +58,13 @@ enum Command {
         #[command(flatten)]
         flags: Box<QuietFlags>,
     },
+    /// List the nodes of the running daemon's swarm, take one out of use, and into use again.
+    Node {
+        #[command(subcommand)]
+        command: node::Command,
+        #[command(flatten)]
+        flags: Box<QuietFlags>,
+    },
     /// Tell the running daemon what the build of an engine's image does; scripts/images calls this.
     #[command(hide = true)]
     ImageBuild {
@@ -75,8 +83,11 @@ enum Command {
         json: bool,
         /// Start two workers and try from inside to reach what they must not: the cloud's metadata, this host, Docker, one
         /// another.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "swarm")]
         egress: bool,
+        /// Start a container on each node of the swarm, and say what keeps workers from it.
+        #[arg(long)]
+        swarm: bool,
         #[command(flatten)]
         flags: Box<QuietFlags>,
     },
@@ -192,11 +203,19 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         }
         Command::ImageBuild { engine, progress, flags } => with_config(&flags.0, async |config| {
             let report = ControlRequest::ReportImage { engine, progress };
-            control::report(&report, &control::store_directory(&config).await?).await?;
+            control::ask_daemon(&report, &control::store_directory(&config).await?).await?;
             Ok(Exit::Success)
         }),
-        Command::Doctor { json, egress, flags } => {
-            with_config(&flags.0, async |config| doctor(json, egress, config).await)
+        Command::Node { command, flags } => {
+            with_config(&flags.0, async |config| node::carry_out(command, &config).await)
+        }
+        Command::Doctor { json, egress, swarm, flags } => {
+            let subject = match (egress, swarm) {
+                (true, _) => Subject::Egress,
+                (_, true) => Subject::Swarm,
+                _ => Subject::Host,
+            };
+            with_config(&flags.0, async |config| doctor(json, subject, config).await)
         }
         Command::Health { flags } => with_config(&flags.0, async |config| {
             control::check_daemon(&control::store_directory(&config).await?).await?;
@@ -243,13 +262,16 @@ fn date(unix_ms: u64) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-async fn doctor(json: bool, egress: bool, config: Arc<Config>) -> anyhow::Result<Exit> {
-    let (findings, subject) = if egress {
-        (doctor::probe_egress(config).await?, Subject::Egress)
-    } else {
-        let engine = Docker::new(Arc::clone(&config), String::new()).facts().await.map_err(|error| error.to_string());
-        let facts = tokio::task::spawn_blocking(move || Facts::gather(&config, engine)).await?;
-        (doctor::check(&facts), Subject::Host)
+async fn doctor(json: bool, subject: Subject, config: Arc<Config>) -> anyhow::Result<Exit> {
+    let findings = match subject {
+        Subject::Egress => doctor::probe_egress(config).await?,
+        Subject::Swarm => doctor::probe_nodes(config).await?,
+        Subject::Host => {
+            let engine = Docker::new(Arc::clone(&config), String::new()).facts().await;
+            let engine = engine.map_err(|error| error.to_string());
+            let facts = tokio::task::spawn_blocking(move || Facts::gather(&config, engine)).await?;
+            doctor::check(&facts)
+        }
     };
     let style = if json { Style::Json } else { Style::Text { colour: io::stdout().is_terminal() } };
     doctor::report(&findings, subject, style, &mut io::stdout().lock())?;

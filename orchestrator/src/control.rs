@@ -21,13 +21,13 @@ use crate::config::EgressRules;
 use crate::drain::{Drain, Phase};
 use crate::engine::Engine;
 use crate::keys::{KeyRecord, KeyRole, Keys, NewKey};
-use crate::pool::Pool;
+use crate::pool::{NodeStatus, Pool};
 use crate::store::{Folder, Store};
 use crate::task;
 use crate::video;
 use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
 
-pub(crate) use perform::{OrderError, check_daemon, perform, report, store_directory};
+pub(crate) use perform::{OrderError, ask_daemon, check_daemon, perform, store_directory};
 
 use lookup::{find_integration, find_key, find_revoked_key, integration_secret, owner_of};
 
@@ -38,6 +38,9 @@ const ORDER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The system takes no longer path for a socket, in bytes.
 const SOCKET_PATH_LIMIT: usize = 108;
+
+/// Why an order about a pool is not carried out.
+const NO_DAEMON: &str = "no daemon runs";
 
 /// The folders whose files a backup can hold.
 pub(crate) const FOLDERS: [Folder; 3] = [task::FOLDER, world::FOLDER, video::FOLDER];
@@ -110,6 +113,13 @@ pub(crate) enum ControlRequest {
         /// What the build does now; none once it has ended.
         progress: Option<String>,
     },
+    ListNodes,
+    /// Take a node of the swarm out of use, or into use again.
+    DrainNode {
+        /// Which, by name or id.
+        node: String,
+        undo: bool,
+    },
     /// Write everything the store holds, and the files of tasks, into a file.
     Backup {
         file: PathBuf,
@@ -151,6 +161,10 @@ pub(crate) enum ControlReply {
         /// Its size, in bytes.
         bytes: u64,
     },
+    /// The nodes of the swarm.
+    Nodes(Vec<NodeStatus>),
+    /// The node that was changed.
+    Node(NodeStatus),
     /// The report was taken.
     Noted,
     /// It was refused.
@@ -224,7 +238,15 @@ pub(crate) async fn carry_out(
                 pool.note_image_build(engine, progress).await;
                 Ok(ControlReply::Noted)
             }
-            None => Err("no daemon runs".to_owned()),
+            None => Err(NO_DAEMON.to_owned()),
+        },
+        ControlRequest::ListNodes => match pool {
+            Some(pool) => pool.list_nodes().await.map(ControlReply::Nodes).map_err(|error| error.to_string()),
+            None => Err(NO_DAEMON.to_owned()),
+        },
+        ControlRequest::DrainNode { node, undo } => match pool {
+            Some(pool) => pool.drain_node(&node, undo).await.map(ControlReply::Node).map_err(|error| error.to_string()),
+            None => Err(NO_DAEMON.to_owned()),
         },
         ControlRequest::Backup { file, recordings } => {
             let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER, world::FOLDER] };

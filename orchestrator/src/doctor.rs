@@ -1,11 +1,12 @@
 //! `warmpool doctor`: what is wrong with the host, in plain words, and the remedy.
 //!
 //! [`Facts::gather`] looks at the host, [`check()`] judges what was found and is pure, [`report`] shows it. [`probe_egress`]
-//! starts a worker and tries to get out of it.
+//! starts a worker and tries to get out of it; [`probe_nodes`] looks at each node of a swarm.
 
 mod check;
 mod egress;
 mod facts;
+mod nodes;
 mod port;
 
 use std::io::{self, Write};
@@ -13,6 +14,7 @@ use std::io::{self, Write};
 pub(crate) use check::check;
 pub(crate) use egress::probe_egress;
 pub(crate) use facts::{Directory, Facts, Needs, Socket};
+pub(crate) use nodes::probe_nodes;
 pub(crate) use port::Port;
 use serde::Serialize;
 
@@ -62,6 +64,8 @@ pub(crate) enum Subject {
     Host,
     /// What workers reach.
     Egress,
+    /// Whether the nodes of the swarm can have workers.
+    Swarm,
 }
 
 impl Subject {
@@ -70,6 +74,8 @@ impl Subject {
         let verdict = match (self, failed) {
             (Self::Host, 0) => "This host is ready",
             (Self::Host, _) => "This host is not ready",
+            (Self::Swarm, 0) => "Workers can run on the nodes of this swarm",
+            (Self::Swarm, _) => "Some nodes of this swarm get no workers",
             (Self::Egress, 0) => "Workers reach nothing that no rule allows",
             (Self::Egress, _) => "Workers reach what they must not",
         };

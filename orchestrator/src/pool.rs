@@ -1,7 +1,7 @@
 //! The pool: which workers there are, who has them, and who waits.
 //!
 //! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
-//! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `adopt` takes over what an
+//! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `nodes` takes workers off nodes; `adopt` takes over what an
 //! earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given to a second owner.
 
 mod adopt;
@@ -10,6 +10,7 @@ mod image_builds;
 mod images;
 mod known;
 mod lease;
+mod nodes;
 mod plan;
 mod readiness;
 mod state;
@@ -31,13 +32,14 @@ use crate::engine::{Engine, Mode, PoolKey, PresetId, WorkerId};
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::KeyId;
-use crate::runtime::Runtime;
+use crate::runtime::{NodeFacts, Runtime};
 use crate::worker::{Health, Worker};
 
 use images::image_build;
 use known::Rejections;
 pub(crate) use lease::Lease;
 use lease::Place;
+pub(crate) use nodes::NodeStatus;
 pub(crate) use plan::KindCounts;
 use plan::{Action, View, plan};
 use state::{PoolState, Target, Waiter};
@@ -56,6 +58,8 @@ struct Inner {
     state: Mutex<PoolState>,
     changed: Notify,
     rejections: Rejections,
+    /// As they were at the last look.
+    nodes: Mutex<Vec<NodeFacts>>,
 }
 
 /// One kind of worker, as `/status` and the metrics show it.
@@ -94,6 +98,7 @@ impl Pool {
             state: Mutex::new(state),
             changed: Notify::new(),
             rejections: Rejections::default(),
+            nodes: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }

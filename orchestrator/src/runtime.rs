@@ -9,6 +9,7 @@ mod agent_folder;
 mod docker;
 mod facts;
 mod network;
+mod nodes;
 mod swarm;
 mod terms;
 
@@ -20,14 +21,15 @@ pub(crate) use docker::Docker;
 pub(crate) use docker::RendererPipes;
 pub(crate) use facts::{DockerFacts, ImageFact};
 pub(crate) use network::NetworkFacts;
+pub(crate) use nodes::{Lack, NodeFacts, NodeFence, NodeState, NodeUse};
 pub(crate) use swarm::Swarm;
 pub(crate) use terms::{
     AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_IMAGE, LABEL_INSTANCE, LABEL_MODE, LABEL_NETWORK,
-    LABEL_PRESET, LABEL_RENDERER, LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
+    LABEL_PRESET, LABEL_PROBE, LABEL_RENDERER, LABEL_WORKER, OwnedContainer, Place, RuntimeError, WorkerSpec,
 };
 
 use crate::config::Config;
-use crate::engine::WorkerId;
+use crate::engine::{Engine, WorkerId};
 
 /// Where workers run. Who holds one does not know which it is. Clones share its connections.
 #[derive(Clone)]
@@ -67,13 +69,13 @@ impl Runtime {
         }
     }
 
-    /// Makes and starts the worker's container; gives where its agent listens.
+    /// Makes and starts the worker's container; gives where it runs.
     ///
     /// Safe to call again for the same worker when a reply was lost: the name decides.
     /// Errors: [`RuntimeError`]; the caller removes what may have been made.
-    pub(crate) async fn start(&self, spec: &WorkerSpec) -> Result<AgentAddress, RuntimeError> {
+    pub(crate) async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
         match self {
-            Self::Docker(docker) => docker.start(spec).await,
+            Self::Docker(docker) => docker.start(spec).await.map(Place::from),
             Self::Swarm(swarm) => swarm.start(spec).await,
         }
     }
@@ -129,6 +131,50 @@ impl Runtime {
         match self {
             Self::Docker(docker) => docker.image_id(name).await,
             Self::Swarm(swarm) => swarm.image_id(name).await,
+        }
+    }
+
+    /// The nodes that workers may run on, beside this host.
+    /// Errors: [`RuntimeError`] when the runtime cannot be asked.
+    pub(crate) async fn nodes(&self) -> Result<Vec<NodeFacts>, RuntimeError> {
+        match self {
+            Self::Docker(_) => Ok(Vec::new()),
+            Self::Swarm(swarm) => swarm.nodes().await,
+        }
+    }
+
+    /// Takes a node out of use, or with `undo` into use again; gives what it is then. Whoever has workers there replaces them,
+    /// and then calls [`Self::finish_drain`].
+    /// Errors: [`RuntimeError`]; `NodeName` or `OneHost` where there is no such node.
+    pub(crate) async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeFacts, RuntimeError> {
+        match self {
+            Self::Docker(_) => Err(RuntimeError::OneHost),
+            Self::Swarm(swarm) => swarm.drain_node(name, undo).await,
+        }
+    }
+
+    /// Has everything else leave a node that is being drained, if it has no worker of any daemon any more.
+    /// Errors: [`RuntimeError`]; the next look tries again.
+    pub(crate) async fn finish_drain(&self, node: &NodeFacts) -> Result<(), RuntimeError> {
+        match self {
+            Self::Docker(_) => Ok(()),
+            Self::Swarm(swarm) => swarm.finish_drain(node).await,
+        }
+    }
+
+    /// Notes that the agent of a worker of this image does not answer from where it runs.
+    pub(crate) async fn distrust(&self, place: &Place, image: &str) {
+        if let (Self::Swarm(swarm), Some(node)) = (self, &place.node) {
+            swarm.distrust(node, image).await;
+        }
+    }
+
+    /// Starts a container as a worker's on each node, and asks it what holds there.
+    /// Errors: [`RuntimeError`]; `OneHost` where there are no nodes.
+    pub(crate) async fn fences(&self, image: &str, engine: Engine) -> Result<Vec<NodeFence>, RuntimeError> {
+        match self {
+            Self::Docker(_) => Err(RuntimeError::OneHost),
+            Self::Swarm(swarm) => swarm.fences(image, engine).await,
         }
     }
 

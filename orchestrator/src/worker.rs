@@ -21,7 +21,7 @@ pub(crate) use watch::watch;
 use warmpool_protocol::{Secret, Size, Snapshot};
 
 use crate::engine::{PoolKey, WorkerId};
-use crate::runtime::AgentAddress;
+use crate::runtime::Place;
 
 /// The size of pages that nobody has sized, on every engine, with a display and without.
 pub(crate) const PAGE: Size = Size { width: 1280, height: 720 };
@@ -50,6 +50,11 @@ pub(crate) enum Loss {
         /// The host's name.
         node: String,
     },
+    /// Somebody had the host that its container ran on emptied.
+    NodeDrained {
+        /// The host's name.
+        node: String,
+    },
     /// The browser or the agent does not answer any more.
     Unresponsive,
     /// It never became ready.
@@ -72,6 +77,7 @@ impl fmt::Display for Loss {
             Self::ContainerExited { code } => write!(f, "worker exited with code {code}"),
             Self::ContainerGone => f.write_str("worker was removed"),
             Self::NodeLost { node } => write!(f, "node {node} was lost"),
+            Self::NodeDrained { node } => write!(f, "node {node} was drained"),
             Self::Unresponsive => f.write_str("browser stopped answering"),
             Self::BootFailed { reason } => write!(f, "worker did not start: {reason}"),
         }
@@ -90,6 +96,7 @@ impl Loss {
             Self::DriverExited => "driver_crashed",
             Self::ContainerExited { .. } | Self::ContainerGone => "worker_exited",
             Self::NodeLost { .. } => "node_lost",
+            Self::NodeDrained { .. } => "node_drained",
             Self::Unresponsive => "unresponsive",
             Self::BootFailed { .. } => "boot_failed",
         }
@@ -113,6 +120,8 @@ pub(crate) struct Worker {
     pub id: WorkerId,
     pub key: PoolKey,
     pub agent: Agent,
+    /// The id of the node that it runs on; none on this host.
+    pub node: Option<String>,
     /// The agent's report when it became ready.
     pub snapshot: channel::Receiver<Snapshot>,
     pub health: channel::Receiver<Health>,
@@ -126,27 +135,21 @@ pub(crate) struct Reports {
 }
 
 impl Worker {
-    /// A worker that is being started; its agent will listen on `address`. Returns it with the ends through which its watch
-    /// reports.
-    pub(crate) fn new(id: WorkerId, key: PoolKey, address: AgentAddress, secret: &Secret) -> (Arc<Self>, Reports) {
-        Self::with_health(id, key, address, secret, Health::Booting)
+    /// A worker that is being started in this place. Returns it with the ends through which its watch reports.
+    pub(crate) fn new(id: WorkerId, key: PoolKey, place: Place, secret: &Secret) -> (Arc<Self>, Reports) {
+        Self::with_health(id, key, place, secret, Health::Booting)
     }
 
     /// A worker that an earlier process started, and of which nothing is known yet.
-    pub(crate) fn found(id: WorkerId, key: PoolKey, address: AgentAddress, secret: &Secret) -> (Arc<Self>, Reports) {
-        Self::with_health(id, key, address, secret, Health::Unknown)
+    pub(crate) fn found(id: WorkerId, key: PoolKey, place: Place, secret: &Secret) -> (Arc<Self>, Reports) {
+        Self::with_health(id, key, place, secret, Health::Unknown)
     }
 
-    fn with_health(
-        id: WorkerId,
-        key: PoolKey,
-        address: AgentAddress,
-        secret: &Secret,
-        health: Health,
-    ) -> (Arc<Self>, Reports) {
+    fn with_health(id: WorkerId, key: PoolKey, place: Place, secret: &Secret, health: Health) -> (Arc<Self>, Reports) {
         let (snapshot_in, snapshot) = channel::channel(Snapshot::default());
         let (health_in, health) = channel::channel(health);
-        let worker = Self { id, key, agent: Agent::new(address, secret), snapshot, health };
+        let agent = Agent::new(place.address, secret);
+        let worker = Self { id, key, agent, node: place.node, snapshot, health };
         (Arc::new(worker), Reports { snapshot: snapshot_in, health: health_in })
     }
 

@@ -1,11 +1,10 @@
 //! Workers on the nodes of a Docker Swarm: three engines on this machine.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use warmpool_tests::{Cdp, Daemon, Group, Nodes, Session, Settings, Stage, Swarm, eventually, group};
 
 /// A lost node is known within this time.
@@ -15,9 +14,9 @@ pub(crate) fn group() -> Group {
     group!(None,
         quick: [],
         full: [
-            sessions_run_on_each_node_and_end_with_it_alone,
-            a_node_without_the_image_is_left_out,
-            a_reservation_that_fits_nowhere_is_refused_by_name,
+            sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back,
+            nodes_without_image_or_fence_are_left_out,
+            a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained,
         ],
     )
 }
@@ -63,6 +62,30 @@ impl Placed {
     }
 }
 
+/// Sessions until one is on each of these nodes. Swarm evens the nodes out, in its own order.
+async fn on_each(daemon: &Daemon, swarm: &Swarm, wanted: &[String]) -> Result<Vec<Placed>> {
+    let mut placed: Vec<Placed> = Vec::new();
+    while !wanted.iter().all(|node| placed.iter().any(|one| one.node == *node)) {
+        let nodes: Vec<_> = placed.iter().map(|one| &one.node).collect();
+        ensure!(placed.len() < 6, "six sessions are on {nodes:?} alone");
+        placed.push(Placed::create(daemon, swarm).await?);
+    }
+    Ok(placed)
+}
+
+/// A node, as `warmpool node list` shows it.
+async fn listed(daemon: &Daemon, name: &str) -> Result<Value> {
+    let nodes: Vec<Value> = serde_json::from_str(&daemon.cli_ok(&["node", "list", "--json"]).await?)?;
+    nodes.into_iter().find(|node| node["name"] == name).with_context(|| format!("{name} is not listed"))
+}
+
+/// The containers of a daemon that run on a node, as its own engine says.
+async fn running_on(swarm: &Swarm, node: &str, instance: &str) -> Result<Vec<String>> {
+    let containers = swarm.engine(node)?.containers(instance).await?;
+    let running = containers.into_iter().filter(|container| container.state == "running");
+    Ok(running.filter(|one| one.labels.contains_key("warmpool.worker")).map(|container| container.id).collect())
+}
+
 /// The daemon ends and leaves neither a service nor a container.
 async fn leaves_nothing(daemon: &mut Daemon, swarm: &Swarm) -> Result<()> {
     daemon.signal(Signal::SIGTERM)?;
@@ -71,35 +94,29 @@ async fn leaves_nothing(daemon: &mut Daemon, swarm: &Swarm) -> Result<()> {
     eventually!("the nodes remove the containers", 30, daemon.containers().await?.is_empty())
 }
 
-async fn sessions_run_on_each_node_and_end_with_it_alone(stage: Stage) -> Result<()> {
+async fn sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back(stage: Stage) -> Result<()> {
     let Some(mut swarm) = Swarm::start(&image()).await? else { return Ok(()) };
-    let mut daemon = Daemon::start(settings(&swarm)).await?;
+    let mut daemon = Daemon::start(settings(&swarm).set("SWARM_AVOID_FOR", "5s")).await?;
     let site = stage.site_for(&daemon).await?;
-    let mut placed: Vec<Placed> = Vec::new();
-    let mut nodes = BTreeSet::new();
-    // Swarm evens the nodes out, in its own order.
-    while nodes.len() < 3 {
-        ensure!(placed.len() < 6, "six sessions are on {nodes:?} alone");
-        placed.push(Placed::create(&daemon, &swarm).await?);
-        nodes.extend(placed.last().map(|one| one.node.clone()));
-    }
+    let [first, second, third] = [1, 2, 3].map(|number| swarm.name(number));
+    let mut placed = on_each(&daemon, &swarm, &[first.clone(), second.clone(), third.clone()]).await?;
     for one in &mut placed {
         one.works(&site).await.context(one.node.clone())?;
     }
 
-    // Sessions of the other nodes notice nothing.
-    let lost = swarm.name(3);
+    // One node dies, and another one is cut off at the same time. Sessions of the remaining one notice nothing.
     let began = Instant::now();
-    swarm.kill(&lost)?;
+    swarm.kill(&third)?;
+    swarm.plug(&second, "down")?;
     daemon.forget_lost_nodes(&swarm);
-    for one in placed.iter_mut().filter(|one| one.node == lost) {
+    for one in placed.iter_mut().filter(|one| one.node != first) {
         let record = one.session.becomes("failure", 60).await?;
         ensure!(record["reason"] == "node_lost", "{record}");
     }
     let took = began.elapsed();
     ensure!(took < LOST_WITHIN, "it was known after {took:?}");
-    println!("a lost node was known after {:.1} s", took.as_secs_f64());
-    placed.retain(|one| one.node != lost);
+    println!("lost nodes were known after {:.1} s", took.as_secs_f64());
+    placed.retain(|one| one.node == first);
     for one in &mut placed {
         one.works(&site).await.with_context(|| format!("the session on {} goes on", one.node))?;
     }
@@ -114,21 +131,66 @@ async fn sessions_run_on_each_node_and_end_with_it_alone(stage: Stage) -> Result
         one.works(&site).await.with_context(|| format!("the session on {} is found again", one.node))?;
         one.session.delete().await?.ok()?;
     }
+    ensure!(listed(&daemon, &second).await?["state"] == "lost");
+    let stale = running_on(&swarm, &second, &daemon.instance()?).await?;
+    ensure!(!stale.is_empty(), "what was cut off runs on");
+
+    // The node is back, and has none of its old workers any more when it gets a new one.
+    swarm.plug(&second, "up")?;
+    let began = Instant::now();
+    eventually!("the node is back", 60, listed(&daemon, &second).await?["state"] == "ready")?;
+    println!("the node was back after {:.1} s", began.elapsed().as_secs_f64());
+    eventually!("the node gets a worker", 90, {
+        daemon.warm().await?;
+        let running = running_on(&swarm, &second, &daemon.instance()?).await?;
+        let new = running.iter().any(|id| !stale.contains(id));
+        ensure!(!new || running.iter().all(|id| !stale.contains(id)), "{running:?} run beside {stale:?}");
+        let ready = listed(&daemon, &second).await?["ready"].as_u64();
+        if ready == Some(0) {
+            // The pool starts a worker behind each session.
+            daemon.session(json!({})).await?.delete().await?.ok()?;
+        }
+        ready > Some(0)
+    })?;
+    println!("the node had a warm worker after {:.1} s", began.elapsed().as_secs_f64());
+    let mut placed = on_each(&daemon, &swarm, std::slice::from_ref(&second)).await?;
+    for one in &mut placed {
+        one.works(&site).await.with_context(|| format!("a session on {}", one.node))?;
+        one.session.delete().await?.ok()?;
+    }
     daemon.assert_idle().await?;
     leaves_nothing(&mut daemon, &swarm).await
 }
 
-async fn a_node_without_the_image_is_left_out(stage: Stage) -> Result<()> {
-    let Some(swarm) = Swarm::start_with(&image(), Nodes { with_image: 2, fenced: 3 }).await? else { return Ok(()) };
+async fn nodes_without_image_or_fence_are_left_out(stage: Stage) -> Result<()> {
+    let nodes = Nodes { with_image: 2, fenced: 1 };
+    let Some(swarm) = Swarm::start_with(&image(), nodes).await? else { return Ok(()) };
     let mut daemon = Daemon::start(settings(&swarm)).await?;
     let site = stage.site_for(&daemon).await?;
-    ensure!(
-        daemon.log_text().contains("No such image"),
-        "Swarm tried the node, and the log says what is missing there"
-    );
+    let [first, second, third] = [1, 2, 3].map(|number| swarm.name(number));
+    for (node, words) in [(&second, "no_new_privs is off"), (&third, "No such image")] {
+        let log = daemon.log_text();
+        let told =
+            log.lines().any(|line| line.contains("gets no workers") && line.contains(node) && line.contains(words));
+        ensure!(told, "the log says of {node} what is missing there: {words}");
+        let left_out = listed(&daemon, node).await?["left_out"].to_string();
+        ensure!(left_out.contains(words), "{left_out}");
+    }
+    let report = daemon.cli(&["doctor", "--swarm", "--json"]).await?;
+    let report: Value = serde_json::from_slice(&report.stdout)?;
+    ensure!(report["ok"] == false, "{report}");
+    let found = |node: &str, level: &str, words: [&str; 2]| {
+        let findings = report["findings"].as_array().into_iter().flatten();
+        let mut of_node = findings.filter(|finding| finding["level"] == level && finding.to_string().contains(node));
+        of_node.any(|finding| words.iter().all(|words| finding.to_string().contains(words)))
+    };
+    ensure!(found(&first, "ok", ["", ""]), "{report}");
+    ensure!(found(&second, "fail", ["no_new_privs", "no-new-privileges"]), "{report}");
+    ensure!(found(&second, "fail", ["user namespaces", "seccomp-profile"]), "{report}");
+    ensure!(found(&third, "warn", ["No such image", "not looked at"]), "{report}");
     for _ in 0..3 {
         let mut placed = Placed::create(&daemon, &swarm).await?;
-        ensure!(placed.node != swarm.name(3), "it has no image");
+        ensure!(placed.node == first, "workers go where everything is: {}", placed.node);
         placed.works(&site).await?;
         placed.session.delete().await?.ok()?;
     }
@@ -136,8 +198,8 @@ async fn a_node_without_the_image_is_left_out(stage: Stage) -> Result<()> {
     leaves_nothing(&mut daemon, &swarm).await
 }
 
-async fn a_reservation_that_fits_nowhere_is_refused_by_name(_: Stage) -> Result<()> {
-    let Some(swarm) = Swarm::start_with(&image(), Nodes { with_image: 1, fenced: 3 }).await? else { return Ok(()) };
+async fn a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained(stage: Stage) -> Result<()> {
+    let Some(swarm) = Swarm::start(&image()).await? else { return Ok(()) };
     let settings = settings(&swarm).set("WORKER_MEMORY", "900GiB").set("SWARM_PLACEMENT_TIMEOUT", "2s");
     let mut daemon = Daemon::start_cold(settings.set("POOL_CHROMIUM_HEADLESS", "0")).await?;
     daemon.ready().await?;
@@ -151,12 +213,61 @@ async fn a_reservation_that_fits_nowhere_is_refused_by_name(_: Stage) -> Result<
     // What fits is served at once after that.
     daemon.kill9().await?;
     daemon.set("WORKER_MEMORY", "1GiB");
-    daemon.set("SWARM_CONSTRAINTS", "node.role==manager");
+    daemon.set("POOL_CHROMIUM_HEADLESS", "3");
+    daemon.set("SWARM_CONSTRAINTS", format!("node.hostname!={}", swarm.name(1)));
     daemon.restart().await?;
-    daemon.ready().await?;
-    let placed = Placed::create(&daemon, &swarm).await?;
-    ensure!(placed.node == swarm.name(1), "the constraint holds: {}", placed.node);
-    placed.session.delete().await?.ok()?;
+    daemon.warm().await?;
+    let site = stage.site_for(&daemon).await?;
+    let [first, second, third] = [1, 2, 3].map(|number| swarm.name(number));
+    let mut placed = on_each(&daemon, &swarm, &[second.clone(), third.clone()]).await?;
+    ensure!(placed.iter().all(|one| one.node != first), "the constraint holds");
+
+    // A node is drained gently: its session goes on, and nothing new comes.
+    let wrong = daemon.cli(&["node", "drain", "nobody"]).await?;
+    let problem = String::from_utf8_lossy(&wrong.stderr);
+    ensure!(wrong.status.code() == Some(65) && problem.contains(&third), "{problem}");
+    daemon.cli_ok(&["node", "drain", &third]).await?;
+    ensure!(listed(&daemon, &third).await?["availability"] == "draining");
+    eventually!("its warm workers go", 20, listed(&daemon, &third).await?["ready"] == 0)?;
+    daemon.warm().await?;
+    let new = Placed::create(&daemon, &swarm).await?;
+    ensure!(new.node == second, "nothing new comes to a node that is being drained");
+    new.session.delete().await?.ok()?;
+    for one in placed.iter_mut().filter(|one| one.node == third) {
+        one.works(&site).await.context("its session goes on")?;
+        ensure!(listed(&daemon, &third).await?["availability"] == "draining", "it waits for the session");
+        one.session.delete().await?.ok()?;
+    }
+    eventually!("Swarm drains it", 30, availability(&swarm, &third).await? == "drain")?;
+    eventually!("the daemon knows", 10, status_of(&daemon, &third).await?["availability"] == "drained")?;
+    daemon.cli_ok(&["node", "undrain", &third]).await?;
+    ensure!(availability(&swarm, &third).await? == "active", "it is used again");
+    placed.retain(|one| one.node == second);
+
+    // Somebody else drains a node at once.
+    swarm.manager().run(&["node", "update", "--availability", "drain", &second]).await?;
+    for one in &mut placed {
+        let record = one.session.becomes("failure", 30).await?;
+        ensure!(record["reason"] == "node_drained", "{record}");
+    }
+    eventually!("it is told", 10, daemon.log_text().contains("somebody drained a node at once"))?;
+    daemon.warm().await?;
+    let mut new = Placed::create(&daemon, &swarm).await?;
+    ensure!(new.node == third, "the pool refills elsewhere: {}", new.node);
+    new.works(&site).await?;
+    new.session.delete().await?.ok()?;
     daemon.assert_idle().await?;
     leaves_nothing(&mut daemon, &swarm).await
+}
+
+/// What Swarm makes of a node.
+async fn availability(swarm: &Swarm, node: &str) -> Result<String> {
+    swarm.manager().run(&["node", "inspect", "--format", "{{.Spec.Availability}}", node]).await
+}
+
+/// A node, as `/status` shows it.
+async fn status_of(daemon: &Daemon, name: &str) -> Result<Value> {
+    let status = daemon.api().get("/status").await?.ok()?;
+    let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+    nodes.into_iter().find(|node| node["name"] == name).with_context(|| format!("{name}: {status}"))
 }

@@ -141,12 +141,12 @@ pub(crate) async fn check_daemon(data_dir: &Path) -> Result<(), OrderError> {
     answered.map(drop).ok_or_else(|| OrderError::NoDaemon(data_dir.to_owned()))
 }
 
-/// Tells the daemon something, without a word on the terminal.
+/// Has the running daemon carry an order out that only it can, without a word on the terminal.
 /// Errors: [`OrderError::NoDaemon`], [`OrderError::Connection`], [`OrderError::Refused`].
-pub(crate) async fn report(order: &ControlRequest, data_dir: &Path) -> Result<(), OrderError> {
+pub(crate) async fn ask_daemon(order: &ControlRequest, data_dir: &Path) -> Result<ControlReply, OrderError> {
     match send(data_dir, order).await? {
         Some(ControlReply::Refused(why)) => Err(OrderError::Refused(why)),
-        Some(_) => Ok(()),
+        Some(reply) => Ok(reply),
         None => Err(OrderError::NoDaemon(data_dir.to_owned())),
     }
 }

@@ -122,9 +122,9 @@ async fn probe(
 /// Starts a worker and claims it; its browser need not be ready.
 async fn start(config: &Config, runtime: &Runtime, id: &WorkerId, key: PoolKey) -> Result<Arc<Worker>, ProbeError> {
     let spec = WorkerSpec { worker: id.clone(), key, image: config.image(key.engine).to_owned() };
-    let address = runtime.start(&spec).await?;
+    let place = runtime.start(&spec).await?;
     let secret = Secret::new(hex::encode(random_bytes::<32>()));
-    let (worker, _reports) = Worker::new(id.clone(), key, address, &secret);
+    let (worker, _reports) = Worker::new(id.clone(), key, place, &secret);
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let claim = Claim {
         secret,

@@ -94,10 +94,10 @@ impl Pool {
     /// The worker in a container, if that runs and its labels make sense.
     fn found(&self, container: &OwnedContainer) -> Option<(Arc<Worker>, Reports)> {
         let key = container.key?;
-        let address = container.address.clone().filter(|_| container.running)?;
+        let place = container.place.clone().filter(|_| container.running)?;
         let id = container.worker.clone();
         let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
-        Some(Worker::found(id, key, address, &secret))
+        Some(Worker::found(id, key, place, &secret))
     }
 }
 

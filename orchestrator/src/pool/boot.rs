@@ -47,13 +47,19 @@ impl BootError {
     /// What a client may know of it. Nothing where trying again in a moment may well help.
     fn reason(&self) -> Option<String> {
         match self {
-            Self::Runtime(RuntimeError::Unreachable(_) | RuntimeError::UnfitNetwork { .. }) | Self::Unwanted => None,
+            Self::Runtime(
+                RuntimeError::Unreachable(_)
+                | RuntimeError::UnfitNetwork { .. }
+                | RuntimeError::NodeName { .. }
+                | RuntimeError::OneHost,
+            )
+            | Self::Unwanted => None,
             Self::Runtime(RuntimeError::NoImage(_)) => Some("there is no image".to_owned()),
             Self::Runtime(RuntimeError::Refused { action, .. }) => {
                 Some(format!("the container runtime refused to {action}"))
             }
             Self::Runtime(RuntimeError::NoNode { why, asked, .. }) => {
-                Some(format!("no node of the swarm has room for one that asks for {asked}: {why}"))
+                Some(format!("no node of the swarm takes one that asks for {asked}: {why}"))
             }
             Self::Agent(_) | Self::Runtime(RuntimeError::Folder(_)) => Some(Self::Silent.to_string()),
             Self::Silent | Self::Lost(_) | Self::Slow(_) => Some(self.to_string()),
@@ -98,9 +104,9 @@ impl Pool {
         let config = &self.inner.config;
         let image = config.image(key.engine).to_owned();
         let spec = WorkerSpec { worker: id.clone(), key, image };
-        let address = self.inner.runtime.start(&spec).await?;
+        let place = self.inner.runtime.start(&spec).await?;
         let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
-        let (worker, reports) = Worker::new(id.clone(), key, address, &secret);
+        let (worker, reports) = Worker::new(id.clone(), key, place.clone(), &secret);
         let claim = Claim {
             secret,
             headless: key.mode == Mode::Headless,
@@ -115,9 +121,16 @@ impl Pool {
         // Only from here on may a stop cut in: the container exists, and can be removed.
         tokio::select! {
             () = stop.cancelled() => Err(BootError::Unwanted),
-            result = self.make_ready(&worker, reports, &claim, stop) => result,
-        }?;
-        Ok(worker)
+            result = self.make_ready(&worker, reports, &claim, stop) => match result {
+                Ok(()) => Ok(worker),
+                Err(error) => {
+                    if matches!(error, BootError::Silent) {
+                        self.inner.runtime.distrust(&place, &spec.image).await;
+                    }
+                    Err(error)
+                }
+            },
+        }
     }
 
     /// Has the agent start its browser, and waits until that can be driven.
@@ -162,6 +175,19 @@ impl Pool {
             let (pool, id) = (self.clone(), id.clone());
             self.inner.drain.spawn(async move { pool.remove(&id).await });
         }
+    }
+
+    /// The same for a worker that nobody has; false where somebody has it, or it is gone.
+    pub(super) fn retire_unowned(&self, id: &WorkerId) -> bool {
+        let taken = {
+            let mut state = self.lock();
+            state.is_ready(id) && state.set_removing(id) == Remover::Caller
+        };
+        if taken {
+            let (pool, id) = (self.clone(), id.clone());
+            self.inner.drain.spawn(async move { pool.remove(&id).await });
+        }
+        taken
     }
 
     /// Removes the container of a worker that is marked for it, however long that takes.

@@ -40,6 +40,7 @@ impl Pool {
                 Ok(()) => {
                     told = false;
                     self.runtime_came().await;
+                    self.look_at_nodes().await;
                 }
                 Err(error) => {
                     let was_up = self.lock().runtime_went();
@@ -86,7 +87,10 @@ impl Pool {
 
     /// Notes the loss of a worker. A container that ended by itself may not have been the only one.
     pub(super) fn note_loss(&self, loss: &Loss) {
-        if matches!(loss, Loss::ContainerExited { .. } | Loss::ContainerGone | Loss::NodeLost { .. }) {
+        if matches!(
+            loss,
+            Loss::ContainerExited { .. } | Loss::ContainerGone | Loss::NodeLost { .. } | Loss::NodeDrained { .. }
+        ) {
             self.lock().lost_a_container();
         }
     }

@@ -322,6 +322,17 @@ impl PoolState {
         self.workers.get(id).is_some_and(|entry| matches!(entry.stage, Stage::Ready(_)))
     }
 
+    /// The workers on this node that are warm or leased, and whether each of them is nobody's.
+    pub(super) fn on_node(&self, node: &str) -> Vec<(WorkerId, bool)> {
+        let found = self.workers.values().filter_map(|entry| match &entry.stage {
+            Stage::Ready(worker) => Some((worker, true)),
+            Stage::Leased(_, worker) => Some((worker, false)),
+            Stage::Starting | Stage::Removing => None,
+        });
+        let here = found.filter(|(worker, _)| worker.node.as_deref() == Some(node));
+        here.map(|(worker, ready)| (worker.id.clone(), ready)).collect()
+    }
+
     /// Every worker that no session owns and that is not being removed.
     pub(super) fn unowned(&self) -> Vec<WorkerId> {
         let unowned = |entry: &PooledWorker| matches!(entry.stage, Stage::Starting | Stage::Ready(_));
@@ -387,7 +398,7 @@ impl PoolState {
 mod tests {
     use super::*;
     use crate::engine::Mode;
-    use crate::runtime::AgentAddress;
+    use crate::runtime::{AgentAddress, Place};
     use crate::worker::{Health, Loss};
     use warmpool_protocol::{Secret, Settings};
 
@@ -443,7 +454,7 @@ mod tests {
         Worker::found(
             WorkerId::random(),
             FIREFOX,
-            AgentAddress::Tcp(([127, 0, 0, 1], 1).into()),
+            AgentAddress::Tcp(([127, 0, 0, 1], 1).into()).into(),
             &Secret::new(String::new()),
         )
     }
@@ -481,6 +492,25 @@ mod tests {
         reports.say(Health::Lost(Loss::ContainerGone));
         state.lost_a_container();
         assert!(!state.can_serve(now), "its last worker went with it");
+    }
+
+    #[test]
+    fn the_workers_of_a_node_are_known() {
+        let mut state = state(false);
+        let place = Place { address: AgentAddress::Tcp(([127, 0, 0, 1], 1).into()), node: Some("east".to_owned()) };
+        let workers = [(); 2].map(|()| {
+            let secret = Secret::new(String::new());
+            Worker::found(WorkerId::random(), FIREFOX, place.clone(), &secret).0
+        });
+        workers.iter().for_each(|worker| drop(state.add_ready(Arc::clone(worker))));
+        let taken = state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
+        assert_eq!(state.on_node("west"), []);
+        let mut found = state.on_node("east");
+        found.sort_by_key(|(_, ready)| *ready);
+        assert_eq!(found[0], (taken.id.clone(), false));
+        assert!(!state.is_ready(&taken.id), "it has a session");
+        assert!(found[1].1 && state.set_removing(&found[1].0) == Remover::Caller);
+        assert_eq!(state.on_node("east"), [(taken.id.clone(), false)]);
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Docker {
                 running: container
                     .state
                     .is_some_and(|state| matches!(state.to_string().as_str(), "running" | "paused")),
-                address,
+                place: address.map(Into::into),
                 image: container.image_id.unwrap_or_default(),
             })
         });

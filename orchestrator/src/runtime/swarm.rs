@@ -1,12 +1,18 @@
 //! Docker Swarm as the container runtime: each worker is a service of one replica that is never restarted. Swarm chooses the
 //! node and watches it; this module asks the manager that the daemon sits on.
 //!
-//! `service` is what a worker asks for, `tasks` what became of it, `network` the overlay between daemon and workers, and
-//! `avoided` the nodes that could not start an image lately.
+//! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, and `network` the overlay
+//! between daemon and workers. `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at
+//! one from inside and `fence` judges what it finds; `avoided` are those that could not start an image lately.
 
+mod admission;
 mod avoided;
+mod fence;
 mod network;
+mod nodes;
+mod probe;
 mod service;
+mod start;
 mod tasks;
 
 use std::collections::HashMap;
@@ -14,26 +20,24 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::models::{Node, NodeState, ServiceSpec, TaskState};
-use bollard::query_parameters::{InspectNetworkOptions, ListNodesOptions, ListServicesOptionsBuilder};
-use tokio::time::{Instant, sleep};
+use bollard::models::TaskState;
+use bollard::query_parameters::{InspectNetworkOptions, ListServicesOptionsBuilder};
+use serde_json::{Value, json};
 use warmpool_protocol::PORT;
 
+use self::admission::Admission;
 use self::avoided::Avoided;
 use self::network::OverlayFacts;
+use self::nodes::{is_down, is_drained, node_name};
 use self::tasks::Task;
 use super::docker::{Docker, container_name, refused, status};
 use super::{
     AgentAddress, ContainerState, LABEL_ENGINE, LABEL_IMAGE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER,
-    OwnedContainer, RuntimeError, WorkerSpec,
+    OwnedContainer, Place, RuntimeError,
 };
 use crate::config::Config;
 use crate::engine::{PoolKey, WorkerId};
 
-/// Between two looks at a task that is on its way.
-const POLL: Duration = Duration::from_millis(100);
-/// Nodes tried at most for one worker.
-const NODES_TRIED: usize = 16;
 /// A node is down for Swarm once three of its beats, 5 s apart, are missing; the manager looks a little later.
 pub(super) const NODE_NOTICED_WITHIN: Duration = Duration::from_secs(20);
 
@@ -49,16 +53,7 @@ struct Inner {
     /// The engine of the manager.
     engine: Docker,
     avoided: Avoided,
-}
-
-/// What became of a service that was just made.
-enum Start {
-    Running(AgentAddress),
-    /// The node that it was given cannot start it.
-    Refused {
-        node: String,
-        why: String,
-    },
+    admission: Admission,
 }
 
 impl Swarm {
@@ -67,7 +62,8 @@ impl Swarm {
     pub(super) fn new(config: Arc<Config>, instance: String) -> Self {
         let engine = Docker::new(Arc::clone(&config), instance.clone());
         let avoided = Avoided::new(config.swarm.avoid_for);
-        Self { inner: Arc::new(Inner { config, instance, engine, avoided }) }
+        let inner = Inner { config, instance, engine, avoided, admission: Admission::default() };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The engine of the manager.
@@ -118,96 +114,6 @@ impl Swarm {
         }
     }
 
-    /// Makes the worker's service and waits until its container runs somewhere. A node that cannot start it is left out for
-    /// a while, and the next one tried.
-    pub(super) async fn start(&self, spec: &WorkerSpec) -> Result<AgentAddress, RuntimeError> {
-        let image = self.image_id(&spec.image).await?;
-        for _ in 0..NODES_TRIED {
-            self.create(self.service(spec, &image)).await?;
-            match self.started(&spec.worker, &image).await? {
-                Start::Running(address) => return Ok(address),
-                Start::Refused { node, why } => {
-                    let name = self.node(&node).await?.map_or_else(|| node.clone(), |found| node_name(&found));
-                    tracing::warn!(worker = %spec.worker, node = name, why, "a node cannot start a worker: trying another");
-                    self.inner.avoided.add(&image, &node, &name, &why);
-                    self.remove(&spec.worker).await?;
-                }
-            }
-        }
-        Err(RuntimeError::Refused { action: "start a service", message: "too many nodes cannot start it".to_owned() })
-    }
-
-    async fn create(&self, service: ServiceSpec) -> Result<(), RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        match client.create_service(service, None).await {
-            Ok(_) => Ok(()),
-            // Our own earlier call made it and its reply was lost.
-            Err(error) if status(&error) == Some(409) => Ok(()),
-            Err(error) => Err(refused("make a service", error)),
-        }
-    }
-
-    /// Follows a new service to its node.
-    async fn started(&self, worker: &WorkerId, image: &str) -> Result<Start, RuntimeError> {
-        let limits = &self.inner.config.swarm;
-        let begun = Instant::now();
-        loop {
-            let task = self.task(worker).await?;
-            let waited = begun.elapsed();
-            let Some(task) = task else {
-                if waited > limits.placement_timeout {
-                    return Err(self.no_node("Swarm made no task of the service".to_owned(), image));
-                }
-                sleep(POLL).await;
-                continue;
-            };
-            match task.status.state {
-                TaskState::RUNNING => {
-                    let address = task.address(&self.inner.config.docker.network).ok_or(RuntimeError::Refused {
-                        action: "start a service",
-                        message: "its task has no address".to_owned(),
-                    })?;
-                    return Ok(Start::Running(agent_at(address.0)));
-                }
-                TaskState::REJECTED => return Ok(Start::Refused { node: task.node, why: task.status.err }),
-                TaskState::NEW | TaskState::ALLOCATED | TaskState::PENDING => {
-                    if waited > limits.placement_timeout {
-                        let why = if task.status.err.is_empty() { task.status.message } else { task.status.err };
-                        return Err(self.no_node(why, image));
-                    }
-                }
-                TaskState::ASSIGNED
-                | TaskState::ACCEPTED
-                | TaskState::PREPARING
-                | TaskState::READY
-                | TaskState::STARTING => {
-                    if waited > limits.start_timeout {
-                        return Err(RuntimeError::Refused {
-                            action: "start a service",
-                            message: format!("its container did not run within {} s", limits.start_timeout.as_secs()),
-                        });
-                    }
-                }
-                _ => {
-                    return Err(RuntimeError::Refused {
-                        action: "start a service",
-                        message: format!("it ended at once: {}", task.status.err),
-                    });
-                }
-            }
-            sleep(POLL).await;
-        }
-    }
-
-    fn no_node(&self, why: String, image: &str) -> RuntimeError {
-        let (memory, cpus) = (self.inner.config.worker.memory, self.inner.config.reserved_cpus());
-        RuntimeError::NoNode {
-            why,
-            asked: format!("{memory} of memory and {cpus} cores (worker.memory, swarm.reserved_cpus)"),
-            avoided: self.inner.avoided.described(image),
-        }
-    }
-
     /// The address of a worker on the overlay, and the first one there, which is its gateway's where it has one.
     pub(super) async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
         let address = self.task(worker).await?.and_then(|task| task.address(&self.inner.config.docker.network));
@@ -220,20 +126,28 @@ impl Swarm {
     /// How the worker's container is, or was before its node was lost.
     pub(super) async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
         let Some(task) = self.task(worker).await? else { return Ok(ContainerState::Missing) };
-        if !task.node.is_empty() && !task.has_ended() {
-            match self.node(&task.node).await? {
-                Some(node) if !is_down(&node) => {}
-                Some(node) => return Ok(ContainerState::NodeLost { node: node_name(&node) }),
-                None => return Ok(ContainerState::NodeLost { node: task.node }),
-            }
+        if task.node.is_empty() {
+            return Ok(task.container());
         }
-        Ok(task.container())
+        match self.node(&task.node).await? {
+            Some(node) if task.is_ended() && is_drained(&node) => {
+                Ok(ContainerState::NodeDrained { node: node_name(&node) })
+            }
+            _ if task.has_ended() => Ok(task.container()),
+            Some(node) if is_down(&node) => Ok(ContainerState::NodeLost { node: node_name(&node) }),
+            Some(_) => Ok(task.container()),
+            None => Ok(ContainerState::NodeLost { node: task.node }),
+        }
     }
 
     /// Removes the worker's service; its node stops the container, at the latest when it comes back.
     pub(super) async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
+        self.remove_service(&container_name(worker)).await
+    }
+
+    async fn remove_service(&self, name: &str) -> Result<(), RuntimeError> {
         let client = self.inner.engine.client().await?;
-        match client.delete_service(&container_name(worker)).await {
+        match client.delete_service(name).await {
             Ok(()) => Ok(()),
             Err(error) if status(&error) == Some(404) => Ok(()),
             Err(error) => Err(refused("remove a service", error)),
@@ -248,10 +162,9 @@ impl Swarm {
         let options = ListServicesOptionsBuilder::default().filters(&filters).build();
         let services =
             client.list_services(Some(options)).await.map_err(|error| refused("list the services", error))?;
-        let nodes =
-            client.list_nodes(None::<ListNodesOptions>).await.map_err(|error| refused("list the nodes", error))?;
+        let nodes = self.list_nodes().await?;
         let up = |id: &str| nodes.iter().any(|node| node.id.as_deref() == Some(id) && !is_down(node));
-        let tasks = self.tasks("label", &label).await?;
+        let tasks = self.tasks(&json!({ "label": [label] })).await?;
         let tasks: HashMap<&str, &Task> = tasks.iter().map(|task| (task.service.as_str(), task)).collect();
         let owned = services.into_iter().filter_map(|service| {
             let labels = service.spec?.labels?;
@@ -260,12 +173,12 @@ impl Swarm {
             let mode = label(LABEL_MODE).and_then(|text| text.parse().ok());
             let preset = label(LABEL_PRESET).and_then(|text| text.parse().ok());
             let task = service.id.as_deref().and_then(|id| tasks.get(id));
-            let address = task.and_then(|task| task.address(&self.inner.config.docker.network));
+            let place = task.and_then(|task| self.place(task));
             Some(OwnedContainer {
                 worker: WorkerId::from(label(LABEL_WORKER)?),
                 key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset }),
                 running: task.is_some_and(|task| task.status.state == TaskState::RUNNING && up(&task.node)),
-                address: address.map(|(address, _)| agent_at(address)),
+                place,
                 image: label(LABEL_IMAGE).unwrap_or_default().to_owned(),
             })
         });
@@ -293,43 +206,27 @@ impl Swarm {
 
     /// The task of the worker's service; none where there is no such service.
     async fn task(&self, worker: &WorkerId) -> Result<Option<Task>, RuntimeError> {
-        let mut tasks = self.tasks("service", &container_name(worker)).await?;
+        let mut tasks = self.tasks(&json!({ "service": [container_name(worker)] })).await?;
         Ok(tasks.pop())
     }
 
-    async fn tasks(&self, filter: &str, value: &str) -> Result<Vec<Task>, RuntimeError> {
+    async fn tasks(&self, filters: &Value) -> Result<Vec<Task>, RuntimeError> {
         let client = self.inner.engine.client().await?;
         tasks::list(
             self.inner.config.docker.host.socket(),
             client.client_version(),
             self.inner.config.docker.timeout,
-            filter,
-            value,
+            filters,
         )
         .await
     }
 
-    async fn node(&self, id: &str) -> Result<Option<Node>, RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        match client.inspect_node(id).await {
-            Ok(node) => Ok(Some(node)),
-            Err(error) if status(&error) == Some(404) => Ok(None),
-            Err(error) => Err(refused("look up a node", error)),
-        }
+    /// Where a task's container is to be found.
+    fn place(&self, task: &Task) -> Option<Place> {
+        let (address, _) = task.address(&self.inner.config.docker.network)?;
+        let address = AgentAddress::Tcp(SocketAddr::new(IpAddr::V4(address), PORT));
+        Some(Place { address, node: Some(task.node.clone()) })
     }
-}
-
-fn is_down(node: &Node) -> bool {
-    node.status.as_ref().is_some_and(|status| status.state == Some(NodeState::DOWN))
-}
-
-fn node_name(node: &Node) -> String {
-    let name = node.description.as_ref().and_then(|description| description.hostname.clone());
-    name.or_else(|| node.id.clone()).unwrap_or_default()
-}
-
-fn agent_at(address: Ipv4Addr) -> AgentAddress {
-    AgentAddress::Tcp(SocketAddr::new(IpAddr::V4(address), PORT))
 }
 
 /// A name without its tag.

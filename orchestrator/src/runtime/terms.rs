@@ -19,6 +19,8 @@ pub(crate) const LABEL_AGENT: &str = "warmpool.agent";
 pub(crate) const LABEL_PRESET: &str = "warmpool.preset";
 /// Label: what the worker of a service was started from.
 pub(crate) const LABEL_IMAGE: &str = "warmpool.image";
+/// Label: the service looks at a node and is no worker.
+pub(crate) const LABEL_PROBE: &str = "warmpool.probe";
 /// Label: the container renders scenes. It belongs to no pool.
 pub(crate) const LABEL_RENDERER: &str = "warmpool.renderer";
 /// Label of a network: a daemon made it for workers.
@@ -31,6 +33,21 @@ pub(crate) enum AgentAddress {
     Unix(PathBuf),
     /// A port on the workers' network.
     Tcp(SocketAddr),
+}
+
+/// Where a worker runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Where its agent listens.
+    pub address: AgentAddress,
+    /// The id of its node; none on this host.
+    pub node: Option<String>,
+}
+
+impl From<AgentAddress> for Place {
+    fn from(address: AgentAddress) -> Self {
+        Self { address, node: None }
+    }
 }
 
 /// What a call to the container runtime can fail with.
@@ -67,6 +84,19 @@ pub(crate) enum RuntimeError {
         /// Nodes that are left out for a while, with the reasons; empty where there are none.
         avoided: String,
     },
+    /// There is no node of this name, or several.
+    #[error("{flaw} `{name}`: {known}")]
+    NodeName {
+        /// What was named.
+        name: String,
+        /// What is wrong with it, in words before the name.
+        flaw: &'static str,
+        /// What can be named.
+        known: String,
+    },
+    /// Nodes were asked for where there are none.
+    #[error("workers run on this host alone: nodes are those of a swarm, and swarm.enabled is false")]
+    OneHost,
     /// The runtime refused the call.
     #[error("the container runtime refused to {action}: {message}")]
     Refused {
@@ -109,6 +139,11 @@ pub(crate) enum ContainerState {
         /// The host's name.
         node: String,
     },
+    /// Somebody had the host emptied.
+    NodeDrained {
+        /// The host's name.
+        node: String,
+    },
 }
 
 /// A container that carries this daemon's label.
@@ -120,8 +155,8 @@ pub(crate) struct OwnedContainer {
     pub key: Option<PoolKey>,
     /// Whether it runs.
     pub running: bool,
-    /// Where its agent listens.
-    pub address: Option<AgentAddress>,
+    /// Where it runs.
+    pub place: Option<Place>,
     /// The id of the image it was made from.
     pub image: String,
 }

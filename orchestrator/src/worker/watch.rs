@@ -77,6 +77,7 @@ fn ended(state: ContainerState) -> Option<Loss> {
         ContainerState::Exited { code, .. } => Some(Loss::ContainerExited { code }),
         ContainerState::Missing => Some(Loss::ContainerGone),
         ContainerState::NodeLost { node } => Some(Loss::NodeLost { node }),
+        ContainerState::NodeDrained { node } => Some(Loss::NodeDrained { node }),
     }
 }
 
@@ -173,7 +174,7 @@ mod tests {
         let (worker, reports) = Worker::found(
             WorkerId::random(),
             key,
-            AgentAddress::Tcp(listener.local_addr().unwrap()),
+            AgentAddress::Tcp(listener.local_addr().unwrap()).into(),
             &Secret::new("secret".to_owned()),
         );
         assert_eq!(worker.health(), Health::Unknown, "nothing is known of it yet");

@@ -1,4 +1,4 @@
-//! Nodes that could not start an image lately, as where the image is missing and cannot be fetched.
+//! Nodes that are left out for a while: an image is missing there and cannot be fetched, or the fence has a gap.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,6 +43,13 @@ impl Avoided {
         self.map(image, |_, failure| format!("{} ({})", failure.name, failure.why)).join(", ")
     }
 
+    /// Why a node is left out, for any image.
+    pub(super) fn why(&self, node: &str) -> Option<String> {
+        let (nodes, now) = (self.nodes.lock(), Instant::now());
+        let mut found = nodes.iter().filter(|((_, id), failure)| id == node && failure.until > now);
+        found.next().map(|(_, failure)| failure.why.clone())
+    }
+
     fn map<T>(&self, image: &str, each: impl Fn(&str, &Failure) -> T) -> Vec<T> {
         let (mut nodes, now) = (self.nodes.lock(), Instant::now());
         nodes.retain(|_, failure| failure.until > now);
@@ -60,8 +67,9 @@ mod tests {
         avoided.add("a", "n1", "east", "No such image");
         assert_eq!(avoided.of("a"), ["n1"]);
         assert_eq!(avoided.described("a"), "east (No such image)");
+        assert_eq!(avoided.why("n1").as_deref(), Some("No such image"));
         assert!(avoided.of("b").is_empty());
         tokio::time::advance(Duration::from_secs(61)).await;
-        assert!(avoided.of("a").is_empty());
+        assert!(avoided.why("n1").is_none() && avoided.of("a").is_empty());
     }
 }

@@ -17,7 +17,7 @@ use super::Swarm;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::runtime::docker::{container_name, labels, signed};
-use crate::runtime::{LABEL_IMAGE, WorkerSpec};
+use crate::runtime::{LABEL_IMAGE, LABEL_INSTANCE, LABEL_PROBE, WorkerSpec};
 
 /// A service's tmpfs has no owner, so everybody in the container may write there; there is but one user.
 const TMPFS_MODE: i64 = 0o1777;
@@ -26,45 +26,93 @@ const TMPFS_MODE: i64 = 0o1777;
 const HOME: &str = "/home/own";
 
 impl Swarm {
-    /// The service of a worker; nodes that could not start this image lately are left out.
-    pub(super) fn service(&self, spec: &WorkerSpec, image: &str) -> ServiceSpec {
+    /// The service of a worker, for other nodes than these.
+    pub(super) fn service(&self, spec: &WorkerSpec, image: &str, left_out: &[String]) -> ServiceSpec {
         let config = &self.inner.config;
         let mut labels = labels(&self.inner.instance, spec);
         labels.insert(LABEL_IMAGE.to_owned(), image.to_owned());
-        let avoided = self.inner.avoided.of(image);
+        let (limits, reservations) = resources(config);
+        let left_out = left_out.iter().map(|node| format!("node.id!={node}"));
+        let spread = config.swarm.spread_over.iter().map(|descriptor| TaskSpecPlacementPreferences {
+            spread: Some(TaskSpecPlacementSpread { spread_descriptor: Some(descriptor.clone()) }),
+        });
         let task = TaskSpec {
-            container_spec: Some(container(config, image, labels.clone())),
-            resources: Some(resources(config)),
-            restart_policy: Some(TaskSpecRestartPolicy {
-                condition: Some(TaskSpecRestartPolicyConditionEnum::NONE),
+            resources: Some(TaskSpecResources {
+                limits: Some(limits),
+                reservations: Some(reservations),
                 ..Default::default()
             }),
-            placement: Some(placement(config, spec.key.engine, &avoided)),
+            placement: Some(TaskSpecPlacement {
+                constraints: Some(constraints(config, spec.key.engine).chain(left_out).collect()),
+                preferences: Some(spread.collect()),
+                ..Default::default()
+            }),
             networks: Some(vec![NetworkAttachmentConfig {
                 target: Some(config.docker.network.clone()),
                 ..Default::default()
             }]),
-            log_driver: Some(TaskSpecLogDriver {
-                name: Some("json-file".to_owned()),
-                options: Some(HashMap::from([
-                    ("max-size".to_owned(), "1m".to_owned()),
-                    ("max-file".to_owned(), "1".to_owned()),
-                ])),
-            }),
-            ..Default::default()
+            ..once(container(config, image, labels.clone()))
         };
-        ServiceSpec {
-            name: Some(container_name(&spec.worker)),
-            labels: Some(labels),
-            task_template: Some(task),
-            mode: Some(ServiceSpecMode {
-                replicated: Some(ServiceSpecModeReplicated { replicas: Some(1) }),
+        replicated(container_name(&spec.worker), labels, task)
+    }
+
+    /// The service of a probe: a container as a worker's that runs `command` on this one node. It reserves nothing, so that it
+    /// also runs where nothing is left to give away, and has no network of workers.
+    pub(super) fn probe_service(
+        &self,
+        name: &str,
+        (image, engine): (&str, Engine),
+        node: &str,
+        command: Vec<String>,
+    ) -> ServiceSpec {
+        let config = &self.inner.config;
+        let instance = self.inner.instance.clone();
+        let labels = HashMap::from([(LABEL_INSTANCE.to_owned(), instance.clone()), (LABEL_PROBE.to_owned(), instance)]);
+        let container = TaskSpecContainerSpec { command: Some(command), ..container(config, image, labels.clone()) };
+        let here = std::iter::once(format!("node.id=={node}"));
+        let task = TaskSpec {
+            resources: Some(TaskSpecResources { limits: Some(resources(config).0), ..Default::default() }),
+            placement: Some(TaskSpecPlacement {
+                constraints: Some(constraints(config, engine).chain(here).collect()),
                 ..Default::default()
             }),
-            // A name for the one container is all that is wanted: no virtual address, no load balancer.
-            endpoint_spec: Some(EndpointSpec { mode: Some(EndpointSpecModeEnum::DNSRR), ..Default::default() }),
+            ..once(container)
+        };
+        replicated(name.to_owned(), labels, task)
+    }
+}
+
+/// A task that is tried once.
+fn once(container: TaskSpecContainerSpec) -> TaskSpec {
+    TaskSpec {
+        container_spec: Some(container),
+        restart_policy: Some(TaskSpecRestartPolicy {
+            condition: Some(TaskSpecRestartPolicyConditionEnum::NONE),
             ..Default::default()
-        }
+        }),
+        log_driver: Some(TaskSpecLogDriver {
+            name: Some("json-file".to_owned()),
+            options: Some(HashMap::from([
+                ("max-size".to_owned(), "1m".to_owned()),
+                ("max-file".to_owned(), "1".to_owned()),
+            ])),
+        }),
+        ..Default::default()
+    }
+}
+
+fn replicated(name: String, labels: HashMap<String, String>, task: TaskSpec) -> ServiceSpec {
+    ServiceSpec {
+        name: Some(name),
+        labels: Some(labels),
+        task_template: Some(task),
+        mode: Some(ServiceSpecMode {
+            replicated: Some(ServiceSpecModeReplicated { replicas: Some(1) }),
+            ..Default::default()
+        }),
+        // A name for the one container is all that is wanted: no virtual address, no load balancer.
+        endpoint_spec: Some(EndpointSpec { mode: Some(EndpointSpecModeEnum::DNSRR), ..Default::default() }),
+        ..Default::default()
     }
 }
 
@@ -105,22 +153,18 @@ fn container(config: &Config, image: &str, labels: HashMap<String, String>) -> T
     }
 }
 
-fn resources(config: &Config) -> TaskSpecResources {
+/// What a worker may use of its node, and what it reserves there.
+fn resources(config: &Config) -> (Limit, ResourceObject) {
     let worker = &config.worker;
     let memory = signed(worker.memory.bytes());
-    TaskSpecResources {
-        limits: Some(Limit {
-            memory_bytes: Some(memory),
-            nano_cpus: nano_cpus(worker.cpus),
-            pids: Some(i64::from(worker.pids)),
-        }),
-        reservations: Some(ResourceObject {
-            memory_bytes: Some(memory),
-            nano_cpus: nano_cpus(config.reserved_cpus()),
-            ..Default::default()
-        }),
+    let limits =
+        Limit { memory_bytes: Some(memory), nano_cpus: nano_cpus(worker.cpus), pids: Some(i64::from(worker.pids)) };
+    let reservations = ResourceObject {
+        memory_bytes: Some(memory),
+        nano_cpus: nano_cpus(config.reserved_cpus()),
         ..Default::default()
-    }
+    };
+    (limits, reservations)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
@@ -128,20 +172,13 @@ fn nano_cpus(cores: f64) -> Option<i64> {
     (cores > 0.0).then_some((cores * 1e9) as i64)
 }
 
-fn placement(config: &Config, engine: Engine, avoided: &[String]) -> TaskSpecPlacement {
+/// Where the configuration allows workers of this engine.
+fn constraints(config: &Config, engine: Engine) -> impl Iterator<Item = String> + '_ {
     let swarm = &config.swarm;
     let of_engine = match engine {
         Engine::Chromium => &swarm.chromium_constraints,
         Engine::Firefox => &swarm.firefox_constraints,
         Engine::Webkit => &swarm.webkit_constraints,
     };
-    let avoided = avoided.iter().map(|node| format!("node.id!={node}"));
-    let spread = swarm.spread_over.iter().map(|descriptor| TaskSpecPlacementPreferences {
-        spread: Some(TaskSpecPlacementSpread { spread_descriptor: Some(descriptor.clone()) }),
-    });
-    TaskSpecPlacement {
-        constraints: Some(swarm.constraints.iter().chain(of_engine).cloned().chain(avoided).collect()),
-        preferences: Some(spread.collect()),
-        ..Default::default()
-    }
+    swarm.constraints.iter().chain(of_engine).cloned()
 }

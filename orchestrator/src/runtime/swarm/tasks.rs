@@ -29,6 +29,8 @@ pub(super) struct Task {
     #[serde(rename = "NodeID", default)]
     pub node: String,
     pub status: Status,
+    /// What Swarm wants it to be.
+    desired_state: TaskState,
     #[serde(default)]
     networks_attachments: Vec<Attachment>,
 }
@@ -88,6 +90,16 @@ impl Task {
         )
     }
 
+    /// Whether Swarm ends it, or has.
+    pub(super) fn is_ended(&self) -> bool {
+        self.has_ended() || matches!(self.desired_state, TaskState::SHUTDOWN | TaskState::REMOVE)
+    }
+
+    /// Whether its container may run although Swarm wants it gone, as on a node that cannot be reached.
+    pub(super) fn is_stale(&self) -> bool {
+        self.is_ended() && !self.has_ended() && self.status.state != TaskState::ORPHANED
+    }
+
     /// The state of its container.
     pub(super) fn container(&self) -> ContainerState {
         if self.has_ended() {
@@ -102,16 +114,15 @@ impl Task {
     }
 }
 
-/// The tasks that a filter lets through; none where it names a service that there is not.
+/// The tasks that filters let through; none where one names a service that there is not.
 /// Errors: [`RuntimeError`] when the manager cannot be asked.
 pub(super) async fn list(
     socket: &Path,
     version: ClientVersion,
     limit: Duration,
-    filter: &str,
-    value: &str,
+    filters: &serde_json::Value,
 ) -> Result<Vec<Task>, RuntimeError> {
-    let filters = serde_json::json!({ filter: [value] }).to_string();
+    let filters = filters.to_string();
     let filters = utf8_percent_encode(&filters, NON_ALPHANUMERIC);
     let path = format!("/v{}.{}/tasks?filters={filters}", version.major_version, version.minor_version);
     let unreachable = |error: &dyn std::fmt::Display| RuntimeError::Unreachable(error.to_string());
@@ -164,8 +175,12 @@ mod tests {
     use super::*;
 
     fn task(state: &str) -> Task {
+        wanted(state, "running")
+    }
+
+    fn wanted(state: &str, desired: &str) -> Task {
         let text = format!(
-            r#"{{"ID":"t","ServiceID":"s","NodeID":"n","DesiredState":"running",
+            r#"{{"ID":"t","ServiceID":"s","NodeID":"n","DesiredState":"{desired}",
             "Status":{{"State":"{state}","Message":"started","Err":"task: non-zero exit (3)",
                 "ContainerStatus":{{"ContainerID":"c","PID":7,"ExitCode":3}},"PortStatus":{{}}}},
             "NetworksAttachments":[
@@ -184,6 +199,19 @@ mod tests {
             assert_eq!(task(state).container(), ContainerState::Exited { code: 3, oom: false }, "{state}");
         }
         assert_eq!(task("orphaned").container(), ContainerState::NodeLost { node: "n".to_owned() });
+    }
+
+    #[test]
+    fn what_is_to_go_and_has_not_is_stale() {
+        for (state, desired, stale) in [
+            ("running", "running", false),
+            ("running", "remove", true),
+            ("starting", "shutdown", true),
+            ("failed", "shutdown", false),
+            ("orphaned", "remove", false),
+        ] {
+            assert_eq!(wanted(state, desired).is_stale(), stale, "{state}, {desired}");
+        }
     }
 
     #[test]

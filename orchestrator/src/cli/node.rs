@@ -1,0 +1,72 @@
+//! `warmpool node`: the nodes of the running daemon's swarm.
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+
+use super::any_key::ListArguments;
+use crate::config::Config;
+use crate::control::{self, ControlReply, ControlRequest};
+use crate::exit::Exit;
+use crate::pool::NodeStatus;
+use crate::runtime::NodeUse;
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// List all nodes.
+    List(ListArguments),
+    /// Take a node out of use gently: it gets no new workers, its sessions go on until they end, and then Swarm drains it.
+    Drain {
+        #[command(flatten)]
+        node: NodeArgument,
+        /// Use it again, as `undrain` does.
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Use a node again, whoever drained it.
+    Undrain(NodeArgument),
+}
+
+/// Names one node.
+#[derive(Args)]
+pub(super) struct NodeArgument {
+    /// The node's name or id, from the list.
+    #[arg(value_name = "NAME")]
+    node: String,
+}
+
+pub(super) async fn carry_out(command: Command, config: &Config) -> anyhow::Result<Exit> {
+    let (request, list) = match command {
+        Command::List(arguments) => (ControlRequest::ListNodes, Some(arguments)),
+        Command::Drain { node, undo } => (ControlRequest::DrainNode { node: node.node, undo }, None),
+        Command::Undrain(node) => (ControlRequest::DrainNode { node: node.node, undo: true }, None),
+    };
+    let data_dir = control::store_directory(config).await?;
+    match (control::ask_daemon(&request, &data_dir).await?, list) {
+        (ControlReply::Nodes(nodes), Some(list)) => {
+            list.print(&nodes, ["NAME", "STATE", "USE", "WARM", "SESSIONS", "ID", "NOTE"], cells, summary);
+        }
+        (ControlReply::Node(node), _) => eprintln!("node {} {}", node.name, outcome(&node)),
+        _ => bail!("the daemon answered something else"),
+    }
+    Ok(Exit::Success)
+}
+
+fn outcome(node: &NodeStatus) -> String {
+    match node.availability {
+        NodeUse::Active => "is used again".to_owned(),
+        NodeUse::Paused => "is still paused, by somebody else".to_owned(),
+        NodeUse::Drained => "is drained".to_owned(),
+        NodeUse::Draining if node.leased == 0 => "gets no more workers, and has no session".to_owned(),
+        NodeUse::Draining => format!("gets no more workers; {} sessions go on there until they end", node.leased),
+    }
+}
+
+fn cells(node: &NodeStatus) -> [String; 7] {
+    let (state, availability) = (node.state.as_str().to_owned(), node.availability.as_str().to_owned());
+    let note = node.left_out.clone().unwrap_or_default();
+    [node.name.clone(), state, availability, node.ready.to_string(), node.leased.to_string(), node.id.clone(), note]
+}
+
+fn summary(node: &NodeStatus) -> serde_json::Value {
+    serde_json::json!(node)
+}

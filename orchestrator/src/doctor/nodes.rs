@@ -1,0 +1,41 @@
+//! `warmpool doctor --swarm`: whether each node has the fence that a service cannot ask for, as a container there says.
+
+use std::sync::Arc;
+
+use super::{Finding, Level};
+use crate::config::Config;
+use crate::engine::{Engine, random_bytes};
+use crate::runtime::{Lack, NodeFence, Runtime, RuntimeError};
+
+/// Starts a container on each node, and removes it.
+/// Errors: [`RuntimeError`], when the nodes cannot be asked for.
+pub(crate) async fn probe_nodes(config: Arc<Config>) -> Result<Vec<Finding>, RuntimeError> {
+    let runtime = Runtime::new(Arc::clone(&config), format!("doctor-{}", hex::encode(random_bytes::<6>())));
+    let mut engine = Engine::Chromium;
+    for candidate in Engine::ALL {
+        if runtime.image_id(config.image(candidate)).await.is_ok() {
+            engine = candidate;
+            break;
+        }
+    }
+    let fences = runtime.fences(config.image(engine), engine).await?;
+    Ok(fences.iter().flat_map(findings).collect())
+}
+
+fn findings(fence: &NodeFence) -> Vec<Finding> {
+    let node = &fence.node;
+    let finding = |level, detail: String, remedy| Finding { level, title: "Node", detail, remedy };
+    match &fence.verdict {
+        Err(why) => {
+            let remedy = "mend that, and run this again".to_owned();
+            vec![finding(Level::Warn, format!("{node} was not looked at: {why}"), Some(remedy))]
+        }
+        Ok(lacks) if lacks.is_empty() => vec![finding(Level::Ok, format!("{node} keeps workers in"), None)],
+        Ok(lacks) => lacks.iter().map(|lack| of_lack(node, lack)).collect(),
+    }
+}
+
+fn of_lack(node: &str, lack: &Lack) -> Finding {
+    let level = if lack.needed { Level::Fail } else { Level::Warn };
+    Finding { level, title: "Node", detail: format!("{node}: {}", lack.what), remedy: Some(lack.remedy.clone()) }
+}

@@ -1,0 +1,124 @@
+//! The nodes that workers run on: what becomes of them is told, and those that are drained lose their warm workers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Pool;
+use crate::runtime::{NodeFacts, NodeState, NodeUse, RuntimeError};
+
+/// A node, as `/status` and the command line show it.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Node")]
+pub(crate) struct NodeStatus {
+    /// Its id in the swarm.
+    pub id: String,
+    /// Its host's name.
+    pub name: String,
+    /// Whether the manager hears from it.
+    pub state: NodeState,
+    /// What it is to run.
+    pub availability: NodeUse,
+    /// Warm workers there.
+    pub ready: usize,
+    /// Workers there that sessions have.
+    pub leased: usize,
+    /// Why it gets no workers for now, although it could take them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub left_out: Option<String>,
+}
+
+impl Pool {
+    /// The nodes as they were at the last look, which is moments ago.
+    pub(crate) fn nodes(&self) -> Vec<NodeStatus> {
+        let nodes = self.inner.nodes.lock().clone();
+        nodes.into_iter().map(|node| self.status_of(node)).collect()
+    }
+
+    /// The nodes as they are now.
+    /// Errors: [`RuntimeError`] when the runtime cannot be asked; `OneHost` where there are none.
+    pub(crate) async fn list_nodes(&self) -> Result<Vec<NodeStatus>, RuntimeError> {
+        let nodes = self.inner.runtime.nodes().await?;
+        if nodes.is_empty() {
+            return Err(RuntimeError::OneHost);
+        }
+        Ok(nodes.into_iter().map(|node| self.status_of(node)).collect())
+    }
+
+    /// Takes a node out of use, or with `undo` into use again: it gets no new workers, its warm ones are replaced on others, and
+    /// once its sessions have ended everything else leaves it.
+    /// Errors: [`RuntimeError`]; `NodeName` or `OneHost` where there is no such node.
+    pub(crate) async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeStatus, RuntimeError> {
+        let node = self.inner.runtime.drain_node(name, undo).await?;
+        self.look_at_nodes().await;
+        // What it looks like to the caller is before its warm workers are gone.
+        Ok(self.status_of(node))
+    }
+
+    fn status_of(&self, node: NodeFacts) -> NodeStatus {
+        let workers = self.lock().on_node(&node.id);
+        let ready = workers.iter().filter(|(_, ready)| *ready).count();
+        NodeStatus {
+            ready,
+            leased: workers.len() - ready,
+            id: node.id,
+            name: node.name,
+            state: node.state,
+            availability: node.availability,
+            left_out: node.left_out,
+        }
+    }
+
+    /// Tells what has become of the nodes since the last look, and goes on with draining.
+    pub(super) async fn look_at_nodes(&self) {
+        let nodes = match self.inner.runtime.nodes().await {
+            Ok(nodes) => nodes,
+            Err(error) => return tracing::debug!(%error, "the nodes cannot be listed"),
+        };
+        let before = std::mem::replace(&mut *self.inner.nodes.lock(), nodes.clone());
+        for node in &nodes {
+            tell(before.iter().find(|known| known.id == node.id), node);
+            if node.availability == NodeUse::Draining {
+                self.clear(node).await;
+            }
+        }
+    }
+
+    /// Takes warm workers off a node, which the pool replaces elsewhere; where none is left, has everything else leave it.
+    async fn clear(&self, node: &NodeFacts) {
+        let workers = self.lock().on_node(&node.id);
+        for (id, _) in workers.iter().filter(|(_, ready)| *ready) {
+            if self.retire_unowned(id) {
+                tracing::info!(worker = %id, node = node.name, "replacing a warm worker on a node that is being drained");
+            }
+        }
+        if workers.is_empty()
+            && let Err(error) = self.inner.runtime.finish_drain(node).await
+        {
+            tracing::warn!(node = node.name, %error, "a node could not be drained yet");
+        }
+    }
+}
+
+/// Logs how a node has changed.
+fn tell(before: Option<&NodeFacts>, now: &NodeFacts) {
+    let node = &now.name;
+    match (before.map(|before| before.state), now.state) {
+        (None | Some(NodeState::Ready), NodeState::Lost) => tracing::error!(node, "a node is lost"),
+        (Some(NodeState::Lost), NodeState::Ready) => tracing::info!(node, "a node is back"),
+        (None | Some(_), _) => {}
+    }
+    match (before.map(|before| before.availability), now.availability) {
+        (was, is) if was == Some(is) => {}
+        (None, NodeUse::Active) => {}
+        (Some(NodeUse::Draining), NodeUse::Drained) => tracing::info!(node, "a node is drained"),
+        (Some(_), NodeUse::Drained) => {
+            tracing::warn!(node, "somebody drained a node at once: its sessions end as node_drained");
+        }
+        (None, NodeUse::Drained) => tracing::info!(node, "a node is drained, and gets no workers"),
+        (_, NodeUse::Draining) => {
+            tracing::info!(node, "a node is being drained: its sessions go on, and no new ones come")
+        }
+        (_, NodeUse::Paused) => tracing::info!(node, "somebody paused a node: it gets no new workers"),
+        (Some(_), NodeUse::Active) => tracing::info!(node, "a node is used again"),
+    }
+}

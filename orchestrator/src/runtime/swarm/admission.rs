@@ -1,0 +1,251 @@
+//! Which nodes may have workers of an image: those that were looked at from inside, and found as they should be.
+//!
+//! A node is looked at before its first worker, and again after a change of it: that its engine came back is one. Swarm also
+//! counts as changes what matters to nobody here, so a node that was looked at moments ago is only asked for stale workers.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bollard::query_parameters::ListServicesOptionsBuilder;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, OnceCell};
+use tokio::time::{Instant, timeout};
+
+use super::super::docker::refused;
+use super::super::{LABEL_PROBE, Lack, NodeUse, RuntimeError};
+use super::Swarm;
+use super::nodes::{is_ready, node_name, usage, version};
+use super::probe::ProbeError;
+use crate::engine::Engine;
+
+/// Between two looks at the nodes while one is being looked at.
+const POLL: Duration = Duration::from_secs(1);
+/// For so long a node counts as seen from inside, whatever changes.
+const SEEN_FOR: Duration = Duration::from_secs(60);
+
+/// What is known of nodes.
+#[derive(Default)]
+pub(super) struct Admission {
+    /// By the node's id and the image.
+    checks: Mutex<HashMap<(String, String), Check>>,
+    ended: Notify,
+    /// Whether what an earlier process left was removed.
+    tidy: OnceCell<()>,
+}
+
+/// One node, for one image.
+struct Check {
+    /// The node's version that it holds for.
+    version: u64,
+    state: State,
+    /// When it was found fit from inside.
+    seen: Option<Instant>,
+    /// Why the last one failed, which need not be told twice.
+    told: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    UnderWay {
+        since: Instant,
+        /// Whether nothing was known before.
+        first: bool,
+    },
+    Fit,
+    Unfit,
+}
+
+/// What to do about a node.
+enum Standing {
+    Fit,
+    /// It is being looked at; whether that is worth a wait where there are others.
+    Checked {
+        since: Instant,
+        first: bool,
+    },
+    /// It is to be looked at.
+    Unknown {
+        first: bool,
+        /// Whether it has to be looked at from inside.
+        inside: bool,
+    },
+}
+
+impl Admission {
+    /// Whether the node was found fit for workers of this image.
+    pub(super) fn has(&self, node: &str, image: &str) -> bool {
+        let key = (node.to_owned(), image.to_owned());
+        self.checks.lock().get(&key).is_some_and(|check| check.state == State::Fit)
+    }
+
+    /// How a node stands. One that nobody looks at yet is to be looked at by the caller.
+    fn standing(&self, node: &str, image: &str, version: u64) -> Standing {
+        let mut checks = self.checks.lock();
+        let found = checks.get_mut(&(node.to_owned(), image.to_owned()));
+        match found.map(|check| (check.version, check.state)) {
+            Some((seen, State::Fit)) if seen == version => return Standing::Fit,
+            Some((_, State::UnderWay { since, first })) => return Standing::Checked { since, first },
+            _ => {}
+        }
+        let earlier = checks.remove(&(node.to_owned(), image.to_owned()));
+        let first = earlier.is_none();
+        let state = State::UnderWay { since: Instant::now(), first };
+        let seen = earlier.as_ref().and_then(|check| check.seen);
+        let told = earlier.and_then(|check| check.told);
+        checks.insert((node.to_owned(), image.to_owned()), Check { version, state, seen, told });
+        Standing::Unknown { first, inside: seen.is_none_or(|seen| seen.elapsed() > SEEN_FOR) }
+    }
+
+    /// Notes what came of a look; gives whether that is news.
+    fn note(&self, node: &str, image: &str, inside: bool, failure: Option<&str>) -> bool {
+        let mut checks = self.checks.lock();
+        let news = match checks.get_mut(&(node.to_owned(), image.to_owned())) {
+            Some(check) => {
+                let known = check.seen.is_some() || check.told.is_some();
+                check.state = if failure.is_none() { State::Fit } else { State::Unfit };
+                if failure.is_some() {
+                    check.seen = None;
+                } else if inside {
+                    check.seen = Some(Instant::now());
+                }
+                let earlier = std::mem::replace(&mut check.told, failure.map(str::to_owned));
+                !known || earlier.as_deref() != failure
+            }
+            None => false,
+        };
+        drop(checks);
+        self.ended.notify_waiters();
+        news
+    }
+}
+
+impl Swarm {
+    /// The nodes that a new worker of the image must not come to. Has those looked at that nobody knows yet, and waits for
+    /// that where it is the first time, or where no other node is fit.
+    pub(super) async fn admit(&self, image: &str, engine: Engine) -> Result<Vec<String>, RuntimeError> {
+        self.inner.admission.tidy.get_or_try_init(|| self.forget_probes()).await?;
+        let limits = &self.inner.config.swarm;
+        loop {
+            let ended = self.inner.admission.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            let nodes = self.list_nodes().await?;
+            let avoided = self.inner.avoided.of(image);
+            let (mut left_out, mut fit, mut wait) = (Vec::new(), 0, false);
+            let mut coming = false;
+            for node in &nodes {
+                let Some(id) = node.id.clone() else { continue };
+                if !is_ready(node) || usage(node) != NodeUse::Active || avoided.contains(&id) {
+                    left_out.push(id);
+                    continue;
+                }
+                match self.inner.admission.standing(&id, image, version(node)) {
+                    Standing::Fit => {
+                        fit += 1;
+                        continue;
+                    }
+                    Standing::Checked { since, first } => {
+                        wait |= first && since.elapsed() < limits.placement_timeout;
+                        coming = true;
+                    }
+                    Standing::Unknown { first, inside } => {
+                        let (swarm, id, name, image) = (self.clone(), id.clone(), node_name(node), image.to_owned());
+                        tokio::spawn(async move { swarm.check((&id, &name), (&image, engine), inside).await });
+                        wait |= first;
+                        coming = true;
+                    }
+                }
+                left_out.push(id);
+            }
+            if fit > 0 && !wait {
+                return Ok(left_out);
+            }
+            if fit == 0 && !coming {
+                return Err(self.no_node("no node is fit for workers".to_owned(), image));
+            }
+            let _ = timeout(POLL, ended).await;
+        }
+    }
+
+    /// Looks at a node, and notes what is found.
+    async fn check(&self, (id, name): (&str, &str), (image, engine): (&str, Engine), inside: bool) {
+        let looked = async {
+            self.is_clear(id).await?;
+            if inside { self.probe(id, image, engine).await } else { Ok(Vec::new()) }
+        };
+        let failure = match looked.await {
+            Ok(lacks) => gaps(name, lacks),
+            Err(ProbeError::Runtime(error)) => Some(format!("it could not be looked at: {error}")),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = &failure {
+            self.inner.avoided.add(image, id, name, why);
+        }
+        match (self.inner.admission.note(id, image, inside, failure.as_deref()), failure) {
+            (true, Some(why)) => tracing::error!(node = name, why, "a node gets no workers"),
+            (false, Some(why)) => tracing::debug!(node = name, why, "a node still gets no workers"),
+            (true, None) => tracing::info!(node = name, image, "a node is fit for workers"),
+            (false, None) => {}
+        }
+    }
+
+    /// Removes the probes that an earlier process of this daemon left.
+    async fn forget_probes(&self) -> Result<(), RuntimeError> {
+        let client = self.inner.engine.client().await?;
+        let label = format!("{LABEL_PROBE}={}", self.inner.instance);
+        let filters = HashMap::from([("label".to_owned(), vec![label])]);
+        let options = ListServicesOptionsBuilder::default().filters(&filters).build();
+        let left = client.list_services(Some(options)).await.map_err(|error| refused("list the services", error))?;
+        for name in left.into_iter().filter_map(|service| service.spec?.name) {
+            self.remove_service(&name).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What keeps workers from a node, in words; what need not is only told.
+fn gaps(node: &str, lacks: Vec<Lack>) -> Option<String> {
+    for lack in lacks.iter().filter(|lack| !lack.needed) {
+        tracing::warn!(node, remedy = lack.remedy, "{}", lack.what);
+    }
+    let needed: Vec<String> = lacks.into_iter().filter(|lack| lack.needed).map(|lack| lack.what).collect();
+    (!needed.is_empty())
+        .then(|| format!("the fence has gaps there, see `warmpool doctor --swarm`: {}", needed.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: (&str, &str) = ("n1", "image");
+
+    fn standing(admission: &Admission, version: u64) -> Standing {
+        admission.standing(NODE.0, NODE.1, version)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_looked_at_before_its_first_worker_and_after_changes() {
+        let admission = Admission::default();
+        assert!(matches!(standing(&admission, 1), Standing::Unknown { first: true, inside: true }));
+        assert!(matches!(standing(&admission, 1), Standing::Checked { first: true, .. }), "once at a time");
+        assert!(!admission.has(NODE.0, NODE.1));
+        assert!(admission.note(NODE.0, NODE.1, true, None));
+        assert!(matches!(standing(&admission, 1), Standing::Fit) && admission.has(NODE.0, NODE.1));
+        assert!(!admission.has(NODE.0, "another image"));
+
+        // What changes at once needs no second look from inside, but one for stale workers.
+        assert!(matches!(standing(&admission, 2), Standing::Unknown { first: false, inside: false }));
+        assert!(!admission.has(NODE.0, NODE.1));
+        assert!(!admission.note(NODE.0, NODE.1, false, None), "that it is fit still is no news");
+        tokio::time::advance(SEEN_FOR + Duration::from_secs(1)).await;
+        assert!(matches!(standing(&admission, 2), Standing::Fit));
+        assert!(matches!(standing(&admission, 3), Standing::Unknown { first: false, inside: true }));
+
+        // A node that is not fit is looked at again, whenever somebody asks.
+        assert!(admission.note(NODE.0, NODE.1, true, Some("it is open")));
+        assert!(matches!(standing(&admission, 3), Standing::Unknown { first: false, inside: true }));
+        assert!(!admission.note(NODE.0, NODE.1, true, Some("it is open")));
+        assert!(matches!(standing(&admission, 3), Standing::Unknown { first: false, inside: true }));
+        assert!(admission.note(NODE.0, NODE.1, true, None), "that it was mended is news");
+    }
+}

@@ -1,0 +1,133 @@
+//! How a worker's service comes to a node.
+
+use std::time::Duration;
+
+use bollard::models::{ServiceSpec, TaskState};
+use tokio::time::{Instant, sleep};
+
+use super::super::docker::{refused, status};
+use super::super::{Place, RuntimeError, WorkerSpec};
+use super::Swarm;
+use crate::engine::WorkerId;
+
+/// Between two looks at a task that is on its way.
+pub(super) const POLL: Duration = Duration::from_millis(100);
+/// Nodes tried at most for one worker.
+const NODES_TRIED: usize = 16;
+
+/// What became of a service that was just made.
+enum Start {
+    Running(Place),
+    /// The node that it was given cannot start it.
+    Refused {
+        node: String,
+        why: String,
+    },
+}
+
+impl Swarm {
+    /// Makes the worker's service and waits until its container runs on a node that is fit for it. A node that cannot start it
+    /// is left out for a while, and the next one tried.
+    pub(crate) async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+        let image = self.image_id(&spec.image).await?;
+        for _ in 0..NODES_TRIED {
+            let left_out = self.admit(&image, spec.key.engine).await?;
+            self.create(self.service(spec, &image, &left_out)).await?;
+            match self.started(&spec.worker, &image).await? {
+                // A node that came only now, or began to go, was not among those that the service asked to avoid.
+                Start::Running(Place { node: Some(node), .. })
+                    if left_out.contains(&node) || !self.inner.admission.has(&node, &image) =>
+                {
+                    self.remove(&spec.worker).await?;
+                }
+                Start::Running(place) => return Ok(place),
+                Start::Refused { node, why } => {
+                    let name = self.name_of(&node).await;
+                    tracing::warn!(worker = %spec.worker, node = name, why, "a node cannot start a worker: trying another");
+                    self.inner.avoided.add(&image, &node, &name, &why);
+                    self.remove(&spec.worker).await?;
+                }
+            }
+        }
+        Err(RuntimeError::Refused { action: "start a service", message: "too many nodes cannot start it".to_owned() })
+    }
+
+    /// Leaves a node out for a while on which a worker runs and cannot be reached, as while the overlay mends itself there.
+    pub(crate) async fn distrust(&self, node: &str, image: &str) {
+        let Ok(image) = self.image_id(image).await else { return };
+        let name = self.name_of(node).await;
+        tracing::warn!(node = name, "a worker cannot be reached on its node, which is left out for a while");
+        self.inner.avoided.add(&image, node, &name, "the agent of a worker there did not answer");
+    }
+
+    pub(super) async fn create(&self, service: ServiceSpec) -> Result<(), RuntimeError> {
+        let client = self.inner.engine.client().await?;
+        match client.create_service(service, None).await {
+            Ok(_) => Ok(()),
+            // Our own earlier call made it and its reply was lost.
+            Err(error) if status(&error) == Some(409) => Ok(()),
+            Err(error) => Err(refused("make a service", error)),
+        }
+    }
+
+    /// Follows a new service to its node.
+    async fn started(&self, worker: &WorkerId, image: &str) -> Result<Start, RuntimeError> {
+        let limits = &self.inner.config.swarm;
+        let begun = Instant::now();
+        loop {
+            let task = self.task(worker).await?;
+            let waited = begun.elapsed();
+            let Some(task) = task else {
+                if waited > limits.placement_timeout {
+                    return Err(self.no_node("Swarm made no task of the service".to_owned(), image));
+                }
+                sleep(POLL).await;
+                continue;
+            };
+            match task.status.state {
+                TaskState::RUNNING => {
+                    let place = self.place(&task).ok_or(RuntimeError::Refused {
+                        action: "start a service",
+                        message: "its task has no address".to_owned(),
+                    })?;
+                    return Ok(Start::Running(place));
+                }
+                TaskState::REJECTED => return Ok(Start::Refused { node: task.node, why: task.status.err }),
+                TaskState::NEW | TaskState::ALLOCATED | TaskState::PENDING => {
+                    if waited > limits.placement_timeout {
+                        let why = if task.status.err.is_empty() { task.status.message } else { task.status.err };
+                        return Err(self.no_node(why, image));
+                    }
+                }
+                TaskState::ASSIGNED
+                | TaskState::ACCEPTED
+                | TaskState::PREPARING
+                | TaskState::READY
+                | TaskState::STARTING => {
+                    if waited > limits.start_timeout {
+                        return Err(RuntimeError::Refused {
+                            action: "start a service",
+                            message: format!("its container did not run within {} s", limits.start_timeout.as_secs()),
+                        });
+                    }
+                }
+                _ => {
+                    return Err(RuntimeError::Refused {
+                        action: "start a service",
+                        message: format!("it ended at once: {}", task.status.err),
+                    });
+                }
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    pub(super) fn no_node(&self, why: String, image: &str) -> RuntimeError {
+        let (memory, cpus) = (self.inner.config.worker.memory, self.inner.config.reserved_cpus());
+        RuntimeError::NoNode {
+            why,
+            asked: format!("{memory} of memory and {cpus} cores (worker.memory, swarm.reserved_cpus)"),
+            avoided: self.inner.avoided.described(image),
+        }
+    }
+}
