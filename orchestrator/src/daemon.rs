@@ -74,6 +74,9 @@ pub(crate) enum StartError {
     /// Workers could reach one another on the network that they are to have.
     #[error(transparent)]
     Network(RuntimeError),
+    /// Somebody else has the workers, and waiting for them is pointless.
+    #[error(transparent)]
+    NotOwned(RuntimeError),
     /// Other hosts could use a daemon that no key protects.
     #[error("other hosts can reach {listen}, and no key is valid: make one with `warmpool key create`")]
     NoKey {
@@ -105,6 +108,9 @@ pub(crate) enum End {
     SessionsKept,
     /// The same, and the process is to run its program anew.
     Replaced,
+    /// Another daemon has its workers now, or may have. The process is to end at once, as it does when sessions are kept, and
+    /// must touch nothing any more.
+    Superseded,
 }
 
 /// Runs the daemon until `shutdown`; `listener` is bound already. Returns when nothing of it is left.
@@ -125,12 +131,19 @@ pub(crate) async fn run(
         backups_kept: config.store.backups_kept,
         ..StoreOptions::default()
     };
+    store::create_private_dir(&data_dir)?;
+    let instance = Arc::new(Instance::load_or_create(&data_dir)?);
+    let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
+    // Before the store is opened, which the other daemon may have.
+    let ownership = tokio::select! {
+        owned = runtime.own(&data_dir) => owned.map_err(StartError::NotOwned)?,
+        () = shutdown.drain.cancelled() => return Ok(End::Drained),
+    };
     let directory = data_dir.clone();
     let opened =
         tokio::task::spawn_blocking(move || Store::open(&directory, options)).await.map_err(StartError::Panic)?;
     let opened = opened?;
     let store = opened.store;
-    let instance = Arc::new(Instance::load_or_create(&data_dir)?);
     let keys = Keys::load(store.clone()).await?;
     // Before the first of them can be revoked.
     let revocations = keys.revocations();
@@ -140,7 +153,6 @@ pub(crate) async fn run(
     if config.needs_key() && !keys.any_active() {
         return Err(StartError::NoKey { listen: config.server.listen });
     }
-    let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
     // Scenes are rendered on this host, wherever workers run.
     let engine = runtime.engine().clone();
     let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
@@ -234,11 +246,16 @@ pub(crate) async fn run(
     let end = tokio::select! {
         () = shutdown.drain.cancelled() => Ok(if config.drain.keep_sessions { End::SessionsKept } else { End::Drained }),
         () = replaceable(&shutdown, idle) => Ok(End::Replaced),
+        why = ownership.lost() => {
+            tracing::error!(why, "the daemon stops, and leaves its workers to another one");
+            return Ok(End::Superseded);
+        }
         Ok(Err(error)) = &mut warming => Err(error),
     };
     drain.advance(Phase::Draining);
     if let Ok(End::SessionsKept | End::Replaced) = end {
         store.close().await?;
+        ownership.give_up().await;
         return end;
     }
     pool.stop_leasing();
@@ -250,6 +267,10 @@ pub(crate) async fn run(
             tasks.drain(Duration::ZERO).await;
             sessions.drain(Duration::ZERO).await;
         }
+        why = ownership.lost() => {
+            tracing::error!(why, "the daemon stops, and leaves its workers to another one");
+            return Ok(End::Superseded);
+        }
     }
     if timeout(CLOSE_TIMEOUT, pool.close()).await.is_err() {
         tracing::error!("not every container could be removed; the next start will find them");
@@ -259,6 +280,7 @@ pub(crate) async fn run(
     let _ = last_used.await;
     let _ = timeout(CLOSE_TIMEOUT, drain.finished()).await;
     store.close().await?;
+    ownership.give_up().await;
     end
 }
 

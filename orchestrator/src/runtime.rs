@@ -10,10 +10,12 @@ mod docker;
 mod facts;
 mod network;
 mod nodes;
+mod ownership;
 mod swarm;
 mod terms;
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ pub(crate) use docker::RendererPipes;
 pub(crate) use facts::{DockerFacts, ImageFact};
 pub(crate) use network::NetworkFacts;
 pub(crate) use nodes::{Lack, NodeFacts, NodeFence, NodeState, NodeUse};
+pub(crate) use ownership::Ownership;
 pub(crate) use swarm::Swarm;
 pub(crate) use terms::{
     AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_IMAGE, LABEL_INSTANCE, LABEL_MODE, LABEL_NETWORK,
@@ -131,6 +134,15 @@ impl Runtime {
         match self {
             Self::Docker(docker) => docker.image_id(name).await,
             Self::Swarm(swarm) => swarm.image_id(name).await,
+        }
+    }
+
+    /// Waits until this process alone has the workers of its instance, whose data is in this directory.
+    /// Errors: [`RuntimeError::NotOwned`] where waiting is pointless.
+    pub(crate) async fn own(&self, data_dir: &Path) -> Result<Ownership, RuntimeError> {
+        match self {
+            Self::Docker(_) => Ok(Ownership::of_this_host()),
+            Self::Swarm(swarm) => swarm.own(data_dir).await,
         }
     }
 

@@ -80,6 +80,7 @@ pub(crate) use error::StoreError;
 pub(crate) use folder::Folder;
 pub(crate) use handle::Store;
 pub(crate) use health::{FatalHook, StoreHealth, StoreState};
+pub(crate) use layout::create_private_dir;
 pub(crate) use options::StoreOptions;
 pub(crate) use recover::Recovery;
 pub(crate) use schema::SCHEMA_VERSION;

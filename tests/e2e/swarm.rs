@@ -15,7 +15,7 @@ pub(crate) fn group() -> Group {
         quick: [],
         full: [
             sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back,
-            nodes_without_image_or_fence_are_left_out,
+            nodes_without_image_or_fence_are_left_out_and_two_daemons_take_turns,
             a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained,
         ],
     )
@@ -91,6 +91,7 @@ async fn leaves_nothing(daemon: &mut Daemon, swarm: &Swarm) -> Result<()> {
     daemon.signal(Signal::SIGTERM)?;
     ensure!(daemon.wait(60).await?.success());
     ensure!(swarm.services(&daemon.instance()?).await? == 0, "a service is left");
+    ensure!(swarm.manager().run(&["config", "ls", "--quiet"]).await?.is_empty(), "the lease is left");
     eventually!("the nodes remove the containers", 30, daemon.containers().await?.is_empty())
 }
 
@@ -162,10 +163,10 @@ async fn sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back(sta
     leaves_nothing(&mut daemon, &swarm).await
 }
 
-async fn nodes_without_image_or_fence_are_left_out(stage: Stage) -> Result<()> {
+async fn nodes_without_image_or_fence_are_left_out_and_two_daemons_take_turns(stage: Stage) -> Result<()> {
     let nodes = Nodes { with_image: 2, fenced: 1 };
     let Some(swarm) = Swarm::start_with(&image(), nodes).await? else { return Ok(()) };
-    let mut daemon = Daemon::start(settings(&swarm)).await?;
+    let mut daemon = Daemon::start(settings(&swarm).set("SWARM_LEASE", "6s")).await?;
     let site = stage.site_for(&daemon).await?;
     let [first, second, third] = [1, 2, 3].map(|number| swarm.name(number));
     for (node, words) in [(&second, "no_new_privs is off"), (&third, "No such image")] {
@@ -194,8 +195,28 @@ async fn nodes_without_image_or_fence_are_left_out(stage: Stage) -> Result<()> {
         placed.works(&site).await?;
         placed.session.delete().await?.ok()?;
     }
-    daemon.assert_idle().await?;
-    leaves_nothing(&mut daemon, &swarm).await
+
+    // A second daemon of this instance waits until the first one has not renewed its lease for long enough.
+    let placed = Placed::create(&daemon, &swarm).await?;
+    daemon.signal(Signal::SIGSTOP)?;
+    let began = Instant::now();
+    let mut other = daemon.twin().await?;
+    eventually!("it waits", 5, other.log_text().contains("another daemon has the workers of this instance"))?;
+    other.warm().await?;
+    let took = began.elapsed();
+    println!("the second daemon was warm after {:.1} s", took.as_secs_f64());
+    ensure!(took > Duration::from_secs(5), "it took over too soon, after {took:?}");
+    ensure!(other.log_text().contains("taking over"), "it says so");
+    daemon.signal(Signal::SIGCONT)?;
+    let status = daemon.wait(20).await?;
+    ensure!(status.code() == Some(75), "{status}");
+    ensure!(daemon.log_text().contains("leaves its workers to another one"), "it says why it ends");
+    let session = format!("/sessions/{}", placed.session.id);
+    let record = other.api().get(&session).await?.ok()?;
+    ensure!(record["status"] == "running", "the session goes on: {record}");
+    other.api().delete(&session).await?.ok()?;
+    other.assert_idle().await?;
+    leaves_nothing(&mut other, &swarm).await
 }
 
 async fn a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained(stage: Stage) -> Result<()> {

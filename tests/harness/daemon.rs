@@ -166,6 +166,20 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// Starts a second daemon on a copy of this one's data, as when it is restored elsewhere, and waits only until it listens.
+    pub async fn twin(&self) -> Result<Self> {
+        let data = tempfile::Builder::new().prefix("warmpool-data-").tempdir()?;
+        let from = self.data.path().join(".");
+        let status = Command::new("cp").arg("--archive").arg(from).arg(data.path()).status().context("cp")?;
+        ensure!(status.success(), "the data cannot be copied");
+        let listen = if self.settings.network_of.is_some() { self.host()? } else { "127.0.0.1".to_owned() };
+        let settings = self.settings.clone().set("SERVER_LISTEN", format!("{listen}:0"));
+        let (log, key) = (suite::new_log("daemon")?, self.key.clone());
+        let mut twin = Self { settings, data, process: None, log, base: String::new(), key };
+        twin.launch().await?;
+        Ok(twin)
+    }
+
     /// A `warmpool` command with this daemon's settings, not started yet.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {

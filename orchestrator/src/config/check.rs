@@ -202,6 +202,10 @@ fn swarm(config: &Sections, layers: &mut Layers<'_>) {
         let what = "a service cannot ask for a container runtime";
         layers.fault("docker.runtime", what, "make it the default of each node's engine, and unset this");
     }
+    if layers.sound(&["swarm.lease", "worker.orphan_timeout"]) && config.swarm.lease >= config.worker.orphan_timeout {
+        let what = "workers end before another daemon may take them over, by worker.orphan_timeout";
+        layers.fault("swarm.lease", what, "lower it, or raise worker.orphan_timeout");
+    }
 }
 
 fn worker(config: &Sections, layers: &mut Layers<'_>) {

@@ -105,6 +105,9 @@ settings! {
         start_timeout: Duration = Is("2m"), min "1s";
         /// Time for which a node that could not start an image gets no more workers of it.
         avoid_for: Duration = Is("1m"), min "1s";
+        /// Time without a renewal after which another daemon may take the workers of this instance over. This one stops when it
+        /// could not renew its lease for two thirds of it.
+        lease: Duration = Is("1m"), min "5s";
         /// Whether the workers' network, which has the name of `docker.network`, must encrypt what goes from node to node.
         encrypted: bool = Is("true");
     }

@@ -51,7 +51,8 @@ impl BootError {
                 RuntimeError::Unreachable(_)
                 | RuntimeError::UnfitNetwork { .. }
                 | RuntimeError::NodeName { .. }
-                | RuntimeError::OneHost,
+                | RuntimeError::OneHost
+                | RuntimeError::NotOwned(_),
             )
             | Self::Unwanted => None,
             Self::Runtime(RuntimeError::NoImage(_)) => Some("there is no image".to_owned()),

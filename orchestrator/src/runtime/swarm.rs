@@ -3,17 +3,20 @@
 //!
 //! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, and `network` the overlay
 //! between daemon and workers. `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at
-//! one from inside and `fence` judges what it finds; `avoided` are those that could not start an image lately.
+//! one from inside and `fence` judges what it finds; `avoided` are those that could not start an image lately. `lease` keeps a
+//! second daemon out, and `term` this one from what is not its own any more.
 
 mod admission;
 mod avoided;
 mod fence;
+mod lease;
 mod network;
 mod nodes;
 mod probe;
 mod service;
 mod start;
 mod tasks;
+mod term;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,9 +30,11 @@ use warmpool_protocol::PORT;
 
 use self::admission::Admission;
 use self::avoided::Avoided;
+pub(super) use self::lease::Lease;
 use self::network::OverlayFacts;
 use self::nodes::{is_down, is_drained, node_name};
 use self::tasks::Task;
+use self::term::Term;
 use super::docker::{Docker, container_name, refused, status};
 use super::{
     AgentAddress, ContainerState, LABEL_ENGINE, LABEL_IMAGE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER,
@@ -54,6 +59,8 @@ struct Inner {
     engine: Docker,
     avoided: Avoided,
     admission: Admission,
+    /// How long this process has these workers for sure.
+    term: Term,
 }
 
 impl Swarm {
@@ -62,7 +69,7 @@ impl Swarm {
     pub(super) fn new(config: Arc<Config>, instance: String) -> Self {
         let engine = Docker::new(Arc::clone(&config), instance.clone());
         let avoided = Avoided::new(config.swarm.avoid_for);
-        let inner = Inner { config, instance, engine, avoided, admission: Admission::default() };
+        let inner = Inner { config, instance, engine, avoided, admission: Admission::default(), term: Term::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -146,6 +153,7 @@ impl Swarm {
     }
 
     async fn remove_service(&self, name: &str) -> Result<(), RuntimeError> {
+        self.inner.term.check()?;
         let client = self.inner.engine.client().await?;
         match client.delete_service(name).await {
             Ok(()) => Ok(()),

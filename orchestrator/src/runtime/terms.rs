@@ -97,6 +97,9 @@ pub(crate) enum RuntimeError {
     /// Nodes were asked for where there are none.
     #[error("workers run on this host alone: nodes are those of a swarm, and swarm.enabled is false")]
     OneHost,
+    /// Another daemon has these workers.
+    #[error("another daemon has the workers of this instance: {0}")]
+    NotOwned(String),
     /// The runtime refused the call.
     #[error("the container runtime refused to {action}: {message}")]
     Refused {

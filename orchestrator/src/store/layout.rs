@@ -13,7 +13,7 @@ pub(super) const UNFINISHED: &str = "db.new";
 pub(super) const STAGING: &str = "files.new";
 
 /// Creates a directory that only this user may enter, with its parents.
-pub(super) fn create_private_dir(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn create_private_dir(path: &Path) -> Result<(), StoreError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io("create", path))
 }
 

@@ -63,6 +63,7 @@ impl Swarm {
         id: &str,
         change: impl Fn(&mut HashMap<String, String>, &mut Option<NodeSpecAvailabilityEnum>),
     ) -> Result<Node, RuntimeError> {
+        self.inner.term.check()?;
         let client = self.inner.engine.client().await?;
         let mut left = TRIES;
         loop {

@@ -61,6 +61,7 @@ impl Swarm {
     }
 
     pub(super) async fn create(&self, service: ServiceSpec) -> Result<(), RuntimeError> {
+        self.inner.term.check()?;
         let client = self.inner.engine.client().await?;
         match client.create_service(service, None).await {
             Ok(_) => Ok(()),
