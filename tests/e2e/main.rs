@@ -51,6 +51,7 @@ modules! {
     console,
     network,
     swarm,
+    swarm_stack,
     operators,
     traces,
     pool,

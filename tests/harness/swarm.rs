@@ -159,6 +159,12 @@ impl Swarm {
         Ok(listed.lines().find_map(|line| line.split_once(" Running").map(|(node, _)| node.to_owned())))
     }
 
+    /// Where this machine reaches the node that manages.
+    #[must_use]
+    pub fn manager_address(&self) -> String {
+        address(1)
+    }
+
     /// The name of a node, the first of which manages.
     #[must_use]
     pub fn name(&self, number: usize) -> String {
