@@ -242,6 +242,7 @@ async fn a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained(stage:
     let [first, second, third] = [1, 2, 3].map(|number| swarm.name(number));
     let mut placed = on_each(&daemon, &swarm, &[second.clone(), third.clone()]).await?;
     ensure!(placed.iter().all(|one| one.node != first), "the constraint holds");
+    ensure!(!daemon.log_text().contains("gets no workers"), "what a constraint leaves out is no failure");
 
     // A node is drained gently: its session goes on, and nothing new comes.
     let wrong = daemon.cli(&["node", "drain", "nobody"]).await?;

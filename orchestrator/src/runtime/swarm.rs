@@ -8,6 +8,7 @@
 
 mod admission;
 mod avoided;
+mod constraints;
 mod fence;
 mod lease;
 mod network;

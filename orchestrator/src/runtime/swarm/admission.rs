@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::super::docker::refused;
 use super::super::{LABEL_PROBE, Lack, NodeUse, RuntimeError};
 use super::Swarm;
+use super::constraints::{constraints, met};
 use super::nodes::{is_ready, node_name, usage, version};
 use super::probe::ProbeError;
 use crate::engine::Engine;
@@ -132,10 +133,12 @@ impl Swarm {
             let nodes = self.list_nodes().await?;
             let avoided = self.inner.avoided.of(image);
             let (mut left_out, mut fit, mut wait) = (Vec::new(), 0, false);
-            let mut coming = false;
+            let (mut coming, mut allowed) = (false, 0);
             for node in &nodes {
                 let Some(id) = node.id.clone() else { continue };
-                if !is_ready(node) || usage(node) != NodeUse::Active || avoided.contains(&id) {
+                let is_allowed = met(node, constraints(&self.inner.config, engine));
+                allowed += usize::from(is_allowed);
+                if !is_allowed || !is_ready(node) || usage(node) != NodeUse::Active || avoided.contains(&id) {
                     left_out.push(id);
                     continue;
                 }
@@ -161,7 +164,11 @@ impl Swarm {
                 return Ok(left_out);
             }
             if fit == 0 && !coming {
-                return Err(self.no_node("no node is fit for workers".to_owned(), image));
+                let why = format!(
+                    "of {} nodes, {allowed} meet the constraints, and none of these is ready, in use and fit for workers",
+                    nodes.len()
+                );
+                return Err(self.no_node(why, image));
             }
             let _ = timeout(POLL, ended).await;
         }

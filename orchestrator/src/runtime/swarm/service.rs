@@ -14,6 +14,7 @@ use bollard::models::{
 };
 
 use super::Swarm;
+use super::constraints::constraints;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::runtime::docker::{container_name, labels, signed};
@@ -170,15 +171,4 @@ fn resources(config: &Config) -> (Limit, ResourceObject) {
 #[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
 fn nano_cpus(cores: f64) -> Option<i64> {
     (cores > 0.0).then_some((cores * 1e9) as i64)
-}
-
-/// Where the configuration allows workers of this engine.
-fn constraints(config: &Config, engine: Engine) -> impl Iterator<Item = String> + '_ {
-    let swarm = &config.swarm;
-    let of_engine = match engine {
-        Engine::Chromium => &swarm.chromium_constraints,
-        Engine::Firefox => &swarm.firefox_constraints,
-        Engine::Webkit => &swarm.webkit_constraints,
-    };
-    swarm.constraints.iter().chain(of_engine).cloned()
 }
