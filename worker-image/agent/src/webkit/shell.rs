@@ -45,7 +45,7 @@ pub(super) enum ShellError {
 
 /// How a warm browser introduces itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Warm {
+pub(super) struct WarmBrowser {
     /// Version of the library.
     pub(super) version: String,
     /// User agent of its pages.
@@ -94,7 +94,7 @@ impl Shell {
     }
 
     /// Waits until its first page runs scripts and has painted.
-    pub(super) async fn warm_up(&self) -> Result<Warm, BootError> {
+    pub(super) async fn warm_up(&self) -> Result<WarmBrowser, BootError> {
         let asked = async {
             match self.ask("do=warm".to_owned()).await {
                 Err(ShellError::Gone) => Err(self.program.ended().await),
@@ -104,7 +104,7 @@ impl Shell {
         let answer = self.program.until(START_TIMEOUT, asked).await?;
         let (version, user_agent) =
             answer.split_once(' ').ok_or_else(|| BootError::Undriveable("the browser reported no version".into()))?;
-        Ok(Warm { version: version.to_owned(), user_agent: user_agent.to_owned() })
+        Ok(WarmBrowser { version: version.to_owned(), user_agent: user_agent.to_owned() })
     }
 
     /// Applies settings to all pages, present and future.
