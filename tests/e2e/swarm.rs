@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use warmpool_tests::{Cdp, Daemon, Group, Session, Settings, Stage, Swarm, eventually, group};
 
 /// A lost node is known within this time.
@@ -86,6 +86,7 @@ async fn sessions_run_on_each_node_and_end_with_it_alone(stage: Stage) -> Result
     for one in &mut placed {
         one.works(&site).await.context(one.node.clone())?;
     }
+    workers_reach_nobody(&daemon).await?;
 
     // Sessions of the other nodes notice nothing.
     let lost = "wpswarm-3".to_owned();
@@ -116,6 +117,15 @@ async fn sessions_run_on_each_node_and_end_with_it_alone(stage: Stage) -> Result
     }
     daemon.assert_idle().await?;
     leaves_nothing(&mut daemon, &swarm).await
+}
+
+/// The overlay itself keeps no worker from another.
+async fn workers_reach_nobody(daemon: &Daemon) -> Result<()> {
+    let report: Value = serde_json::from_str(&daemon.cli_ok(&["doctor", "--egress", "--json"]).await?)?;
+    let findings = report["findings"].as_array().context("findings")?;
+    let siblings = findings.iter().filter(|finding| finding["title"] == "Another worker").count();
+    ensure!(report["ok"] == true && siblings == 4, "{report:#}");
+    Ok(())
 }
 
 async fn a_node_without_the_image_is_left_out(stage: Stage) -> Result<()> {
