@@ -16,7 +16,7 @@ use anyhow::bail;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::client::{self, ClientCommand, ClientError, SessionsCommand, TasksCommand};
-use crate::config::{Config, Flags, QuietFlags};
+use crate::config::{Config, Flags, HiddenFlags};
 use crate::control::{self, ControlReply, ControlRequest, OrderError};
 use crate::doctor::{self, Facts, Style, Subject};
 use crate::engine::Engine;
@@ -47,7 +47,7 @@ enum Command {
         #[command(subcommand)]
         command: key::Command,
         #[command(flatten)]
-        flags: Box<QuietFlags>,
+        flags: Box<HiddenFlags>,
     },
     /// Make, list, rotate and revoke the keys of integrations, which ask for worlds; works while the daemon runs and while
     /// it does not.
@@ -55,7 +55,7 @@ enum Command {
         #[command(subcommand)]
         command: integration_key::Command,
         #[command(flatten)]
-        flags: Box<QuietFlags>,
+        flags: Box<HiddenFlags>,
     },
     /// Tell the running daemon what the build of an engine's image does; scripts/images calls this.
     #[command(hide = true)]
@@ -66,7 +66,7 @@ enum Command {
         /// What the build does now; nothing once it has ended.
         progress: Option<String>,
         #[command(flatten)]
-        flags: Box<QuietFlags>,
+        flags: Box<HiddenFlags>,
     },
     /// Say what is wrong with this host, and what to do about it.
     Doctor {
@@ -78,12 +78,12 @@ enum Command {
         #[arg(long)]
         egress: bool,
         #[command(flatten)]
-        flags: Box<QuietFlags>,
+        flags: Box<HiddenFlags>,
     },
     /// Exit 0 if a daemon on this data directory runs and answers, for the health checks of service managers.
     Health {
         #[command(flatten)]
-        flags: Box<QuietFlags>,
+        flags: Box<HiddenFlags>,
     },
     /// Play a recording of Chrome DevTools' Recorder on a daemon.
     #[command(after_help = Exit::HELP)]
@@ -113,7 +113,7 @@ enum Command {
         #[arg(long)]
         recordings: bool,
         #[command(flatten)]
-        flags: Box<QuietFlags>,
+        flags: Box<HiddenFlags>,
     },
     /// Replace what the daemon remembers, and the files that the backup holds; the daemon must not run. What was there
     /// is kept beside it under names with `.replaced-`.
@@ -121,12 +121,12 @@ enum Command {
         /// The file to read.
         file: PathBuf,
         #[command(flatten)]
-        flags: Box<QuietFlags>,
+        flags: Box<HiddenFlags>,
     },
     /// Print the description of the HTTP interface in OpenAPI 3.1, as the daemon serves it at `/openapi.json`.
     Openapi {
         #[command(flatten)]
-        flags: Box<QuietFlags>,
+        flags: Box<HiddenFlags>,
     },
     /// Print the completions of a shell, as in: warmpool completions bash > /etc/bash_completion.d/warmpool
     Completions {

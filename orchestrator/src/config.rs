@@ -28,7 +28,7 @@ use std::{collections::BTreeMap, fmt, net::IpAddr, ops::Deref};
 
 pub(crate) use egress::{EgressRule, EgressRules};
 pub(crate) use fault::{ConfigError, ConfigErrors, Source};
-pub(crate) use flags::{Flags, QuietFlags};
+pub(crate) use flags::{Flags, HiddenFlags};
 pub(crate) use host::Host;
 use layers::Layers;
 pub(crate) use presets::PoolPreset;

@@ -37,9 +37,9 @@ use crate::worker::{Health, Worker};
 use images::image_build;
 use known::Rejections;
 pub(crate) use lease::Lease;
-use lease::Place;
+use lease::QueuePlace;
 pub(crate) use plan::KindCounts;
-use plan::{Action, View, plan};
+use plan::{Action, PlanInput, plan};
 use state::{PoolState, Target, Waiter};
 
 /// The pool. Clones share it.
@@ -139,7 +139,7 @@ impl Pool {
             }
             let (sender, receiver) = oneshot::channel();
             let number = state.enqueue(Waiter { number: 0, key, owner: owner.clone(), sender });
-            (receiver, Place { pool: self.clone(), number })
+            (receiver, QueuePlace { pool: self.clone(), number })
         };
         self.settle();
         match timeout(limits.queue_wait, receiver).await {
@@ -272,10 +272,10 @@ impl Pool {
         self.inner.state.lock()
     }
 
-    fn view(&self, state: &PoolState, now: Instant) -> View {
+    fn view(&self, state: &PoolState, now: Instant) -> PlanInput {
         let limits = &self.inner.config;
         let callers = limits.session.max_sessions.saturating_sub(state.leased());
-        View {
+        PlanInput {
             kinds: state.kinds(callers, now),
             max_workers: limits.pool.max_workers,
             start_concurrency: limits.pool.start_concurrency,

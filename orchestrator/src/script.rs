@@ -17,4 +17,4 @@ pub(crate) mod work;
 pub(crate) use failure::{FailureCode, StepError};
 pub(crate) use members::{ExtractMembers, RunMembers};
 pub(crate) use template::Values;
-pub(crate) use work::Work;
+pub(crate) use work::TaskWork;

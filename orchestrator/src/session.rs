@@ -25,7 +25,7 @@ mod supervise;
 mod table;
 
 pub(crate) use active::{DriverOpening, DriverSession, Session};
-pub(crate) use activity::{Attachment, Busy};
+pub(crate) use activity::{Attachment, CommandGuard};
 pub(crate) use address::page_address;
 pub(crate) use create::Created;
 pub(crate) use create_times::Histogram;

@@ -55,7 +55,7 @@ pub(crate) fn start_log(config: &Config) -> Result<Traces, TelemetryError> {
         LogFormat::Text => text.boxed(),
         LogFormat::Json => text.json().flatten_event(true).boxed(),
     };
-    let kept = recent::KeepLines.with_filter(filter_fn(recent::is_kept).with_max_level_hint(LevelFilter::INFO));
+    let kept = recent::RecentFilter.with_filter(filter_fn(recent::is_kept).with_max_level_hint(LevelFilter::INFO));
     let traces = Traces::start(config)?;
     let log = tracing_subscriber::registry().with(traces.layer()).with(written.with_filter(filter)).with(kept);
     log.try_init()?;

@@ -28,7 +28,7 @@ pub(crate) const PAGE: Size = Size { width: 1280, height: 720 };
 
 /// Why a worker cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub(crate) enum LossReason {
     /// The browser ended by itself, with exit code 0: a client closed it.
     BrowserClosed,
     /// The browser crashed.
@@ -58,7 +58,7 @@ pub(crate) enum Loss {
     },
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BrowserClosed => f.write_str("browser closed"),
@@ -78,9 +78,9 @@ impl fmt::Display for Loss {
     }
 }
 
-impl std::error::Error for Loss {}
+impl std::error::Error for LossReason {}
 
-impl Loss {
+impl LossReason {
     /// The short name in metrics and records.
     pub(crate) const fn code(&self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ pub(crate) enum Health {
     /// Neither the agent nor the container runtime can be asked, or the agent of an earlier process's worker has not
     /// answered yet.
     Unknown,
-    Lost(Loss),
+    Lost(LossReason),
 }
 
 /// One worker, shared by the pool and the session that owns it.
@@ -159,22 +159,22 @@ impl Worker {
     }
 
     /// Waits until the worker is lost, and returns the reason. Also resolves when its watch was stopped.
-    pub(crate) async fn lost(&self) -> Loss {
+    pub(crate) async fn lost(&self) -> LossReason {
         let mut health = self.health.clone();
         match health.wait_for(|health| matches!(health, Health::Lost(_))).await.as_deref() {
             Ok(Health::Lost(loss)) => loss.clone(),
-            _ => Loss::ContainerGone,
+            _ => LossReason::ContainerGone,
         }
     }
 
     /// Waits until its browser can be driven.
-    /// Errors: the [`Loss`] when it never will.
-    pub(crate) async fn ready(&self) -> Result<(), Loss> {
+    /// Errors: the [`LossReason`] when it never will.
+    pub(crate) async fn ready(&self) -> Result<(), LossReason> {
         let mut health = self.health.clone();
         match health.wait_for(|health| matches!(health, Health::Alive | Health::Lost(_))).await.as_deref() {
             Ok(Health::Alive) => Ok(()),
             Ok(Health::Lost(loss)) => Err(loss.clone()),
-            _ => Err(Loss::ContainerGone),
+            _ => Err(LossReason::ContainerGone),
         }
     }
 }

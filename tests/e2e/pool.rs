@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::daemon::Shelf;
+use warmpool_tests::daemon::PoolCounts;
 use warmpool_tests::{Daemon, Group, Session, Settings, Stage, eventually, group};
 
 const NOWHERE: &str = "warmpool-test/not-built:latest";
@@ -21,9 +21,9 @@ pub(crate) fn group() -> Group {
     )
 }
 
-async fn shelf(daemon: &Daemon, engine: &str, mode: &str, preset: Option<&str>) -> Result<Shelf> {
+async fn shelf(daemon: &Daemon, engine: &str, mode: &str, preset: Option<&str>) -> Result<PoolCounts> {
     let shelves = daemon.shelves().await?;
-    let wanted = |shelf: &&Shelf| shelf.engine == engine && shelf.mode == mode && shelf.preset.as_deref() == preset;
+    let wanted = |shelf: &&PoolCounts| shelf.engine == engine && shelf.mode == mode && shelf.preset.as_deref() == preset;
     shelves.iter().find(wanted).cloned().with_context(|| format!("{engine} {mode} {preset:?}: {shelves:?}"))
 }
 

@@ -378,7 +378,7 @@ impl Daemon {
     /// Waits until every shelf of the pool is at its target.
     pub async fn warm(&self) -> Result<()> {
         self.ready().await?;
-        let warm = eventually!("the pool is full", WARM_WITHIN, self.shelves().await?.iter().all(Shelf::full));
+        let warm = eventually!("the pool is full", WARM_WITHIN, self.shelves().await?.iter().all(PoolCounts::full));
         if let Err(late) = warm {
             bail!("{late}: {:?}", self.shelves().await?);
         }
@@ -386,10 +386,10 @@ impl Daemon {
     }
 
     /// The pool's shelves, from `/status`.
-    pub async fn shelves(&self) -> Result<Vec<Shelf>> {
+    pub async fn shelves(&self) -> Result<Vec<PoolCounts>> {
         let status = self.api().get("/status").await?.ok()?;
         let shelves = status["pool"].as_array().with_context(|| format!("pool in {status}"))?;
-        Ok(shelves.iter().map(Shelf::read).collect())
+        Ok(shelves.iter().map(PoolCounts::read).collect())
     }
 
     /// One scrape of `/metrics`.
@@ -460,7 +460,7 @@ impl Daemon {
             let gauges = [metrics.sum(SESSIONS_LIVE, &[]), metrics.sum(QUEUE_LENGTH, &[])];
             let idle = live == 0
                 && gauges.iter().all(|gauge| *gauge == Some(0.0))
-                && shelves.iter().all(Shelf::full)
+                && shelves.iter().all(PoolCounts::full)
                 && u64::try_from(containers.len())? == ready
                 && containers.iter().all(|container| container.state == "running");
             seen = (live, gauges, shelves, containers);
@@ -526,7 +526,7 @@ pub const QUEUE_LENGTH: &str = "warmpool_queue_length";
 
 /// One shelf of the pool, as `/status` shows it.
 #[derive(Clone, Debug)]
-pub struct Shelf {
+pub struct PoolCounts {
     /// The engine's name.
     pub engine: String,
     /// `headed` or `headless`.
@@ -549,7 +549,7 @@ pub struct Shelf {
     pub waiting: u64,
 }
 
-impl Shelf {
+impl PoolCounts {
     fn read(value: &Value) -> Self {
         let count = |name: &str| value[name].as_u64().unwrap_or(u64::MAX);
         Self {

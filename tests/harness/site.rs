@@ -32,7 +32,7 @@ pub const BLOB_BYTES: usize = 16 << 20;
 
 /// One request that the site has seen.
 #[derive(Clone, Debug)]
-pub struct Hit {
+pub struct SeenRequest {
     /// The method and the path with the query, as in `GET /search?q=tea`.
     pub line: String,
     /// Path without the query.
@@ -43,7 +43,7 @@ pub struct Hit {
 
 #[derive(Default)]
 struct Seen {
-    hits: Mutex<Vec<Hit>>,
+    hits: Mutex<Vec<SeenRequest>>,
     reports: Mutex<BTreeMap<String, Value>>,
 }
 
@@ -76,7 +76,7 @@ impl Site {
 
     /// Every request so far for exactly this path.
     #[must_use]
-    pub fn hits(&self, path: &str) -> Vec<Hit> {
+    pub fn hits(&self, path: &str) -> Vec<SeenRequest> {
         let hits = self.seen.hits.lock();
         hits.iter().filter(|hit| hit.path == path).cloned().collect()
     }
@@ -86,7 +86,7 @@ impl Site {
     #[must_use]
     pub fn requests_of(&self, agent: &str) -> Vec<String> {
         let hits = self.seen.hits.lock();
-        let its = |hit: &&Hit| hit.headers.get("user-agent").is_some_and(|sent| sent == agent);
+        let its = |hit: &&SeenRequest| hit.headers.get("user-agent").is_some_and(|sent| sent == agent);
         hits.iter().filter(its).filter(|hit| hit.path != "/favicon.ico").map(|hit| hit.line.clone()).collect()
     }
 
@@ -147,7 +147,7 @@ fn routes(seen: Arc<Seen>) -> Router {
 
 async fn write_down(State(seen): State<Arc<Seen>>, request: Request, next: Next) -> Response {
     let line = format!("{} {}", request.method(), request.uri());
-    let hit = Hit { line, path: request.uri().path().to_owned(), headers: plain(request.headers()) };
+    let hit = SeenRequest { line, path: request.uri().path().to_owned(), headers: plain(request.headers()) };
     seen.hits.lock().push(hit);
     next.run(request).await
 }

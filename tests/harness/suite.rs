@@ -106,7 +106,7 @@ async fn everything_is_given_back(stage: Stage) -> Result<()> {
 }
 
 /// Runs one group at a time.
-struct Lane {
+struct TestLane {
     runtime: Runtime,
     site: Arc<Site>,
 }
@@ -152,7 +152,7 @@ pub fn run(groups: Vec<Group>) -> ExitCode {
             batches.push_back(batch);
         }
     }
-    let lanes = match (0..lanes()).map(Lane::start).collect::<Result<Vec<Lane>>>() {
+    let lanes = match (0..lanes()).map(TestLane::start).collect::<Result<Vec<TestLane>>>() {
         Ok(lanes) => lanes,
         Err(error) => {
             eprintln!("{error:?}");
@@ -186,7 +186,7 @@ fn lanes() -> usize {
     std::env::var("WARMPOOL_TEST_LANES").ok().and_then(|lanes| lanes.parse().ok()).unwrap_or(2).clamp(1, MOST_LANES)
 }
 
-impl Lane {
+impl TestLane {
     fn start(number: usize) -> Result<Self> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.worker_threads(2).enable_all().on_thread_start(move || LANE.set(number));

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use warmpool_protocol::{Captcha, CaptchaAction, Snapshot};
 
-use super::history::{By, CaptchaRecord, History, Outcome, WaitingCaptcha};
+use super::history::{CaptchaRecord, History, Outcome, SolvedBy, WaitingCaptcha};
 use super::solver::{Solution, SolverError};
 use super::{SessionFacts, Shared};
 use crate::clock::unix_ms;
@@ -88,13 +88,13 @@ impl CaptchaMonitor {
         snapshot: &mut watch::Receiver<Snapshot>,
         acts: &mut mpsc::Receiver<PersonAct>,
     ) {
-        let by = By::of(self.shared.config.captcha.mode);
+        let by = SolvedBy::of(self.shared.config.captcha.mode);
         let waiting = WaitingCaptcha::new(captcha, by);
         tracing::info!(session = %self.facts.session_id, kind = captcha.kind.as_str(), by = by.as_str(), "a page shows a challenge");
         let too_many = self.history.lock().count() >= self.shared.config.captcha.max_per_session;
         if !too_many {
             self.waiting.send_replace(Some(waiting.clone()));
-            if by == By::Person {
+            if by == SolvedBy::Person {
                 self.tell("captcha.waiting", self.message(&waiting));
             }
         }
@@ -112,14 +112,14 @@ impl CaptchaMonitor {
         self.note(waiting, ending);
     }
 
-    async fn decide(&self, captcha: &Captcha, by: By, acts: &mut mpsc::Receiver<PersonAct>) -> Decision {
+    async fn decide(&self, captcha: &Captcha, by: SolvedBy, acts: &mut mpsc::Receiver<PersonAct>) -> Decision {
         match (by, &self.shared.solver) {
-            (By::Solver, Some(solver)) => match solver.solve(captcha).await {
+            (SolvedBy::Solver, Some(solver)) => match solver.solve(captcha).await {
                 Ok(solution) => Decision::Answer(solution),
                 Err(error) => Decision::Failed(error),
             },
             // A restart with other settings can lead here, too.
-            (By::Person, _) | (By::Solver, None) => {
+            (SolvedBy::Person, _) | (SolvedBy::Solver, None) => {
                 match timeout(self.shared.config.captcha.person_timeout, acts.recv()).await {
                     Ok(Some(PersonAct::Solved)) => Decision::Person { solved: true, error: None },
                     Ok(Some(PersonAct::GiveUp)) => Decision::Person { solved: false, error: None },
@@ -171,7 +171,7 @@ impl CaptchaMonitor {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small, and not negative")]
             metrics::counter!("warmpool_captcha_cost_millionths_total").increment((cost * 1e6).round() as u64);
         }
-        if by == By::Person && error != Some("too_many") {
+        if by == SolvedBy::Person && error != Some("too_many") {
             let mut message = self.message(&waiting);
             message["outcome"] = outcome.as_str().into();
             message["ended_at"] = ended_at.into();

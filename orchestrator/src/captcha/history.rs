@@ -13,12 +13,12 @@ const MAX_LISTED: usize = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "CaptchaSolver")]
-pub(crate) enum By {
+pub(crate) enum SolvedBy {
     Person,
     Solver,
 }
 
-impl By {
+impl SolvedBy {
     pub(super) const fn of(mode: CaptchaMode) -> Self {
         match mode {
             CaptchaMode::Solver => Self::Solver,
@@ -43,14 +43,14 @@ pub(crate) struct WaitingCaptcha {
     pub url: String,
     /// When it was found, in Unix milliseconds.
     pub since: u64,
-    pub by: By,
+    pub by: SolvedBy,
     /// The tab that it is in, for the live view.
     #[serde(skip)]
     pub page: Option<String>,
 }
 
 impl WaitingCaptcha {
-    pub(super) fn new(captcha: &Captcha, by: By) -> Self {
+    pub(super) fn new(captcha: &Captcha, by: SolvedBy) -> Self {
         let Captcha { kind, url, since, page, .. } = captcha.clone();
         Self { kind, url, since, by, page }
     }
@@ -93,7 +93,7 @@ pub(crate) struct CaptchaRecord {
     pub since: u64,
     /// When it ended.
     pub ended_at: u64,
-    pub by: By,
+    pub by: SolvedBy,
     pub outcome: Outcome,
     /// The short name of what went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,7 +150,7 @@ mod tests {
             url: "http://a.example/".to_owned(),
             since,
             ended_at: since + 1,
-            by: By::Solver,
+            by: SolvedBy::Solver,
             outcome: Outcome::Failed,
             error: Some("solver_key".to_owned()),
             cost: None,

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use url::Host;
 
-use super::value::{InvalidValue, Shape, Value, quoted};
+use super::value::{InvalidValue, Value, ValueForm, quoted};
 
 const REMEDY: &str = "write a network, an address or a host, such as 10.0.0.0/8, 10.0.0.7:8080, intranet.example:8080, *.corp.example or *";
 
@@ -149,7 +149,7 @@ impl From<EgressRule> for String {
 }
 
 impl Value for EgressRule {
-    const SHAPE: Shape = Shape::Text;
+    const SHAPE: ValueForm = ValueForm::Text;
     const FORM: &'static str = "RULE";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {

@@ -9,7 +9,7 @@ use super::{
     fault::{ConfigError, Source},
     setting::Setting,
     table::{self, SECTIONS},
-    value::Shape,
+    value::ValueForm,
 };
 use crate::error::closest;
 
@@ -107,19 +107,19 @@ fn suggestion(section: &str, key: &str, name: &str) -> String {
 }
 
 /// A TOML value as the text a flag would give, if its type fits the setting.
-fn text_of(value: &DeValue<'_>, shape: Shape) -> Option<String> {
+fn text_of(value: &DeValue<'_>, shape: ValueForm) -> Option<String> {
     match (shape, value) {
-        (_, DeValue::String(text)) if !matches!(shape, Shape::Number | Shape::Switch) => Some(text.to_string()),
-        (Shape::Number | Shape::Quantity, DeValue::Integer(number)) => {
+        (_, DeValue::String(text)) if !matches!(shape, ValueForm::Number | ValueForm::Switch) => Some(text.to_string()),
+        (ValueForm::Number | ValueForm::Quantity, DeValue::Integer(number)) => {
             i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
         }
-        (Shape::Number, DeValue::Float(number)) => Some(number.as_str().to_owned()),
-        (Shape::Switch, DeValue::Boolean(switch)) => Some(switch.to_string()),
-        (Shape::List, DeValue::Array(items)) => {
+        (ValueForm::Number, DeValue::Float(number)) => Some(number.as_str().to_owned()),
+        (ValueForm::Switch, DeValue::Boolean(switch)) => Some(switch.to_string()),
+        (ValueForm::List, DeValue::Array(items)) => {
             let items: Option<Vec<_>> = items.iter().map(|item| item.get_ref().as_str()).collect();
             items.map(|items| items.join(","))
         }
-        (Shape::Tables, DeValue::Array(items)) => {
+        (ValueForm::Tables, DeValue::Array(items)) => {
             let items = items.iter().map(|item| toml::Value::deserialize(ValueDeserializer::from(item.clone())));
             items.collect::<Result<_, _>>().ok().map(|items| toml::Value::Array(items).to_string())
         }
@@ -127,14 +127,14 @@ fn text_of(value: &DeValue<'_>, shape: Shape) -> Option<String> {
     }
 }
 
-fn wanted(shape: Shape) -> &'static str {
+fn wanted(shape: ValueForm) -> &'static str {
     match shape {
-        Shape::Text => "a string",
-        Shape::Number => "a number",
-        Shape::Switch => "true or false, without quotes",
-        Shape::Quantity => "a string with a unit, or a whole number",
-        Shape::List => "an array of strings",
-        Shape::Tables => "a [[pool.presets]] table for each",
+        ValueForm::Text => "a string",
+        ValueForm::Number => "a number",
+        ValueForm::Switch => "true or false, without quotes",
+        ValueForm::Quantity => "a string with a unit, or a whole number",
+        ValueForm::List => "an array of strings",
+        ValueForm::Tables => "a [[pool.presets]] table for each",
     }
 }
 

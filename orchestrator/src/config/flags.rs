@@ -67,9 +67,9 @@ impl FromArgMatches for Flags {
 
 /// [`Flags`] for the other subcommands: all of them work, only `--config` is shown in the help.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct QuietFlags(pub Flags);
+pub(crate) struct HiddenFlags(pub Flags);
 
-impl Args for QuietFlags {
+impl Args for HiddenFlags {
     fn augment_args(command: Command) -> Command {
         table::all().fold(Flags::augment_args(command), |command, setting| {
             command.mut_arg(setting.name, |argument| argument.hide(true))
@@ -81,7 +81,7 @@ impl Args for QuietFlags {
     }
 }
 
-impl FromArgMatches for QuietFlags {
+impl FromArgMatches for HiddenFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         Flags::from_arg_matches(matches).map(Self)
     }
@@ -105,7 +105,7 @@ fn argument(setting: &'static Setting) -> Arg {
         .help_heading(format!("Section {}", setting.section()))
         .allow_hyphen_values(true)
         .help(format!("{}\n{default} [env: {}]", help.join("\n"), setting.env()));
-    if setting.shape == super::value::Shape::Switch {
+    if setting.shape == super::value::ValueForm::Switch {
         argument.num_args(0..=1).default_missing_value("true").allow_hyphen_values(false)
     } else {
         argument

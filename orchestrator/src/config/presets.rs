@@ -7,7 +7,7 @@ use toml::Value as Toml;
 use warmpool_protocol::{Settings, Size, check_locales};
 
 use super::egress::EgressRules;
-use super::value::{InvalidValue, Shape, Value};
+use super::value::{InvalidValue, Value, ValueForm};
 use crate::engine::{Engine, Mode, PoolKey, PresetId};
 use crate::error::FieldError;
 
@@ -70,7 +70,7 @@ struct PresetTable {
 }
 
 impl Value for Presets {
-    const SHAPE: Shape = Shape::Tables;
+    const SHAPE: ValueForm = ValueForm::Tables;
     const FORM: &'static str = "PRESETS";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     setting::{DefaultValue, Setting},
     table::SECTIONS,
-    value::{Shape, quoted},
+    value::{ValueForm, quoted},
 };
 
 /// The sample configuration file: every setting as a comment, with its default or an example.
@@ -47,8 +47,8 @@ fn comment(text: &mut String, lines: &[&str]) {
 
 fn literal(setting: &Setting, value: &str) -> String {
     match setting.shape {
-        Shape::Number | Shape::Switch | Shape::Tables => value.to_owned(),
-        Shape::Text | Shape::Quantity => quoted(value),
-        Shape::List => format!("[{}]", quoted(value)),
+        ValueForm::Number | ValueForm::Switch | ValueForm::Tables => value.to_owned(),
+        ValueForm::Text | ValueForm::Quantity => quoted(value),
+        ValueForm::List => format!("[{}]", quoted(value)),
     }
 }

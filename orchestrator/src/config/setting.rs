@@ -1,7 +1,7 @@
 //! One setting as the table has it: its names, its help, its default.
 
 use super::default::FindDefault;
-use super::value::Shape;
+use super::value::ValueForm;
 
 /// One section of the table.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Setting {
     /// The smallest allowed value, in the setting's own notation.
     pub(super) min: Option<&'static str>,
     /// How it may be written in TOML.
-    pub(super) shape: Shape,
+    pub(super) shape: ValueForm,
     /// The word for its value in the flags' help.
     pub(super) form: &'static str,
 }

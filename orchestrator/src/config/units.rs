@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::value::{InvalidValue, Shape, Value, quoted};
+use super::value::{InvalidValue, Value, ValueForm, quoted};
 
 /// A size in bytes, shown in the largest unit that fits it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +56,7 @@ impl fmt::Display for ByteSize {
 }
 
 impl Value for ByteSize {
-    const SHAPE: Shape = Shape::Quantity;
+    const SHAPE: ValueForm = ValueForm::Quantity;
     const FORM: &'static str = "SIZE";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -113,7 +113,7 @@ impl fmt::Display for DockerHost {
 }
 
 impl Value for DockerHost {
-    const SHAPE: Shape = Shape::Text;
+    const SHAPE: ValueForm = ValueForm::Text;
     const FORM: &'static str = "unix://PATH";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -148,7 +148,7 @@ impl Value for DockerHost {
 macro_rules! one_of {
     ($Type:ident, $kind:literal, $remedy:literal, $First:ident = $first:literal $(, $Other:ident = $other:literal)+) => {
         impl Value for $Type {
-            const SHAPE: Shape = Shape::Text;
+            const SHAPE: ValueForm = ValueForm::Text;
             const FORM: &'static str = concat!($first $(, "|", $other)+);
 
             fn parse(text: &str) -> Result<Self, InvalidValue> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use toml::Value as Toml;
 use url::Url;
 
-use super::value::{InvalidValue, Shape, Value};
+use super::value::{InvalidValue, Value, ValueForm};
 use crate::error::FieldError;
 use crate::keys::Secret;
 
@@ -87,7 +87,7 @@ impl fmt::Debug for UpstreamTable {
 }
 
 impl Value for UpstreamProxies {
-    const SHAPE: Shape = Shape::Tables;
+    const SHAPE: ValueForm = ValueForm::Tables;
     const FORM: &'static str = "UPSTREAMS";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {

@@ -28,7 +28,7 @@ impl InvalidValue {
 
 /// How a value may be written in TOML.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ValueForm {
     /// A string.
     Text,
     Number,
@@ -45,7 +45,7 @@ pub(super) enum Shape {
 /// A type a setting may have.
 pub(super) trait Value: Sized {
     /// How it may be written in TOML.
-    const SHAPE: Shape;
+    const SHAPE: ValueForm;
     /// The word for it in the flags' help.
     const FORM: &'static str;
 
@@ -67,7 +67,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 impl<T: Value> Value for Option<T> {
-    const SHAPE: Shape = T::SHAPE;
+    const SHAPE: ValueForm = T::SHAPE;
     const FORM: &'static str = T::FORM;
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -84,7 +84,7 @@ impl<T: Value> Value for Option<T> {
 }
 
 impl<T: Value> Value for Vec<T> {
-    const SHAPE: Shape = Shape::List;
+    const SHAPE: ValueForm = ValueForm::List;
     const FORM: &'static str = "LIST";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -98,7 +98,7 @@ impl<T: Value> Value for Vec<T> {
 }
 
 impl Value for String {
-    const SHAPE: Shape = Shape::Text;
+    const SHAPE: ValueForm = ValueForm::Text;
     const FORM: &'static str = "TEXT";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -115,7 +115,7 @@ impl Value for String {
 }
 
 impl Value for PathBuf {
-    const SHAPE: Shape = Shape::Text;
+    const SHAPE: ValueForm = ValueForm::Text;
     const FORM: &'static str = "PATH";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -135,7 +135,7 @@ impl Value for PathBuf {
 }
 
 impl Value for bool {
-    const SHAPE: Shape = Shape::Switch;
+    const SHAPE: ValueForm = ValueForm::Switch;
     const FORM: &'static str = "true|false";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -154,7 +154,7 @@ impl Value for bool {
 macro_rules! whole_number {
     ($($ty:ty),+) => { $(
         impl Value for $ty {
-            const SHAPE: Shape = Shape::Number;
+            const SHAPE: ValueForm = ValueForm::Number;
             const FORM: &'static str = "NUMBER";
 
             fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -176,7 +176,7 @@ macro_rules! whole_number {
 whole_number!(usize, u32);
 
 impl Value for f64 {
-    const SHAPE: Shape = Shape::Number;
+    const SHAPE: ValueForm = ValueForm::Number;
     const FORM: &'static str = "NUMBER";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -194,7 +194,7 @@ impl Value for f64 {
 }
 
 impl Value for Duration {
-    const SHAPE: Shape = Shape::Quantity;
+    const SHAPE: ValueForm = ValueForm::Quantity;
     const FORM: &'static str = "DURATION";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -223,7 +223,7 @@ impl Value for Duration {
 }
 
 impl Value for SocketAddr {
-    const SHAPE: Shape = Shape::Text;
+    const SHAPE: ValueForm = ValueForm::Text;
     const FORM: &'static str = "ADDRESS:PORT";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -237,7 +237,7 @@ impl Value for SocketAddr {
 }
 
 impl Value for IpNet {
-    const SHAPE: Shape = Shape::Text;
+    const SHAPE: ValueForm = ValueForm::Text;
     const FORM: &'static str = "NETWORK";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
@@ -253,7 +253,7 @@ impl Value for IpNet {
 }
 
 impl Value for Url {
-    const SHAPE: Shape = Shape::Text;
+    const SHAPE: ValueForm = ValueForm::Text;
     const FORM: &'static str = "URL";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {

@@ -55,7 +55,7 @@ impl From<AgentError> for ProbeError {
 }
 
 /// One address to be tried.
-struct Try {
+struct EgressTry {
     title: &'static str,
     probe: Probe,
 }
@@ -103,7 +103,7 @@ async fn probe(
     let egress = Egress::open(Arc::clone(&worker), policy.clone(), config, &context, None, None);
     let tries = tries(config.server.listen.port(), addresses.map(|(_, gateway)| gateway), beside);
     let findings: Vec<Finding> = stream::iter(tries)
-        .map(|Try { title, probe }| {
+        .map(|EgressTry { title, probe }| {
             let (worker, policy) = (&worker, &policy);
             async move {
                 let probed = worker.agent.probe(&probe).await?;
@@ -163,9 +163,9 @@ fn rebinding() -> Resolver {
 }
 
 /// Everything that is tried. `port` is the daemon's own.
-fn tries(port: u16, gateway: Option<Ipv4Addr>, sibling: Option<Ipv4Addr>) -> Vec<Try> {
+fn tries(port: u16, gateway: Option<Ipv4Addr>, sibling: Option<Ipv4Addr>) -> Vec<EgressTry> {
     let mut tries = Vec::new();
-    let mut add = |title, way, host: String, port| tries.push(Try { title, probe: Probe { host, port, way } });
+    let mut add = |title, way, host: String, port| tries.push(EgressTry { title, probe: Probe { host, port, way } });
     let hosts = own_addresses();
     let text = |address: &Ipv4Addr| address.to_string();
     for way in [ProbeWay::Proxy, ProbeWay::Direct] {

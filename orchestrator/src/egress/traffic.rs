@@ -21,7 +21,7 @@ pub(super) struct Traffic {
 
 #[derive(Debug, Default)]
 struct Refusals {
-    listed: Vec<Refused>,
+    listed: Vec<RefusedCount>,
     count: u64,
 }
 
@@ -35,12 +35,12 @@ pub(crate) struct Summary {
     /// Connections that were refused or failed for a reason of Warmpool's own.
     pub refused_count: u64,
     /// The first few kinds of them.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedCount>,
 }
 
 /// Refusals of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedCount {
     pub host: String,
     pub port: u16,
     pub reason: String,
@@ -63,14 +63,14 @@ impl Traffic {
         metrics::counter!("warmpool_egress_refused_total", "reason" => reason).increment(1);
         let mut refused = self.refused.lock();
         refused.count += 1;
-        let known = |row: &&mut Refused| row.host == host && row.port == port && row.reason == reason;
+        let known = |row: &&mut RefusedCount| row.host == host && row.port == port && row.reason == reason;
         if let Some(row) = refused.listed.iter_mut().find(known) {
             row.count += 1;
             return false;
         }
         let room = refused.listed.len() < MAX_LISTED && host.len() <= MAX_HOST;
         if room {
-            refused.listed.push(Refused { host: host.to_owned(), port, reason: reason.to_owned(), count: 1 });
+            refused.listed.push(RefusedCount { host: host.to_owned(), port, reason: reason.to_owned(), count: 1 });
         }
         room
     }

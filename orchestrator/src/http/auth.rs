@@ -8,7 +8,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 
 use super::App;
-use super::reply::{By, W3c, note_caller};
+use super::reply::{AuthMethod, W3c, note_caller};
 use super::sign_in::SignedIn;
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -145,7 +145,7 @@ pub(super) fn verify(app: &App, headers: &HeaderMap, token: Option<&str>) -> Res
 /// The id of a key that works. The log of requests hears of it.
 fn check(app: &App, key: &str) -> Option<KeyId> {
     let id = app.keys.verify(key)?;
-    note_caller(&id, By::Key);
+    note_caller(&id, AuthMethod::Key);
     Some(id)
 }
 

@@ -95,7 +95,7 @@ pub(super) async fn devtools(
         status: session.status(),
         protocol: session.options.engine.protocol(),
         connect_headers: inspect::connect_headers(&session),
-        notes: Notes::of(&session),
+        notes: CreateNotes::of(&session),
     };
     Ok(json_reply(StatusCode::OK, &reply))
 }
@@ -113,7 +113,7 @@ pub(super) async fn webdriver(
         session_id: session.id.clone(),
         status: Status::of_webdriver(session.status()),
         connect_url: base.connect_url(&session),
-        notes: Notes::of(&session),
+        notes: CreateNotes::of(&session),
     };
     Ok(json_reply(StatusCode::OK, &reply))
 }
@@ -165,7 +165,7 @@ struct CreatedSession {
     #[serde(skip_serializing_if = "Option::is_none")]
     connect_headers: Option<ConnectHeaders>,
     #[serde(flatten)]
-    notes: Notes,
+    notes: CreateNotes,
 }
 
 /// A session, and where its driver is.
@@ -177,12 +177,12 @@ struct CreatedWebDriverSession {
     /// The address of the remote WebDriver.
     connect_url: String,
     #[serde(flatten)]
-    notes: Notes,
+    notes: CreateNotes,
 }
 
 /// Notes for the client on the session it got.
 #[derive(Serialize, JsonSchema)]
-struct Notes {
+struct CreateNotes {
     /// Each setting that the engine can apply only in part. Absent when there is none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -193,7 +193,7 @@ struct Notes {
     proxy: Option<Value>,
 }
 
-impl Notes {
+impl CreateNotes {
     fn of(session: &Session) -> Self {
         Self { warnings: session.warnings.clone(), proxy: session.egress.upstream() }
     }

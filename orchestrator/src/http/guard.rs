@@ -16,7 +16,7 @@ use super::App;
 use super::base::{Peer, shown_segments};
 use super::console::RequestLine;
 use super::query;
-use super::reply::{Form, Notes, REQUEST, RequestContext};
+use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
 use crate::config::Config;
 use crate::engine::RequestId;
 use crate::error::Error;
@@ -30,7 +30,7 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     let span = tracing::info_span!("request", id = %id, method = %request.method(), route = route(&request));
     let traced = traced(&request);
     let header = HeaderValue::try_from(id.as_str());
-    let notes = Arc::<Notes>::default();
+    let notes = Arc::<RequestNotes>::default();
     let asked = RequestContext { id: id.clone(), form: Form::of(request.uri().path()), notes: Arc::clone(&notes) };
     let line = RequestLine::begin(&request, id);
     let work = async {

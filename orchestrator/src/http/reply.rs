@@ -22,14 +22,14 @@ pub(super) struct RequestContext {
     /// Which form its errors have.
     pub(super) form: Form,
     /// What the log of requests is to know of it.
-    pub(super) notes: Arc<Notes>,
+    pub(super) notes: Arc<RequestNotes>,
 }
 
 /// What is found out about a request while it is answered.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct RequestNotes {
     /// Whose key it has, and how that came.
-    pub(super) caller: OnceLock<(KeyId, By)>,
+    pub(super) caller: OnceLock<(KeyId, AuthMethod)>,
     /// The code of the error that it got.
     pub(super) code: OnceLock<&'static str>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Notes {
 /// How a request showed whose it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum By {
+pub(super) enum AuthMethod {
     /// By the key itself.
     Key,
     /// By a sign-in to the console.
@@ -47,7 +47,7 @@ pub(super) enum By {
 }
 
 /// Notes whose key the request has. The first one holds.
-pub(super) fn note_caller(key: &KeyId, by: By) {
+pub(super) fn note_caller(key: &KeyId, by: AuthMethod) {
     let _ = REQUEST.try_with(|asked| asked.notes.caller.set((key.clone(), by)));
 }
 

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::App;
 use super::base::{Base, ClientAddress};
 use super::body;
-use super::reply::{By, json_reply, note_caller};
+use super::reply::{AuthMethod, json_reply, note_caller};
 use super::sign_ins::TokenHash;
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -47,7 +47,7 @@ impl SignedIn {
         let Some(token) = token(headers) else { return Ok(None) };
         let Some(key) = app.sign_ins.find(token) else { return Ok(None) };
         app.keys.require(&key)?;
-        note_caller(&key, By::SignIn);
+        note_caller(&key, AuthMethod::SignIn);
         Ok(Some(Self { is_operator: app.keys.is_operator(&key), key, token: TokenHash::of(token) }))
     }
 
@@ -124,7 +124,7 @@ pub(super) async fn sign_in(
     attempts.begin(address, limit, Instant::now()).map_err(|retry_after| Error::SignInLimit { retry_after })?;
     let key = app.keys.verify(credentials.key.trim()).ok_or(Error::InvalidKey)?;
     attempts.succeeded(address);
-    note_caller(&key, By::Key);
+    note_caller(&key, AuthMethod::Key);
     // Nobody else's sign-in in the same browser is left behind.
     if let Some(token) = token(&headers) {
         app.sign_ins.remove(token).await;
@@ -137,7 +137,7 @@ pub(super) async fn sign_in(
 pub(super) async fn sign_out(State(app): State<App>, base: Base, headers: HeaderMap) -> Response {
     if let Some(token) = token(&headers).filter(|_| comes_from_our_page(&headers)) {
         if let Some(key) = app.sign_ins.find(token) {
-            note_caller(&key, By::SignIn);
+            note_caller(&key, AuthMethod::SignIn);
         }
         app.sign_ins.remove(token).await;
     }

@@ -20,7 +20,7 @@ use super::openapi::{EVENTS, Operation, Routes};
 use crate::config::Config;
 use crate::engine::{Engine, Mode};
 use crate::error::{Code, Error};
-use crate::script::{FailureCode, Work};
+use crate::script::{FailureCode, TaskWork};
 use crate::session::Kind as SessionKind;
 use crate::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId, TaskView};
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS, RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
@@ -197,8 +197,8 @@ async fn succeeded(app: &App, task: TaskId) -> Result<HashSet<u32>, Error> {
 /// Divides a body into the work and its options.
 fn read(kind: Kind, members: Map<String, Value>) -> Result<(Map<String, Value>, Common), Error> {
     let of_work: &[&str] = match kind {
-        Kind::Run => Work::RUN_MEMBERS,
-        Kind::Extract => Work::EXTRACT_MEMBERS,
+        Kind::Run => TaskWork::RUN_MEMBERS,
+        Kind::Extract => TaskWork::EXTRACT_MEMBERS,
         Kind::Fleet => &[],
     };
     let (mut work, mut rest) = (Map::new(), Map::new());

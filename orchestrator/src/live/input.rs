@@ -35,7 +35,7 @@ pub(super) enum Phase {
 
 /// One touch point on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Touch {
+pub(super) struct TouchPoint {
     id: u32,
     x: f64,
     y: f64,
@@ -68,7 +68,7 @@ pub(super) enum Input {
     },
     Touch {
         phase: Phase,
-        touches: Vec<Touch>,
+        touches: Vec<TouchPoint>,
         #[serde(default)]
         modifiers: u8,
     },

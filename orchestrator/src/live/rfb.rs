@@ -41,7 +41,7 @@ const QEMU: u8 = 255;
 pub(super) struct RfbError(&'static str);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum HandshakeStage {
     Version,
     Security,
     Init,
@@ -64,7 +64,7 @@ enum Message {
 /// Filters one viewer's messages to the display.
 #[derive(Debug)]
 pub(super) struct Filter {
-    stage: Stage,
+    stage: HandshakeStage,
     waiting: BytesMut,
     keys: BTreeSet<u32>,
     pointer: Option<[u8; 6]>,
@@ -72,7 +72,7 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn new() -> Self {
-        Self { stage: Stage::Version, waiting: BytesMut::new(), keys: BTreeSet::new(), pointer: None }
+        Self { stage: HandshakeStage::Version, waiting: BytesMut::new(), keys: BTreeSet::new(), pointer: None }
     }
 
     /// Reads the viewer's bytes and appends to `to` those that may go to the display. `acts` says whether the viewer has
@@ -83,27 +83,27 @@ impl Filter {
         while let Some(length) = self.whole()? {
             let message = self.waiting.split_to(length);
             match self.stage {
-                Stage::Version => {
+                HandshakeStage::Version => {
                     if !message.starts_with(b"RFB 003.00") {
                         return Err(RfbError("only RFB 3.8 is supported"));
                     }
                     to.extend_from_slice(&message);
-                    self.stage = Stage::Security;
+                    self.stage = HandshakeStage::Security;
                 }
-                Stage::Security => {
+                HandshakeStage::Security => {
                     // 1 is None: the viewer was authorised before this connection.
                     if message[0] != 1 {
                         return Err(RfbError("only the security type None is offered"));
                     }
                     to.extend_from_slice(&message);
-                    self.stage = Stage::Init;
+                    self.stage = HandshakeStage::Init;
                 }
-                Stage::Init => {
+                HandshakeStage::Init => {
                     // Always shared, so that no viewer disconnects the others.
                     to.put_u8(1);
-                    self.stage = Stage::Messages;
+                    self.stage = HandshakeStage::Messages;
                 }
-                Stage::Messages => acted |= self.message(&message, acts, to),
+                HandshakeStage::Messages => acted |= self.message(&message, acts, to),
             }
         }
         Ok(acted)
@@ -162,9 +162,9 @@ impl Filter {
     fn whole(&self) -> Result<Option<usize>, RfbError> {
         let bytes = &self.waiting[..];
         let length = match self.stage {
-            Stage::Version => 12,
-            Stage::Security | Stage::Init => 1,
-            Stage::Messages => match length(bytes)? {
+            HandshakeStage::Version => 12,
+            HandshakeStage::Security | HandshakeStage::Init => 1,
+            HandshakeStage::Messages => match length(bytes)? {
                 Some(length) => length,
                 None => return Ok(None),
             },

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fantoccini::Client;
 use serde_json::{Value, json};
 
-pub(crate) use command::Raw;
+pub(crate) use command::DriverCommand;
 pub(crate) use context::DriverContext;
 
 use self::context::DriverState;

@@ -14,12 +14,12 @@ use crate::script::recording::Recording;
 use crate::script::template::Redactor;
 use crate::script::work::Extract;
 use crate::script::{FailureCode, StepError};
-use crate::script::{Values, Work};
+use crate::script::{TaskWork, Values};
 
 /// Carries `work` out. Ends once, also when cancelled, out of time, or when the browser dies; the session is left to
 /// the caller, who ends it.
 pub(crate) async fn execute(
-    work: &Work,
+    work: &TaskWork,
     values: &Values,
     browser: Browser,
     limits: &Limits,
@@ -72,9 +72,9 @@ async fn failure(
     Failure { code: error.code, message: redactor.text(&error.message), step: playback.step, screenshot }
 }
 
-async fn carry_out(playback: &mut Playback<'_>, work: &Work) -> Result<(), StepError> {
+async fn carry_out(playback: &mut Playback<'_>, work: &TaskWork) -> Result<(), StepError> {
     match work {
-        Work::Run(run) => {
+        TaskWork::Run(run) => {
             let first = run.recording.steps.first();
             let usual = playback.limits.step_timeout;
             let timeout = first.map_or(usual, |step| steps::time_for(step, run.recording.timeout, playback.limits));
@@ -82,7 +82,7 @@ async fn carry_out(playback: &mut Playback<'_>, work: &Work) -> Result<(), StepE
             playback.browser.mark_dirty().await;
             play(playback, &run.recording).await?;
         }
-        Work::Extract(work) => {
+        TaskWork::Extract(work) => {
             playback.open(playback.limits.navigation_timeout).await?;
             read(playback, work).await?;
         }

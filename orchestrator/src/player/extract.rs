@@ -18,7 +18,7 @@ use super::playback::{Playback, StepTimeout};
 use super::retry::Retry;
 use crate::script::schema::{Check, Field, Plan, Shape};
 use crate::script::selector::Selectors;
-use crate::script::work::Next;
+use crate::script::work::Pagination;
 use crate::script::{FailureCode, StepError};
 
 /// The function that reads a page.
@@ -54,7 +54,11 @@ pub(crate) async fn step(
 }
 
 /// Reads the page that is open, and those that follow.
-pub(crate) async fn pages(playback: &mut Playback<'_>, plan: &Plan, next: Option<&Next>) -> Result<(), StepError> {
+pub(crate) async fn pages(
+    playback: &mut Playback<'_>,
+    plan: &Plan,
+    next: Option<&Pagination>,
+) -> Result<(), StepError> {
     let mut seen = HashSet::new();
     loop {
         let timeout = StepTimeout::of(playback.limits.step_timeout);

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 use url::Url;
 
-use super::browser::Raw;
+use super::browser::DriverCommand;
 use super::page::{DocumentState, Page};
 use super::retry::Retry;
 use crate::engine::Engine;
@@ -12,7 +12,7 @@ use crate::script::{FailureCode, StepError};
 
 /// Opens an address, and waits until the page has loaded.
 pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), StepError> {
-    let gone = page.client.issue_cmd(Raw::navigate(url)).await.map_err(StepError::from);
+    let gone = page.client.issue_cmd(DriverCommand::navigate(url)).await.map_err(StepError::from);
     let gone = match gone {
         Ok(_) if page.engine != Engine::Firefox => check_for_error_page(page, url).await,
         gone => gone.map(drop),

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::browser::{Browser, DriverContext, Raw, Timeouts};
+use super::browser::{Browser, DriverCommand, DriverContext, Timeouts};
 use super::retry::Retry;
 use crate::engine::Engine;
 use crate::script::selector::Selectors;
@@ -112,7 +112,7 @@ impl Page {
     pub(crate) async fn set_timeouts(&mut self, time: Duration) -> Result<(), StepError> {
         let timeouts = Timeouts { page_load: time, script: time };
         if timeouts != self.timeouts {
-            self.client.issue_cmd(Raw::timeouts(timeouts.value())).await?;
+            self.client.issue_cmd(DriverCommand::timeouts(timeouts.value())).await?;
             self.timeouts = timeouts;
         }
         Ok(())
@@ -247,7 +247,7 @@ impl Page {
     /// Goes back to the window's own document.
     pub(crate) async fn leave_frames(&mut self) -> Result<(), StepError> {
         if self.in_frame {
-            self.client.issue_cmd(Raw::top_frame()).await?;
+            self.client.issue_cmd(DriverCommand::top_frame()).await?;
             self.in_frame = false;
         }
         self.around = None;

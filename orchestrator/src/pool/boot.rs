@@ -11,7 +11,7 @@ use super::Pool;
 use super::state::{Failure, Remover};
 use crate::engine::{Mode, PoolKey, WorkerId};
 use crate::runtime::{RuntimeError, WorkerSpec};
-use crate::worker::{AgentError, Loss, PAGE, Reports, Worker, watch};
+use crate::worker::{AgentError, LossReason, PAGE, Reports, Worker, watch};
 
 /// The agent is one small static program: it listens within moments of its container's start.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
@@ -34,7 +34,7 @@ enum BootError {
     Agent(#[from] AgentError),
     /// The agent could not make its browser ready.
     #[error(transparent)]
-    Lost(#[from] Loss),
+    Lost(#[from] LossReason),
     /// It took too long.
     #[error("not ready within {} s", .0.as_secs())]
     Slow(Duration),

@@ -33,12 +33,12 @@ impl Drop for Lease {
 }
 
 /// A place in the queue, given up when dropped.
-pub(super) struct Place {
+pub(super) struct QueuePlace {
     pub(super) pool: Pool,
     pub(super) number: u64,
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         if self.pool.lock().leave(self.number) {
             self.pool.inner.changed.notify_one();

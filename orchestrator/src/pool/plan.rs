@@ -49,7 +49,7 @@ impl KindCounts {
 
 /// Everything a plan depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct View {
+pub(super) struct PlanInput {
     /// Every kind that has a target, a worker or a caller.
     pub kinds: BTreeMap<PoolKey, KindCounts>,
     /// The most containers there may be, in any state.
@@ -70,7 +70,7 @@ pub(super) enum Action {
 }
 
 /// What to do now. Callers that wait come before empty kinds; the emptiest kind comes first.
-pub(super) fn plan(view: &View) -> Vec<Action> {
+pub(super) fn plan(view: &PlanInput) -> Vec<Action> {
     let mut kinds = view.kinds.clone();
     let mut actions = Vec::new();
     loop {
@@ -131,8 +131,8 @@ mod tests {
     const HEADED: PoolKey = PoolKey::plain(Engine::Chromium, Mode::Headed);
     const HEADLESS: PoolKey = PoolKey::plain(Engine::Chromium, Mode::Headless);
 
-    fn view(headed: KindCounts, headless: KindCounts) -> View {
-        View {
+    fn view(headed: KindCounts, headless: KindCounts) -> PlanInput {
+        PlanInput {
             kinds: BTreeMap::from([(HEADED, headed), (HEADLESS, headless)]),
             max_workers: 4,
             start_concurrency: 1,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     /// Does what a plan says, and finishes what was under way.
-    fn carry_out(view: &mut View, actions: &[Action]) {
+    fn carry_out(view: &mut PlanInput, actions: &[Action]) {
         for action in actions {
             match action {
                 Action::Start(key) => view.kinds.get_mut(key).unwrap().starting += 1,

@@ -5,7 +5,7 @@ use tokio::time::{Duration, Instant, sleep};
 use super::Pool;
 use crate::drain::Phase;
 use crate::runtime::RuntimeError;
-use crate::worker::Loss;
+use crate::worker::LossReason;
 
 /// How often the container runtime is asked whether it lives.
 const PING_EVERY: Duration = Duration::from_secs(2);
@@ -85,8 +85,9 @@ impl Pool {
     }
 
     /// Notes the loss of a worker. A container that ended by itself may not have been the only one.
-    pub(super) fn note_loss(&self, loss: &Loss) {
-        if matches!(loss, Loss::ContainerExited { .. } | Loss::ContainerGone | Loss::NodeLost { .. }) {
+    pub(super) fn note_loss(&self, loss: &LossReason) {
+        if matches!(loss, LossReason::ContainerExited { .. } | LossReason::ContainerGone | LossReason::NodeLost { .. })
+        {
             self.lock().lost_a_container();
         }
     }

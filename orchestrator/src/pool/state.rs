@@ -23,7 +23,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 const FAILURES_TO_GIVE_UP: u32 = 2;
 
 /// Where a worker is on its one way.
-enum Stage {
+enum WorkerStage {
     Starting,
     Ready(Arc<Worker>),
     Leased(KeyId, Arc<Worker>),
@@ -45,7 +45,7 @@ pub(super) enum Remover {
 /// A worker in the table.
 pub(super) struct PooledWorker {
     key: PoolKey,
-    stage: Stage,
+    stage: WorkerStage,
     since: Instant,
     /// Stops the worker's watch, or its boot.
     pub(super) stop: CancellationToken,
@@ -101,7 +101,7 @@ pub(super) struct PoolState {
 impl PoolState {
     pub(super) fn ready(&self, engine: Engine) -> Option<&Arc<Worker>> {
         self.workers.values().find_map(|entry| match &entry.stage {
-            Stage::Ready(worker) if entry.key.engine == engine => Some(worker),
+            WorkerStage::Ready(worker) if entry.key.engine == engine => Some(worker),
             _ => None,
         })
     }
@@ -132,10 +132,10 @@ impl PoolState {
         for entry in self.workers.values() {
             let kind = kinds.entry(entry.key).or_default();
             match entry.stage {
-                Stage::Starting => kind.starting += 1,
-                Stage::Ready(_) => kind.ready += 1,
-                Stage::Leased(..) => kind.leased += 1,
-                Stage::Removing => kind.removing += 1,
+                WorkerStage::Starting => kind.starting += 1,
+                WorkerStage::Ready(_) => kind.ready += 1,
+                WorkerStage::Leased(..) => kind.leased += 1,
+                WorkerStage::Removing => kind.removing += 1,
             }
         }
         for waiter in self.waiters.iter().take(callers) {
@@ -160,8 +160,8 @@ impl PoolState {
     fn alive(&self, key: Option<PoolKey>) -> usize {
         let of_key = |entry: &&PooledWorker| key.is_none_or(|key| entry.key == key);
         let lives = |entry: &&PooledWorker| match &entry.stage {
-            Stage::Ready(worker) | Stage::Leased(_, worker) => worker.is_alive(),
-            Stage::Starting | Stage::Removing => false,
+            WorkerStage::Ready(worker) | WorkerStage::Leased(_, worker) => worker.is_alive(),
+            WorkerStage::Starting | WorkerStage::Removing => false,
         };
         self.workers.values().filter(of_key).filter(lives).count()
     }
@@ -189,18 +189,19 @@ impl PoolState {
     }
 
     pub(super) fn leased(&self) -> usize {
-        self.workers.values().filter(|entry| matches!(entry.stage, Stage::Leased(..))).count()
+        self.workers.values().filter(|entry| matches!(entry.stage, WorkerStage::Leased(..))).count()
     }
 
     /// How many workers a key has or waits for.
     pub(super) fn held_by(&self, owner: &KeyId) -> usize {
-        let leased = self.workers.values().filter(|entry| matches!(&entry.stage, Stage::Leased(by, _) if by == owner));
+        let leased =
+            self.workers.values().filter(|entry| matches!(&entry.stage, WorkerStage::Leased(by, _) if by == owner));
         leased.count() + self.waiters.iter().filter(|waiter| waiter.owner == *owner).count()
     }
 
     /// Whether a caller would get a worker at once.
     pub(super) fn serves_now(&self, key: PoolKey) -> bool {
-        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, Stage::Ready(_));
+        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, WorkerStage::Ready(_));
         !self.waits_for(key) && self.workers.values().any(ready)
     }
 
@@ -213,11 +214,11 @@ impl PoolState {
         let entry = self
             .workers
             .values_mut()
-            .filter(|entry| entry.key == key && matches!(entry.stage, Stage::Ready(_)))
+            .filter(|entry| entry.key == key && matches!(entry.stage, WorkerStage::Ready(_)))
             .min_by_key(|entry| entry.since)?;
-        let Stage::Ready(worker) = &entry.stage else { return None };
+        let WorkerStage::Ready(worker) = &entry.stage else { return None };
         let worker = Arc::clone(worker);
-        entry.stage = Stage::Leased(owner.clone(), Arc::clone(&worker));
+        entry.stage = WorkerStage::Leased(owner.clone(), Arc::clone(&worker));
         Some(worker)
     }
 
@@ -254,19 +255,19 @@ impl PoolState {
 
     pub(super) fn add_starting(&mut self, key: PoolKey) -> WorkerId {
         let id = WorkerId::random();
-        self.insert(id.clone(), key, Stage::Starting);
+        self.insert(id.clone(), key, WorkerStage::Starting);
         id
     }
 
     pub(super) fn add_ready(&mut self, worker: Arc<Worker>) -> CancellationToken {
-        self.insert(worker.id.clone(), worker.key, Stage::Ready(worker))
+        self.insert(worker.id.clone(), worker.key, WorkerStage::Ready(worker))
     }
 
     pub(super) fn add_leased(&mut self, worker: &Arc<Worker>, owner: KeyId) -> CancellationToken {
-        self.insert(worker.id.clone(), worker.key, Stage::Leased(owner, Arc::clone(worker)))
+        self.insert(worker.id.clone(), worker.key, WorkerStage::Leased(owner, Arc::clone(worker)))
     }
 
-    fn insert(&mut self, id: WorkerId, key: PoolKey, stage: Stage) -> CancellationToken {
+    fn insert(&mut self, id: WorkerId, key: PoolKey, stage: WorkerStage) -> CancellationToken {
         let stop = CancellationToken::new();
         self.workers.insert(id, PooledWorker { key, stage, since: Instant::now(), stop: stop.clone() });
         stop
@@ -276,10 +277,10 @@ impl PoolState {
     pub(super) fn set_ready(&mut self, worker: Arc<Worker>) -> bool {
         let closed = self.closed;
         match self.workers.get_mut(&worker.id) {
-            Some(entry) if matches!(entry.stage, Stage::Starting) && !closed => {
+            Some(entry) if matches!(entry.stage, WorkerStage::Starting) && !closed => {
                 self.backoffs.remove(&entry.key);
                 entry.since = Instant::now();
-                entry.stage = Stage::Ready(worker);
+                entry.stage = WorkerStage::Ready(worker);
                 true
             }
             _ => false,
@@ -290,8 +291,8 @@ impl PoolState {
     pub(super) fn return_unused(&mut self, worker: &Arc<Worker>) -> bool {
         let closed = self.closed;
         match self.workers.get_mut(&worker.id) {
-            Some(entry) if matches!(entry.stage, Stage::Leased(..)) && !closed => {
-                entry.stage = Stage::Ready(Arc::clone(worker));
+            Some(entry) if matches!(entry.stage, WorkerStage::Leased(..)) && !closed => {
+                entry.stage = WorkerStage::Ready(Arc::clone(worker));
                 true
             }
             _ => false,
@@ -302,16 +303,16 @@ impl PoolState {
     pub(super) fn set_removing(&mut self, id: &WorkerId) -> Remover {
         let Some(entry) = self.workers.get_mut(id) else { return Remover::Nobody };
         entry.stop.cancel();
-        match std::mem::replace(&mut entry.stage, Stage::Removing) {
-            Stage::Starting => Remover::Boot,
-            Stage::Ready(_) | Stage::Leased(..) => Remover::Caller,
-            Stage::Removing => Remover::Nobody,
+        match std::mem::replace(&mut entry.stage, WorkerStage::Removing) {
+            WorkerStage::Starting => Remover::Boot,
+            WorkerStage::Ready(_) | WorkerStage::Leased(..) => Remover::Caller,
+            WorkerStage::Removing => Remover::Nobody,
         }
     }
 
     /// Marks a ready worker of this kind for removal.
     pub(super) fn evict(&mut self, key: PoolKey) -> Option<WorkerId> {
-        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, Stage::Ready(_));
+        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, WorkerStage::Ready(_));
         let id = self.workers.iter().find(|(_, entry)| ready(entry)).map(|(id, _)| id.clone())?;
         self.set_removing(&id);
         Some(id)
@@ -319,12 +320,12 @@ impl PoolState {
 
     /// Whether a worker is warm and nobody's.
     pub(super) fn is_ready(&self, id: &WorkerId) -> bool {
-        self.workers.get(id).is_some_and(|entry| matches!(entry.stage, Stage::Ready(_)))
+        self.workers.get(id).is_some_and(|entry| matches!(entry.stage, WorkerStage::Ready(_)))
     }
 
     /// Every worker that no session owns and that is not being removed.
     pub(super) fn unowned(&self) -> Vec<WorkerId> {
-        let unowned = |entry: &PooledWorker| matches!(entry.stage, Stage::Starting | Stage::Ready(_));
+        let unowned = |entry: &PooledWorker| matches!(entry.stage, WorkerStage::Starting | WorkerStage::Ready(_));
         self.workers.iter().filter(|(_, entry)| unowned(entry)).map(|(id, _)| id.clone()).collect()
     }
 
@@ -355,8 +356,9 @@ impl PoolState {
     pub(super) fn start_error(&self, key: PoolKey, now: Instant) -> Option<String> {
         let backoff =
             self.backoffs.get(&key).filter(|backoff| backoff.failures >= FAILURES_TO_GIVE_UP && backoff.until > now)?;
-        let coming =
-            |entry: &PooledWorker| entry.key == key && matches!(entry.stage, Stage::Starting | Stage::Ready(_));
+        let coming = |entry: &PooledWorker| {
+            entry.key == key && matches!(entry.stage, WorkerStage::Starting | WorkerStage::Ready(_))
+        };
         if self.workers.values().any(coming) { None } else { backoff.failure.reason.clone() }
     }
 
@@ -388,7 +390,7 @@ mod tests {
     use super::*;
     use crate::engine::Mode;
     use crate::runtime::AgentAddress;
-    use crate::worker::{Health, Loss};
+    use crate::worker::{Health, LossReason};
     use warmpool_protocol::{Secret, Settings};
 
     const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
@@ -478,7 +480,7 @@ mod tests {
         assert!(state.can_serve(now));
 
         // It goes and comes back between two looks.
-        reports.say(Health::Lost(Loss::ContainerGone));
+        reports.say(Health::Lost(LossReason::ContainerGone));
         state.lost_a_container();
         assert!(!state.can_serve(now), "its last worker went with it");
     }

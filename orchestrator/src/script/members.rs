@@ -139,13 +139,13 @@ mod tests {
 
     use schemars::schema_for;
 
-    use super::super::work::Work;
+    use super::super::work::TaskWork;
     use super::*;
 
     #[test]
     fn the_members_are_those_that_are_read() {
         for (schema, read) in
-            [(schema_for!(RunMembers), Work::RUN_MEMBERS), (schema_for!(ExtractMembers), Work::EXTRACT_MEMBERS)]
+            [(schema_for!(RunMembers), TaskWork::RUN_MEMBERS), (schema_for!(ExtractMembers), TaskWork::EXTRACT_MEMBERS)]
         {
             let described: BTreeSet<&str> =
                 schema.get("properties").unwrap().as_object().unwrap().keys().map(String::as_str).collect();

@@ -21,7 +21,7 @@ const MOST_PAGES: u64 = 1_000;
 /// The checked work of a task. It serializes as it was sent, so that the store can keep it.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each task, and it is not moved around")]
-pub(crate) enum Work {
+pub(crate) enum TaskWork {
     /// A recording to play.
     Run(Run),
     /// A page to read.
@@ -48,19 +48,19 @@ pub(crate) struct Extract {
     /// What to read.
     pub(crate) plan: Plan,
     /// How to go on.
-    pub(crate) next: Option<Next>,
+    pub(crate) next: Option<Pagination>,
 }
 
 /// How an extraction goes from page to page.
 #[derive(Debug, Clone)]
-pub(crate) struct Next {
+pub(crate) struct Pagination {
     /// What leads to the next page.
     pub(crate) selectors: Selectors,
     /// How many pages are read at most.
     pub(crate) pages: usize,
 }
 
-impl Work {
+impl TaskWork {
     /// The members of a run's body that say what to do; all others belong to the task around it.
     pub(crate) const RUN_MEMBERS: &'static [&'static str] = &["recording", "steps", "title", "selectorAttribute"];
 
@@ -68,7 +68,7 @@ impl Work {
     pub(crate) const EXTRACT_MEMBERS: &'static [&'static str] =
         &["url", "recording", "steps", "schema", "rows", "builtins", "next", "wait_for", "validate"];
 
-    /// Reads a run: an object with nothing but [`Work::RUN_MEMBERS`].
+    /// Reads a run: an object with nothing but [`TaskWork::RUN_MEMBERS`].
     /// Errors: `Field`, by the member's path.
     pub(crate) fn parse_run(body: &Value) -> Result<Run, Error> {
         only(body, Self::RUN_MEMBERS)?;
@@ -78,7 +78,7 @@ impl Work {
         Ok(Run { source: body.clone(), recording })
     }
 
-    /// Reads an extract: an object with nothing but [`Work::EXTRACT_MEMBERS`].
+    /// Reads an extract: an object with nothing but [`TaskWork::EXTRACT_MEMBERS`].
     /// Errors: `Field`, by the member's path.
     pub(crate) fn parse_extract(body: &Value) -> Result<Extract, Error> {
         only(body, Self::EXTRACT_MEMBERS)?;
@@ -162,7 +162,7 @@ fn recording(body: &Value) -> Result<Option<Recording>, Error> {
     }
 }
 
-fn next(value: &Value) -> Result<Next, Error> {
+fn next(value: &Value) -> Result<Pagination, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct NextMembers {
@@ -178,10 +178,10 @@ fn next(value: &Value) -> Result<Next, Error> {
         return Err(wrong("next.pages", &format!("must be from 1 to {MOST_PAGES}")));
     }
     let selectors = Selectors::parse("next.selector", &given.selector)?;
-    Ok(Next { selectors, pages: usize::try_from(pages).unwrap_or(usize::MAX) })
+    Ok(Pagination { selectors, pages: usize::try_from(pages).unwrap_or(usize::MAX) })
 }
 
-impl Serialize for Work {
+impl Serialize for TaskWork {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.source().serialize(serializer)
     }
@@ -196,10 +196,10 @@ mod tests {
     #[test]
     fn work_is_kept_as_it_was_sent() {
         let body = json!({"title": "x", "steps": [{"type": "navigate", "url": "{{input.site}}/", "later": true}]});
-        let work = Work::Run(Work::parse_run(&body).unwrap());
+        let work = TaskWork::Run(TaskWork::parse_run(&body).unwrap());
         assert_eq!(serde_json::to_value(&work).unwrap(), body);
         let body = json!({"url": "http://a.test/", "schema": {"a": "h1"}, "next": ".more"});
-        let work = Work::Extract(Work::parse_extract(&body).unwrap());
+        let work = TaskWork::Extract(TaskWork::parse_extract(&body).unwrap());
         assert_eq!(serde_json::to_value(&work).unwrap(), body);
     }
 
@@ -213,7 +213,7 @@ mod tests {
             (json!({"steps": steps, "speed": 1}), "speed"),
             (json!({"steps": [{"type": "dance"}]}), "steps[0].type"),
         ] {
-            assert_eq!(Work::parse_run(&body).map(drop).unwrap_err().named_field(), Some(field), "{body}");
+            assert_eq!(TaskWork::parse_run(&body).map(drop).unwrap_err().named_field(), Some(field), "{body}");
         }
         let schema = json!({"a": "h1"});
         for (body, field) in [
@@ -226,14 +226,14 @@ mod tests {
             (json!({"url": "http://a.test", "schema": schema, "wait_for": ""}), "wait_for"),
             (json!({"url": "http://a.test", "schema": schema, "speed": 1}), "speed"),
         ] {
-            assert_eq!(Work::parse_extract(&body).map(drop).unwrap_err().named_field(), Some(field), "{body}");
+            assert_eq!(TaskWork::parse_extract(&body).map(drop).unwrap_err().named_field(), Some(field), "{body}");
         }
     }
 
     #[test]
     fn templates_need_values_that_fit() {
         let body = json!({"steps": [{"type": "navigate", "url": "{{input.site}}"}, {"type": "keyDown", "key": "{{secret.k}}"}]});
-        let work = Work::Run(Work::parse_run(&body).unwrap());
+        let work = TaskWork::Run(TaskWork::parse_run(&body).unwrap());
         let values = |site: Value, key: Value| Values {
             inputs: json!({"site": site}).as_object().cloned().unwrap_or_default(),
             secrets: json!({"k": key}).as_object().cloned().unwrap_or_default(),

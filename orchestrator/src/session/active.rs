@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::activity::{Activity, Attachment, Busy};
+use super::activity::{Activity, Attachment, CommandGuard};
 use super::ending::{Ending, Status};
 use super::gate::Gate;
 use super::grid_ids::shown_grid_id;
@@ -174,7 +174,7 @@ impl Session {
 
     /// Counts one command under way, until the guard is dropped.
     #[must_use]
-    pub(crate) fn busy(&self) -> Busy {
+    pub(crate) fn busy(&self) -> CommandGuard {
         Activity::busy(&self.activity)
     }
 

@@ -58,10 +58,10 @@ impl Activity {
         Ok(Attachment { activity: Arc::clone(this), before, open: false })
     }
 
-    pub(super) fn busy(this: &Arc<Self>) -> Busy {
+    pub(super) fn busy(this: &Arc<Self>) -> CommandGuard {
         this.commands.fetch_add(1, Ordering::Relaxed);
         this.touch();
-        Busy { activity: Arc::clone(this) }
+        CommandGuard { activity: Arc::clone(this) }
     }
 
     /// Counts idleness and the reconnect window from now: until now nobody could reach the session.
@@ -136,11 +136,11 @@ impl Drop for Attachment {
 
 /// One command under way.
 #[derive(Debug)]
-pub(crate) struct Busy {
+pub(crate) struct CommandGuard {
     activity: Arc<Activity>,
 }
 
-impl Drop for Busy {
+impl Drop for CommandGuard {
     fn drop(&mut self) {
         self.activity.commands.fetch_sub(1, Ordering::Relaxed);
         self.activity.touch();

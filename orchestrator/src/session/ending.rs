@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::SessionId;
 use crate::error::Error;
-use crate::worker::Loss;
+use crate::worker::LossReason;
 
 /// A session's status, as the contract names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -84,16 +84,16 @@ pub(crate) enum Ending {
     KeyRevoked,
     /// The client left before it got its answer.
     ClientGone,
-    WorkerLost(Loss),
+    WorkerLost(LossReason),
     /// The daemon was down, and the worker was gone when it came back.
     Interrupted,
 }
 
 impl Ending {
     /// The end that follows from the loss of its worker.
-    pub(crate) fn of_loss(loss: Loss) -> Self {
+    pub(crate) fn of_loss(loss: LossReason) -> Self {
         match loss {
-            Loss::BrowserClosed => Self::BrowserClosed,
+            LossReason::BrowserClosed => Self::BrowserClosed,
             other => Self::WorkerLost(other),
         }
     }

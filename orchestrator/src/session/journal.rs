@@ -60,7 +60,7 @@ mod tests {
     use crate::session::Ending;
     use crate::session::record::Ended;
     use crate::store::StoreOptions;
-    use crate::store::fault::{Fault, Faults, Gate, Point};
+    use crate::store::fault::{Fault, FaultGate, Faults, Point};
 
     fn record(ending: Option<&Ending>) -> Record {
         let mut record: Record = serde_json::from_value(json!({
@@ -83,7 +83,7 @@ mod tests {
         let faults = Faults::default();
         let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
         let journal = Arc::new(Journal::new(store.clone()));
-        let gate = Gate::default();
+        let gate = FaultGate::default();
         faults.next(Point::Apply, Fault::Hang(gate.clone()));
         // The first is under way, the second has looked at the session and waits, as the end then does.
         let noting = |journal: &Arc<Journal>| {

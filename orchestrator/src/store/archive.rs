@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use tar::{Archive, Builder, EntryType, Header};
 
 use super::dump::{self, DumpTarget, Restored, Rows, Writer, WrittenDump};
-use super::folder::{self, Folder, Place};
+use super::folder::{self, DataPath, Folder};
 use super::unfinished::Unfinished;
 use super::{StoreError, free_bytes};
 
@@ -146,7 +146,7 @@ fn entries(path: &Path, file: BufReader<File>, target: &mut dyn DumpTarget) -> R
             }
             (Some(_), EntryType::Regular) if name == SUMS => ended = true,
             (Some(restored), EntryType::Regular) => {
-                let place = Place::parse(&name).filter(|place| folders.contains(&place.folder));
+                let place = DataPath::parse(&name).filter(|place| folders.contains(&place.folder));
                 let place = place.ok_or_else(|| bad(format!("{name:?} in it is a file where none may be")))?;
                 target.file(&place, &mut content)?;
                 restored.files += 1;

@@ -8,7 +8,7 @@ use super::archive;
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::dump::{DumpTarget, Restored};
-use super::folder::{Folder, Place, Staging};
+use super::folder::{DataPath, Folder, Staging};
 use super::layout::{DATABASE, UNFINISHED, create_private_dir, sync_parent};
 use super::recovery_file::RecoveryFile;
 use super::schema::{self, SCHEMA_VERSION};
@@ -67,7 +67,7 @@ impl DumpTarget for Build<'_, '_> {
         self.backend.apply(&sealed).map_err(writing)
     }
 
-    fn file(&mut self, place: &Place, content: &mut dyn Read) -> Result<(), StoreError> {
+    fn file(&mut self, place: &DataPath, content: &mut dyn Read) -> Result<(), StoreError> {
         self.staging.as_ref().map_or(Ok(()), |staging| staging.add(place, content))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::StoreError;
-use super::health::Work;
+use super::health::StoreThread;
 use super::request::Context;
 
 /// Time between two measurements of the disk.
@@ -19,7 +19,7 @@ pub(super) fn watch(
     let (watched, ended) = mpsc::channel();
     let context = context.clone();
     let measure = move || {
-        let _busy = context.monitor.busy(Work::Gauge);
+        let _busy = context.monitor.busy(StoreThread::Gauge);
         context.monitor.measured_free((context.free_space)());
         context.monitor.measured_size(size());
     };

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
-use super::folder::Place;
+use super::folder::DataPath;
 use super::unfinished::Unfinished;
 use super::{KeyRange, SCHEMA_VERSION, StoreError, Table, record};
 use crate::clock::unix_ms;
@@ -79,7 +79,7 @@ pub(super) trait DumpTarget {
     }
 
     /// A file. What is not read of its content is passed over.
-    fn file(&mut self, _place: &Place, _content: &mut dyn Read) -> Result<(), StoreError> {
+    fn file(&mut self, _place: &DataPath, _content: &mut dyn Read) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -254,7 +254,7 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
         }
         let number = counts.values().sum::<u64>() + files + 2;
         if let Ok(line) = serde_json::from_slice::<FileLine>(&bytes) {
-            let place = Place::parse(&line.file).filter(|place| header.folders.contains(&place.folder));
+            let place = DataPath::parse(&line.file).filter(|place| header.folders.contains(&place.folder));
             let place = place.ok_or_else(|| bad(format!("entry {number} is a file where none may be")))?;
             let mut content = Content { input: &mut input, left: line.bytes };
             target.file(&place, &mut content)?;

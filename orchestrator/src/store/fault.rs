@@ -38,16 +38,16 @@ pub(crate) enum Fault {
     /// It takes longer.
     Delay(Duration),
     /// It takes until the gate is opened.
-    Hang(Gate),
+    Hang(FaultGate),
     /// The backend panics.
     Panic,
 }
 
 /// Blocks callers until it is opened.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+pub(crate) struct FaultGate(Arc<(Mutex<bool>, Condvar)>);
 
-impl Gate {
+impl FaultGate {
     /// Lets everyone pass from now on.
     pub(crate) fn open(&self) {
         *self.0.0.lock() = true;
@@ -69,7 +69,7 @@ struct Plan {
     always: Mutex<HashMap<Point, Fault>>,
     calls: Mutex<HashMap<Point, u64>>,
     free_bytes: AtomicU64,
-    free_gate: Mutex<Option<Gate>>,
+    free_gate: Mutex<Option<FaultGate>>,
 }
 
 impl Default for Faults {
@@ -108,7 +108,7 @@ impl Faults {
     }
 
     /// From now on, measurements of the free space block until the gate is opened.
-    pub(crate) fn hang_free_space(&self, gate: Gate) {
+    pub(crate) fn hang_free_space(&self, gate: FaultGate) {
         *self.0.free_gate.lock() = Some(gate);
     }
 

@@ -23,13 +23,13 @@ pub(crate) struct Folder {
 
 /// Where a file lies, below the data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DataPath {
     pub(super) folder: String,
     owner: String,
     name: String,
 }
 
-impl Place {
+impl DataPath {
     fn new(folder: &str, owner: &str, name: &str) -> Option<Self> {
         let plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['/', '\0']);
         let place = || Self { folder: folder.to_owned(), owner: owner.to_owned(), name: name.to_owned() };
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DataPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.folder, self.owner, self.name)
     }
@@ -62,13 +62,13 @@ fn entries(path: &Path) -> Result<Vec<DirEntry>, StoreError> {
 pub(super) fn each_file(
     data: &Path,
     folder: &Folder,
-    each: &mut dyn FnMut(&Place, File, u64) -> Result<(), StoreError>,
+    each: &mut dyn FnMut(&DataPath, File, u64) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     for owner in entries(&data.join(folder.name))? {
         for entry in entries(&owner.path())? {
             let (owner, name) = (owner.file_name(), entry.file_name());
             let (Some(owner), Some(name)) = (owner.to_str(), name.to_str()) else { continue };
-            let Some(place) = Place::new(folder.name, owner, name).filter(|_| (folder.has)(name)) else { continue };
+            let Some(place) = DataPath::new(folder.name, owner, name).filter(|_| (folder.has)(name)) else { continue };
             let path = entry.path();
             let opened = match entry.file_type() {
                 Ok(kind) if kind.is_file() => File::open(&path),
@@ -122,7 +122,7 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    pub(super) fn add(&self, place: &Place, content: &mut dyn Read) -> Result<(), StoreError> {
+    pub(super) fn add(&self, place: &DataPath, content: &mut dyn Read) -> Result<(), StoreError> {
         let folder = self.held.iter().find(|folder| folder.name == place.folder && (folder.has)(&place.name));
         let folder = folder.ok_or_else(|| self.unknown_files(&place.to_string()))?;
         let owner = self.root.join(folder.name).join(&place.owner);
@@ -165,9 +165,9 @@ mod tests {
 
     #[test]
     fn no_place_leads_elsewhere() {
-        assert_eq!(Place::parse("tasks/tsk_1/ab").map(|place| place.to_string()).as_deref(), Some("tasks/tsk_1/ab"));
+        assert_eq!(DataPath::parse("tasks/tsk_1/ab").map(|place| place.to_string()).as_deref(), Some("tasks/tsk_1/ab"));
         for text in ["", "tasks", "tasks/x", "tasks//x", "/x/y", "../x/y", "tasks/../y", "tasks/x/..", "tasks/x/y/z"] {
-            assert_eq!(Place::parse(text), None, "{text}");
+            assert_eq!(DataPath::parse(text), None, "{text}");
         }
     }
 }

@@ -110,7 +110,7 @@ struct DiskGauge {
 
 /// Which of the threads is at work.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Work {
+pub(super) enum StoreThread {
     Storage,
     Barrier,
     Gauge,
@@ -141,27 +141,27 @@ impl Monitor {
         self.disk.size_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    fn cell(&self, work: Work) -> &AtomicU64 {
+    fn cell(&self, work: StoreThread) -> &AtomicU64 {
         match work {
-            Work::Storage => &self.busy_since,
-            Work::Barrier => &self.syncing_since,
-            Work::Gauge => &self.disk.since,
+            StoreThread::Storage => &self.busy_since,
+            StoreThread::Barrier => &self.syncing_since,
+            StoreThread::Gauge => &self.disk.since,
         }
     }
 
     /// Marks work as under way until the guard is dropped.
-    pub(super) fn busy(&self, work: Work) -> Busy<'_> {
+    pub(super) fn busy(&self, work: StoreThread) -> BusyMark<'_> {
         let cell = self.cell(work);
         cell.store(millis(self.started.elapsed()) + 1, Ordering::Relaxed);
-        Busy(cell)
+        BusyMark(cell)
     }
 
     /// The longest that one operation of the two threads that write has been under way.
     pub(super) fn busy_for(&self) -> Duration {
-        self.longest([Work::Storage, Work::Barrier])
+        self.longest([StoreThread::Storage, StoreThread::Barrier])
     }
 
-    fn longest<const N: usize>(&self, works: [Work; N]) -> Duration {
+    fn longest<const N: usize>(&self, works: [StoreThread; N]) -> Duration {
         let now = millis(self.started.elapsed()) + 1;
         let longest = works
             .into_iter()
@@ -203,7 +203,9 @@ impl Monitor {
         let state = match self.phase.load(Ordering::SeqCst) {
             FAILED => StoreState::Failed,
             CLOSED => StoreState::Closed,
-            _ if self.longest([Work::Storage, Work::Barrier, Work::Gauge]) > STALL => StoreState::Stalled,
+            _ if self.longest([StoreThread::Storage, StoreThread::Barrier, StoreThread::Gauge]) > STALL => {
+                StoreState::Stalled
+            }
             _ if free_bytes.is_some_and(|free| free < min_free_bytes) => StoreState::DiskNearlyFull,
             _ => StoreState::Ok,
         };
@@ -220,9 +222,9 @@ impl Monitor {
 }
 
 /// Ends the mark that [`Monitor::busy`] set.
-pub(super) struct Busy<'a>(&'a AtomicU64);
+pub(super) struct BusyMark<'a>(&'a AtomicU64);
 
-impl Drop for Busy<'_> {
+impl Drop for BusyMark<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Relaxed);
     }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::StoreError;
 use super::backend::{Backend, BackendError, Barrier};
 use super::executor::{BarrierLink, Executor, GROUP};
-use super::health::Work;
+use super::health::StoreThread;
 use super::lock::DirLock;
 use super::request::{Context, Reply, Request};
 
@@ -50,7 +50,7 @@ pub(super) fn spawn(
 fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Receiver<Request>) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         while let Some(first) = requests.blocking_recv() {
-            let _busy = context.monitor.busy(Work::Storage);
+            let _busy = context.monitor.busy(StoreThread::Storage);
             let mut next = Some(first);
             let mut taken = 0;
             while let Some(request) = next {
@@ -89,7 +89,7 @@ fn run_barrier(mut barrier: Box<dyn Barrier>, waiting: &std_mpsc::Receiver<Reply
         group.push(first);
         group.extend(waiting.try_iter().take(BARRIER_QUEUE));
         let outcome = {
-            let _busy = context.monitor.busy(Work::Barrier);
+            let _busy = context.monitor.busy(StoreThread::Barrier);
             barrier.wait()
         };
         if let Err(error) = outcome {

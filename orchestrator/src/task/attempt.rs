@@ -12,7 +12,7 @@ use super::workers::is_shortage;
 use crate::engine::SessionId;
 use crate::error::Error;
 use crate::player::{Browser, Outcome, Progress, ProgressListener, execute};
-use crate::script::{FailureCode, Values, Work};
+use crate::script::{FailureCode, TaskWork, Values};
 use crate::session::{Ending, Session};
 
 /// What came of one attempt.
@@ -53,7 +53,7 @@ pub(super) struct PlaybackResult {
 /// A piece of work and what goes with it.
 pub(super) struct WorkItem<'a> {
     pub(super) order: &'a Order,
-    pub(super) work: &'a Work,
+    pub(super) work: &'a TaskWork,
     pub(super) values: Values,
     /// Its number, in a fleet.
     pub(super) index: Option<u32>,

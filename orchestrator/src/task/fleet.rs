@@ -21,7 +21,7 @@ use super::view;
 use crate::clock::unix_ms;
 use crate::drain::Phase;
 use crate::error::Error;
-use crate::script::Work;
+use crate::script::TaskWork;
 use crate::store::{Batch, Durability};
 
 /// The most files that a fleet's record names: it must fit into one value of the store.
@@ -33,7 +33,7 @@ struct Fleet<'a> {
     task: &'a ActiveTask,
     order: &'a Order,
     rules: &'a FleetRules,
-    work: &'a Work,
+    work: &'a TaskWork,
     secrets: &'a Map<String, Value>,
     state: Mutex<FleetState>,
 }

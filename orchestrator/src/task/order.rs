@@ -13,7 +13,7 @@ use crate::egress::Location;
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::player::Limits;
-use crate::script::{FailureCode, Values, Work};
+use crate::script::{FailureCode, TaskWork, Values};
 use crate::session::{Kind as SessionKind, Options};
 
 /// A session outlives its task's time by this much, for the last screenshot.
@@ -105,11 +105,11 @@ impl FleetRules {
 
 impl Order {
     /// Reads the work.
-    /// Errors: those of [`Work::parse_run`] and [`Work::parse_extract`].
-    pub(crate) fn parse_work(&self) -> Result<Work, Error> {
+    /// Errors: those of [`TaskWork::parse_run`] and [`TaskWork::parse_extract`].
+    pub(crate) fn parse_work(&self) -> Result<TaskWork, Error> {
         match self.work_kind {
-            Kind::Extract => Work::parse_extract(&self.work).map(Work::Extract),
-            Kind::Run | Kind::Fleet => Work::parse_run(&self.work).map(Work::Run),
+            Kind::Extract => TaskWork::parse_extract(&self.work).map(TaskWork::Extract),
+            Kind::Run | Kind::Fleet => TaskWork::parse_run(&self.work).map(TaskWork::Run),
         }
     }
 

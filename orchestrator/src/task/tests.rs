@@ -16,7 +16,7 @@ use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
 use crate::runtime::Runtime;
 use crate::session::{ExternalServices, Sessions};
-use crate::store::fault::{Fault as StoreFault, Faults, Gate, Point, until};
+use crate::store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
 use crate::store::{Store, StoreOptions};
 
 struct Bench {
@@ -109,7 +109,7 @@ fn unknown(outcome: Result<Task, Error>) -> String {
 #[tokio::test]
 async fn an_unconfirmed_task_has_an_unknown_outcome() {
     let bench = Bench::new().await;
-    let gate = Gate::default();
+    let gate = FaultGate::default();
     // It is written, and not yet safe from loss of power.
     bench.faults.next(Point::Barrier, StoreFault::Hang(gate.clone()));
     let id = unknown(bench.accept("a").await);
@@ -133,7 +133,7 @@ async fn an_unconfirmed_task_has_an_unknown_outcome() {
 #[tokio::test]
 async fn a_write_that_never_began_leaves_no_task() {
     let bench = Bench::new().await;
-    let gate = Gate::default();
+    let gate = FaultGate::default();
     bench.faults.next(Point::Read, StoreFault::Hang(gate.clone()));
     let reading = tokio::spawn({
         let store = bench.tasks.inner.storage.store().clone();
@@ -154,7 +154,7 @@ async fn a_write_that_never_began_leaves_no_task() {
 #[tokio::test]
 async fn a_task_runs_although_its_client_left() {
     let bench = Arc::new(Bench::new().await);
-    let gate = Gate::default();
+    let gate = FaultGate::default();
     bench.faults.next(Point::Apply, StoreFault::Hang(gate.clone()));
     let client = tokio::spawn({
         let bench = Arc::clone(&bench);

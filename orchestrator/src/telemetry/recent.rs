@@ -93,14 +93,14 @@ pub(crate) fn lines() -> &'static Recent<LogLine> {
 }
 
 /// Keeps the daemon's own lines from `info` on, whatever `log.filter` writes.
-pub(super) struct KeepLines;
+pub(super) struct RecentFilter;
 
 /// Whether a line is one of those.
 pub(super) fn is_kept(metadata: &Metadata<'_>) -> bool {
     *metadata.level() <= Level::INFO && metadata.is_event() && metadata.target().starts_with("warmpool")
 }
 
-impl<S: Subscriber> Layer<S> for KeepLines {
+impl<S: Subscriber> Layer<S> for RecentFilter {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let level = match *event.metadata().level() {
             Level::ERROR => "error",
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn lines_from_info_on_are_kept_with_their_fields() {
-        let subscriber = tracing_subscriber::registry().with(KeepLines.with_filter(filter_fn(is_kept)));
+        let subscriber = tracing_subscriber::registry().with(RecentFilter.with_filter(filter_fn(is_kept)));
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(target: "warmpool::test", session = %"ses_kept", count = 3, "kept");
             tracing::debug!(target: "warmpool::test", session = %"ses_kept", "not kept");

@@ -60,12 +60,12 @@ pub(crate) struct Recordings {
 }
 
 /// Marks a session's folder as in use, until it is dropped.
-pub(super) struct Writing {
+pub(super) struct WritingMark {
     recordings: Recordings,
     id: SessionId,
 }
 
-impl Drop for Writing {
+impl Drop for WritingMark {
     fn drop(&mut self) {
         self.recordings.active().remove(&self.id);
     }
@@ -124,9 +124,9 @@ impl Recordings {
     }
 
     /// Marks a session as being recorded; `None` when it is already.
-    pub(super) fn writing(&self, id: &SessionId) -> Option<Writing> {
+    pub(super) fn writing(&self, id: &SessionId) -> Option<WritingMark> {
         let new = self.active().insert(id.clone());
-        new.then(|| Writing { recordings: self.clone(), id: id.clone() })
+        new.then(|| WritingMark { recordings: self.clone(), id: id.clone() })
     }
 
     pub(super) fn size_of(&self, id: &SessionId) -> u64 {

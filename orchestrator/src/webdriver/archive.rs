@@ -12,7 +12,7 @@ const MAX_NAME: usize = 256;
 /// Reads such a body in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
-    place: Place,
+    place: BodyPosition,
     name: Vec<u8>,
     /// The half of an escape that came with an earlier piece.
     escape: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Archive {
 
 /// Where in the body the next byte is.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum BodyPosition {
     /// Before the object.
     #[default]
     Start,
@@ -59,7 +59,7 @@ impl Archive {
         while let Some((&byte, tail)) = rest.split_first() {
             rest = tail;
             match self.place {
-                Place::File => {
+                BodyPosition::File => {
                     // Most of the body: whole runs at once.
                     let run = 1 + tail.iter().take_while(|byte| !matches!(byte, b'"' | b'\\')).count();
                     if self.escape.is_empty() && !matches!(byte, b'"' | b'\\') {
@@ -71,16 +71,16 @@ impl Archive {
                             self.coded.push(character);
                         }
                     } else if self.escape.is_empty() {
-                        self.place = Place::Comma;
+                        self.place = BodyPosition::Comma;
                     }
                 }
-                Place::Name => match self.character(byte)? {
+                BodyPosition::Name => match self.character(byte)? {
                     Some(_) if self.name.len() == MAX_NAME => return Err(wrong("a name in it is too long")),
                     Some(character) => self.name.push(character),
-                    None if self.escape.is_empty() => self.place = Place::Colon,
+                    None if self.escape.is_empty() => self.place = BodyPosition::Colon,
                     None => {}
                 },
-                Place::Other => self.pass(byte),
+                BodyPosition::Other => self.pass(byte),
                 _ if byte.is_ascii_whitespace() => {}
                 place => self.structure(place, byte)?,
             }
@@ -91,7 +91,7 @@ impl Archive {
     /// The body has ended; gives the rest of the zip.
     /// Errors: those of [`Archive::feed`].
     pub(super) fn finish(mut self) -> Result<Vec<u8>, Error> {
-        if self.place != Place::End {
+        if self.place != BodyPosition::End {
             return Err(wrong("it ends too early"));
         }
         if !self.found {
@@ -101,29 +101,29 @@ impl Archive {
     }
 
     /// The next byte between names and values.
-    fn structure(&mut self, place: Place, byte: u8) -> Result<(), Error> {
+    fn structure(&mut self, place: BodyPosition, byte: u8) -> Result<(), Error> {
         self.place = match (place, byte) {
-            (Place::Start, b'{') => Place::First,
-            (Place::First, b'}') | (Place::Comma, b'}') => Place::End,
-            (Place::First | Place::Member, b'"') => {
+            (BodyPosition::Start, b'{') => BodyPosition::First,
+            (BodyPosition::First, b'}') | (BodyPosition::Comma, b'}') => BodyPosition::End,
+            (BodyPosition::First | BodyPosition::Member, b'"') => {
                 self.name.clear();
-                Place::Name
+                BodyPosition::Name
             }
-            (Place::Colon, b':') => Place::Value,
-            (Place::Value, b'"') if self.name == b"file" => {
+            (BodyPosition::Colon, b':') => BodyPosition::Value,
+            (BodyPosition::Value, b'"') if self.name == b"file" => {
                 if std::mem::replace(&mut self.found, true) {
                     return Err(Error::invalid("file", "is given twice: send one value"));
                 }
-                Place::File
+                BodyPosition::File
             }
-            (Place::Value, _) if self.name == b"file" => return Err(missing()),
-            (Place::Value, byte) if !matches!(byte, b',' | b'}' | b']' | b':') => {
+            (BodyPosition::Value, _) if self.name == b"file" => return Err(missing()),
+            (BodyPosition::Value, byte) if !matches!(byte, b',' | b'}' | b']' | b':') => {
                 (self.depth, self.in_text) = (0, false);
-                self.place = Place::Other;
+                self.place = BodyPosition::Other;
                 self.pass(byte);
                 return Ok(());
             }
-            (Place::Comma, b',') => Place::Member,
+            (BodyPosition::Comma, b',') => BodyPosition::Member,
             _ => return Err(wrong("a character in it is out of place")),
         };
         Ok(())
@@ -143,8 +143,8 @@ impl Archive {
         match byte {
             b'"' => self.in_text = true,
             b'{' | b'[' => self.depth += 1,
-            b'}' if self.depth == 0 => self.place = Place::End,
-            b',' if self.depth == 0 => self.place = Place::Member,
+            b'}' if self.depth == 0 => self.place = BodyPosition::End,
+            b',' if self.depth == 0 => self.place = BodyPosition::Member,
             b'}' | b']' => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }

@@ -17,7 +17,7 @@ use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use super::{check_id, verdict};
 use crate::error::{Cause, Error};
-use crate::session::{Busy, Session};
+use crate::session::{CommandGuard, Session};
 use crate::worker::AgentError;
 
 /// What the browser has downloaded, and all of it: the names, and more for clients that read it.
@@ -96,7 +96,7 @@ struct Reply {
     /// Gone once the zip is complete.
     packer: Option<ZipEncoder>,
     head: Option<String>,
-    _busy: Busy,
+    _busy: CommandGuard,
 }
 
 impl Reply {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use warmpool_protocol::{Snapshot, WorkerEvent, WorkerState};
 
 use super::lines::Lines;
-use super::{Health, Loss, Reports, Worker};
+use super::{Health, LossReason, Reports, Worker};
 use crate::runtime::{ContainerState, Runtime};
 
 /// The agent beats every 5 s; three missed beats mean that it hangs.
@@ -31,16 +31,16 @@ pub(crate) async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Runtim
     }
 }
 
-async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime) -> Loss {
+async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime) -> LossReason {
     let mut unreachable_since: Option<Instant> = None;
     loop {
         match worker.agent.events().await {
             Ok(events) => {
                 unreachable_since = None;
                 match listen(events, reports).await {
-                    Heard::Loss(loss) => return loss,
-                    Heard::Silence => return explain_silence(worker, runtime).await,
-                    Heard::Cut => {}
+                    StreamOutcome::Lost(loss) => return loss,
+                    StreamOutcome::Silence => return explain_silence(worker, runtime).await,
+                    StreamOutcome::Cut => {}
                 }
             }
             Err(error) => tracing::trace!(worker = %worker.id, %error, "no event stream"),
@@ -51,7 +51,7 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime) -> Loss {
             Ok(None) => {
                 let grace = CONNECT_GRACE + runtime.notices_within();
                 if unreachable_since.get_or_insert_with(Instant::now).elapsed() > grace {
-                    return Loss::Unresponsive;
+                    return LossReason::Unresponsive;
                 }
             }
             Err(error) => {
@@ -70,18 +70,18 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime) -> Loss {
 }
 
 /// What the end of a container is for its worker; none while it runs.
-fn ended(state: ContainerState) -> Option<Loss> {
+fn ended(state: ContainerState) -> Option<LossReason> {
     match state {
         ContainerState::Running => None,
-        ContainerState::Exited { oom: true, .. } => Some(Loss::OutOfMemory),
-        ContainerState::Exited { code, .. } => Some(Loss::ContainerExited { code }),
-        ContainerState::Missing => Some(Loss::ContainerGone),
-        ContainerState::NodeLost { node } => Some(Loss::NodeLost { node }),
+        ContainerState::Exited { oom: true, .. } => Some(LossReason::OutOfMemory),
+        ContainerState::Exited { code, .. } => Some(LossReason::ContainerExited { code }),
+        ContainerState::Missing => Some(LossReason::ContainerGone),
+        ContainerState::NodeLost { node } => Some(LossReason::NodeLost { node }),
     }
 }
 
 /// Why an agent has fallen silent: its host may be lost, and the runtime notice that a little later.
-async fn explain_silence(worker: &Worker, runtime: &Runtime) -> Loss {
+async fn explain_silence(worker: &Worker, runtime: &Runtime) -> LossReason {
     let lost = async {
         loop {
             if let Ok(Some(loss)) = runtime.state(&worker.id).await.map(ended) {
@@ -92,16 +92,16 @@ async fn explain_silence(worker: &Worker, runtime: &Runtime) -> Loss {
     };
     let grace = runtime.notices_within();
     if grace.is_zero() {
-        return Loss::Unresponsive;
+        return LossReason::Unresponsive;
     }
-    timeout(grace, lost).await.unwrap_or(Loss::Unresponsive)
+    timeout(grace, lost).await.unwrap_or(LossReason::Unresponsive)
 }
 
 /// How a stream of events went.
 #[derive(Debug, PartialEq, Eq)]
-enum Heard {
+enum StreamOutcome {
     /// The worker is lost.
-    Loss(Loss),
+    Lost(LossReason),
     /// Nothing more came, though the connection stood.
     Silence,
     /// The connection ended.
@@ -109,17 +109,17 @@ enum Heard {
 }
 
 /// Reads events until there are no more of them or the worker is lost.
-async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> Heard {
+async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> StreamOutcome {
     let mut first = true;
     // A new stream has missed the event that says why the worker ended. The agent repeats it, as it does the driver's
     // end; this stands for it where the agent does not.
-    let mut unexplained: Option<Loss> = None;
+    let mut unexplained: Option<LossReason> = None;
     loop {
         let limit = if unexplained.is_some() { REPEAT_TIMEOUT } else { SILENCE };
         let event = match timeout(limit, events.next()).await {
             Ok(Some(event)) => event,
-            Ok(None) => return unexplained.map_or(Heard::Cut, Heard::Loss),
-            Err(_) => return unexplained.map_or(Heard::Silence, Heard::Loss),
+            Ok(None) => return unexplained.map_or(StreamOutcome::Cut, StreamOutcome::Lost),
+            Err(_) => return unexplained.map_or(StreamOutcome::Silence, StreamOutcome::Lost),
         };
         match event {
             WorkerEvent::State(snapshot) => {
@@ -133,24 +133,30 @@ async fn listen(mut events: Lines<WorkerEvent>, reports: &Reports) -> Heard {
                     WorkerState::Warm | WorkerState::Active => {
                         reports.health.send_replace(Health::Alive);
                     }
-                    WorkerState::Ended if first => unexplained = Some(Loss::BrowserExited { code: None, signal: None }),
+                    WorkerState::Ended if first => {
+                        unexplained = Some(LossReason::BrowserExited { code: None, signal: None })
+                    }
                     WorkerState::Failed if first => {
-                        unexplained = Some(Loss::BootFailed { reason: "no reason given".to_owned() })
+                        unexplained = Some(LossReason::BootFailed { reason: "no reason given".to_owned() })
                     }
                     WorkerState::Ended | WorkerState::Failed => {}
                 }
             }
             WorkerEvent::Beat | WorkerEvent::Unknown => {
                 if let Some(loss) = unexplained {
-                    return Heard::Loss(loss);
+                    return StreamOutcome::Lost(loss);
                 }
             }
-            WorkerEvent::Exited { oom: true, clean: false, .. } => return Heard::Loss(Loss::OutOfMemory),
-            WorkerEvent::Exited { clean: true, .. } => return Heard::Loss(Loss::BrowserClosed),
-            WorkerEvent::Exited { code, signal, .. } => return Heard::Loss(Loss::BrowserExited { code, signal }),
-            WorkerEvent::Unresponsive => return Heard::Loss(Loss::Unresponsive),
-            WorkerEvent::DriverExited => return Heard::Loss(Loss::DriverExited),
-            WorkerEvent::Failed { reason } => return Heard::Loss(Loss::BootFailed { reason }),
+            WorkerEvent::Exited { oom: true, clean: false, .. } => {
+                return StreamOutcome::Lost(LossReason::OutOfMemory);
+            }
+            WorkerEvent::Exited { clean: true, .. } => return StreamOutcome::Lost(LossReason::BrowserClosed),
+            WorkerEvent::Exited { code, signal, .. } => {
+                return StreamOutcome::Lost(LossReason::BrowserExited { code, signal });
+            }
+            WorkerEvent::Unresponsive => return StreamOutcome::Lost(LossReason::Unresponsive),
+            WorkerEvent::DriverExited => return StreamOutcome::Lost(LossReason::DriverExited),
+            WorkerEvent::Failed { reason } => return StreamOutcome::Lost(LossReason::BootFailed { reason }),
         }
         first = false;
     }
@@ -167,7 +173,7 @@ mod tests {
     use warmpool_protocol::Secret;
 
     /// The daemon's verdict on an agent that writes these lines to a new reader and then hangs up, or stays silent.
-    async fn reads(lines: &str, hangs_up: bool) -> (Option<Loss>, Health) {
+    async fn reads(lines: &str, hangs_up: bool) -> (Option<LossReason>, Health) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
         let (worker, reports) = Worker::found(
@@ -189,8 +195,8 @@ mod tests {
         let heard = async { listen(worker.agent.events().await.unwrap(), &reports).await };
         let loss = tokio::select! {
             heard = heard => match heard {
-                Heard::Loss(loss) => Some(loss),
-                Heard::Cut | Heard::Silence => None,
+                StreamOutcome::Lost(loss) => Some(loss),
+                StreamOutcome::Cut | StreamOutcome::Silence => None,
             },
             () = async { agent.await; std::future::pending().await } => None,
         };
@@ -207,18 +213,18 @@ mod tests {
     #[tokio::test]
     async fn a_late_reader_hears_that_the_driver_has_ended() {
         let told = format!("{ACTIVE}{{\"type\":\"driver_exited\"}}\n");
-        assert_eq!(reads(&told, false).await.0, Some(Loss::DriverExited));
+        assert_eq!(reads(&told, false).await.0, Some(LossReason::DriverExited));
     }
 
     #[tokio::test]
     async fn a_late_reader_hears_how_the_browser_ended() {
-        assert_eq!(reads(&format!("{ENDED}{}", exited(true, false)), false).await.0, Some(Loss::BrowserClosed));
-        assert_eq!(reads(&format!("{ENDED}{}", exited(false, true)), false).await.0, Some(Loss::OutOfMemory));
+        assert_eq!(reads(&format!("{ENDED}{}", exited(true, false)), false).await.0, Some(LossReason::BrowserClosed));
+        assert_eq!(reads(&format!("{ENDED}{}", exited(false, true)), false).await.0, Some(LossReason::OutOfMemory));
     }
 
     #[tokio::test]
     async fn an_agent_that_does_not_say_it_again_is_believed_all_the_same() {
-        let unknown = Some(Loss::BrowserExited { code: None, signal: None });
+        let unknown = Some(LossReason::BrowserExited { code: None, signal: None });
         assert_eq!(reads(ENDED, true).await.0, unknown);
         assert_eq!(reads(ENDED, false).await.0, unknown);
         assert_eq!(reads(&format!("{ENDED}{{\"type\":\"beat\"}}\n"), false).await.0, unknown);

@@ -68,7 +68,7 @@ const SEARCH: &str = r#"<!doctype html><html lang=en><title>Tea search</title>
 // Hints come late, as from a server.
 document.querySelector('#q').addEventListener('input', (event) => {
   setTimeout(() => {
-    document.querySelector('#hints').innerHTML = event.target.value.length > 1 ? '<li>Hit Enter to search' : '';
+    document.querySelector('#hints').innerHTML = event.target.value.length > 1 ? '<li>SeenRequest Enter to search' : '';
   }, 120);
 });
 </script>"#;

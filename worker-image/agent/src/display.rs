@@ -10,7 +10,7 @@ use warmpool_protocol::Size;
 
 use crate::error::{ApiError, BootError};
 use crate::process::Processes;
-use crate::program::{Program, Sign};
+use crate::program::{Program, ReadySign};
 use crate::window_manager::{self, kiosk};
 
 /// The program, and its name in messages.
@@ -46,7 +46,7 @@ impl Display {
             .args(["-FrameRate", FRAME_RATE, "-AcceptSetDesktopSize=0"])
             // The server writes its number to this descriptor once it is ready.
             .args(["-displayfd", "1"]);
-        let program = Program::start(processes, PROGRAM, &mut command, Some(Sign::Stdout("")))?;
+        let program = Program::start(processes, PROGRAM, &mut command, Some(ReadySign::Stdout("")))?;
         let number = program.until(START_TIMEOUT, program.ready()).await?;
         let name = format!(":{}", number.trim());
         window_manager::start(&name).map_err(|error| BootError::Undriveable(error.to_string()))?;

@@ -30,7 +30,7 @@ const UNFINISHED: [&str; 3] = [".crdownload", ".part", ".wkdownload"];
 
 /// A download the browser announced.
 #[derive(Debug, Clone)]
-struct Announced {
+struct AnnouncedDownload {
     name: String,
     /// Known once the file is in its place.
     path: Option<PathBuf>,
@@ -39,7 +39,7 @@ struct Announced {
 /// The worker's files directory.
 pub(crate) struct Files {
     root: PathBuf,
-    announced: Mutex<HashMap<String, Announced>>,
+    announced: Mutex<HashMap<String, AnnouncedDownload>>,
     announced_only: AtomicBool,
     parts: AtomicU64,
 }
@@ -65,7 +65,7 @@ impl Files {
     /// The browser has begun a download; `name` is what it would call the file.
     pub(crate) fn download_began(&self, guid: &str, name: &str) {
         let name = safe_component(name).unwrap_or_else(|| "download".to_owned());
-        self.announced().insert(guid.to_owned(), Announced { name, path: None });
+        self.announced().insert(guid.to_owned(), AnnouncedDownload { name, path: None });
     }
 
     /// A download is complete; `path` is where the browser says it put it.
@@ -92,7 +92,7 @@ impl Files {
     }
 
     /// Downloads that lie outside the downloads directory, by name.
-    fn elsewhere(&self) -> Vec<Announced> {
+    fn elsewhere(&self) -> Vec<AnnouncedDownload> {
         let downloads = self.downloads();
         self.announced()
             .values()
@@ -101,7 +101,7 @@ impl Files {
             .collect()
     }
 
-    fn announced(&self) -> parking_lot::MutexGuard<'_, HashMap<String, Announced>> {
+    fn announced(&self) -> parking_lot::MutexGuard<'_, HashMap<String, AnnouncedDownload>> {
         self.announced.lock()
     }
 
@@ -119,7 +119,7 @@ impl Files {
                 entries.extend(found);
             }
         }
-        for Announced { name, path } in self.elsewhere() {
+        for AnnouncedDownload { name, path } in self.elsewhere() {
             if let Some(path) = path {
                 entries.extend(entry(name, FileSource::Download, &path).await);
             }
@@ -166,7 +166,7 @@ impl Files {
     pub(crate) async fn clear(&self) -> Result<(), ApiError> {
         let elsewhere = self.elsewhere();
         self.announced().clear();
-        for Announced { path, .. } in elsewhere {
+        for AnnouncedDownload { path, .. } in elsewhere {
             if let Some(path) = path {
                 remove_if_there(&path).await?;
             }

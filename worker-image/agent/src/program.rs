@@ -21,7 +21,7 @@ const LAST_OUTPUT: Duration = Duration::from_secs(1);
 
 /// Where a program prints that it is ready, and what that line contains.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Sign {
+pub(crate) enum ReadySign {
     Stdout(&'static str),
     Stderr(&'static str),
 }
@@ -42,17 +42,17 @@ impl Program {
         processes: &Processes,
         name: &'static str,
         command: &mut Command,
-        sign: Option<Sign>,
+        sign: Option<ReadySign>,
     ) -> Result<Self, BootError> {
         let failed = |source| BootError::Start { program: name, source };
-        let on_stdout = matches!(sign, Some(Sign::Stdout(_)));
+        let on_stdout = matches!(sign, Some(ReadySign::Stdout(_)));
         command.stdin(Stdio::null()).stdout(if on_stdout { Stdio::piped() } else { Stdio::null() });
         let (mut program, mut child) = Self::spawn(processes, name, command)?;
         let (sender, ready) = watch::channel(None);
         program.ready = ready;
         let (to_stdout, to_stderr) = match sign {
-            Some(Sign::Stdout(text)) => (Some((text, sender)), None),
-            Some(Sign::Stderr(text)) => (None, Some((text, sender))),
+            Some(ReadySign::Stdout(text)) => (Some((text, sender)), None),
+            Some(ReadySign::Stderr(text)) => (None, Some((text, sender))),
             None => (None, None),
         };
         if let Some(pipe) = child.stdout.take() {
@@ -193,7 +193,7 @@ mod tests {
     use tokio::signal::unix::{SignalKind, signal};
 
     /// A shell script as a program, on a reaper of its own.
-    fn program(script: &str, sign: Sign) -> Program {
+    fn program(script: &str, sign: ReadySign) -> Program {
         let processes = Processes::of_tests();
         let mut children = signal(SignalKind::child()).unwrap();
         let program = Program::start(&processes, "sh", Command::new("sh").args(["-c", script]), Some(sign)).unwrap();
@@ -224,7 +224,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_pipe_has_its_own_sign() {
-        let program = program("echo ready: no >&2; echo ready: yes; exec sleep 600", Sign::Stdout("ready"));
+        let program = program("echo ready: no >&2; echo ready: yes; exec sleep 600", ReadySign::Stdout("ready"));
         assert_eq!(program.until(LONG, program.ready()).await.unwrap(), "ready: yes");
         program.process.kill().await;
         program.ended().await;
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_ends_first_leaves_its_last_words() {
-        let program = program("echo no usable sandbox >&2; exit 1", Sign::Stderr("ready"));
+        let program = program("echo no usable sandbox >&2; exit 1", ReadySign::Stderr("ready"));
         match program.until(LONG, program.ready()).await {
             Err(BootError::Ended { output, .. }) => assert_eq!(output, "no usable sandbox\n"),
             other => panic!("{other:?}"),
@@ -242,7 +242,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_is_slow_is_killed() {
-        let program = program("exec sleep 600", Sign::Stderr("ready"));
+        let program = program("exec sleep 600", ReadySign::Stderr("ready"));
         let slow = program.until(Duration::ZERO, program.ready()).await;
         assert!(matches!(slow, Err(BootError::Slow { .. })), "{slow:?}");
         assert!(!program.process.running());

@@ -17,7 +17,7 @@ use x11rb::protocol::xproto::{
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
-use client::{Client, Place, State};
+use client::{Client, State, WindowRect};
 
 x11rb::atom_manager! {
     /// The names that the manager and its clients share.
@@ -210,7 +210,7 @@ impl WindowManager {
     fn show(&mut self, window: Window) -> Result<(), WindowManagerError> {
         if !self.clients.contains_key(&window) {
             let found = self.display.get_geometry(window)?.reply()?;
-            let place = Place { x: found.x, y: found.y, width: found.width, height: found.height };
+            let place = WindowRect { x: found.x, y: found.y, width: found.width, height: found.height };
             // A browser may have said beforehand how its window is to begin.
             let wanted = self.wanted_state(window)?;
             let is_dialog = self.is_dialog(window)?;
@@ -274,7 +274,8 @@ impl WindowManager {
     /// Puts a window where its state wants it, and tells it so in any case: browsers wait for that.
     fn place(&self, window: Window) -> Result<(), WindowManagerError> {
         let Some(client) = self.clients.get(&window) else { return Ok(()) };
-        let screen = Place { x: 0, y: 0, width: self.screen.width_in_pixels, height: self.screen.height_in_pixels };
+        let screen =
+            WindowRect { x: 0, y: 0, width: self.screen.width_in_pixels, height: self.screen.height_in_pixels };
         let place = client.place(screen, self.bars);
         self.display.configure_window(window, &place.as_request())?.ignore_error();
         self.display.send_event(false, window, EventMask::STRUCTURE_NOTIFY, place.as_notice(window))?.ignore_error();

@@ -13,7 +13,7 @@ struct Serve {
 #[derive(Parser)]
 struct Doctor {
     #[command(flatten)]
-    flags: QuietFlags,
+    flags: HiddenFlags,
 }
 
 #[test]

@@ -32,10 +32,10 @@ impl HostLoad {
 
 /// Measures the host.
 #[derive(Debug, Default)]
-pub(super) struct HostMeter(Mutex<Option<Look>>);
+pub(super) struct HostMeter(Mutex<Option<CpuReading>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct CpuReading {
     at: Instant,
     times: Option<Times>,
     load: HostLoad,
@@ -62,7 +62,7 @@ impl HostMeter {
         let cpu = before.zip(times).and_then(|(before, now)| busy(before, now));
         let cores = std::thread::available_parallelism().ok().map(usize::from);
         let load = HostLoad { cpu, cores, memory_total, memory_used };
-        *last = Some(Look { at: Instant::now(), times, load });
+        *last = Some(CpuReading { at: Instant::now(), times, load });
         load
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::reply::By;
+use super::super::reply::AuthMethod;
 use crate::engine::RequestId;
 use crate::keys::KeyId;
 use crate::task::TaskId;
@@ -25,7 +25,7 @@ pub(crate) struct RequestEntry {
     pub(super) key_id: Option<KeyId>,
     /// How it was authenticated.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) by: Option<By>,
+    pub(super) by: Option<AuthMethod>,
     pub(super) status: u16,
     /// The code of its error.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use axum::extract::{MatchedPath, Request};
 use http::{Method, StatusCode};
 
 use super::super::App;
-use super::super::reply::{By, Notes};
+use super::super::reply::{AuthMethod, RequestNotes};
 use super::request_entry::RequestEntry;
 use crate::clock::unix_ms;
 use crate::engine::RequestId;
@@ -37,7 +37,7 @@ impl RequestLine {
     }
 
     /// Enters it into the log, unless it is noise.
-    pub(crate) fn end(self, app: &App, status: StatusCode, notes: &Notes) {
+    pub(crate) fn end(self, app: &App, status: StatusCode, notes: &RequestNotes) {
         let micros = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         let (key, by) = notes.caller.get().cloned().unzip();
         let failed = status.as_u16() >= 400;
@@ -55,7 +55,7 @@ impl RequestLine {
         let session = self.named.clone().filter(|_| owner.is_some());
         let task = self.named.filter(|_| route.starts_with("/lam")).and_then(|id| id.parse().ok());
         let of_url = owner.filter(|_| !failed && key.is_none());
-        let by = if of_url.is_some() { Some(By::Url) } else { by };
+        let by = if of_url.is_some() { Some(AuthMethod::Url) } else { by };
         app.console.requests().add(RequestEntry {
             at: self.at,
             id: self.id,
@@ -74,8 +74,8 @@ impl RequestLine {
 
 /// Requests that would push all others out of the log: reads of the console's own pages, probes, files of pages, and
 /// thumbnails and driver commands that succeed.
-fn is_worth_noting(route: &str, reads: bool, failed: bool, by: Option<By>) -> bool {
-    let quiet = reads && (by == Some(By::SignIn) || PROBES.contains(&route) || route.starts_with("/console"));
+fn is_worth_noting(route: &str, reads: bool, failed: bool, by: Option<AuthMethod>) -> bool {
+    let quiet = reads && (by == Some(AuthMethod::SignIn) || PROBES.contains(&route) || route.starts_with("/console"));
     let command = route.contains("/session/{driver}") || route == "/sessions/{id}/thumbnail";
     // A page that is not signed in asks for its state.
     let asks = reads && route == "/console/sign-in";
@@ -89,17 +89,17 @@ mod tests {
     #[test]
     fn what_comes_all_the_time_is_noted_only_where_it_fails() {
         for (route, reads, failed, by, noted) in [
-            ("/sessions/create", false, false, Some(By::Key), true),
-            ("/sessions", true, false, Some(By::Key), true),
-            ("/sessions", true, false, Some(By::SignIn), false),
-            ("/sessions/{id}", false, false, Some(By::SignIn), true),
+            ("/sessions/create", false, false, Some(AuthMethod::Key), true),
+            ("/sessions", true, false, Some(AuthMethod::Key), true),
+            ("/sessions", true, false, Some(AuthMethod::SignIn), false),
+            ("/sessions/{id}", false, false, Some(AuthMethod::SignIn), true),
             ("/status", true, false, None, false),
             ("/status", true, true, None, true),
             ("/console/{file}", true, false, None, false),
             ("/console/sign-in", true, true, None, false),
             ("/console/sign-in", false, true, None, true),
             ("/sessions/{id}/webdriver/{token}/session/{driver}/{*command}", false, false, None, false),
-            ("/session/{driver}/{*command}", false, true, Some(By::Key), true),
+            ("/session/{driver}/{*command}", false, true, Some(AuthMethod::Key), true),
         ] {
             assert_eq!(is_worth_noting(route, reads, failed, by), noted, "{route} {reads} {failed}");
         }

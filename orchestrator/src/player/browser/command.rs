@@ -7,13 +7,13 @@ use url::{ParseError, Url};
 
 /// A command by its path below the driver's session.
 #[derive(Debug)]
-pub(crate) struct Raw {
+pub(crate) struct DriverCommand {
     method: Method,
     path: &'static str,
     body: Option<Value>,
 }
 
-impl Raw {
+impl DriverCommand {
     /// A command that sends `body`.
     pub(crate) const fn post(path: &'static str, body: Value) -> Self {
         Self { method: Method::POST, path, body: Some(body) }
@@ -55,7 +55,7 @@ impl Raw {
     }
 }
 
-impl WebDriverCompatibleCommand for Raw {
+impl WebDriverCompatibleCommand for DriverCommand {
     fn endpoint(&self, base_url: &Url, session_id: Option<&str>) -> Result<Url, ParseError> {
         base_url.join(&format!("session/{}/{}", session_id.unwrap_or_default(), self.path))
     }

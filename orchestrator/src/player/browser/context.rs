@@ -3,7 +3,7 @@
 use fantoccini::Client;
 use fantoccini::wd::WindowHandle;
 
-use super::{Browser, Raw, Timeouts};
+use super::{Browser, DriverCommand, Timeouts};
 use crate::engine::Engine;
 use crate::script::{FailureCode, StepError};
 use crate::worker::AgentError;
@@ -83,12 +83,12 @@ impl Browser {
         }
         client.switch_to_window(window.clone()).await?;
         if known.is_some() {
-            client.issue_cmd(Raw::timeouts(timeouts.value())).await?;
+            client.issue_cmd(DriverCommand::timeouts(timeouts.value())).await?;
         }
         if std::mem::take(&mut state.is_dirty) {
-            client.issue_cmd(Raw::delete("actions")).await?;
+            client.issue_cmd(DriverCommand::delete("actions")).await?;
             if self.engine() == Engine::Chromium {
-                client.issue_cmd(Raw::delete("chromium/network_conditions")).await?;
+                client.issue_cmd(DriverCommand::delete("chromium/network_conditions")).await?;
             }
         }
         Ok(DriverContext { client, main: Some(window), others: state.others.clone() })

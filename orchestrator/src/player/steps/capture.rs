@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use super::super::browser::{Browser, Raw};
+use super::super::browser::{Browser, DriverCommand};
 use super::super::navigation::matches_pattern;
 use super::super::page::{Page, Readiness};
 use super::super::playback::{Playback, StepTimeout};
@@ -54,15 +54,15 @@ async fn whole_page(page: &Page) -> Result<Vec<u8>, StepError> {
             let size: Size = page.call("all_of_it", Vec::new()).await?;
             let clip = json!({"x": 0, "y": 0, "width": size.width, "height": size.height.min(HIGHEST), "scale": 1});
             let parameters = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
-            let answer = page.client.issue_cmd(Raw::devtools("Page.captureScreenshot", parameters)).await?;
+            let answer = page.client.issue_cmd(DriverCommand::devtools("Page.captureScreenshot", parameters)).await?;
             answer["data"].clone()
         }
-        Engine::Firefox => page.client.issue_cmd(Raw::get("moz/screenshot/full")).await?,
+        Engine::Firefox => page.client.issue_cmd(DriverCommand::get("moz/screenshot/full")).await?,
         Engine::Webkit => {
             let size: Size = page.call("all_of_it", Vec::new()).await?;
             let before = page.client.get_window_size().await?;
             let resize = |width: f64, height: f64| {
-                page.client.issue_cmd(Raw::post("window/rect", json!({"width": width, "height": height})))
+                page.client.issue_cmd(DriverCommand::post("window/rect", json!({"width": width, "height": height})))
             };
             #[expect(clippy::cast_precision_loss, reason = "no window is that large")]
             let (width, height) = (before.0 as f64, before.1 as f64);
@@ -91,16 +91,17 @@ pub(super) async fn pdf(playback: &mut Playback<'_>, options: &Pdf) -> Result<()
         "margin": {"top": margin, "bottom": margin, "left": margin, "right": margin},
     });
     let page = playback.page()?;
-    let printed = page.client.issue_cmd(Raw::post("print", body)).await.map_err(StepError::from).map_err(|error| {
-        if error.code == FailureCode::NotSupported {
-            StepError::new(
-                error.code,
-                format!("the driver of {} cannot print: run this on chromium or firefox", page.engine),
-            )
-        } else {
-            error
-        }
-    })?;
+    let printed =
+        page.client.issue_cmd(DriverCommand::post("print", body)).await.map_err(StepError::from).map_err(|error| {
+            if error.code == FailureCode::NotSupported {
+                StepError::new(
+                    error.code,
+                    format!("the driver of {} cannot print: run this on chromium or firefox", page.engine),
+                )
+            } else {
+                error
+            }
+        })?;
     let bytes = decode(&printed)?;
     playback.add_artifact(options.name.as_deref().unwrap_or("page"), ".pdf", "application/pdf", bytes)?;
     Ok(())

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::browser::Raw;
+use super::super::browser::DriverCommand;
 use super::super::page::Page;
 use super::super::playback::{Playback, StepTimeout};
 use super::super::retry::Retry;
@@ -66,7 +66,7 @@ async fn fit_now(page: &Page, wanted: (f64, f64)) -> Result<(), StepError> {
     let frame = (before.outer.0 - before.inner.0, before.outer.1 - before.inner.1);
     let side = |inner: f64, frame: f64| (inner + frame).clamp(1.0, 20_000.0).round();
     let rect = json!({"width": side(wanted.0, frame.0), "height": side(wanted.1, frame.1)});
-    page.client.issue_cmd(Raw::post("window/rect", rect)).await?;
+    page.client.issue_cmd(DriverCommand::post("window/rect", rect)).await?;
     let after: Sizes = page.call("sizes", Vec::new()).await?;
     if is(after) {
         return Ok(());
@@ -93,9 +93,9 @@ async fn emulate(page: &Page, viewport: Viewport, (width, height): (f64, f64)) -
     if viewport.is_mobile {
         metrics["screenOrientation"] = orientation;
     }
-    page.client.issue_cmd(Raw::devtools("Emulation.setDeviceMetricsOverride", metrics)).await?;
+    page.client.issue_cmd(DriverCommand::devtools("Emulation.setDeviceMetricsOverride", metrics)).await?;
     let touch = json!({"enabled": viewport.has_touch});
-    page.client.issue_cmd(Raw::devtools("Emulation.setTouchEmulationEnabled", touch)).await?;
+    page.client.issue_cmd(DriverCommand::devtools("Emulation.setTouchEmulationEnabled", touch)).await?;
     Ok(())
 }
 
@@ -110,7 +110,7 @@ pub(super) async fn slow_down(playback: &mut Playback<'_>, network: Network) -> 
             "download_throughput": network.download.max(-1.0).trunc(),
             "upload_throughput": network.upload.max(-1.0).trunc(),
         }});
-        page.client.issue_cmd(Raw::network(conditions)).await?;
+        page.client.issue_cmd(DriverCommand::network(conditions)).await?;
         return Ok(());
     }
     if network.is_offline() {

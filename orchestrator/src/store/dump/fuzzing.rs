@@ -7,7 +7,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    DumpTarget, FileLine, Header, Op, Place, ROWS_AND_FILES, SCHEMA_VERSION, StoreError, Trailer, change, read,
+    DataPath, DumpTarget, FileLine, Header, Op, ROWS_AND_FILES, SCHEMA_VERSION, StoreError, Trailer, change, read,
 };
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl DumpTarget for Counts {
         Ok(())
     }
 
-    fn file(&mut self, _place: &Place, content: &mut dyn Read) -> Result<(), StoreError> {
+    fn file(&mut self, _place: &DataPath, content: &mut dyn Read) -> Result<(), StoreError> {
         self.files += 1;
         // Half of it is read, so that the other half is passed over.
         let mut buffer = [0; 2];

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::super::fault::{Fault, Faults, Gate, Point, until};
+use super::super::fault::{Fault, FaultGate, Faults, Point, until};
 use super::*;
 
 fn one(key: &[u8]) -> Batch {
@@ -17,7 +17,7 @@ async fn what_is_queued_is_withdrawn_and_what_is_under_way_stays_open() {
     let impatient = StoreOptions { call_timeout: Duration::from_millis(200), ..options() };
     let store = Store::faulty(&faults, impatient);
     for point in [Point::Apply, Point::Flush, Point::Barrier] {
-        let gate = Gate::default();
+        let gate = FaultGate::default();
         let before = faults.calls(point);
         faults.next(point, Fault::Hang(gate.clone()));
         let mut under_way = store.begin(one(b"under way"), Durability::Power).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_commit_waits_until_its_outcome_is_known() {
     let faults = Faults::default();
     let impatient = StoreOptions { call_timeout: Duration::from_millis(50), ..options() };
     let store = Store::faulty(&faults, impatient);
-    let gate = Gate::default();
+    let gate = FaultGate::default();
     faults.next(Point::Apply, Fault::Hang(gate.clone()));
     let commit = tokio::spawn({
         let store = store.clone();
@@ -84,7 +84,7 @@ async fn a_full_queue_is_a_timeout() {
     let faults = Faults::default();
     let small = StoreOptions { call_timeout: Duration::from_millis(100), queue: 1, ..options() };
     let store = Store::faulty(&faults, small);
-    let gate = Gate::default();
+    let gate = FaultGate::default();
     faults.next(Point::Read, Fault::Hang(gate.clone()));
     let calls = (0..5).map(|_| store.get(Table::Keys, b"a"));
     let mut waiting = tokio::task::JoinSet::new();
@@ -102,7 +102,7 @@ async fn a_full_queue_is_a_timeout() {
 async fn only_power_waits_for_the_barrier_and_many_share_one() {
     let faults = Faults::default();
     let store = Store::faulty(&faults, options());
-    let gate = Gate::default();
+    let gate = FaultGate::default();
     faults.next(Point::Barrier, Fault::Hang(gate.clone()));
     let mut waiting = tokio::task::JoinSet::new();
     for number in 0..50_u8 {
@@ -210,7 +210,7 @@ async fn who_asks_how_it_is_does_not_wait_for_the_disk() {
     // What others write is noticed, too.
     faults.set_free_bytes(999);
     until("it is measured", || store.health().state == StoreState::DiskNearlyFull).await;
-    let gate = Gate::default();
+    let gate = FaultGate::default();
     faults.hang_free_space(gate.clone());
     let asked = tokio::task::spawn_blocking(move || store.health());
     let health = tokio::time::timeout(Duration::from_secs(10), asked).await;

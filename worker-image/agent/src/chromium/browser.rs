@@ -13,7 +13,7 @@ use crate::cdp::{Cdp, CdpError};
 use crate::error::BootError;
 use crate::ports::{self, LocalPort};
 use crate::process::Process;
-use crate::program::{Program, Sign};
+use crate::program::{Program, ReadySign};
 use crate::worker::Worker;
 
 use super::profile;
@@ -80,7 +80,7 @@ impl Browser {
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg(BLANK)
             .envs(environment.iter().map(|(name, value)| (name, value)));
-        let program = Program::start(&worker.processes, NAME, &mut command, Some(Sign::Stderr(READY)))?;
+        let program = Program::start(&worker.processes, NAME, &mut command, Some(ReadySign::Stderr(READY)))?;
         let line = program.until(START_TIMEOUT, program.ready()).await.map_err(|error| match error {
             BootError::Ended { output, .. } if output.contains("No usable sandbox") => BootError::NoSandbox,
             error => error,

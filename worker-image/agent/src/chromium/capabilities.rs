@@ -40,7 +40,7 @@ pub(super) fn warm(mut capabilities: Value, address: &str) -> Result<Value, ApiE
 }
 
 /// How the driver is to start a browser of its own.
-pub(super) struct Cold<'a> {
+pub(super) struct ColdStart<'a> {
     /// The program to start.
     pub(super) binary: &'a Path,
     pub(super) switches: &'a [String],
@@ -52,7 +52,7 @@ pub(super) struct Cold<'a> {
 
 /// Capabilities for a session with a browser that the driver starts.
 /// Fails when the options are not where the driver would look for them.
-pub(super) fn cold(mut capabilities: Value, how: &Cold<'_>) -> Result<Value, ApiError> {
+pub(super) fn cold(mut capabilities: Value, how: &ColdStart<'_>) -> Result<Value, ApiError> {
     each_options(&mut capabilities, |options| {
         options.retain(|name, _| STARTABLE.contains(&name.as_str()));
         let wanted: Vec<String> = options
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_browser_of_the_drivers_own_gets_both_sides_switches() {
-        let how = Cold {
+        let how = ColdStart {
             binary: Path::new("/agent"),
             switches: &["--a".to_owned(), "--b=1".to_owned()],
             profile: Path::new("/profile"),

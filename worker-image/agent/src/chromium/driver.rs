@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::error::{ApiError, BootError};
 use crate::ports::{self, LocalPort};
-use crate::program::{Program, Sign};
+use crate::program::{Program, ReadySign};
 use crate::upstream::Upstream;
 use crate::worker::Worker;
 
@@ -38,7 +38,7 @@ impl Driver {
         ports::hide_and_connect(&mut command)
             .arg(format!("--port={}", PORT.number()))
             .envs(environment.iter().map(|(name, value)| (name, value)));
-        let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(Sign::Stdout(READY)))?;
+        let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(ReadySign::Stdout(READY)))?;
         program.until(START_TIMEOUT, program.ready()).await?;
         let version = status(&worker.upstream, PORT).await?;
         worker.watch_driver(&program.process);

@@ -16,7 +16,7 @@ use crate::ports::LocalPort;
 use crate::process::Process;
 
 use super::browser::Browser;
-use super::capabilities::{self, Cold};
+use super::capabilities::{self, ColdStart};
 use super::{Chromium, gone, switches};
 
 /// How long the report of a browser may take that the driver has already started.
@@ -49,7 +49,7 @@ impl Chromium {
         reports: &mut crate::shim::Reports,
     ) -> Result<Response<Body>, ApiError> {
         let profile = self.next_profile();
-        let how = Cold {
+        let how = ColdStart {
             binary: &self.program,
             switches: &switches::base(&self.worker.claim),
             profile: &profile,

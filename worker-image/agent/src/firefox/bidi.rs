@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::ports::LocalPort;
 
 /// A WebDriver BiDi session of the agent's own, for a moment only: Firefox has one at a time.
-struct Rehearsal {
+struct BidiSession {
     socket: WebSocketStream<UnixStream>,
     next: u64,
 }
@@ -19,7 +19,7 @@ pub(super) async fn rehearse(port: LocalPort) -> Result<(), String> {
     let stream = port.connect().await.map_err(|e| e.to_string())?;
     let url = format!("ws://{}/session", port.authority());
     let (socket, _) = tokio_tungstenite::client_async(url, stream).await.map_err(|e| e.to_string())?;
-    let mut rehearsal = Rehearsal { socket, next: 1 };
+    let mut rehearsal = BidiSession { socket, next: 1 };
     rehearsal.call("session.new", json!({"capabilities": {}})).await?;
     rehearsal.call("session.subscribe", json!({"events": ["browsingContext", "network", "script", "log"]})).await?;
     let tree = rehearsal.call("browsingContext.getTree", json!({})).await?;
@@ -34,7 +34,7 @@ pub(super) async fn rehearse(port: LocalPort) -> Result<(), String> {
     Ok(())
 }
 
-impl Rehearsal {
+impl BidiSession {
     async fn drive(&mut self, context: &Value) -> Result<(), String> {
         let navigate = json!({"context": context, "url": "about:blank", "wait": "complete"});
         self.call("browsingContext.navigate", navigate).await?;

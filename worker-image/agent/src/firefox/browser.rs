@@ -12,7 +12,7 @@ use warmpool_protocol::Size;
 use crate::error::BootError;
 use crate::ports::{self, LocalPort};
 use crate::process::Process;
-use crate::program::{Program, Sign};
+use crate::program::{Program, ReadySign};
 use crate::worker::Worker;
 
 use super::bidi;
@@ -88,7 +88,7 @@ impl Browser {
         if !claim.sandbox {
             command.envs(UNSANDBOXED.map(|process| (format!("MOZ_DISABLE_{process}_SANDBOX"), "1")));
         }
-        let program = Program::start(&worker.processes, NAME, &mut command, Some(Sign::Stderr(READY)))?;
+        let program = Program::start(&worker.processes, NAME, &mut command, Some(ReadySign::Stderr(READY)))?;
         let entered = async {
             match door.enter(Arc::clone(worker)).await {
                 Err(ControlError::Closed) => Err(program.ended().await),

@@ -9,7 +9,7 @@ use super::control::Control;
 
 /// A document whose script has begun.
 #[derive(Deserialize)]
-pub(super) struct Begun {
+pub(super) struct BegunDocument {
     /// The browser's own number of it.
     document: u64,
     page: Option<String>,
@@ -18,11 +18,11 @@ pub(super) struct Begun {
 /// A document, and the way to the script in it.
 pub(super) struct Window {
     control: Control,
-    begun: Begun,
+    begun: BegunDocument,
 }
 
 impl Window {
-    pub(super) const fn new(control: Control, begun: Begun) -> Self {
+    pub(super) const fn new(control: Control, begun: BegunDocument) -> Self {
         Self { control, begun }
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::body::Body;
 use crate::error::{ApiError, BootError};
 use crate::ports::{self, LocalPort};
-use crate::program::{Program, Sign};
+use crate::program::{Program, ReadySign};
 use crate::worker::Worker;
 
 /// Where the driver listens.
@@ -39,7 +39,7 @@ impl Driver {
         ports::hide_and_connect(&mut command)
             .args(["--host", "127.0.0.1", "--port", &PORT.number().to_string(), "--connect-existing"])
             .args(["--marionette-port", &MARIONETTE_PORT.to_string()]);
-        let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(Sign::Stdout(READY)))?;
+        let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(ReadySign::Stdout(READY)))?;
         program.until(START_TIMEOUT, program.ready()).await?;
         worker.watch_driver(&program.process);
         Ok(Self { port: PORT })

@@ -51,7 +51,7 @@ pub(super) enum ShellError {
 
 /// How a warm browser introduces itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Warm {
+pub(super) struct WarmBrowser {
     /// Version of the library.
     pub(super) version: String,
     /// User agent of its pages.
@@ -115,7 +115,7 @@ impl Shell {
     }
 
     /// Waits until its first page runs scripts and has painted.
-    pub(super) async fn warm_up(&self) -> Result<Warm, BootError> {
+    pub(super) async fn warm_up(&self) -> Result<WarmBrowser, BootError> {
         let asked = async {
             match self.commands.ask("do=warm".to_owned()).await {
                 Err(ShellError::Gone) => Err(self.program.ended().await),
@@ -125,7 +125,7 @@ impl Shell {
         let answer = self.program.until(START_TIMEOUT, asked).await?;
         let (version, user_agent) =
             answer.split_once(' ').ok_or_else(|| BootError::Undriveable("the browser reported no version".into()))?;
-        Ok(Warm { version: version.to_owned(), user_agent: user_agent.to_owned() })
+        Ok(WarmBrowser { version: version.to_owned(), user_agent: user_agent.to_owned() })
     }
 
     /// Sends the first page to an address. Returns why it did not load, if it did not.

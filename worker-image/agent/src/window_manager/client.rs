@@ -4,14 +4,14 @@ use x11rb::protocol::xproto::{CONFIGURE_NOTIFY_EVENT, ConfigureNotifyEvent, Conf
 
 /// Where a window is, in pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WindowRect {
     pub(super) x: i16,
     pub(super) y: i16,
     pub(super) width: u16,
     pub(super) height: u16,
 }
 
-impl Place {
+impl WindowRect {
     pub(super) fn as_request(self) -> ConfigureWindowAux {
         ConfigureWindowAux::new()
             .x(i32::from(self.x))
@@ -59,18 +59,18 @@ impl State {
 pub(super) struct Client {
     pub(super) state: State,
     /// Where it is when nothing makes it larger.
-    pub(super) normal: Place,
+    pub(super) normal: WindowRect,
     /// Whether it belongs to another window.
     pub(super) is_dialog: bool,
 }
 
 impl Client {
     /// Where it belongs on this screen. Where there are `bars`, they are above it.
-    pub(super) fn place(&self, screen: Place, bars: Option<u16>) -> Place {
+    pub(super) fn place(&self, screen: WindowRect, bars: Option<u16>) -> WindowRect {
         let (state, mut place) = (self.state, self.normal);
         if let Some(bars) = bars.filter(|_| !state.fullscreen && !self.is_dialog) {
             let above = i16::try_from(bars).unwrap_or_default();
-            return Place { y: screen.y - above, height: screen.height.saturating_add(bars), ..screen };
+            return WindowRect { y: screen.y - above, height: screen.height.saturating_add(bars), ..screen };
         }
         if state.fullscreen || state.maximized_horizontally {
             (place.x, place.width) = (screen.x, screen.width);
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn a_window_is_as_large_as_its_state_wants() {
-        let screen = Place { x: 0, y: 0, width: 1280, height: 800 };
-        let normal = Place { x: -8, y: 50, width: 700, height: 500 };
+        let screen = WindowRect { x: 0, y: 0, width: 1280, height: 800 };
+        let normal = WindowRect { x: -8, y: 50, width: 700, height: 500 };
         let place = |state| Client { state, normal, is_dialog: false }.place(screen, None);
         assert_eq!(place(State::default()), normal);
         assert_eq!(place(State { minimized: true, ..State::default() }), normal);
@@ -97,15 +97,15 @@ mod tests {
         let both = State { maximized_horizontally: true, maximized_vertically: true, ..State::default() };
         assert_eq!(place(both), screen);
         let one = State { maximized_vertically: true, ..State::default() };
-        assert_eq!(place(one), Place { y: 0, height: 800, ..normal });
+        assert_eq!(place(one), WindowRect { y: 0, height: 800, ..normal });
     }
 
     #[test]
     fn bars_are_above_the_screen() {
-        let screen = Place { x: 0, y: 0, width: 1280, height: 720 };
-        let normal = Place { x: 20, y: 30, width: 300, height: 200 };
+        let screen = WindowRect { x: 0, y: 0, width: 1280, height: 720 };
+        let normal = WindowRect { x: 20, y: 30, width: 300, height: 200 };
         let place = |state, is_dialog| Client { state, normal, is_dialog }.place(screen, Some(87));
-        assert_eq!(place(State::default(), false), Place { y: -87, height: 807, ..screen });
+        assert_eq!(place(State::default(), false), WindowRect { y: -87, height: 807, ..screen });
         assert_eq!(place(State::default(), true), normal);
         assert_eq!(place(State { fullscreen: true, ..State::default() }, false), screen);
     }
