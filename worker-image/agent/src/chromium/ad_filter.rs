@@ -37,8 +37,8 @@ pub(super) fn install(profile: &Path) -> io::Result<()> {
     symlink(rules.join(INDEX), place.join(INDEX))
 }
 
-/// What a target is told when the filter is to be on and what it blocks is to be counted, in order. A tab's frames and workers
-/// go with the tab.
+/// The commands that turn the filter on in a target and have it report what it blocks, in order. A tab's frames and workers go
+/// with the tab.
 pub(super) fn commands(kind: Kind) -> Vec<Command> {
     let count = ("Log.enable", json!({}));
     match kind {

@@ -111,7 +111,7 @@ async fn connect(browser: &Browser, blocker: &Arc<AdBlocker>, filtered_by: Filte
     let handler = Arc::clone(&frames);
     let cdp = Cdp::connect(browser.port, &browser.path, move |cdp, event| handler.handle(cdp, &event)).await?;
     cdp.call(None, "Fetch.enable", filtered_by.asks()).await?;
-    // Targets that are there are told as events before the reply.
+    // The events for existing targets come before the reply.
     let kinds = ["page", "iframe"].map(|kind| json!({"type": kind}));
     cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true, "filter": kinds})).await?;
     frames.joining.store(false, Ordering::Release);
