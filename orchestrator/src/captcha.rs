@@ -22,7 +22,7 @@ pub(crate) use follow::PersonAct;
 pub(crate) use history::{CaptchaRecord, WaitingCaptcha};
 
 use crate::config::{CaptchaMode, Config};
-use crate::keys::Secret;
+use crate::secret::Secret;
 use crate::worker::Worker;
 use client::Client;
 use follow::CaptchaMonitor;

@@ -17,6 +17,7 @@ mod presets;
 mod sample;
 mod setting;
 mod settings;
+mod sources;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,6 @@ pub(crate) use egress::{EgressRule, EgressRules};
 pub(crate) use fault::{ConfigError, ConfigErrors, Source};
 pub(crate) use flags::{Flags, HiddenFlags};
 pub(crate) use host::Host;
-use layers::Layers;
 pub(crate) use presets::PoolPreset;
 pub(crate) use table::{Captcha, Recording, Sections};
 pub(crate) use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, SolverService};
@@ -69,7 +69,7 @@ impl Config {
         flags: &Flags,
         host: &Host,
     ) -> Result<Self, ConfigErrors> {
-        let mut layers = Layers::new(file, env.into_iter(), flags, host);
+        let mut layers = sources::lay(file, env.into_iter(), flags, host);
         let sections = Sections::fill(&mut layers);
         check::check(&sections, &mut layers);
         match layers.finish() {
@@ -228,7 +228,7 @@ impl Config {
                     humantime::format_duration(write_timeout),
                 );
                 warnings.push(format!(
-                    "server.tcp_user_timeout, {short}, is no more than {name}, {long}: the kernel ends connections first, without a word"
+                    "server.tcp_user_timeout, {short}, is not longer than {name}, {long}: the kernel ends connections first, without a word"
                 ));
             }
         }

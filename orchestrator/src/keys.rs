@@ -22,7 +22,7 @@ use subtle::{Choice, ConstantTimeEq};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 
-pub(crate) use record::{KeyId, NewKey, PreviousSecret, Secret, SecretHash, check_name};
+pub(crate) use record::{KeyId, NewKey, PreviousSecret, SecretHash, check_name};
 pub(crate) use record::{KeyRecord, KeyRole, KeyState};
 
 use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};

@@ -35,6 +35,7 @@
 //! | [`http`]      | the routes; nothing depends on it |
 //! | `address`     | which network addresses are public |
 //! | `blocking`    | file work off the async threads |
+//! | `secret`      | a text that no log shows |
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
 //! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`cli`]       | the command line, which is all that this library shows |
@@ -94,6 +95,7 @@ mod pool;
 mod relay;
 mod runtime;
 mod script;
+mod secret;
 mod session;
 mod sort;
 mod store;

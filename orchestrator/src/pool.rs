@@ -64,7 +64,7 @@ struct Inner {
 
 /// One kind of worker, as `/status` and the metrics show it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "Shelf")]
+#[schemars(rename = "PoolKind")]
 pub(crate) struct KindStatus {
     /// The engine.
     pub engine: Engine,

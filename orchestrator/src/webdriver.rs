@@ -48,8 +48,8 @@ pub(crate) struct Links {
     pub bidi: String,
 }
 
-/// `POST /session`: makes the one driver session of this Warmpool session. What has no effect of what the client asks for
-/// is told in the answer's capabilities, under [`OWN`].
+/// `POST /session`: makes the one driver session of this Warmpool session. The capabilities of the answer name, under [`OWN`],
+/// what the client asked for without effect.
 /// Errors: `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, and those of [`forward`].
 pub(crate) async fn new_session(
     sessions: &Sessions,

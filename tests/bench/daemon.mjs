@@ -63,11 +63,11 @@ export class Daemon {
     return undefined;
   }
 
-  /** Waits until every shelf is at its target and nothing is on its way in or out. */
+  /** Waits until every kind is at its target and nothing is on its way in or out. */
   async full(seconds = 60) {
     await until('the pool to be full', seconds, async () => {
       const { pool } = await this.api.ok('GET', '/status');
-      return pool.every((shelf) => shelf.ready >= shelf.target && shelf.starting + shelf.removing + shelf.waiting === 0);
+      return pool.every((kind) => kind.ready >= kind.target && kind.starting + kind.removing + kind.waiting === 0);
     });
     // The last worker is frozen a moment after it is ready, and the engine tidies up behind a removed one.
     await pause(400);

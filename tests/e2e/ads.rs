@@ -28,6 +28,7 @@ pub(crate) fn group() -> Group {
             of_the_built_in_list_are_blocked_in_chromium_under_webdriver,
             of_the_built_in_list_are_blocked_in_headless_firefox,
             stay_blocked_when_a_client_leaves,
+            stay_blocked_after_a_large_form,
             have_a_built_in_list,
         ],
     )
@@ -310,6 +311,37 @@ async fn stay_blocked_when_a_client_leaves(stage: Stage) -> Result<()> {
         reports(&stage, name, &slots(false)).await?;
         cdp.call_in(second, "Page.setAdBlockingEnabled", json!({"enabled": false})).await.ok();
     }
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// The request for a page may be longer than any message of DevTools. Settings and blocking outlive it.
+async fn stay_blocked_after_a_large_form(stage: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let body = json!({
+        "headless": true, "url": format!("{site}/kept"), "advanced": {"block_ads": true}, "settings": {"user_agent": "form/1"},
+    });
+    let session = daemon.session(body).await?;
+    let mut cdp = session.cdp().await?;
+    let page = cdp.first_page().await?;
+    eventually!("the page is there", 10, {
+        (cdp.evaluate(&page, "location.pathname").await? == "/kept").then_some(())
+    })?;
+    let submit = "document.body.innerHTML = '<form method=post action=/length><input type=hidden name=a></form>';\
+                  document.querySelector('input').value = 'x'.repeat(1 << 25);\
+                  document.forms[0].submit()";
+    cdp.evaluate(&page, submit).await?;
+    eventually!("the form has arrived", 30, {
+        let text = cdp.evaluate(&page, "location.pathname + document.body.innerText").await.unwrap_or_default();
+        (text == "/length33554434").then_some(())
+    })?;
+    eventually!("a new tab has settings, and its ads are blocked", 20, {
+        let tab = cdp.open(&format!("{site}/easylist/form")).await?;
+        let agent = cdp.evaluate(&tab, "navigator.userAgent").await?;
+        let report = stage.site().report("form").unwrap_or_default();
+        (agent == "form/1" && report["data"] == false && report["script"] == false).then_some(())
+    })?;
     session.delete().await?.ok()?;
     daemon.assert_idle().await
 }

@@ -19,8 +19,10 @@ pub(crate) fn group() -> Group {
         quick: [a_service_solves_each_kind_in_chromium],
         full: [
             a_service_solves_each_kind_in_firefox,
+            a_service_solves_each_kind_in_webkit,
             a_services_faults_are_distinguished,
             a_person_solves_what_waits,
+            a_challenge_in_webkit_ends_with_its_page,
         ],
     )
 }
@@ -126,6 +128,10 @@ async fn a_service_solves_each_kind_in_firefox(stage: Stage) -> Result<()> {
     solves_each_kind(stage, "firefox").await
 }
 
+async fn a_service_solves_each_kind_in_webkit(stage: Stage) -> Result<()> {
+    solves_each_kind(stage, "webkit").await
+}
+
 async fn a_services_faults_are_distinguished(stage: Stage) -> Result<()> {
     let service = Service::solver().await?;
     let (daemon, _key) = daemon_with_solver(&service).await?;
@@ -168,10 +174,6 @@ async fn a_person_solves_what_waits(stage: Stage) -> Result<()> {
         .set("CAPTCHA_PERSON_TIMEOUT", "60s");
     let daemon = Daemon::start(settings).await?;
     let site = stage.site_for(&daemon).await?;
-    let body = json!({"headless": true, "browser_type": "webkit", "advanced": {"solve_captchas": true}});
-    let refused = daemon.api().post("/sessions/create", &body).await?;
-    ensure!(refused.fault(400)?.field == "advanced.solve_captchas", "{refused}");
-
     let session = daemon.session(json!({"headless": true, "advanced": {"solve_captchas": true}})).await?;
     let mut cdp = session.cdp().await?;
     let page = cdp.first_page().await?;
@@ -244,6 +246,32 @@ async fn a_person_solves_what_waits(stage: Stage) -> Result<()> {
         waited += u32::from(message["type"] == "captcha.waiting");
     }
     ensure!(waited >= 5, "{messages:?}");
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// WebKit's scripts say themselves that a document has gone, and come back with one that its visitor comes back to.
+async fn a_challenge_in_webkit_ends_with_its_page(stage: Stage) -> Result<()> {
+    let settings = Settings::new().set("CAPTCHA_MODE", "person").set("POOL_CHROMIUM_HEADLESS", "0");
+    let daemon = Daemon::start(settings).await?;
+    let site = stage.site_for(&daemon).await?;
+    let (session, driver) = solving(&daemon, "webkit").await?;
+    let url = format!("{site}/captchas/webkit-person?kind=hcaptcha&key=site");
+    let waits = async || {
+        let found = eventually!("the challenge waits", 20, {
+            let captcha = session.record().await?["captcha"].clone();
+            (captcha["url"] == url.as_str()).then_some(captcha)
+        });
+        found.map(drop)
+    };
+    driver.goto(&url).await?;
+    waits().await?;
+    driver.goto(&format!("{site}/tab/1")).await?;
+    ensure!(ended(&session, 1).await?[0]["outcome"] == "gone");
+    driver.execute("history.back()").await?;
+    waits().await?;
+    driver.execute("document.querySelector('textarea').value = 'by hand'").await?;
+    ensure!(ended(&session, 2).await?[1]["outcome"] == "solved");
     session.delete().await?.ok()?;
     daemon.assert_idle().await
 }

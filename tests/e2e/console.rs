@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
@@ -22,6 +24,7 @@ pub(crate) fn group() -> Group {
             a_key_sees_its_own_and_an_operator_sees_all,
             pages_follow_what_happens,
             thumbnails_show_the_session,
+            thumbnails_are_sent_while_a_page_shows_them,
         ],
         full: [the_console_works_in_a_browser],
     )
@@ -68,7 +71,14 @@ impl SignedIn {
     }
 
     async fn follow(&self, topics: &str) -> Result<Events> {
-        let target = Target::parse(&format!("{}/console/api/events?{topics}", self.api.base()))?;
+        let mut events = self.stream(&format!("/console/api/events?{topics}")).await?;
+        events.until("event: hello").await?;
+        Ok(events)
+    }
+
+    /// The events of this path.
+    async fn stream(&self, path: &str) -> Result<Events> {
+        let target = Target::parse(&format!("{}{path}", self.api.base()))?;
         let request = format!(
             "GET {} HTTP/1.1\r\nhost: {}\r\ncookie: {}\r\nx-warmpool-console: 1\r\naccept: text/event-stream\r\n\r\n",
             target.path,
@@ -77,9 +87,7 @@ impl SignedIn {
         );
         let mut stream = wire::connect(&target, None).await?;
         stream.write_all(request.as_bytes()).await?;
-        let mut events = Events { stream, text: String::new() };
-        events.until("event: hello").await?;
-        Ok(events)
+        Ok(Events { stream, text: String::new() })
     }
 }
 
@@ -312,6 +320,45 @@ async fn thumbnail(api: &Api, session: &Session) -> Result<(Bytes, String)> {
         let tag = reply.header("etag").map(ToOwned::to_owned);
         tag.map(|tag| (reply.body, tag))
     })
+}
+
+/// The next picture of a stream that follows this session.
+async fn next_picture(events: &mut Events, session: &str) -> Result<Vec<u8>> {
+    let event = events.until("event: thumbnail").await?;
+    let data = event.lines().find_map(|line| line.strip_prefix("data:")).context("data")?;
+    let picture: Value = serde_json::from_str(data)?;
+    ensure!(picture["session_id"] == session, "{}", picture["session_id"]);
+    Ok(STANDARD.decode(picture["jpeg"].as_str().context("a picture")?)?)
+}
+
+async fn thumbnails_are_sent_while_a_page_shows_them(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(settings().set("CONSOLE_THUMBNAIL_INTERVAL", "100ms")).await?;
+    let page = |colour: &str| json!(format!("data:text/html,<body style='background:{colour}'><h1>{colour}</h1>"));
+    let operator = SignedIn::new(&daemon, daemon.key()).await?;
+    let session = daemon.session(json!({"headless": true, "keep_alive": true, "url": page("teal")})).await?;
+    let path = format!("/console/api/thumbnails?session={}&session=ses_none", session.id);
+    let mut events = operator.stream(&path).await?;
+    let jpeg = next_picture(&mut events, &session.id).await?;
+    ensure!(jpeg.starts_with(&[0xFF, 0xD8]) && jpeg.len() < 50_000, "{} bytes", jpeg.len());
+    let mut cdp = session.cdp().await?;
+    let tab = cdp.first_page().await?;
+    cdp.call_in(&tab, "Page.navigate", json!({"url": page("maroon")})).await?;
+    ensure!(next_picture(&mut events, &session.id).await? != jpeg, "another picture comes by itself");
+    cdp.disconnect().await?;
+
+    // Nobody else's are shown, and not too many.
+    let key = crate::keys::create(&daemon, "stranger").await?;
+    let body = json!({"headless": true, "url": page("navy")});
+    let own = daemon.api().with_key(&key).post("/sessions/create", &body).await?.ok()?;
+    let own = own["session_id"].as_str().context("an id")?;
+    let mut theirs = SignedIn::new(&daemon, &key).await?.stream(&format!("{path}&session={own}")).await?;
+    next_picture(&mut theirs, own).await?;
+    let many = vec!["session=x"; 101].join("&");
+    let refused = operator.get(&format!("/console/api/thumbnails?{many}")).await?;
+    ensure!(refused.fault(400)?.field == "session", "{refused}");
+    daemon.api().with_key(&key).delete(&format!("/sessions/{own}")).await?.ok()?;
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
 }
 
 async fn thumbnails_show_the_session(_: Stage) -> Result<()> {

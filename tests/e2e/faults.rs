@@ -215,8 +215,8 @@ async fn an_end_in_the_middle_of_a_start_leaves_nothing(_: Stage) -> Result<()> 
         let api = daemon.api();
         eventually!("a worker is being started", 30, {
             let status = api.get("/status").await?.ok()?;
-            let shelves = status["pool"].as_array().context("pool")?;
-            let starting = shelves.iter().any(|shelf| shelf["starting"].as_u64() > Some(0));
+            let kinds = status["pool"].as_array().context("pool")?;
+            let starting = kinds.iter().any(|kind| kind["starting"].as_u64() > Some(0));
             (starting && daemon.containers().await?.len() >= containers).then_some(())
         })?;
         daemon.signal(Signal::SIGTERM)?;

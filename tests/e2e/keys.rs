@@ -125,7 +125,7 @@ fn narrow() -> Settings {
 
 async fn waiting(daemon: &Daemon, callers: u64) -> Result<()> {
     eventually!(format!("{callers} callers wait"), 20, {
-        daemon.shelves().await?.iter().map(|shelf| shelf.waiting).sum::<u64>() == callers
+        daemon.kinds().await?.iter().map(|kind| kind.waiting).sum::<u64>() == callers
     })
 }
 

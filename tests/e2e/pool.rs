@@ -1,4 +1,4 @@
-//! The pool's shelves: engines that are not installed or do not start, workers on demand, presets.
+//! The pool's kinds of workers: engines that are not installed or do not start, workers on demand, presets.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -21,10 +21,10 @@ pub(crate) fn group() -> Group {
     )
 }
 
-async fn shelf(daemon: &Daemon, engine: &str, mode: &str, preset: Option<&str>) -> Result<PoolCounts> {
-    let shelves = daemon.shelves().await?;
-    let wanted = |shelf: &&PoolCounts| shelf.engine == engine && shelf.mode == mode && shelf.preset.as_deref() == preset;
-    shelves.iter().find(wanted).cloned().with_context(|| format!("{engine} {mode} {preset:?}: {shelves:?}"))
+async fn kind(daemon: &Daemon, engine: &str, mode: &str, preset: Option<&str>) -> Result<PoolCounts> {
+    let kinds = daemon.kinds().await?;
+    let wanted = |kind: &&PoolCounts| kind.engine == engine && kind.mode == mode && kind.preset.as_deref() == preset;
+    kinds.iter().find(wanted).cloned().with_context(|| format!("{engine} {mode} {preset:?}: {kinds:?}"))
 }
 
 async fn an_engine_that_is_not_installed_is_refused_at_once(_: Stage) -> Result<()> {
@@ -36,8 +36,8 @@ async fn an_engine_that_is_not_installed_is_refused_at_once(_: Stage) -> Result<
         ensure!(fault.code == "engine_not_installed" && fault.field == "browser_type", "{fault:?}");
         ensure!(fault.message.contains("./scripts/images --engine webkit"), "{fault:?}");
     }
-    ensure!(!shelf(&daemon, "webkit", "headed", None).await?.installed);
-    ensure!(shelf(&daemon, "chromium", "headless", None).await?.installed);
+    ensure!(!kind(&daemon, "webkit", "headed", None).await?.installed);
+    ensure!(kind(&daemon, "chromium", "headless", None).await?.installed);
     ensure!(daemon.cli(&["doctor"]).await?.status.success(), "nobody asked for WebKit");
     ensure!(!daemon.log_text().contains("did not start"), "it was not tried");
     daemon.session(json!({})).await?.delete().await?.ok()?;
@@ -47,7 +47,7 @@ async fn an_engine_that_is_not_installed_is_refused_at_once(_: Stage) -> Result<
 async fn a_missing_engine_with_a_target_is_reported(_: Stage) -> Result<()> {
     let settings = Settings::new().set("POOL_WEBKIT_HEADED", "1").set("WORKER_WEBKIT_IMAGE", NOWHERE);
     let daemon = Daemon::start_cold(settings).await?;
-    eventually!("Chromium is warm", 60, shelf(&daemon, "chromium", "headless", None).await?.ready == 1)?;
+    eventually!("Chromium is warm", 60, kind(&daemon, "chromium", "headless", None).await?.ready == 1)?;
     let ready = daemon.api().get("/readyz").await?;
     ensure!(ready.status == 503 && ready.text().contains("not warm"), "{ready}");
     let doctor = daemon.cli(&["doctor"]).await?;
@@ -74,8 +74,8 @@ async fn an_image_that_is_being_built_says_how_far_it_is(_: Stage) -> Result<()>
     daemon.docker().run(&["tag", "warmpool/webkit:latest", &image]).await?;
     let used = async {
         daemon.cli_ok(&["image-build", "webkit"]).await?;
-        let shelf = shelf(&daemon, "webkit", "headed", None).await?;
-        ensure!(shelf.installed, "the daemon looks for the image at once: {shelf:?}");
+        let kind = kind(&daemon, "webkit", "headed", None).await?;
+        ensure!(kind.installed, "the daemon looks for the image at once: {kind:?}");
         ensure!(!daemon.api().get("/status").await?.text().contains("Step 3/19"));
         daemon.session(json!({"browser_type": "webkit"})).await?.delete().await?.ok()?;
         daemon.assert_idle().await
@@ -99,11 +99,11 @@ async fn workers_on_demand_make_room_and_leave_it(_: Stage) -> Result<()> {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "2").set("POOL_MAX_WORKERS", "2");
     let daemon = Daemon::start(settings).await?;
     let headed = Session::create(&daemon.api(), &json!({"headless": false})).await?;
-    let shelves = daemon.shelves().await?;
+    let kinds = daemon.kinds().await?;
     let containers = daemon.containers().await?;
     ensure!(containers.len() <= 2, "{containers:?}");
-    ensure!(shelf(&daemon, "chromium", "headed", None).await?.leased == 1, "{shelves:?}");
-    ensure!(shelf(&daemon, "chromium", "headless", None).await?.ready == 1, "{shelves:?}");
+    ensure!(kind(&daemon, "chromium", "headed", None).await?.leased == 1, "{kinds:?}");
+    ensure!(kind(&daemon, "chromium", "headless", None).await?.ready == 1, "{kinds:?}");
     // The warm worker of the other mode stays.
     let headless = daemon.session(json!({})).await?;
     headed.delete().await?.ok()?;
@@ -115,7 +115,7 @@ async fn a_caller_who_leaves_leaves_no_worker(_: Stage) -> Result<()> {
     let daemon = Daemon::start(Settings::new()).await?;
     let api = daemon.api();
     let asked = tokio::spawn(async move { api.post("/sessions/create", &json!({"headless": false})).await });
-    eventually!("its worker starts", 20, shelf(&daemon, "chromium", "headed", None).await?.starting == 1)?;
+    eventually!("its worker starts", 20, kind(&daemon, "chromium", "headed", None).await?.starting == 1)?;
     asked.abort();
     daemon.assert_idle().await
 }
@@ -128,12 +128,12 @@ async fn presets_wait_with_their_settings(stage: Stage) -> Result<()> {
             {{ name = "never", engine = "chromium", mode = "headed", count = 0, viewport = {{ width = 300, height = 200 }} }}]"#
     );
     let mut daemon = Daemon::start(Settings::new().set("POOL_PRESETS", presets)).await?;
-    let german = async |daemon: &Daemon| shelf(daemon, "chromium", "headless", Some("german")).await;
-    ensure!(german(&daemon).await?.ready == 1, "{:?}", daemon.shelves().await?);
+    let german = async |daemon: &Daemon| kind(daemon, "chromium", "headless", Some("german")).await;
+    ensure!(german(&daemon).await?.ready == 1, "{:?}", daemon.kinds().await?);
     let gauge = [("preset", "german"), ("state", "ready")];
     ensure!(daemon.metrics().await?.sum("warmpool_workers", &gauge) == Some(1.0));
 
-    // A restart finds both waiting workers again, each on its own shelf.
+    // A restart finds both waiting workers again, each for its own kind.
     let ids = async |daemon: &Daemon| -> Result<Vec<String>> {
         let mut ids: Vec<_> = daemon.containers().await?.into_iter().map(|container| container.id).collect();
         ids.sort();
@@ -156,13 +156,13 @@ async fn presets_wait_with_their_settings(stage: Stage) -> Result<()> {
         Ok(())
     };
     let first = daemon.session(body("preset-worker", &settings)).await?;
-    ensure!(german(&daemon).await?.leased == 1, "{:?}", daemon.shelves().await?);
+    ensure!(german(&daemon).await?.leased == 1, "{:?}", daemon.kinds().await?);
     check("preset-worker").await?;
     // Settings that differ in one word get another worker.
     let mut other = settings.clone();
     other["locales"] = json!(["de-DE"]);
     let second = daemon.session(body("other-worker", &other)).await?;
-    ensure!(german(&daemon).await?.leased == 1, "{:?}", daemon.shelves().await?);
+    ensure!(german(&daemon).await?.leased == 1, "{:?}", daemon.kinds().await?);
     first.delete().await?.ok()?;
     second.delete().await?.ok()?;
     daemon.assert_idle().await

@@ -95,6 +95,15 @@ async fn leaves_nothing(daemon: &mut Daemon, swarm: &Swarm) -> Result<()> {
     eventually!("the nodes remove the containers", 30, daemon.containers().await?.is_empty())
 }
 
+/// The overlay itself keeps no worker from another, nor from the daemon.
+async fn workers_reach_nobody(daemon: &Daemon) -> Result<()> {
+    let report: Value = serde_json::from_str(&daemon.cli_ok(&["doctor", "--egress", "--json"]).await?)?;
+    let findings = report["findings"].as_array().context("findings")?;
+    let siblings = findings.iter().filter(|finding| finding["title"] == "Another worker").count();
+    ensure!(report["ok"] == true && siblings == 4, "{report:#}");
+    Ok(())
+}
+
 async fn sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back(stage: Stage) -> Result<()> {
     let Some(mut swarm) = Swarm::start(&image()).await? else { return Ok(()) };
     let mut daemon = Daemon::start(settings(&swarm).set("SWARM_AVOID_FOR", "5s")).await?;
@@ -104,6 +113,7 @@ async fn sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back(sta
     for one in &mut placed {
         one.works(&site).await.context(one.node.clone())?;
     }
+    workers_reach_nobody(&daemon).await?;
 
     // One node dies, and another one is cut off at the same time. Sessions of the remaining one notice nothing.
     let began = Instant::now();

@@ -114,7 +114,7 @@ async fn a_new_session_describes_itself(stage: Stage) -> Result<()> {
 }
 
 /// Every engine with a driver, and whether it is headless.
-const SHELVES: [(&str, bool); 5] =
+const BROWSERS: [(&str, bool); 5] =
     [("chromium", true), ("chromium", false), ("firefox", true), ("firefox", false), ("webkit", true)];
 
 async fn windows_answer_as_those_of_a_plain_browser(stage: Stage) -> Result<()> {
@@ -144,7 +144,7 @@ async fn windows_answer_as_those_of_a_plain_browser(stage: Stage) -> Result<()> 
         ("rect", rect(1000, 600, 700, 500), Some([1000, 600, 700, 500]), false),
     ];
     let filling = [0, 4, 0, 7].map(|at| table[at].clone());
-    for (engine, is_headless) in SHELVES {
+    for (engine, is_headless) in BROWSERS {
         let session = stage.daemon()?.webdriver(json!({"browser_type": engine, "headless": is_headless})).await?;
         let driver = Driver::start(session.connect_url()?, json!({})).await?;
         // WebKit's driver has answers of its own, and hangs when a hidden window is to fill the screen.
@@ -170,7 +170,7 @@ async fn windows_answer_as_those_of_a_plain_browser(stage: Stage) -> Result<()> 
 async fn pages_have_one_size(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
     let size = "return [innerWidth, innerHeight]";
-    for (engine, is_headless) in SHELVES {
+    for (engine, is_headless) in BROWSERS {
         let body = json!({"browser_type": engine, "headless": is_headless});
         let session = daemon.webdriver(body.clone()).await?;
         let driver = Driver::start(session.connect_url()?, json!({})).await?;

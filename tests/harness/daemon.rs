@@ -389,21 +389,21 @@ impl Daemon {
         eventually!("the daemon is ready", WARM_WITHIN, api.get("/readyz").await?.status == 200)
     }
 
-    /// Waits until every shelf of the pool is at its target.
+    /// Waits until every kind of worker is at its target.
     pub async fn warm(&self) -> Result<()> {
         self.ready().await?;
-        let warm = eventually!("the pool is full", WARM_WITHIN, self.shelves().await?.iter().all(PoolCounts::full));
+        let warm = eventually!("the pool is full", WARM_WITHIN, self.kinds().await?.iter().all(PoolCounts::full));
         if let Err(late) = warm {
-            bail!("{late}: {:?}", self.shelves().await?);
+            bail!("{late}: {:?}", self.kinds().await?);
         }
         Ok(())
     }
 
-    /// The pool's shelves, from `/status`.
-    pub async fn shelves(&self) -> Result<Vec<PoolCounts>> {
+    /// What the pool has of each kind of worker, from `/status`.
+    pub async fn kinds(&self) -> Result<Vec<PoolCounts>> {
         let status = self.api().get("/status").await?.ok()?;
-        let shelves = status["pool"].as_array().with_context(|| format!("pool in {status}"))?;
-        Ok(shelves.iter().map(PoolCounts::read).collect())
+        let kinds = status["pool"].as_array().with_context(|| format!("pool in {status}"))?;
+        Ok(kinds.iter().map(PoolCounts::read).collect())
     }
 
     /// One scrape of `/metrics`.
@@ -467,20 +467,20 @@ impl Daemon {
         let mut seen;
         let idle = eventually!("all is given back", IDLE_WITHIN, {
             let live = self.live().await?.len();
-            let shelves = self.shelves().await?;
+            let kinds = self.kinds().await?;
             let containers = self.containers().await?;
-            let ready: u64 = shelves.iter().map(|shelf| shelf.ready).sum();
+            let ready: u64 = kinds.iter().map(|kind| kind.ready).sum();
             let metrics = self.metrics().await?;
             let gauges = [metrics.sum(SESSIONS_LIVE, &[]), metrics.sum(QUEUE_LENGTH, &[])];
             let idle = live == 0
                 && gauges.iter().all(|gauge| *gauge == Some(0.0))
-                && shelves.iter().all(PoolCounts::full)
+                && kinds.iter().all(PoolCounts::full)
                 && u64::try_from(containers.len())? == ready
                 && containers.iter().all(|container| container.state == "running");
-            seen = (live, gauges, shelves, containers);
+            seen = (live, gauges, kinds, containers);
             idle
         });
-        idle.with_context(|| format!("live, gauges, shelves, containers: {seen:?}"))
+        idle.with_context(|| format!("live, gauges, kinds, containers: {seen:?}"))
     }
 
     /// Shows the end of this log if the running case fails.
@@ -538,7 +538,7 @@ pub const SESSIONS_LIVE: &str = "warmpool_sessions_live";
 /// Gauge: callers who wait for a worker.
 pub const QUEUE_LENGTH: &str = "warmpool_queue_length";
 
-/// One shelf of the pool, as `/status` shows it.
+/// One kind of worker in the pool, as `/status` shows it.
 #[derive(Clone, Debug)]
 pub struct PoolCounts {
     /// The engine's name.

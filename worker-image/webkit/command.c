@@ -11,6 +11,9 @@
  *                                                   -> ok, or "ok none" when there is no such page
  *   do=block&folder=F[&rules=FILE]                -> ok, once every page follows the content rules that the file has, or the
  *                                                      folder has compiled
+ *   do=captchas&document=SCRIPT&page=SCRIPT         -> ok; later documents run both, and for each text that the first one sends
+ *                                                      the shell says "captchas", a number and the text, percent-encoded
+ *   do=reply&number=N&text=T                        -> ok: answers that text
  *   do=paint                                        -> ok, once the pages have painted what scripts have changed
  * Anything else, and what cannot be done, is answered with "failed" and a reason. */
 #include "shell.h"
@@ -128,9 +131,22 @@ static void change_settings(Shell *shell, GHashTable *arguments) {
   command_answer("ok");
 }
 
+static void watch_captchas(const Shell *shell, GHashTable *arguments) {
+  const char *document = g_hash_table_lookup(arguments, "document");
+  const char *page = g_hash_table_lookup(arguments, "page");
+  command_answer(document && page && captchas_watch(shell, document, page) ? "ok" : "failed no scripts, or not the first");
+}
+
 static guint number(GHashTable *arguments, const char *name) {
   const char *text = g_hash_table_lookup(arguments, name);
   return text ? (guint)g_ascii_strtoull(text, NULL, 10) : 0;
+}
+
+/* A document that has gone needs no answer any more. */
+static void reply(GHashTable *arguments) {
+  const char *text = g_hash_table_lookup(arguments, "text");
+  captchas_reply(number(arguments, "number"), text ? text : "");
+  command_answer("ok");
 }
 
 static void list_pages(const Shell *shell, GHashTable *arguments) {
@@ -221,6 +237,10 @@ static void obey(Shell *shell, const char *line) {
     act(shell, arguments);
   } else if (g_strcmp0(verb, "block") == 0 && g_hash_table_contains(arguments, "folder")) {
     filter_block(shell, g_hash_table_lookup(arguments, "folder"), g_hash_table_lookup(arguments, "rules"));
+  } else if (g_strcmp0(verb, "captchas") == 0) {
+    watch_captchas(shell, arguments);
+  } else if (g_strcmp0(verb, "reply") == 0) {
+    reply(arguments);
   } else if (g_strcmp0(verb, "settings") == 0) {
     change_settings(shell, arguments);
   } else {

@@ -68,7 +68,7 @@ static void append_page(GString *line, WebKitWebView *view, glong longest) {
   append_text(line, webkit_web_view_get_uri(view), longest);
 }
 
-/* At most so many pages, the one in front first, as id/title/address, with spaces between them. To be freed. */
+/* At most "most" pages, the one in front first, as id/title/address, with spaces between them. To be freed. */
 char *page_list(const Shell *shell, guint most, glong longest) {
   GString *line = g_string_new(NULL);
   WebKitWebView *first = front(shell);

@@ -38,6 +38,10 @@ void download_watch(Shell *shell);
 /* filter.c: answers the command; "rules" is a file to be compiled, and NULL means that the folder has them compiled */
 void filter_block(Shell *shell, const char *folder, const char *rules);
 
+/* captchas.c: FALSE when documents are watched already */
+gboolean captchas_watch(const Shell *shell, const char *document_script, const char *page_script);
+void captchas_reply(guint number, const char *text); /* does nothing when no such message waits */
+
 /* screen.c */
 void screen_resize(int width, int height);
 

@@ -12,7 +12,7 @@ use warmpool_protocol::{Captcha, CaptchaKind};
 
 use super::client::{Client, RequestError};
 use crate::config::{Captcha as Settings, SolverService};
-use crate::keys::Secret;
+use crate::secret::Secret;
 
 /// The score to ask for where a site wants one.
 const MIN_SCORE: f64 = 0.7;

@@ -16,7 +16,7 @@ use url::Url;
 use super::client::Client;
 use crate::clock::unix_ms;
 use crate::engine::random_bytes;
-use crate::keys::Secret;
+use crate::secret::Secret;
 
 /// How many times a message is sent at most.
 const TRIES: u32 = 5;

@@ -1,4 +1,4 @@
-//! The sources laid over one another: file, then environment, then flags.
+//! The values of all settings, each from its strongest source.
 
 use std::{
     borrow::Cow,
@@ -8,26 +8,10 @@ use std::{
 use super::{
     default::Lookup,
     fault::{ConfigError, Source},
-    file,
-    flags::Flags,
     host::Host,
     setting::{DefaultValue, Setting},
-    table,
     value::{InvalidValue, Value},
 };
-use crate::error::closest;
-
-/// Variables with our prefix that are no settings: they speak to the command line and the tests.
-const OTHER_VARIABLES: [&str; 6] = [
-    "WARMPOOL_URL",
-    "WARMPOOL_SECRET_KEY",
-    "WARMPOOL_SERVICE_PASSCODE",
-    "WARMPOOL_CONFIG",
-    "WARMPOOL_IMAGE_REPOSITORY",
-    "WARMPOOL_WORLD_NAMES_KEY",
-];
-const PREFIX: &str = "WARMPOOL_";
-const TEST_PREFIX: &str = "WARMPOOL_TEST_";
 
 /// Every value some source names, the strongest of each setting; and the faults met so far.
 #[derive(Debug)]
@@ -40,43 +24,14 @@ pub(super) struct Layers<'a> {
 }
 
 impl<'a> Layers<'a> {
-    /// Lays the sources over one another. `file` is its path, for messages, and its text.
-    pub(super) fn new(
-        file: Option<(&str, &str)>,
-        env: impl Iterator<Item = (String, String)>,
-        flags: &Flags,
+    /// What each source names, and the faults of reading it.
+    pub(super) const fn new(
         host: &'a Host,
+        env: HashMap<String, String>,
+        named: HashMap<&'static str, (String, Source)>,
+        faults: Vec<ConfigError>,
     ) -> Self {
-        let mut layers =
-            Self { host, env: env.collect(), named: HashMap::new(), origins: BTreeMap::new(), faults: Vec::new() };
-        if let Some((path, text)) = file {
-            let (entries, faults) = file::read(path, text);
-            layers.named.extend(entries);
-            layers.faults.extend(faults);
-        }
-        layers.lay_env();
-        layers.named.extend(flags.values().map(|(name, text)| (name, (text.to_owned(), Source::Flag))));
-        layers
-    }
-
-    fn lay_env(&mut self) {
-        let ours: BTreeMap<_, _> = self.env.iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
-        let by_env: HashMap<String, &'static Setting> = table::all().map(|setting| (setting.env(), setting)).collect();
-        for (name, text) in ours {
-            if let Some(setting) = by_env.get(name) {
-                self.named.insert(setting.name, (text.clone(), Source::Env));
-            } else if !OTHER_VARIABLES.contains(&name.as_str()) && !name.starts_with(TEST_PREFIX) {
-                self.faults.push(ConfigError {
-                    source: format!("environment {name}"),
-                    key: String::new(),
-                    what: "no such setting".to_owned(),
-                    remedy: match suggestion(&name[PREFIX.len()..]) {
-                        Some(meant) => format!("did you mean {PREFIX}{meant}?"),
-                        None => "unset it; `warmpool serve --help` lists the settings".to_owned(),
-                    },
-                });
-            }
-        }
+        Self { host, env, named, origins: BTreeMap::new(), faults }
     }
 
     /// The text that holds for a setting, and its source.
@@ -152,13 +107,4 @@ impl Lookup for Layers<'_> {
     fn named(&self, name: &str) -> Option<&str> {
         self.named.get(name).map(|(text, _)| text.as_str())
     }
-}
-
-/// The variable that may have been meant by an unknown one, both without our prefix: its section may be left out,
-/// or it may be misspelt.
-fn suggestion(unknown: &str) -> Option<String> {
-    let keyed = table::all().find(|setting| setting.key().eq_ignore_ascii_case(unknown)).map(|setting| setting.name);
-    let name = unknown.to_ascii_lowercase().replacen('_', ".", 1);
-    let named = keyed.or_else(|| closest(&name, table::all().map(|setting| setting.name)))?;
-    Some(named.replace('.', "_").to_uppercase())
 }

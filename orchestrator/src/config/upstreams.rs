@@ -8,7 +8,7 @@ use url::Url;
 
 use super::value::{InvalidValue, Value, ValueForm};
 use crate::error::FieldError;
-use crate::keys::Secret;
+use crate::secret::Secret;
 
 const REMEDY: &str = "write an [[egress.upstreams]] table for each, or an array such as \
                       [{ name = \"de\", url = \"socks5://proxy.example:1080\", country = \"de\" }]";

@@ -12,7 +12,7 @@ use super::socks::{self, Credentials};
 use super::upstream::Proxy;
 use crate::config::{UpstreamProxy, UpstreamTable};
 use crate::error::{Error, FieldError};
-use crate::keys::Secret;
+use crate::secret::Secret;
 
 /// Where a client wants its requests to come from. Without any member, anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use url::{Host, Url};
 use super::socks::{self, Credentials};
 use super::upstream::Proxy;
 use crate::config::ProxyScheme;
-use crate::keys::Secret;
+use crate::secret::Secret;
 
 /// The port of plain HTTP, to which `httpProxy` applies; `sslProxy` applies to every other.
 const HTTP: u16 = 80;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use url::Host;
 
 use super::upstream::ProxyError;
-use crate::keys::Secret;
+use crate::secret::Secret;
 
 const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;

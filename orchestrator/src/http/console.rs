@@ -1,6 +1,7 @@
 //! The console: its pages, which the daemon contains like all others (`console/dist`), and the routes that serve only them.
 //!
-//! `state` is what the routes share; `events` is the stream that pages follow; `overview` describes the daemon's state, with
+//! `state` is what the routes share; `events` is the stream that pages follow, and `thumbnails` the
+//! one of pictures; `overview` describes the daemon's state, with
 //! the load of the `host` and the `samples` of the last hour, which `sampling` takes; `requests` fills the log with a
 //! `request_entry` each, and `log` lists it; `keys` manages service keys; `doctor` examines the host.
 
@@ -15,6 +16,7 @@ mod requests;
 mod samples;
 mod sampling;
 mod state;
+mod thumbnails;
 
 use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -106,6 +108,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         ("/console/sign-in", get(sign_in::signed_in).post(sign_in::sign_in).delete(sign_in::sign_out)),
         ("/console/api/overview", get(overview::show)),
         ("/console/api/events", get(events::follow)),
+        ("/console/api/thumbnails", get(thumbnails::follow)),
         ("/console/api/log", get(log::show)),
         ("/console/api/doctor", get(doctor::show)),
         ("/console/api/keys", get(keys::list).post(keys::create)),

@@ -205,7 +205,7 @@ fn options(request: CreateRequest, kind: Kind, config: &Config) -> Result<Option
         return Err(Error::unknown(APP_NAME, "only POST /sessions/webdriver/create has it"));
     }
     let engine = request.browser_type.unwrap_or(Engine::Chromium);
-    let advanced = advanced(request.advanced, kind, engine, config)?;
+    let advanced = advanced(request.advanced, kind, config)?;
     let mode = Mode::from_headless(request.headless.unwrap_or(false));
     let kiosk = request.kiosk == Some(true);
     if kiosk && mode == Mode::Headless {
@@ -268,25 +268,23 @@ pub(super) struct AdvancedOptions {
 pub(super) fn advanced(
     advanced: Option<Object<Advanced>>,
     kind: Kind,
-    engine: Engine,
     config: &Config,
 ) -> Result<AdvancedOptions, Error> {
     let advanced = advanced.map(|advanced| advanced.0).unwrap_or_default();
     let block_ads = advanced.block_ads == Some(true);
-    let captchas = if advanced.solve_captchas == Some(true) { Some(captcha_solver(engine, config)?) } else { None };
+    let captchas = if advanced.solve_captchas == Some(true) { Some(captcha_solver(config)?) } else { None };
     Ok(AdvancedOptions { block_ads, captchas, proxy: location(advanced.proxy, kind, config)? })
 }
 
 /// The solver of a session's challenges.
-fn captcha_solver(engine: Engine, config: &Config) -> Result<CaptchaSolver, Error> {
-    let refused = |problem: &str| Err(Error::not_supported("advanced.solve_captchas", problem));
-    match (config.captcha.mode, engine) {
-        (CaptchaMode::Off, _) => {
-            refused("is off: set `captcha.mode` to person or solver in the daemon's settings, or leave it out")
-        }
-        (_, Engine::Webkit) => refused("does not work in WebKit: leave it out, or use Chromium or Firefox"),
-        (CaptchaMode::Person, Engine::Chromium | Engine::Firefox) => Ok(CaptchaSolver::Person),
-        (CaptchaMode::Solver, Engine::Chromium | Engine::Firefox) => Ok(CaptchaSolver::Service),
+fn captcha_solver(config: &Config) -> Result<CaptchaSolver, Error> {
+    match config.captcha.mode {
+        CaptchaMode::Off => Err(Error::not_supported(
+            "advanced.solve_captchas",
+            "is off: set `captcha.mode` to person or solver in the daemon's settings, or leave it out",
+        )),
+        CaptchaMode::Person => Ok(CaptchaSolver::Person),
+        CaptchaMode::Solver => Ok(CaptchaSolver::Service),
     }
 }
 

@@ -16,9 +16,12 @@ use crate::sort::SortOrder;
 use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
 use crate::world::{Environment, PatientRef, RequestQuery};
 use parameters::{
-    BROWSERLESS, EVENT_TOPICS, GRID_TOKEN, ITEMS, Parameter, SESSIONS, TASK, TASKS, TOKEN, Times, VIEW,
+    BROWSERLESS, EVENT_TOPICS, GRID_TOKEN, ITEMS, Parameter, SESSIONS, TASK, TASKS, THUMBNAILS, TOKEN, Times, VIEW,
     VIEW_TOKEN_ALONE, WORLD_REQUESTS,
 };
+
+/// Sessions of one stream of thumbnails at most: more than a screen shows.
+const MAX_THUMBNAILS: usize = 100;
 
 /// What may stand behind a route's question mark.
 enum Rule {
@@ -40,6 +43,7 @@ fn rule(method: &Method, route: &str) -> Rule {
         "/lam/tasks/{id}/items" => ITEMS,
         "/v1/requests" => WORLD_REQUESTS,
         "/console/api/events" => EVENT_TOPICS,
+        "/console/api/thumbnails" => THUMBNAILS,
         "/sessions/{id}/devtools" | "/sessions/{id}/devtools/{*target}" => TOKEN,
         "/session/{id}/se/cdp" | "/active" | "/pressure" | "/devtools/{kind}/{target}" => GRID_TOKEN,
         "/sessions/{id}/stream/recording" | "/sessions/{id}/stream/recording/{name}" => VIEW_TOKEN_ALONE,
@@ -188,6 +192,15 @@ pub(super) fn task_query(query: &str) -> Result<(TaskQuery, Option<KeyId>), Erro
 pub(super) fn topics<T>(query: &str, topic: impl Fn(&str) -> Option<T>, known: &[&str]) -> Result<Vec<T>, Error> {
     let pairs = pairs(query, EVENT_TOPICS)?;
     pairs.iter().map(|(name, value)| topic(value).ok_or_else(|| one_of(name, known))).collect()
+}
+
+/// The sessions whose thumbnails `GET /console/api/thumbnails` asks for.
+pub(super) fn thumbnail_sessions(query: &str) -> Result<Vec<String>, Error> {
+    let pairs = pairs(query, THUMBNAILS)?;
+    if pairs.len() > MAX_THUMBNAILS {
+        return Err(Error::invalid("session", format!("may be given {MAX_THUMBNAILS} times at most")));
+    }
+    Ok(pairs.into_iter().map(|(_, id)| id.into_owned()).collect())
 }
 
 /// Parses the query of `GET /v1/requests`; `patients` knows whom an id may mean.

@@ -226,7 +226,7 @@ fn order(
     config: &Config,
 ) -> Result<(Order, Map<String, Value>), Error> {
     let engine = common.browser_type.unwrap_or(Engine::Chromium);
-    let advanced = advanced(common.advanced.take(), SessionKind::Task, engine, config)?;
+    let advanced = advanced(common.advanced.take(), SessionKind::Task, config)?;
     let secrets = secrets(common.secrets.take())?;
     let longest = u64::try_from(config.tasks.max_timeout.as_millis()).unwrap_or(u64::MAX);
     let default = u64::try_from(config.tasks.timeout.as_millis()).unwrap_or(longest);
@@ -394,11 +394,7 @@ mod tests {
             (Kind::Run, json!({"secrets": "x"}), "secrets"),
             (Kind::Run, json!({"browser_type": "opera"}), "browser_type"),
             (Kind::Run, json!({"settings": {"zoom": 1}}), "settings.zoom"),
-            (
-                Kind::Run,
-                json!({"advanced": {"solve_captchas": true}, "browser_type": "webkit"}),
-                "advanced.solve_captchas",
-            ),
+            (Kind::Run, json!({"advanced": {"solve_captchas": true}}), "advanced.solve_captchas"),
             (Kind::Fleet, json!({"inputs": [{}]}), "run"),
             (Kind::Fleet, json!({"run": [], "inputs": [{}]}), "run"),
             (Kind::Fleet, json!({"run": {"steps": []}, "extract": {}, "inputs": [{}]}), "extract"),

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use super::KeyError;
 use crate::clock::{Deadline, Now, millis, unix_ms};
 use crate::config::EgressRules;
+use crate::secret::Secret;
 
 const PREFIX: &str = "wp_";
 const ID_CHARS: usize = 12;
@@ -69,36 +70,6 @@ impl TryFrom<String> for KeyId {
 impl From<KeyId> for String {
     fn from(id: KeyId) -> String {
         id.0.as_ref().to_owned()
-    }
-}
-
-/// A text that must not be logged: `Debug` and `Display` hide it.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
-
-impl Secret {
-    /// Hides a text.
-    #[must_use]
-    pub(crate) fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// The text itself, to be shown once to the one it belongs to.
-    #[must_use]
-    pub(crate) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[secret]")
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[secret]")
     }
 }
 
@@ -293,5 +264,5 @@ pub(super) fn new_secret(id: &KeyId) -> Result<(Secret, SecretHash), KeyError> {
     getrandom::fill(&mut bytes).map_err(KeyError::Random)?;
     let secret = URL_SAFE_NO_PAD.encode(bytes);
     let hash = SecretHash::of(&secret);
-    Ok((Secret(format!("{PREFIX}{id}_{secret}")), hash))
+    Ok((Secret::new(format!("{PREFIX}{id}_{secret}")), hash))
 }

@@ -317,7 +317,7 @@ const page = (() => {
     y: offset ? inside(box.top + offset[1], box.top, box.height) : box.top + box.height / 2,
   });
 
-  // Where drivers count from when they are told to point at an element (W3C WebDriver, section 12.1).
+  // Where drivers count from when a command points at an element (W3C WebDriver, section 12.1).
   const center_in_view = (element) => {
     const box = element.getClientRects()[0] ?? element.getBoundingClientRect();
     const middle = (from, to, size) => Math.floor((Math.max(0, from) + Math.min(size, to)) / 2);

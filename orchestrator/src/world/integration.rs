@@ -13,7 +13,8 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::clock::{Deadline, Now, unix_ms};
 use crate::engine::random_text;
 use crate::error::Error;
-use crate::keys::{KeyId, Secret, SecretHash, check_name};
+use crate::keys::{KeyId, SecretHash, check_name};
+use crate::secret::Secret;
 use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 pub(crate) use crate::engine::IntegrationKeyId;

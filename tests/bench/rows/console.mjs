@@ -32,28 +32,20 @@ export async function consoleRow({ daemon, site, quick, table, progress }) {
   }
 }
 
-/** The cost of the thumbnails of some sessions, asked for as a page asks that has them all on its screen. */
+/** The cost of the thumbnails of some sessions, sent to a page that has them all on its screen. */
 async function pictures({ daemon, page, name, address, headless, count, seconds, add }) {
   const sessions = [];
-  let looking = true;
   try {
     for (let at = 0; at < count; at += 1) {
       sessions.push(await daemon.create({ headless, url: address, settings: { viewport: { width: 1280, height: 720 } } }));
     }
     await daemon.full();
-    const looks = sessions.map(async ({ session_id: id }) => {
-      while (looking) {
-        await page.thumbnail(id);
-        await pause(LOOK);
-      }
-    });
+    const look = await page.thumbnails(sessions.map(({ session_id: id }) => id));
     await pause(LOOK);
     const used = await processor(daemon.pid, seconds);
-    looking = false;
-    await Promise.all(looks);
+    look.abort();
     add(`daemon, thumbnails of ${count} ${name} ${headless ? 'headless' : 'headed'} pages`, used);
   } finally {
-    looking = false;
     for (const session of sessions) await daemon.end(session);
     await daemon.full();
   }
@@ -67,21 +59,19 @@ async function open(daemon) {
     body: JSON.stringify({ key: daemon.key }),
   });
   const headers = { cookie: signedIn.headers.get('set-cookie').split(';')[0], 'x-warmpool-console': '1' };
-  const stop = new AbortController();
-  const events = await fetch(`${daemon.url}/console/api/events?topic=overview&topic=sessions`, { headers, signal: stop.signal });
-  if (!events.ok) throw new Error(`the console cannot follow: ${events.status}`);
-  // Read, as a page does.
-  (async () => {
-    for await (const part of events.body) void part;
-  })().catch(() => {});
-  const tags = new Map();
+  const follow = async (path) => {
+    const stop = new AbortController();
+    const events = await fetch(`${daemon.url}/console/api/${path}`, { headers, signal: stop.signal });
+    if (!events.ok) throw new Error(`the console cannot follow: ${events.status}`);
+    // Read, as a page does.
+    (async () => {
+      for await (const part of events.body) void part;
+    })().catch(() => {});
+    return stop;
+  };
+  const stop = await follow('events?topic=overview&topic=sessions');
   return {
-    async thumbnail(id) {
-      const known = tags.has(id) ? { 'if-none-match': tags.get(id) } : {};
-      const reply = await fetch(`${daemon.url}/sessions/${id}/thumbnail`, { headers: { ...headers, ...known } });
-      await reply.arrayBuffer();
-      if (reply.status === 200) tags.set(id, reply.headers.get('etag'));
-    },
+    thumbnails: (ids) => follow(`thumbnails?${new URLSearchParams(ids.map((id) => ['session', id]))}`),
     close: () => stop.abort(),
   };
 }

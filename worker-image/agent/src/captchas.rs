@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// A document with so many challenges, which takes each answer.
+    /// A document with this number of challenges, which takes each answer.
     struct Page {
         challenges: AtomicUsize,
         filled: Arc<Mutex<Vec<String>>>,

@@ -10,11 +10,11 @@ mod context;
 mod driver;
 mod file_input;
 mod first_page;
-mod keeper;
 mod overrides;
 mod profile;
 mod session;
 mod switches;
+mod targets;
 mod user_agent;
 
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ use crate::ports::LocalPort;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
 
-use ads::Judge;
+use ads::FilteredBy;
 use browser::Browser;
 use client::Client;
 use driver::Driver;
@@ -56,7 +56,7 @@ pub(crate) struct Chromium {
     /// What the client wants pages to see, for a browser that comes later.
     settings: Mutex<Settings>,
     /// By what ads are blocked, for a browser that comes later.
-    ad_blocker: OnceLock<(Arc<AdBlocker>, Judge)>,
+    ad_blocker: OnceLock<(Arc<AdBlocker>, FilteredBy)>,
     /// The challenges of pages, for a browser that comes later.
     captchas: OnceLock<Arc<Captchas>>,
     /// Browsers the driver started. The lock also keeps new sessions apart.
@@ -141,10 +141,10 @@ impl Chromium {
         self.worker.watch_browser(&browser.process);
         let settings = self.settings.lock().clone();
         if !settings.is_empty() {
-            browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)?;
+            browser.targets.apply(&browser.cdp, settings).await.map_err(gone)?;
         }
-        if let Some((blocker, judge)) = self.ad_blocker.get() {
-            ads::block(&browser, blocker, *judge).await.map_err(gone)?;
+        if let Some((blocker, filtered_by)) = self.ad_blocker.get() {
+            ads::block(&browser, blocker, *filtered_by).await.map_err(gone)?;
         }
         if let Some(found) = self.captchas.get() {
             captchas::watch(&browser, found).await.map_err(gone)?;
@@ -162,7 +162,7 @@ impl Chromium {
         *self.settings.lock() = settings.clone();
         // A kiosk's display has the size already.
         let viewport = settings.viewport.filter(|_| self.kiosk.get().is_none());
-        let warnings = browser.keeper.apply(&browser.cdp, settings).await.map_err(gone)?;
+        let warnings = browser.targets.apply(&browser.cdp, settings).await.map_err(gone)?;
         if let Some(size) = viewport {
             // Pages see the size already; this is for who looks at the window.
             tokio::spawn(async move {
@@ -193,13 +193,13 @@ impl Chromium {
     }
 
     pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
-        let judge = match rules {
-            AdRules::BuiltIn(_) if ad_filter::is_there() => Judge::Browser,
-            _ => Judge::Agent,
+        let filtered_by = match rules {
+            AdRules::BuiltIn(_) if ad_filter::is_there() => FilteredBy::Browser,
+            _ => FilteredBy::Agent,
         };
         let blocker = AdBlocker::new(&rules, &self.worker.status)?;
-        ads::block(&self.browser()?, &blocker, judge).await.map_err(gone)?;
-        let _ = self.ad_blocker.set((blocker, judge));
+        ads::block(&self.browser()?, &blocker, filtered_by).await.map_err(gone)?;
+        let _ = self.ad_blocker.set((blocker, filtered_by));
         Ok(())
     }
 
@@ -211,11 +211,11 @@ impl Chromium {
 
     pub(crate) async fn navigate(&self, url: &str) -> Result<Option<String>, ApiError> {
         let browser = self.browser()?;
-        let loading = browser.keeper.first_page.begin();
+        let loading = browser.targets.first_page.begin();
         let Some(page) = browser.first_page().await.map_err(gone)? else { return Ok(None) };
         let open = async |session: &str| loading.open(&browser.cdp, session, &page, url).await;
         // With settings there is a session already, and it stays.
-        if let Some(session) = browser.keeper.session_of(&page) {
+        if let Some(session) = browser.targets.session_of(&page) {
             return open(&session).await.map_err(gone);
         }
         let session = browser.attach(&page).await.map_err(gone)?;
@@ -261,7 +261,7 @@ impl Chromium {
     pub(crate) fn intercepts(&self, path: &str) -> bool {
         let sets_locale = || {
             DEVTOOLS_COMMANDS.iter().any(|end| path.ends_with(end))
-                && self.browser().is_ok_and(|browser| browser.keeper.has_locale())
+                && self.browser().is_ok_and(|browser| browser.targets.has_locale())
         };
         file_input::sends_keys(path).is_some() || sets_locale()
     }
@@ -272,7 +272,7 @@ impl Chromium {
         }
         if body.windows(client::LOCALE.len()).any(|window| window == client::LOCALE) {
             let browser = self.browser()?;
-            browser.keeper.yield_locale(&browser.cdp).await;
+            browser.targets.yield_locale(&browser.cdp).await;
         }
         Ok(None)
     }
@@ -281,7 +281,7 @@ impl Chromium {
 /// A websocket of the browser or the driver. What a client says of locales, of holding targets and of downloads
 /// concerns the agent as well.
 fn endpoint(browser: &Browser, port: LocalPort, path: String) -> Endpoint {
-    let interceptor = Client::new(Arc::clone(&browser.keeper), browser.cdp.clone());
+    let interceptor = Client::new(Arc::clone(&browser.targets), browser.cdp.clone());
     Endpoint { port, path, interceptor: Some(Box::new(interceptor)) }
 }
 

@@ -118,11 +118,7 @@ impl Engine {
 
     /// Reports challenges in every page there is and in every later one.
     pub(crate) async fn watch_captchas(&self, captchas: Arc<Captchas>) -> Result<(), ApiError> {
-        match self {
-            Self::Chromium(engine) => engine.watch_captchas(captchas).await,
-            Self::Firefox(engine) => engine.watch_captchas(captchas).await,
-            Self::Webkit(_) => Err(ApiError::bad_request("captchas: WebKit's pages are not looked into")),
-        }
+        each!(self, engine => engine.watch_captchas(captchas).await)
     }
 
     /// Opens a page in the first tab. Returns why it did not load, if it did not.

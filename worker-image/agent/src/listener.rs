@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -22,18 +22,24 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// Listens in the shared folder where there is one, else on the network.
-    /// Fails when neither is possible.
-    pub(crate) async fn bind() -> io::Result<Self> {
+    /// Listens in the shared folder where there is one, else on the network. To be called inside a runtime.
+    /// Errors: when neither is possible.
+    pub(crate) fn bind() -> io::Result<Self> {
         if !Path::new(SHARED_FOLDER).is_dir() {
-            let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
-            return Ok(Self::Tcp(TcpListener::bind(address).await?));
+            let listener = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
+            listener.set_nonblocking(true)?;
+            return Ok(Self::Tcp(TcpListener::from_std(listener)?));
         }
         let socket = Path::new(SHARED_FOLDER).join(SOCKET);
         let listener = UnixListener::bind(&socket)?;
         // The daemon may be another user. The folder lets in nobody but that user and this worker.
         fs::set_permissions(&socket, Permissions::from_mode(0o666))?;
         Ok(Self::Unix(listener))
+    }
+
+    /// Whether others than the daemon can reach it.
+    pub(crate) const fn is_on_network(&self) -> bool {
+        matches!(self, Self::Tcp(_))
     }
 
     pub(crate) async fn accept(&self) -> io::Result<Connection> {

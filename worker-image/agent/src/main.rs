@@ -8,7 +8,7 @@
 //! | `agent` | the life of a worker: claim, boot, launch, orphaned |
 //! | `status` | state and event stream |
 //! | `listener`, `server`, `body`, `percent`, `error` | that address: socket, routes, bodies, names, errors |
-//! | `ports` | the other programs' ports, hidden from pages |
+//! | `own_network`, `ports` | the other programs' network, which leads nowhere, and their ports, hidden from pages |
 //! | `endpoint`, `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
 //! | `egress` | the browser's connections, handed to the daemon |
 //! | `files`, `archive` | uploads and downloads |
@@ -37,6 +37,7 @@ mod frames;
 mod freeze;
 mod listener;
 mod oom;
+mod own_network;
 mod pages;
 mod percent;
 mod ports;
@@ -65,10 +66,20 @@ use tokio::time::sleep;
 use agent::Agent;
 use egress::Egress;
 use listener::Listener;
+use own_network::NetworkError;
 use process::Processes;
 
 /// How long an agent waits for a daemon to claim it.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why the agent cannot run.
+#[derive(Debug, thiserror::Error)]
+enum AgentError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+}
 
 fn main() -> ExitCode {
     if let Some(code) = shim::run_if_asked() {
@@ -90,15 +101,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> io::Result<ExitCode> {
+fn run() -> Result<ExitCode, AgentError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listener = {
+        let _inside = runtime.enter();
+        Listener::bind()?
+    };
+    if listener.is_on_network() {
+        runtime.block_on(own_network::enter())?;
+    }
     // A process of the same user, such as a browser somebody broke out of, must not read the
     // secret from our memory.
-    prctl::set_dumpable(false)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(serve())
+    prctl::set_dumpable(false).map_err(io::Error::from)?;
+    Ok(runtime.block_on(serve(listener))?)
 }
 
-async fn serve() -> io::Result<ExitCode> {
+async fn serve(listener: Listener) -> io::Result<ExitCode> {
     let processes = Processes::default();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -111,7 +129,6 @@ async fn serve() -> io::Result<ExitCode> {
     });
 
     ports::prepare()?;
-    let listener = Listener::bind().await?;
     let egress = Egress::listen().await?;
     let agent = Arc::new(Agent::new(processes.clone(), egress));
     tokio::spawn(server::serve(listener, Arc::clone(&agent)));

@@ -5,6 +5,7 @@
 //! warm browser is good for both kinds of session.
 
 mod ads;
+mod captchas;
 mod driver;
 mod inspector;
 mod shell;
@@ -23,6 +24,7 @@ use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
 use crate::ads::AdRules;
 use crate::body::Body;
+use crate::captchas::Captchas;
 use crate::display::Display;
 use crate::endpoint::Endpoint;
 use crate::error::{ApiError, BootError};
@@ -92,13 +94,19 @@ impl Webkit {
                     .to_owned(),
             );
         }
-        self.running()?.shell.apply(&settings).await.map_err(failed)?;
+        self.running()?.shell.commands.apply(&settings).await.map_err(failed)?;
         Ok(warnings)
     }
 
     pub(crate) async fn block_ads(&self, rules: AdRules) -> Result<(), ApiError> {
-        let blocked = ads::block(&self.running()?.shell, &self.worker.home, rules).await;
+        let blocked = ads::block(&self.running()?.shell.commands, &self.worker.home, rules).await;
         blocked.map_err(|error| ApiError::upstream(error.to_string()))
+    }
+
+    pub(crate) async fn watch_captchas(&self, found: Arc<Captchas>) -> Result<(), ApiError> {
+        let shell = &self.running()?.shell;
+        let messages = shell.messages().ok_or_else(|| ApiError::internal("captchas: they are watched already"))?;
+        captchas::watch(shell.commands.clone(), messages, found).await.map_err(failed)
     }
 
     pub(crate) async fn compiled_ads(&self) -> Result<Bytes, ApiError> {
@@ -111,16 +119,16 @@ impl Webkit {
 
     pub(crate) async fn ping(&self) {
         if let Ok(running) = self.running() {
-            let _ = running.shell.ping().await;
+            let _ = running.shell.commands.ping().await;
         }
     }
 
     pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
-        self.running()?.shell.pages().await.map_err(failed)
+        self.running()?.shell.commands.pages().await.map_err(failed)
     }
 
     pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<bool, ApiError> {
-        self.running()?.shell.act(page, action).await.map_err(failed)
+        self.running()?.shell.commands.act(page, action).await.map_err(failed)
     }
 
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
@@ -148,7 +156,7 @@ impl Webkit {
     /// WebKit's driver takes the picture that was painted last, which may
     /// be older than what a script has found in the page already.
     pub(crate) async fn before_command(&self, _path: &str, _body: &[u8]) -> Result<Option<Response<Body>>, ApiError> {
-        self.running()?.shell.paint().await.map_err(failed)?;
+        self.running()?.shell.commands.paint().await.map_err(failed)?;
         Ok(None)
     }
 

@@ -10,7 +10,7 @@ import { sentence } from '../shared/text';
 import { Chart } from './chart';
 import type { Failed, Page, Topic } from './page';
 
-interface Shelf {
+interface PoolKind {
   engine: string;
   mode: string;
   preset?: string;
@@ -30,7 +30,7 @@ interface Overview {
   uptime: number;
   unready: string | null;
   runtime: boolean;
-  pool: Shelf[];
+  pool: PoolKind[];
   workers: { max: number };
   sessions: { live: number; max: number; max_per_key: number };
   queue: { waiting: number; length: number };
@@ -142,24 +142,24 @@ export class OverviewPage implements Page {
   }
 
   #pool(now: Overview): void {
-    const shelves = now.pool.filter((shelf) => shelf.target + shelf.ready + shelf.starting + shelf.leased + shelf.waiting > 0 || shelf.last_error || !shelf.installed);
+    const kinds = now.pool.filter((kind) => kind.target + kind.ready + kind.starting + kind.leased + kind.waiting > 0 || kind.last_error || !kind.installed);
     const number = (value: number) => make('span', { class: 'number' }, String(value));
     find('pool-rows').replaceChildren(
-      ...shelves.map((shelf) => {
-        const name = `${ENGINES[shelf.engine] ?? shelf.engine}, ${shelf.preset ?? shelf.mode}`;
-        const state = !shelf.installed
+      ...kinds.map((kind) => {
+        const name = `${ENGINES[kind.engine] ?? kind.engine}, ${kind.preset ?? kind.mode}`;
+        const state = !kind.installed
           ? [badge('not installed', 'off')]
-          : shelf.last_error
-            ? [badge('failing', 'bad'), make('span', { class: 'note' }, shelf.last_error)]
+          : kind.last_error
+            ? [badge('failing', 'bad'), make('span', { class: 'note' }, kind.last_error)]
             : [];
         return row(
           {},
-          ['Shelf', make('span', { class: 'name' }, name, ' ', ...state)],
-          ['Warm', number(shelf.ready)],
-          ['Wanted', number(shelf.target)],
-          ['Starting', number(shelf.starting)],
-          ['In use', number(shelf.leased)],
-          ['Waiting', number(shelf.waiting)],
+          ['Workers', make('span', { class: 'name' }, name, ' ', ...state)],
+          ['Warm', number(kind.ready)],
+          ['Wanted', number(kind.target)],
+          ['Starting', number(kind.starting)],
+          ['In use', number(kind.leased)],
+          ['Waiting', number(kind.waiting)],
         );
       }),
     );

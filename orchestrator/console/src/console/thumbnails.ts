@@ -1,95 +1,111 @@
-// Small pictures of sessions, asked for only while they are on the screen.
+// Small pictures of sessions. The daemon sends those of the sessions that are on the screen, when they change.
 
 import { make } from '../shared/dom';
-import { request, segment } from '../shared/request';
+import { follow } from '../shared/events';
+import { request } from '../shared/request';
 
-/** Between two looks at one session; the daemon takes no more either. */
-const LOOK = 2500;
-/** Pictures on their way at once: a browser keeps few connections to one host. */
-const AT_ONCE = 3;
+/** Rows come and go together; one request asks for them all. */
+const PAUSE = 150;
+/** Before another try, once the stream has ended. */
+const RETRY = 3000;
 
-interface Shown {
-  session: string;
-  tag: string;
-  due: number;
+interface Picture {
+  session_id: string;
+  jpeg: string;
 }
 
 export class Thumbnails {
-  readonly #shown = new Map<HTMLImageElement, Shown>();
+  readonly #sessions = new Map<HTMLImageElement, string>();
   readonly #visible = new Set<HTMLImageElement>();
   readonly #watch = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
       if (isIntersecting) this.#visible.add(target as HTMLImageElement);
       else this.#visible.delete(target as HTMLImageElement);
     }
-    this.#next();
+    this.#plan(PAUSE);
   });
-  #busy = 0;
+  /** The last picture of each session on the screen, for rows that are redrawn. */
+  #last = new Map<string, string>();
+  #open: AbortController | undefined;
+  #asked = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #on = false;
+
+  constructor() {
+    document.addEventListener('visibilitychange', () => this.#plan(0));
+  }
 
   /** A picture of a session that lives. */
   image(session: string): HTMLImageElement {
     const image = make('img', { class: 'thumbnail', alt: '' });
-    this.#shown.set(image, { session, tag: '', due: 0 });
+    const last = this.#last.get(session);
+    if (last) image.src = last;
+    this.#sessions.set(image, session);
     this.#watch.observe(image);
     return image;
   }
 
   start(): void {
     this.#on = true;
-    this.#next();
+    this.#plan(0);
   }
 
   stop(): void {
     this.#on = false;
-    clearTimeout(this.#timer);
+    this.#plan(0);
   }
 
-  #next(): void {
+  #plan(pause: number): void {
     clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#ask(), pause);
+  }
+
+  /** Follows the sessions that are on the screen now. */
+  #ask(): void {
     this.#forget();
-    if (!this.#on || document.visibilityState !== 'visible') {
-      if (this.#on) this.#timer = setTimeout(() => this.#next(), LOOK);
-      return;
-    }
-    const now = Date.now();
-    const wanted = [...this.#visible].map((image) => [image, this.#shown.get(image)] as const);
-    for (const [image, shown] of wanted) {
-      if (this.#busy >= AT_ONCE) break;
-      if (shown && shown.due <= now) void this.#take(image, shown);
-    }
-    this.#timer = setTimeout(() => this.#next(), LOOK / 5);
+    const looks = this.#on && document.visibilityState === 'visible';
+    const wanted = looks ? [...new Set([...this.#visible].map((image) => this.#sessions.get(image) ?? ''))].sort() : [];
+    const query = new URLSearchParams(wanted.map((session) => ['session', session])).toString();
+    if (query === this.#asked && (this.#open || query === '')) return;
+    this.#asked = query;
+    this.#open?.abort();
+    this.#open = undefined;
+    this.#last = new Map([...this.#last].filter(([session]) => wanted.includes(session)));
+    if (query !== '') void this.#run(query);
   }
 
-  async #take(image: HTMLImageElement, shown: Shown): Promise<void> {
-    shown.due = Number.POSITIVE_INFINITY;
-    this.#busy += 1;
+  async #run(query: string): Promise<void> {
+    const open = new AbortController();
+    this.#open = open;
     try {
-      const init = shown.tag ? { headers: { 'if-none-match': shown.tag } } : {};
-      const reply = await request('GET', `sessions/${segment(shown.session)}/thumbnail`, init);
-      if (reply.status === 200 && this.#shown.has(image)) {
-        const before = image.src;
-        image.src = URL.createObjectURL(await reply.blob());
-        if (before) URL.revokeObjectURL(before);
-        shown.tag = reply.headers.get('etag') ?? '';
-      }
+      const init = { headers: { accept: 'text/event-stream' }, signal: open.signal };
+      const reply = await request('GET', `console/api/thumbnails?${query}`, init);
+      await follow(reply, ({ type, data }) => {
+        if (type === 'thumbnail' && !open.signal.aborted) this.#show(JSON.parse(data) as Picture);
+      });
     } catch {
-      // It has ended, or the daemon is away: the list says so.
-    } finally {
-      this.#busy -= 1;
-      shown.due = Date.now() + LOOK;
+      // The daemon is away, or as many pages follow as may: the page says so by its own stream.
+    }
+    if (open.signal.aborted) return;
+    this.#open = undefined;
+    this.#plan(RETRY);
+  }
+
+  #show({ session_id: session, jpeg }: Picture): void {
+    const address = `data:image/jpeg;base64,${jpeg}`;
+    this.#last.set(session, address);
+    for (const [image, shown] of this.#sessions) {
+      if (shown === session) image.src = address;
     }
   }
 
   /** Those whose rows were redrawn. */
   #forget(): void {
-    for (const image of this.#shown.keys()) {
+    for (const image of this.#sessions.keys()) {
       if (image.isConnected) continue;
       this.#watch.unobserve(image);
       this.#visible.delete(image);
-      this.#shown.delete(image);
-      if (image.src) URL.revokeObjectURL(image.src);
+      this.#sessions.delete(image);
     }
   }
 }

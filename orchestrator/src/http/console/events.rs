@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::extract::{FromRequestParts, RawQuery, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::stream;
+use futures_util::stream::{self, Stream};
 use http::HeaderValue;
 use http::request::Parts;
 use serde_json::json;
@@ -82,8 +82,13 @@ impl FromRequestParts<App> for Follower {
 }
 
 impl Follower {
+    /// Whether they may see this session.
+    pub(super) fn sees_session(&self, app: &App, id: &str) -> bool {
+        app.sessions.owner(id).is_some_and(|owner| self.scope.sees(Some(&owner)))
+    }
+
     /// Whether they may still see as much as before.
-    fn may_look(&self, app: &App) -> bool {
+    pub(super) fn may_look(&self, app: &App) -> bool {
         let operates = self.scope != Scope::All || app.keys.is_operator(&self.key);
         operates && app.keys.is_active(&self.key) && self.sign_in.is_none_or(|token| app.sign_ins.lasts(token))
     }
@@ -96,17 +101,26 @@ pub(super) async fn follow(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Error> {
     let topics = topics(query.as_deref().unwrap_or_default(), Topic::named, &Topic::NAMES)?;
-    let limit = app.config.console.max_streams;
-    let place = app.console.streams().try_acquire_owned().map_err(|_| Error::StreamLimit { limit })?;
+    let place = place(&app)?;
     let source = Source::new(app, follower, topics, place);
-    let events = stream::unfold(source, |mut source| async move {
+    Ok(respond(stream::unfold(source, |mut source| async move {
         let event = source.next().await?;
         Some((event, source))
-    });
+    })))
+}
+
+/// The permit for one more stream.
+pub(super) fn place(app: &App) -> Result<OwnedSemaphorePermit, Error> {
+    let limit = app.config.console.max_streams;
+    app.console.streams().try_acquire_owned().map_err(|_| Error::StreamLimit { limit })
+}
+
+/// The reply that sends these events.
+pub(super) fn respond(events: impl Stream<Item = Result<Event, axum::Error>> + Send + 'static) -> Response {
     let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     // Compression would hold events back.
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    response
 }
 
 /// Announces the changes of a list, at a limited rate.

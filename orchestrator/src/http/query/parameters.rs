@@ -148,6 +148,12 @@ pub(super) const WORLD_REQUESTS: &[Parameter] = &[
 /// The console's; its topics are in `console::events`.
 pub(super) const EVENT_TOPICS: &[Parameter] =
     &[Parameter { name: "topic", times: Times::Many("topic"), about: "What to follow.", values: Values::Text }];
+pub(super) const THUMBNAILS: &[Parameter] = &[Parameter {
+    name: "session",
+    times: Times::Many("session"),
+    about: "A session on the page.",
+    values: Values::Text,
+}];
 pub(super) const TOKEN: &[Parameter] =
     &[once("token", Values::Text, "The session's token, as the URL of its create call has it.")];
 pub(super) const GRID_TOKEN: &[Parameter] = &[KEY_TOKEN];

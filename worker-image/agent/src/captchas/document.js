@@ -1,7 +1,7 @@
 // Runs in a world of its own in each document: finds the challenge that a page puts to its visitor, says how it ends, and
 // fills in an answer. Answers are JSON. `byPerson` leaves out what shows nothing that a person could do.
 (byPerson => {
-  // A document that is told of twice.
+  // The agent may learn of a document twice.
   if (globalThis.captchas) return false;
   /** The pause between a change of the document and the look at it, and between two looks at an answer, in milliseconds. */
   const PAUSE = 300;

@@ -37,24 +37,21 @@ pub(super) fn install(profile: &Path) -> io::Result<()> {
     symlink(rules.join(INDEX), place.join(INDEX))
 }
 
-/// The commands that turn the filter on in a tab, in order. The tab's frames and workers go with it. It goes off with any
-/// DevTools session that leaves the tab, whoever's that was, so each navigation turns it on again.
-pub(super) fn turn_on() -> [Command; 2] {
-    [("Page.enable", json!({})), ("Page.setAdBlockingEnabled", json!({"enabled": true}))]
+/// The commands that turn the filter on in a target and have it report what it blocks, in order. A tab's frames and workers go
+/// with the tab.
+pub(super) fn commands(kind: Kind) -> Vec<Command> {
+    let count = ("Log.enable", json!({}));
+    match kind {
+        Kind::Page => vec![("Page.enable", json!({})), turn_on(), count],
+        Kind::Frame => vec![count],
+        Kind::Worker | Kind::SharedWorker | Kind::Other => Vec::new(),
+    }
 }
 
-/// What has the browser ask the agent before it requests a document. A new tab may have its first page before an event has
-/// told of the tab, and the browser looks at the filter when that page arrives.
-///
-/// While this is on, the documents that arrive have all their requests go through the browser's own process, which costs as much
-/// as asking about each. So it is off from the request of a page until the page is there.
-pub(super) fn documents() -> Command {
-    ("Fetch.enable", json!({"patterns": [{"urlPattern": "http*", "resourceType": "Document"}]}))
-}
-
-/// What makes a target tell of the requests that were blocked.
-pub(super) fn count_commands(kind: Kind) -> Option<Command> {
-    matches!(kind, Kind::Page | Kind::Frame).then(|| ("Log.enable", json!({})))
+/// Turns the filter on in a tab. It goes off with any DevTools session that leaves the tab, whoever's that was, so each
+/// navigation turns it on again.
+pub(super) fn turn_on() -> Command {
+    ("Page.setAdBlockingEnabled", json!({"enabled": true}))
 }
 
 /// Counts an entry of a page's log if it tells of a request that was blocked.

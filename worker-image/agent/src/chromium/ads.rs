@@ -1,13 +1,15 @@
 //! Blocks ads, over a DevTools connection of its own.
 //!
-//! Rules that the image was built with the browser's filter has (see `ad_filter.rs`), and what is left for the agent is
-//! hiding elements. About rules of the operator's own the browser asks: its own `Fetch` domain, and not that of a page, sees the requests of all contexts, frames and workers. It
+//! Rules that the image was built with the browser's filter has (see `ad_filter.rs`). The agent hides elements, and sees to it
+//! that the filter is on before a page arrives. About rules of the operator's own the browser asks the agent.
+//!
+//! The browser's own `Fetch` domain, and not that of a page, sees the requests of all contexts, frames and workers. It
 //! stands behind the client's interception: the client meets each request first, and one that it answers itself never
 //! comes here. Nothing is attached to a page but for hiding elements, and no page waits for that.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -17,6 +19,7 @@ use crate::ads::{AdBlocker, Names};
 use crate::cdp::{Cdp, CdpError, CdpEvent};
 
 use super::browser::Browser;
+use super::targets::Targets;
 
 /// What hides elements in a frame.
 const SCRIPT: &str = include_str!("ads.js");
@@ -25,32 +28,57 @@ const WORLD: &str = "ads";
 /// Frames whose addresses are remembered at most.
 const MAX_FRAMES: usize = 10_000;
 
-/// Who judges requests.
+/// Who decides on requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Judge {
+pub(super) enum FilteredBy {
     /// The browser's own filter.
     Browser,
     /// The agent, which the browser asks about each of them.
     Agent,
 }
 
+impl FilteredBy {
+    /// Which requests the browser asks about. A new tab may have its first page before an event has told of the tab, and the
+    /// browser's filter has to be on when that page arrives.
+    ///
+    /// A document that arrives while the browser asks about anything has all its requests go through the browser's own
+    /// process, which costs as much as asking about each. So with the filter it stops asking from the request of a page until
+    /// the page is there.
+    fn asks(self) -> Value {
+        match self {
+            Self::Browser => json!({"patterns": [{"urlPattern": "http*", "resourceType": "Document"}]}),
+            Self::Agent => json!({"patterns": [{"urlPattern": "http*"}]}),
+        }
+    }
+}
+
 /// The frames of one browser, by their ids.
 struct Frames {
     blocker: Arc<AdBlocker>,
+    filtered_by: FilteredBy,
+    /// Turns the browser's filter on, over its own connection.
+    targets: Arc<Targets>,
+    settings_cdp: Cdp,
     /// The address of each frame's document; a frame without one of its own has that of its parent.
     urls: Mutex<HashMap<String, String>>,
     /// Tabs and popups. Their documents are never ads.
     pages: Mutex<HashSet<String>>,
+    /// Requests for pages that wait for the browser's filter.
+    waiting: AtomicUsize,
     /// Whether targets that are announced were there before.
     joining: AtomicBool,
 }
 
 /// Blocks ads in a browser until it ends.
-pub(super) async fn block(browser: &Arc<Browser>, blocker: &Arc<AdBlocker>, judge: Judge) -> Result<(), CdpError> {
-    if judge == Judge::Browser {
-        browser.keeper.filter_ads(&browser.cdp, blocker).await?;
+pub(super) async fn block(
+    browser: &Arc<Browser>,
+    blocker: &Arc<AdBlocker>,
+    filtered_by: FilteredBy,
+) -> Result<(), CdpError> {
+    if filtered_by == FilteredBy::Browser {
+        browser.targets.filter_ads(&browser.cdp, blocker).await?;
     }
-    let mut connection = connect(browser, blocker, judge).await?;
+    let mut connection = connect(browser, blocker, filtered_by).await?;
     let (browser, blocker) = (Arc::clone(browser), Arc::clone(blocker));
     tokio::spawn(async move {
         loop {
@@ -59,7 +87,7 @@ pub(super) async fn block(browser: &Arc<Browser>, blocker: &Arc<AdBlocker>, judg
                 return;
             }
             // A request whose body is longer than any message may be. The browser let it go on when the connection ended.
-            match connect(&browser, &blocker, judge).await {
+            match connect(&browser, &blocker, filtered_by).await {
                 Ok(another) => connection = another,
                 Err(error) => return tracing::warn!(%error, "ads are no longer blocked"),
             }
@@ -68,20 +96,22 @@ pub(super) async fn block(browser: &Arc<Browser>, blocker: &Arc<AdBlocker>, judg
     Ok(())
 }
 
-async fn connect(browser: &Browser, blocker: &Arc<AdBlocker>, judge: Judge) -> Result<Cdp, CdpError> {
+async fn connect(browser: &Browser, blocker: &Arc<AdBlocker>, filtered_by: FilteredBy) -> Result<Cdp, CdpError> {
     let frames = Arc::new(Frames {
         blocker: Arc::clone(blocker),
+        filtered_by,
+        targets: Arc::clone(&browser.targets),
+        settings_cdp: browser.cdp.clone(),
         urls: Mutex::default(),
         pages: Mutex::default(),
+        waiting: AtomicUsize::new(0),
         // Only the browser's interception has to be renewed for what was there before.
-        joining: AtomicBool::new(judge == Judge::Agent),
+        joining: AtomicBool::new(filtered_by == FilteredBy::Agent),
     });
     let handler = Arc::clone(&frames);
     let cdp = Cdp::connect(browser.port, &browser.path, move |cdp, event| handler.handle(cdp, &event)).await?;
-    if judge == Judge::Agent {
-        cdp.call(None, "Fetch.enable", json!({"patterns": [{"urlPattern": "http*"}]})).await?;
-    }
-    // Targets that are there are told as events before the reply.
+    cdp.call(None, "Fetch.enable", filtered_by.asks()).await?;
+    // The events for existing targets come before the reply.
     let kinds = ["page", "iframe"].map(|kind| json!({"type": kind}));
     cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true, "filter": kinds})).await?;
     frames.joining.store(false, Ordering::Release);
@@ -93,6 +123,9 @@ impl Frames {
     fn handle(self: &Arc<Self>, cdp: &Cdp, event: &CdpEvent) {
         let text = |field: &str| event.params[field].as_str().unwrap_or_default();
         match (event.method.as_str(), &event.session) {
+            ("Fetch.requestPaused", _) if self.filtered_by == FilteredBy::Browser => {
+                self.let_document_go_on(cdp, &event.params)
+            }
             ("Fetch.requestPaused", _) => self.decide(cdp, &event.params),
             // Not by attaching automatically: with that, a page that opens a window would wait for someone to let it go.
             ("Target.targetCreated", _) => {
@@ -106,13 +139,53 @@ impl Frames {
             }
             ("Target.targetDestroyed", _) => {
                 self.pages.lock().remove(text("targetId"));
+                self.ask_again(cdp);
             }
+            ("Page.frameStoppedLoading", _) if self.pages.lock().contains(text("frameId")) => self.ask_again(cdp),
             ("Page.frameAttached", _) => self.inherit(text("frameId"), text("parentFrameId")),
             ("Page.frameDetached", _) if text("reason") == "remove" => {
                 self.urls.lock().remove(text("frameId"));
             }
-            ("Page.frameNavigated", Some(session)) => self.show(cdp, session, &event.params["frame"]),
+            ("Page.frameNavigated", Some(session)) => {
+                let frame = &event.params["frame"];
+                if frame["parentId"].is_null() {
+                    self.ask_again(cdp);
+                }
+                self.show(cdp, session, frame);
+            }
             _ => {}
+        }
+    }
+
+    /// Lets the request for a document go on; one for a page once the browser's filter is on in its tab.
+    fn let_document_go_on(self: &Arc<Self>, cdp: &Cdp, params: &Value) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let frame = text(&params["frameId"]);
+        self.remember(frame.clone(), text(&params["request"]["url"]));
+        let is_page = self.pages.lock().contains(&frame);
+        let (frames, cdp, request) = (Arc::clone(self), cdp.clone(), json!({"requestId": params["requestId"]}));
+        if is_page {
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+        }
+        tokio::spawn(async move {
+            let mut commands = vec![("Fetch.continueRequest", request)];
+            if is_page {
+                frames.targets.filter_tab(&frames.settings_cdp, &frame).await;
+                // That would let other requests go on too.
+                if frames.waiting.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    commands.push(("Fetch.disable", json!({})));
+                }
+            }
+            // The browser takes them in this order, and the second one before the page can arrive.
+            join_all(commands.into_iter().map(|(method, params)| cdp.call(None, method, params))).await
+        });
+    }
+
+    /// A page is there, or will not come.
+    fn ask_again(&self, cdp: &Cdp) {
+        if self.filtered_by == FilteredBy::Browser {
+            let (cdp, asks) = (cdp.clone(), self.filtered_by.asks());
+            tokio::spawn(async move { cdp.call(None, "Fetch.enable", asks).await });
         }
     }
 

@@ -16,9 +16,9 @@ use crate::process::Process;
 use crate::program::{Program, ReadySign};
 use crate::worker::Worker;
 
-use super::keeper::Keeper;
 use super::profile;
 use super::switches::DEBUGGING_PORT;
+use super::targets::Targets;
 
 /// The program itself; the wrapper script beside it would add switches of its own.
 pub(super) const PROGRAM: &str = "/usr/lib/chromium/chromium";
@@ -44,7 +44,7 @@ pub(super) struct Browser {
     /// The agent's own connection.
     pub(super) cdp: Cdp,
     /// Keeps settings true over that connection.
-    pub(super) keeper: Arc<Keeper>,
+    pub(super) targets: Arc<Targets>,
     /// The tab it started with.
     first: OnceLock<String>,
 }
@@ -57,11 +57,11 @@ impl Browser {
         port: LocalPort,
         path: String,
     ) -> Result<Self, CdpError> {
-        let keeper = Keeper::new(Arc::clone(worker));
-        let handler = Arc::clone(&keeper);
+        let targets = Targets::new(Arc::clone(worker));
+        let handler = Arc::clone(&targets);
         let cdp = Cdp::connect(port, &path, move |cdp, event| handler.handle(cdp, event)).await?;
-        keeper.watch_downloads(&cdp).await?;
-        Ok(Self { process, port, path, cdp, keeper, first: OnceLock::new() })
+        targets.watch_downloads(&cdp).await?;
+        Ok(Self { process, port, path, cdp, targets, first: OnceLock::new() })
     }
 
     /// Starts a browser with these switches and a new profile.

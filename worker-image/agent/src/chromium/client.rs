@@ -8,7 +8,7 @@ use crate::cdp::Cdp;
 use crate::endpoint::Interceptor;
 use crate::frames::Scanner;
 
-use super::keeper::{Keeper, Resumer};
+use super::targets::{Resumer, Targets};
 
 /// The end of a command's name, in DevTools and in WebDriver BiDi, that sets a locale.
 pub(super) const LOCALE: &[u8] = b"setLocaleOverride";
@@ -21,7 +21,7 @@ const DENY: &[u8] = b"\"deny\"";
 
 /// Reads along with one websocket of a client.
 pub(super) struct Client {
-    keeper: Arc<Keeper>,
+    targets: Arc<Targets>,
     cdp: Cdp,
     scanner: Scanner,
     resumer: Option<Resumer>,
@@ -30,34 +30,34 @@ pub(super) struct Client {
 
 impl Client {
     /// A client that has just connected.
-    pub(super) fn new(keeper: Arc<Keeper>, cdp: Cdp) -> Self {
-        Self { keeper, cdp, scanner: Scanner::new(&[LOCALE, HOLDS, DENY]), resumer: None, admitted: false }
+    pub(super) fn new(targets: Arc<Targets>, cdp: Cdp) -> Self {
+        Self { targets, cdp, scanner: Scanner::new(&[LOCALE, HOLDS, DENY]), resumer: None, admitted: false }
     }
 }
 
 impl Interceptor for Client {
     /// Without settings only short commands matter, which the libraries that do compress leave as they are.
     fn needs_plain(&self) -> bool {
-        self.keeper.has_overrides()
+        self.targets.has_overrides()
     }
 
     fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         let found = self.scanner.scan(bytes);
         Box::pin(async move {
             if !std::mem::replace(&mut self.admitted, true) {
-                self.keeper.first_page.admit().await;
+                self.targets.first_page.admit().await;
             }
             if found[2] {
-                self.keeper.downloads_forbidden();
+                self.targets.downloads_forbidden();
             }
-            if !self.keeper.has_overrides() {
+            if !self.targets.has_overrides() {
                 return;
             }
             if found[1] && self.resumer.is_none() {
-                self.resumer = Some(self.keeper.resumer());
+                self.resumer = Some(self.targets.resumer());
             }
             if found[0] {
-                self.keeper.yield_locale(&self.cdp).await;
+                self.targets.yield_locale(&self.cdp).await;
             }
         })
     }
@@ -65,7 +65,7 @@ impl Interceptor for Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        let (keeper, cdp) = (Arc::clone(&self.keeper), self.cdp.clone());
-        tokio::spawn(async move { keeper.restore_viewport(&cdp).await });
+        let (targets, cdp) = (Arc::clone(&self.targets), self.cdp.clone());
+        tokio::spawn(async move { targets.restore_viewport(&cdp).await });
     }
 }

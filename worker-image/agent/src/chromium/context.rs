@@ -17,7 +17,7 @@ impl Chromium {
         let id = text(&made, "browserContextId").map_err(gone)?;
         // From here on it is closed, whatever comes.
         *context = Some(id.clone());
-        browser.keeper.watch_context(&browser.cdp, &id).await.map_err(gone)?;
+        browser.targets.watch_context(&browser.cdp, &id).await.map_err(gone)?;
         browser.open_window(&id).await.map_err(gone)
     }
 
@@ -34,7 +34,7 @@ impl Chromium {
         let browser = self.browser()?;
         let params = json!({"browserContextId": id});
         browser.cdp.call(None, "Target.disposeBrowserContext", params).await.map_err(gone)?;
-        browser.keeper.forget_context(&id);
+        browser.targets.forget_context(&id);
         *context = None;
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Browser {
                 self.cdp.call(None, "Browser.setWindowBounds", params).await?;
             }
         }
-        self.keeper.settled().await;
+        self.targets.settled().await;
         Ok(window)
     }
 

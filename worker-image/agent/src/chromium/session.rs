@@ -30,7 +30,7 @@ impl Chromium {
                 let browser = self.browser()?;
                 let capabilities = capabilities::warm(wanted.capabilities, &browser.port.authority())?;
                 let (shown, answer) =
-                    tokio::join!(browser.keeper.show_automation(&browser.cdp), self.ask_driver(capabilities));
+                    tokio::join!(browser.targets.show_automation(&browser.cdp), self.ask_driver(capabilities));
                 shown.map_err(gone)?;
                 self.hide_automation_bar().await?;
                 answer

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::ads::AdRules;
 
-use super::shell::{Shell, ShellError};
+use super::shell::{Commands, ShellError};
 
 /// The file in which WebKit keeps compiled rules of the name that the shell gives them.
 const COMPILED: &str = "ContentRuleList-ads";
@@ -23,7 +23,7 @@ pub(super) enum BlockError {
 }
 
 /// Blocks ads in all pages.
-pub(super) async fn block(shell: &Shell, home: &Path, rules: AdRules) -> Result<(), BlockError> {
+pub(super) async fn block(shell: &Commands, home: &Path, rules: AdRules) -> Result<(), BlockError> {
     let folder = folder(home);
     tokio::fs::create_dir_all(&folder).await?;
     match rules {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -25,6 +26,11 @@ const PROGRAM: &str = "warmpool-webkit";
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Commands that may wait for their turn.
 const COMMANDS: usize = 16;
+/// Messages of documents that may wait to be read.
+const MESSAGES: usize = 64;
+
+/// What begins the line that it writes, unasked, when a document sends something.
+const MESSAGE: &str = "captchas";
 
 /// The line it writes, unasked, once the page of the last `do=open` has loaded or failed.
 const OPENED: &str = "opened";
@@ -52,15 +58,29 @@ pub(super) struct WarmBrowser {
     pub(super) user_agent: String,
 }
 
+/// What a document sent. It waits for an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    /// Names it in the answer.
+    pub(super) number: u64,
+    pub(super) text: String,
+}
+
 type Answer = oneshot::Sender<Result<String, ShellError>>;
 
 /// A running browser.
 pub(super) struct Shell {
     pub(super) program: Program,
-    commands: mpsc::Sender<(String, Answer)>,
+    pub(super) commands: Commands,
     /// Why the page that was opened did not load; empty when it did.
     opened: watch::Receiver<Option<String>>,
+    /// What documents send, for whoever takes it.
+    messages: Mutex<Option<mpsc::Receiver<Message>>>,
 }
+
+/// What the browser can be told. Clones share its attention.
+#[derive(Clone)]
+pub(super) struct Commands(mpsc::Sender<(String, Answer)>);
 
 impl Shell {
     /// Starts the browser on that display.
@@ -89,14 +109,15 @@ impl Shell {
         let output = pipe::Receiver::from_owned_fd(output).map_err(start)?;
         let (commands, queue) = mpsc::channel(COMMANDS);
         let (sender, opened) = watch::channel(None);
-        tokio::spawn(converse(queue, input, output, sender));
-        Ok(Self { program, commands, opened })
+        let (send, messages) = mpsc::channel(MESSAGES);
+        tokio::spawn(converse(queue, input, output, Unasked { opened: sender, messages: send }));
+        Ok(Self { program, commands: Commands(commands), opened, messages: Mutex::new(Some(messages)) })
     }
 
     /// Waits until its first page runs scripts and has painted.
     pub(super) async fn warm_up(&self) -> Result<WarmBrowser, BootError> {
         let asked = async {
-            match self.ask("do=warm".to_owned()).await {
+            match self.commands.ask("do=warm".to_owned()).await {
                 Err(ShellError::Gone) => Err(self.program.ended().await),
                 answer => answer.map_err(|error| BootError::Undriveable(error.to_string())),
             }
@@ -107,6 +128,21 @@ impl Shell {
         Ok(WarmBrowser { version: version.to_owned(), user_agent: user_agent.to_owned() })
     }
 
+    /// Sends the first page to an address. Returns why it did not load, if it did not.
+    pub(super) async fn open(&self, url: &str) -> Result<Option<String>, ShellError> {
+        self.commands.ask(command("open", &[("url", url)])).await?;
+        let mut opened = self.opened.clone();
+        let reason = opened.wait_for(Option::is_some).await.map_err(|_| ShellError::Gone)?;
+        Ok(reason.clone().filter(|reason| !reason.is_empty()))
+    }
+
+    /// What documents send from now on; nothing to a second caller.
+    pub(super) fn messages(&self) -> Option<mpsc::Receiver<Message>> {
+        self.messages.lock().take()
+    }
+}
+
+impl Commands {
     /// Applies settings to all pages, present and future.
     pub(super) async fn apply(&self, settings: &Settings) -> Result<(), ShellError> {
         self.ask(settings_command(settings)).await.map(drop)
@@ -120,12 +156,14 @@ impl Shell {
         self.ask(command("block", &members)).await.map(drop)
     }
 
-    /// Sends the first page to an address. Returns why it did not load, if it did not.
-    pub(super) async fn open(&self, url: &str) -> Result<Option<String>, ShellError> {
-        self.ask(command("open", &[("url", url)])).await?;
-        let mut opened = self.opened.clone();
-        let reason = opened.wait_for(Option::is_some).await.map_err(|_| ShellError::Gone)?;
-        Ok(reason.clone().filter(|reason| !reason.is_empty()))
+    /// Has later documents run these scripts. The first one can send messages.
+    pub(super) async fn watch_captchas(&self, document: &str, page: &str) -> Result<(), ShellError> {
+        self.ask(command("captchas", &[("document", document), ("page", page)])).await.map(drop)
+    }
+
+    /// Answers a document's message.
+    pub(super) async fn reply(&self, number: u64, text: &str) -> Result<(), ShellError> {
+        self.ask(command("reply", &[("number", &number.to_string()), ("text", text)])).await.map(drop)
     }
 
     /// Its pages, the one in front first.
@@ -155,7 +193,7 @@ impl Shell {
 
     async fn ask(&self, line: String) -> Result<String, ShellError> {
         let (sender, answer) = oneshot::channel();
-        self.commands.send((line, sender)).await.map_err(|_| ShellError::Gone)?;
+        self.0.send((line, sender)).await.map_err(|_| ShellError::Gone)?;
         answer.await.map_err(|_| ShellError::Gone)?
     }
 }
@@ -165,7 +203,7 @@ async fn converse(
     mut queue: mpsc::Receiver<(String, Answer)>,
     mut input: pipe::Sender,
     output: pipe::Receiver,
-    opened: watch::Sender<Option<String>>,
+    unasked: Unasked,
 ) {
     let mut lines = BufReader::new(output).lines();
     let mut asker: Option<Answer> = None;
@@ -181,8 +219,7 @@ async fn converse(
             line = lines.next_line() => {
                 let Ok(Some(line)) = line else { return };
                 let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
-                if word == OPENED {
-                    opened.send_replace(Some(rest.to_owned()));
+                if unasked.take(word, rest).await {
                     continue;
                 }
                 let answer = if word == "ok" { Ok(rest.to_owned()) } else { Err(ShellError::Refused(rest.to_owned())) };
@@ -192,6 +229,36 @@ async fn converse(
             }
         }
     }
+}
+
+/// Where lines go that answer nothing.
+struct Unasked {
+    opened: watch::Sender<Option<String>>,
+    messages: mpsc::Sender<Message>,
+}
+
+impl Unasked {
+    /// Passes such a line on; `false` when it is an answer.
+    async fn take(&self, word: &str, rest: &str) -> bool {
+        match word {
+            OPENED => {
+                self.opened.send_replace(Some(rest.to_owned()));
+            }
+            MESSAGE => {
+                if let Some(message) = message(rest) {
+                    let _ = self.messages.send(message).await;
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Reads a number and a text, percent-encoded.
+fn message(rest: &str) -> Option<Message> {
+    let (number, text) = rest.split_once(' ')?;
+    Some(Message { number: number.parse().ok()?, text: percent::decode(text).ok()? })
 }
 
 /// Reads `id/title/address` of each page, percent-encoded, with spaces between the pages.
@@ -271,7 +338,8 @@ mod tests {
         let (mut said, output) = pipe::pipe().unwrap();
         let (sender, queue) = mpsc::channel(4);
         let (opened, mut told) = watch::channel(None);
-        tokio::spawn(converse(queue, input, output, opened));
+        let (messages, mut sent) = mpsc::channel(MESSAGES);
+        tokio::spawn(converse(queue, input, output, Unasked { opened, messages }));
         let (first, left) = oneshot::channel();
         drop(left);
         let (second, answer) = oneshot::channel();
@@ -281,8 +349,9 @@ mod tests {
         assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=warm");
         said.write_all(b"ok 2.50 UA\nopened no such host\n").await.unwrap();
         assert_eq!(lines.next_line().await.unwrap().unwrap(), "do=ping");
-        said.write_all(b"failed no page\n").await.unwrap();
+        said.write_all(b"captchas 7 %7B%22gone%22%3A%201%7D\nfailed no page\n").await.unwrap();
         assert!(matches!(answer.await.unwrap(), Err(ShellError::Refused(reason)) if reason == "no page"));
         assert_eq!(told.wait_for(Option::is_some).await.unwrap().as_deref(), Some("no such host"));
+        assert_eq!(sent.recv().await, Some(Message { number: 7, text: "{\"gone\": 1}".to_owned() }));
     }
 }

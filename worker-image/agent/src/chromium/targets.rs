@@ -5,7 +5,7 @@
 //!
 //! The client's own overrides win: for the user agent the session attached last counts, for the
 //! viewport the last command does. A locale belongs to whoever set it first, in each renderer
-//! process; so ours is taken back just before a client sets one (see [`Keeper::yield_locale`]).
+//! process; so ours is taken back just before a client sets one (see [`Targets::yield_locale`]).
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::ads::AdBlocker;
@@ -39,7 +39,7 @@ const YIELD: Duration = Duration::from_millis(250);
 const HOLD: Duration = Duration::from_secs(2);
 
 /// Held for a client that resumes new targets itself.
-pub(super) struct Resumer(Arc<Keeper>);
+pub(super) struct Resumer(Arc<Targets>);
 
 impl Drop for Resumer {
     fn drop(&mut self) {
@@ -54,7 +54,7 @@ struct Session {
 }
 
 /// The agent's view of all targets of one browser.
-pub(super) struct Keeper {
+pub(super) struct Targets {
     worker: Arc<Worker>,
     settings: Mutex<Settings>,
     /// Whether a WebDriver session has begun.
@@ -63,6 +63,8 @@ pub(super) struct Keeper {
     ad_filter: OnceLock<Arc<AdBlocker>>,
     /// The agent's sessions with targets that have settings.
     sessions: Mutex<HashMap<String, Session>>,
+    /// Woken when there is another of them.
+    joined: Notify,
     /// Browser contexts whose downloads are reported.
     contexts: Mutex<HashSet<String>>,
     /// Targets that are receiving their settings.
@@ -77,7 +79,7 @@ pub(super) struct Keeper {
     yields: watch::Sender<u64>,
 }
 
-impl Keeper {
+impl Targets {
     pub(super) fn new(worker: Arc<Worker>) -> Arc<Self> {
         Arc::new(Self {
             worker,
@@ -85,6 +87,7 @@ impl Keeper {
             driven: AtomicBool::new(false),
             ad_filter: OnceLock::new(),
             sessions: Mutex::default(),
+            joined: Notify::new(),
             contexts: Mutex::default(),
             busy: watch::Sender::new(0),
             resumers: AtomicUsize::new(0),
@@ -100,8 +103,8 @@ impl Keeper {
             "behavior": "allow", "downloadPath": self.worker.files.downloads(), "eventsEnabled": true,
         });
         cdp.call(None, "Browser.setDownloadBehavior", behavior).await?;
-        let targets = cdp.call(None, "Target.getTargets", json!({})).await?;
-        for target in targets["targetInfos"].as_array().into_iter().flatten() {
+        let listed = cdp.call(None, "Target.getTargets", json!({})).await?;
+        for target in listed["targetInfos"].as_array().into_iter().flatten() {
             if let Some(context) = target["browserContextId"].as_str() {
                 self.contexts.lock().insert(context.to_owned());
             }
@@ -132,14 +135,13 @@ impl Keeper {
     /// Has the browser's own filter block ads in all tabs and in later ones.
     pub(super) async fn filter_ads(&self, cdp: &Cdp, blocker: &Arc<AdBlocker>) -> Result<(), CdpError> {
         if self.ad_filter.set(Arc::clone(blocker)).is_ok() {
-            for command in ad_filter::turn_on() {
+            for command in ad_filter::commands(Kind::Page) {
                 self.tell_all(cdp, |kind| (kind == Kind::Page).then(|| command.clone())).await;
             }
-            self.tell_all(cdp, ad_filter::count_commands).await;
+            let of_frames = |kind| if kind == Kind::Frame { ad_filter::commands(kind).pop() } else { None };
+            self.tell_all(cdp, of_frames).await;
             cdp.call(None, "Target.setAutoAttach", auto_attach()).await?;
             self.settled().await;
-            let (method, params) = ad_filter::documents();
-            cdp.call(None, method, params).await?;
         }
         Ok(())
     }
@@ -201,12 +203,12 @@ impl Keeper {
         self.yields.send_modify(|count| *count += 1);
         let turn = *self.yields.borrow();
         self.tell_all(cdp, |_| Some(overrides::no_locale())).await;
-        let (keeper, cdp) = (Arc::clone(self), cdp.clone());
+        let (targets, cdp) = (Arc::clone(self), cdp.clone());
         tokio::spawn(async move {
             sleep(YIELD).await;
-            if *keeper.yields.borrow() == turn {
-                let locale = overrides::locale(&keeper.settings.lock());
-                keeper.tell_all(&cdp, |_| locale.clone()).await;
+            if *targets.yields.borrow() == turn {
+                let locale = overrides::locale(&targets.settings.lock());
+                targets.tell_all(&cdp, |_| locale.clone()).await;
             }
         });
     }
@@ -240,16 +242,13 @@ impl Keeper {
                     self.sessions.lock().remove(session);
                 }
             }
-            "Fetch.requestPaused" if event.session.is_none() => self.filter_document(cdp, &event.params),
             "Fetch.requestPaused" => {
-                let (keeper, cdp) = (Arc::clone(self), cdp.clone());
+                let (targets, cdp) = (Arc::clone(self), cdp.clone());
                 let session = event.session.unwrap_or_default();
-                tokio::spawn(async move { keeper.first_page.answered(&cdp, &session, &event.params).await });
+                tokio::spawn(async move { targets.first_page.answered(&cdp, &session, &event.params).await });
             }
             "Target.targetCreated" => self.created(cdp, &event.params),
-            "Page.frameStartedNavigating" | "Page.frameNavigated" | "Page.frameStoppedLoading" => {
-                self.tab_loads(cdp, &event);
-            }
+            "Page.frameStartedNavigating" => self.tab_navigates(cdp, &event),
             "Log.entryAdded" => {
                 if let Some(blocker) = self.ad_filter.get() {
                     ad_filter::count(blocker, &event.params);
@@ -274,12 +273,12 @@ impl Keeper {
             commands.extend(overrides::automation(kind));
         }
         if self.ad_filter.get().is_some() {
-            commands.extend(ad_filter::turn_on().into_iter().filter(|_| kind == Kind::Page));
-            commands.extend(ad_filter::count_commands(kind));
+            commands.extend(ad_filter::commands(kind));
         }
         if kind != Kind::Other {
             commands.insert(0, ("Target.setAutoAttach", auto_attach()));
             self.sessions.lock().insert(session.clone(), Session { kind, target });
+            self.joined.notify_waiters();
         }
         let resume = ("Runtime.runIfWaitingForDebugger", json!({}));
         let waiting = params["waitingForDebugger"] == true;
@@ -289,14 +288,14 @@ impl Keeper {
             commands.push(resume.clone());
         }
         self.busy.send_modify(|count| *count += 1);
-        let (keeper, cdp) = (Arc::clone(self), cdp.clone());
+        let (targets, cdp) = (Arc::clone(self), cdp.clone());
         tokio::spawn(async move {
             // All at once and in order: the target is held up for one round trip only.
             let calls = commands.into_iter().map(|(method, params)| cdp.call(Some(&session), method, params));
             for refused in join_all(calls).await.into_iter().filter_map(Result::err) {
                 tracing::debug!(?kind, error = %refused, "a target did not take a setting");
             }
-            keeper.busy.send_modify(|count| *count -= 1);
+            targets.busy.send_modify(|count| *count -= 1);
             if held {
                 sleep(HOLD).await;
                 let _ = cdp.call(Some(&session), resume.0, resume.1).await;
@@ -304,30 +303,33 @@ impl Keeper {
         });
     }
 
-    /// Lets the request for a document go on. In its tab the filter is on before.
-    fn filter_document(&self, cdp: &Cdp, params: &Value) {
-        let tab = params["frameId"].as_str().and_then(|frame| self.session_of(frame));
-        let mut commands = Vec::new();
-        let of_page = tab.is_some();
-        if let Some(tab) = tab {
-            commands.extend(ad_filter::turn_on().map(|command| (Some(tab.clone()), command)));
+    /// Turns the ad filter of a tab on again that begins to load another page.
+    fn tab_navigates(&self, cdp: &Cdp, event: &CdpEvent) {
+        let (Some(id), Some(_)) = (event.session.clone(), self.ad_filter.get()) else { return };
+        let is_tab = self.sessions.lock().get(&id).is_some_and(|session| event.params["frameId"] == *session.target);
+        if is_tab {
+            let (cdp, (method, params)) = (cdp.clone(), ad_filter::turn_on());
+            tokio::spawn(async move { cdp.call(Some(&id), method, params).await });
         }
-        commands.push((None, ("Fetch.continueRequest", json!({"requestId": params["requestId"]}))));
-        if of_page {
-            commands.push((None, ("Fetch.disable", json!({}))));
-        }
-        send(cdp, commands);
     }
 
-    /// A tab begins to load another page, or has it: see [`ad_filter::documents`].
-    fn tab_loads(&self, cdp: &Cdp, event: &CdpEvent) {
-        let (Some(id), Some(_)) = (&event.session, self.ad_filter.get()) else { return };
-        let frame = event.params["frameId"].as_str().or_else(|| event.params["frame"]["id"].as_str());
-        let is_tab = self.sessions.lock().get(id).is_some_and(|session| frame == Some(&session.target));
-        if is_tab && event.method == "Page.frameStartedNavigating" {
-            send(cdp, ad_filter::turn_on().map(|command| (Some(id.clone()), command)));
-        } else if is_tab {
-            send(cdp, [(None, ad_filter::documents())]);
+    /// Returns once the ad filter of a tab is on. The tab may be one that no event has told of yet.
+    pub(super) async fn filter_tab(&self, cdp: &Cdp, target: &str) {
+        let session = async {
+            loop {
+                let joined = self.joined.notified();
+                tokio::pin!(joined);
+                joined.as_mut().enable();
+                if let Some(session) = self.session_of(target) {
+                    return session;
+                }
+                joined.await;
+            }
+        };
+        let (method, params) = ad_filter::turn_on();
+        let on = async { cdp.call(Some(&session.await), method, params).await };
+        if timeout(SETTLE_TIMEOUT, on).await.is_err() {
+            tracing::debug!("a tab begins without its ad filter");
         }
     }
 
@@ -357,16 +359,6 @@ impl Keeper {
             _ => {}
         }
     }
-}
-
-/// Sends commands, each to its session or to the browser. It takes those of one connection in their order.
-fn send(cdp: &Cdp, commands: impl IntoIterator<Item = (Option<String>, Command)>) {
-    let (cdp, commands): (_, Vec<_>) = (cdp.clone(), commands.into_iter().collect());
-    tokio::spawn(async move {
-        let calls =
-            commands.iter().map(|(session, (method, params))| cdp.call(session.as_deref(), method, params.clone()));
-        join_all(calls).await
-    });
 }
 
 fn auto_attach() -> Value {

@@ -1,0 +1,115 @@
+//! `GET /console/api/thumbnails`: small pictures of the sessions that a page shows, as server-sent events.
+//!
+//! The page names the sessions on its screen, and asks anew when they are others. Each event has a picture that differs from
+//! the one before.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use axum::response::sse::Event;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::stream::{self, StreamExt as _};
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
+
+use super::super::App;
+use super::super::query::thumbnail_sessions;
+use super::events::{self, Follower};
+use crate::drain::Phase;
+use crate::error::Error;
+
+/// Pictures that are taken at the same time.
+const AT_ONCE: usize = 4;
+
+/// The data of an event.
+#[derive(Serialize)]
+struct Picture<'a> {
+    session_id: &'a str,
+    /// In base64.
+    jpeg: String,
+}
+
+/// A session on the page's screen.
+struct Shown {
+    id: String,
+    /// Of the picture that the page has.
+    tag: String,
+}
+
+/// `GET /console/api/thumbnails`
+pub(super) async fn follow(
+    State(app): State<App>,
+    follower: Follower,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Error> {
+    let sessions = thumbnail_sessions(query.as_deref().unwrap_or_default())?;
+    let place = events::place(&app)?;
+    let shown = sessions.into_iter().map(|id| Shown { id, tag: String::new() }).collect();
+    let source = Source { app, follower, shown, waiting: VecDeque::new(), next: Instant::now(), _place: place };
+    Ok(events::respond(stream::unfold(source, |mut source| async move {
+        let event = source.next().await?;
+        Some((event, source))
+    })))
+}
+
+struct Source {
+    app: App,
+    follower: Follower,
+    shown: Vec<Shown>,
+    waiting: VecDeque<Result<Event, axum::Error>>,
+    /// When to look again.
+    next: Instant,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Source {
+    async fn next(&mut self) -> Option<Result<Event, axum::Error>> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return Some(event);
+            }
+            let drain = self.app.drain.clone();
+            tokio::select! {
+                () = drain.reached(Phase::Stopped) => return None,
+                () = sleep_until(self.next) => {}
+            }
+            if !self.follower.may_look(&self.app) {
+                return None;
+            }
+            self.next = Instant::now() + self.interval();
+            self.look().await;
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        self.app.config.console.thumbnail_interval
+    }
+
+    /// Takes a picture of each session that still runs.
+    async fn look(&mut self) {
+        let shown = std::mem::take(&mut self.shown).into_iter();
+        let shown: Vec<_> = shown.filter(|shown| self.follower.sees_session(&self.app, &shown.id)).collect();
+        let looks = stream::iter(shown).map(|shown| look(self.app.clone(), shown)).buffer_unordered(AT_ONCE);
+        for (shown, event) in looks.filter_map(async |looked| looked).collect::<Vec<_>>().await {
+            self.shown.push(shown);
+            self.waiting.extend(event);
+        }
+    }
+}
+
+/// Looks at one session; nothing once it has ended, and no event while its picture is the same.
+async fn look(app: App, mut shown: Shown) -> Option<(Shown, Option<Result<Event, axum::Error>>)> {
+    let session = app.sessions.live(&shown.id).ok()?;
+    let Some(thumbnail) = app.thumbnails.of(&session).await else { return Some((shown, None)) };
+    if shown.tag == thumbnail.tag {
+        return Some((shown, None));
+    }
+    shown.tag = thumbnail.tag;
+    let picture = Picture { session_id: &shown.id, jpeg: STANDARD.encode(&thumbnail.jpeg) };
+    let event = Event::default().event("thumbnail").json_data(picture);
+    Some((shown, Some(event)))
+}
