@@ -37,11 +37,6 @@ impl Listener {
         Ok(Self::Unix(listener))
     }
 
-    /// Whether others than the daemon can reach it.
-    pub(crate) const fn is_on_network(&self) -> bool {
-        matches!(self, Self::Tcp(_))
-    }
-
     pub(crate) async fn accept(&self) -> io::Result<Connection> {
         match self {
             Self::Unix(listener) => Ok(Either::Left(listener.accept().await?.0)),

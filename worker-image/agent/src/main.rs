@@ -62,6 +62,7 @@ use std::time::Duration;
 use nix::sys::prctl;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
+use warmpool_protocol::LEAVE_NETWORK;
 
 use agent::Agent;
 use egress::Egress;
@@ -107,7 +108,7 @@ fn run() -> Result<ExitCode, AgentError> {
         let _inside = runtime.enter();
         Listener::bind()?
     };
-    if listener.is_on_network() {
+    if std::env::var_os(LEAVE_NETWORK).is_some() {
         runtime.block_on(own_network::enter())?;
     }
     // A process of the same user, such as a browser somebody broke out of, must not read the

@@ -1,8 +1,8 @@
 //! A network of the worker's own that leads nowhere, for the browser and all that the agent starts.
 //!
-//! Docker keeps the containers of a bridge apart, but not those of an overlay. So an agent that listens on a network leaves
-//! it once it listens: its listener stays there, and everything else of the container moves to a namespace of its own. From
-//! then on nobody in the container can send a packet outside, and no other container finds a port of the browser's.
+//! Docker keeps the containers of a bridge apart, but not those of an overlay. So an agent there leaves the network once it
+//! listens: its listener stays, and everything else of the container moves to a namespace of its own. From then on nobody in
+//! the container can send a packet outside, and no other container finds a port of the browser's.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};

@@ -12,6 +12,7 @@ use bollard::models::{
     TaskSpecPlacementPreferences, TaskSpecPlacementSpread, TaskSpecResources, TaskSpecRestartPolicy,
     TaskSpecRestartPolicyConditionEnum,
 };
+use warmpool_protocol::LEAVE_NETWORK;
 
 use super::Swarm;
 use super::constraints::constraints;
@@ -134,7 +135,7 @@ fn container(config: &Config, image: &str, labels: HashMap<String, String>) -> T
         labels: Some(labels),
         hostname: Some("worker".to_owned()),
         user: Some("1000:1000".to_owned()),
-        env: Some(vec![format!("HOME={HOME}")]),
+        env: Some(vec![format!("HOME={HOME}"), format!("{LEAVE_NETWORK}=yes")]),
         read_only: Some(true),
         capability_drop: Some(vec!["ALL".to_owned()]),
         mounts: Some(vec![
