@@ -1,11 +1,13 @@
 //! Workers on the nodes of a Docker Swarm: three engines on this machine.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use warmpool_tests::{Cdp, Daemon, Group, Nodes, Session, Settings, Stage, Swarm, eventually, group};
+use tokio::process::Command;
+use warmpool_tests::{Cdp, Daemon, Group, Nodes, Registry, Session, Settings, Stage, Swarm, eventually, group};
 
 /// A lost node is known within this time.
 const LOST_WITHIN: Duration = Duration::from_secs(30);
@@ -302,4 +304,40 @@ async fn status_of(daemon: &Daemon, name: &str) -> Result<Value> {
     let status = daemon.api().get("/status").await?.ok()?;
     let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
     nodes.into_iter().find(|node| node["name"] == name).with_context(|| format!("{name}: {status}"))
+}
+
+/// Pushes the image of the tests to a registry, as an operator does; returns how the setting names it for the nodes.
+async fn push(registry: &Registry, swarm: &Swarm) -> Result<String> {
+    let port = registry.port();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/images");
+    let mut images = Command::new(script);
+    // An engine speaks to loopback without TLS.
+    images.args(["--engine", "chromium", "--push", &format!("127.0.0.1:{port}/pool")]);
+    let output = images.kill_on_drop(true).output().await?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let line = said.lines().find_map(|line| line.strip_prefix("chromium_image = ")).context("a setting")?;
+    let name = line.trim_matches('"');
+    ensure!(name.starts_with(&format!("127.0.0.1:{port}/pool/chromium@sha256:")), "{name}");
+    Ok(name.replacen("127.0.0.1", &swarm.outside_address(), 1))
+}
+
+async fn nodes_fetch_an_image_that_is_named_by_digest(stage: Stage) -> Result<()> {
+    let Some(swarm) = Swarm::start_with(&image(), Nodes { with_image: 1, fenced: 3 }).await? else { return Ok(()) };
+    let registry = Registry::start().await?;
+    let image = push(&registry, &swarm).await?;
+    let mut daemon = Daemon::start(settings(&swarm).set("WORKER_CHROMIUM_IMAGE", &image)).await?;
+    let site = stage.site_for(&daemon).await?;
+    let nodes = [1, 2, 3].map(|number| swarm.name(number));
+    for mut placed in on_each(&daemon, &swarm, &nodes).await? {
+        placed.works(&site).await.context(placed.node.clone())?;
+        placed.session.delete().await?.ok()?;
+    }
+    let digest = image.split('@').nth(1).context("a digest")?;
+    for node in &nodes {
+        let images = swarm.engine(node)?.run(&["images", "--digests", "--format", "{{.Digest}}"]).await?;
+        ensure!(images.contains(digest), "{node} has {images}");
+    }
+    daemon.assert_idle().await?;
+    leaves_nothing(&mut daemon, &swarm).await
 }

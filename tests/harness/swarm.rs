@@ -132,6 +132,12 @@ impl Swarm {
         &self.nodes[0].docker
     }
 
+    /// The address of this machine at which nodes reach what listens here.
+    #[must_use]
+    pub fn outside_address(&self) -> String {
+        format!("{}.254.1", network())
+    }
+
     /// The engines of the nodes that live.
     #[must_use]
     pub fn engines(&self) -> Vec<Docker> {
@@ -260,6 +266,8 @@ impl Node {
                 &format!("/{}", group()),
             ])
             .args(["--iptables=false", "--ip6tables=false", "--ip-masq=false"])
+            // A test's registry has no certificate.
+            .args(["--insecure-registry", &format!("{}.254.0/24", network())])
             .args(["--default-address-pool", &format!("base={}.128.0/18,size=24", network())])
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
