@@ -19,6 +19,7 @@ pub(crate) fn group() -> Group {
             sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back,
             nodes_without_image_or_fence_are_left_out_and_two_daemons_take_turns,
             a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained,
+            nodes_fetch_an_image_that_is_named_by_digest,
         ],
     )
 }
