@@ -51,7 +51,6 @@ modules! {
     console,
     network,
     swarm,
-    swarm_stack,
     operators,
     traces,
     pool,

@@ -1,5 +1,7 @@
 //! Workers on the nodes of a Docker Swarm: three engines on this machine.
 
+mod stack;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,6 +10,8 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::process::Command;
 use warmpool_tests::{Cdp, Daemon, Group, Nodes, Registry, Session, Settings, Stage, Swarm, eventually, group};
+
+use stack::a_stack_serves_and_goes_on_when_its_daemon_is_killed;
 
 /// A lost node is known within this time.
 const LOST_WITHIN: Duration = Duration::from_secs(30);
@@ -20,6 +24,7 @@ pub(crate) fn group() -> Group {
             nodes_without_image_or_fence_are_left_out_and_two_daemons_take_turns,
             a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained,
             nodes_fetch_an_image_that_is_named_by_digest,
+            a_stack_serves_and_goes_on_when_its_daemon_is_killed,
         ],
     )
 }

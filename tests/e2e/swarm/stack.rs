@@ -1,18 +1,15 @@
-//! `deploy/swarm.yml`: the packed daemon as a service of a Docker Swarm.
+//! `deploy/swarm.yml`: the packed daemon as a service of a Docker Swarm. The group `swarm` has this case, because a test run
+//! has one swarm at a time.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::process::Command;
-use warmpool_tests::{Api, Docker, Group, Session, Stage, Swarm, daemon, eventually, group};
+use warmpool_tests::{Api, Docker, Session, Stage, Swarm, daemon, eventually};
 
 /// The name of the stack, and the repository that the packed image is named in.
 const STACK: &str = "warmpool-stack-test";
-
-pub(crate) fn group() -> Group {
-    group!(None, quick: [], full: [a_stack_serves_and_goes_on_when_its_daemon_is_killed])
-}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -44,7 +41,7 @@ async fn evaluate(session: &Session, expression: &str) -> Result<Value> {
     cdp.evaluate(&page, expression).await
 }
 
-async fn a_stack_serves_and_goes_on_when_its_daemon_is_killed(_: Stage) -> Result<()> {
+pub(crate) async fn a_stack_serves_and_goes_on_when_its_daemon_is_killed(_: Stage) -> Result<()> {
     let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
     let image = format!("{repository}/chromium:latest");
     let Some(swarm) = Swarm::start(&image).await? else { return Ok(()) };
