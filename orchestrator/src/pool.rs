@@ -1,8 +1,8 @@
 //! The pool: which workers there are, who has them, and who waits.
 //!
 //! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
-//! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `nodes` takes workers off nodes; `adopt` takes over what an
-//! earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given to a second owner.
+//! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `nodes` takes workers off nodes;
+//! `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given to a second owner.
 
 mod adopt;
 mod boot;
@@ -39,7 +39,7 @@ use images::image_build;
 use known::Rejections;
 pub(crate) use lease::Lease;
 use lease::QueuePlace;
-pub(crate) use nodes::NodeStatus;
+pub(crate) use nodes::{NodeCounts, NodeStatus};
 pub(crate) use plan::KindCounts;
 use plan::{Action, PlanInput, plan};
 use state::{PoolState, Target, Waiter};

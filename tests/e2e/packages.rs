@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
 use warmpool_tests::{Api, Docker, Group, Session, Stage, daemon, eventually, group};
@@ -75,13 +75,6 @@ async fn clear() -> Result<()> {
     Ok(())
 }
 
-/// The value of an expression in the session's first page.
-async fn evaluate(session: &Session, expression: &str) -> Result<Value> {
-    let mut cdp = session.cdp().await?;
-    let page = cdp.first_page().await?;
-    cdp.evaluate(&page, expression).await
-}
-
 /// `docker compose`, or the command of that name where the plugin is not there.
 async fn compose(arguments: &[&str], environment: &[(&str, String)]) -> Result<String> {
     let has_plugin = Docker::default().run(&["compose", "version"]).await.is_ok();
@@ -135,12 +128,12 @@ async fn a_newer_container_takes_the_sessions_over(_: Stage) -> Result<()> {
     let key = call(&["exec", "-T", "warmpool", "cat", "/var/lib/warmpool/first-key"]).await?;
     let api = Api::new(format!("http://127.0.0.1:{port}")).with_key(key);
     let session = Session::create(&api, &json!({"headless": true, "url": "about:blank"})).await?;
-    evaluate(&session, "document.title = 'kept'").await?;
+    session.evaluate("document.title = 'kept'").await?;
 
     call(&["up", "--detach", "--force-recreate"]).await?;
     ready().await?;
     ensure!(session.status().await? == "running", "{}", session.record().await?);
-    ensure!(evaluate(&session, "document.title").await? == "kept", "the same page");
+    ensure!(session.evaluate("document.title").await? == "kept", "the same page");
     let container = call(&["ps", "--quiet", "warmpool"]).await?;
     eventually!("the health check passes", 60, {
         docker.run(&["inspect", "--format", "{{.State.Health.Status}}", &container]).await? == "healthy"
@@ -244,7 +237,7 @@ async fn the_debian_package_runs_under_systemd(_: Stage) -> Result<()> {
     let key = machine.run(&["cat", "/var/lib/warmpool/first-key"]).await?;
     let session =
         Session::create(&Api::new(&address).with_key(&key), &json!({"headless": true, "url": "about:blank"})).await?;
-    evaluate(&session, "document.title = 'kept'").await?;
+    session.evaluate("document.title = 'kept'").await?;
     let state =
         machine.run(&["systemctl", "show", "warmpool", "--property", "User,NoNewPrivileges,ProtectSystem"]).await?;
     for line in ["User=warmpool", "NoNewPrivileges=yes", "ProtectSystem=strict"] {

@@ -55,6 +55,13 @@ impl Session {
         self.url("connect_url")
     }
 
+    /// The value of an expression in the first page, over a connection of its own.
+    pub async fn evaluate(&self, expression: &str) -> Result<Value> {
+        let mut cdp = self.cdp().await?;
+        let page = cdp.first_page().await?;
+        cdp.evaluate(&page, expression).await
+    }
+
     /// Attaches to the browser.
     pub async fn cdp(&self) -> Result<Cdp> {
         Cdp::connect_trusting(self.websocket_url()?, self.api.trusted()).await

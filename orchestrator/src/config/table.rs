@@ -282,7 +282,7 @@ settings! {
         sign_in_timeout: Duration = Is("12h"), min "1s";
         /// Requests, and as many events, that the console's log keeps in memory.
         log_entries: usize = Is("1000"), min "1";
-        /// Pages that may follow the daemon at once; more are refused.
+        /// Streams that pages may follow at once; more are refused. A list of sessions with pictures has two.
         max_streams: usize = Is("64"), min "1";
         /// The shortest time between two thumbnails of a session, which are taken only while somebody looks.
         thumbnail_interval: Duration = Is("2s"), min "100ms";

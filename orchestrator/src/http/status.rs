@@ -1,4 +1,4 @@
-//! `GET /status`: counts and nodes, nothing that names or opens a session.
+//! `GET /status`: counts only, nothing that names or opens a session.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,7 +12,7 @@ use super::openapi::AnyObject;
 use super::operate::{disk_warning, unready};
 use super::reply::w3c_reply;
 use crate::drain::Phase;
-use crate::pool::{KindStatus, NodeStatus};
+use crate::pool::{KindStatus, NodeCounts};
 
 /// How the daemon is. Some members have the names that clients of Selenium Grid and Selenoid read.
 #[derive(Serialize, JsonSchema)]
@@ -32,8 +32,7 @@ pub(super) struct Status {
     sessions: SessionStatusCounts,
     queue: QueueStatus,
     pool: Vec<KindStatus>,
-    /// The nodes of the swarm that workers run on; empty on one host.
-    nodes: Vec<NodeStatus>,
+    nodes: NodeCounts,
     workers: WorkerStatus,
     tasks: TaskCounts,
     worlds: WorldCounts,
@@ -184,7 +183,7 @@ pub(super) async fn status(State(app): State<App>, _: StatusCaller) -> Response 
         },
         queue: QueueStatus { waiting, length: config.session.queue_length },
         pool: app.pool.kinds(),
-        nodes: app.pool.nodes(),
+        nodes: app.pool.node_counts(),
         workers: WorkerStatus {
             max: config.pool.max_workers,
             sandbox: config.worker.sandbox,

@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::Pool;
 use crate::runtime::{NodeFacts, NodeState, NodeUse, RuntimeError};
 
-/// A node, as `/status` and the command line show it.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Node")]
+/// A node, as the command line shows it to the operator.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct NodeStatus {
     /// Its id in the swarm.
     pub id: String,
@@ -27,11 +26,35 @@ pub(crate) struct NodeStatus {
     pub left_out: Option<String>,
 }
 
+/// How many nodes of the swarm there are, for anyone who may ask for `/status`: their names, and what each lacks, are for the
+/// operator alone. All zero on one host.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "Nodes")]
+pub(crate) struct NodeCounts {
+    /// All that Swarm knows.
+    pub total: usize,
+    /// Those that the manager does not hear from.
+    pub lost: usize,
+    /// Those that get no new workers and have sessions still.
+    pub draining: usize,
+    /// Those that run nothing, whoever drained them.
+    pub drained: usize,
+    /// Those that get no workers for now, although they could take them.
+    pub left_out: usize,
+}
+
 impl Pool {
     /// The nodes as they were at the last look, which is moments ago.
-    pub(crate) fn nodes(&self) -> Vec<NodeStatus> {
-        let nodes = self.inner.nodes.lock().clone();
-        nodes.into_iter().map(|node| self.status_of(node)).collect()
+    pub(crate) fn node_counts(&self) -> NodeCounts {
+        let nodes = self.inner.nodes.lock();
+        let count = |is: fn(&NodeFacts) -> bool| nodes.iter().filter(|node| is(node)).count();
+        NodeCounts {
+            total: nodes.len(),
+            lost: count(|node| node.state == NodeState::Lost),
+            draining: count(|node| node.availability == NodeUse::Draining),
+            drained: count(|node| node.availability == NodeUse::Drained),
+            left_out: count(|node| node.left_out.is_some()),
+        }
     }
 
     /// The nodes as they are now.

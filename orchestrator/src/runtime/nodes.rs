@@ -1,10 +1,9 @@
 //! The hosts that workers run on, beside this one, as far as they matter to those above.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether a node can be reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NodeState {
     Ready,
@@ -13,7 +12,7 @@ pub(crate) enum NodeState {
 }
 
 /// What a node is to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NodeUse {
     /// Whatever it is given.

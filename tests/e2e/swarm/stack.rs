@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::process::Command;
 use warmpool_tests::{Api, Docker, Session, Stage, Swarm, daemon, eventually};
 
@@ -32,13 +32,6 @@ async fn load(manager: &Docker) -> Result<()> {
         docker.run(&["rmi", "--force", image]).await?;
     }
     Ok(())
-}
-
-/// The value of an expression in the session's first page.
-async fn evaluate(session: &Session, expression: &str) -> Result<Value> {
-    let mut cdp = session.cdp().await?;
-    let page = cdp.first_page().await?;
-    cdp.evaluate(&page, expression).await
 }
 
 pub(crate) async fn a_stack_serves_and_goes_on_when_its_daemon_is_killed(_: Stage) -> Result<()> {
@@ -90,7 +83,7 @@ pub(crate) async fn a_stack_serves_and_goes_on_when_its_daemon_is_killed(_: Stag
     ensure!(listed.contains(&swarm.name(3)), "the command speaks to the daemon beside it: {listed}");
     let session =
         Session::create(&open.clone().with_key(key), &json!({"headless": true, "url": "about:blank"})).await?;
-    evaluate(&session, "document.title = 'kept'").await?;
+    session.evaluate("document.title = 'kept'").await?;
 
     // Swarm starts the daemon again, and it takes its lease back at once.
     let began = std::time::Instant::now();
@@ -101,7 +94,7 @@ pub(crate) async fn a_stack_serves_and_goes_on_when_its_daemon_is_killed(_: Stag
     ready().await?;
     println!("the next daemon was ready after {:.1} s", began.elapsed().as_secs_f64());
     ensure!(session.status().await? == "running", "{}", session.record().await?);
-    ensure!(evaluate(&session, "document.title").await? == "kept", "the same page");
+    ensure!(session.evaluate("document.title").await? == "kept", "the same page");
     session.delete().await?.ok()?;
     manager.run(&["stack", "rm", STACK]).await?;
     eventually!("the lease is given up", 60, manager.run(&["config", "ls", "--quiet"]).await?.is_empty())
