@@ -72,6 +72,13 @@ impl Placed {
 
 /// Sessions until one is on each of these nodes. Swarm evens the nodes out, in its own order.
 async fn on_each(daemon: &Daemon, swarm: &Swarm, wanted: &[String]) -> Result<Vec<Placed>> {
+    for node in wanted {
+        // Before that the others get its share, as while it still fetches the image.
+        eventually!("the node is fit for workers", 90, {
+            let log = daemon.log_text();
+            log.lines().any(|line| line.contains("a node is fit for workers") && line.contains(node))
+        })?;
+    }
     let mut placed: Vec<Placed> = Vec::new();
     while !wanted.iter().all(|node| placed.iter().any(|one| one.node == *node)) {
         let nodes: Vec<_> = placed.iter().map(|one| &one.node).collect();
