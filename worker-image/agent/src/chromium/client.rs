@@ -19,6 +19,9 @@ const HOLDS: &[u8] = b"\"waitForDebuggerOnStart\":true";
 /// An argument by which a client forbids downloads.
 const DENY: &[u8] = b"\"deny\"";
 
+/// The beginning of a command's name by which a client opens a page.
+const NAVIGATES: &[u8] = b"\"Page.navigate";
+
 /// Reads along with one websocket of a client.
 pub(super) struct Client {
     targets: Arc<Targets>,
@@ -31,7 +34,7 @@ pub(super) struct Client {
 impl Client {
     /// A client that has just connected.
     pub(super) fn new(targets: Arc<Targets>, cdp: Cdp) -> Self {
-        Self { targets, cdp, scanner: Scanner::new(&[LOCALE, HOLDS, DENY]), resumer: None, admitted: false }
+        Self { targets, cdp, scanner: Scanner::new(&[LOCALE, HOLDS, DENY, NAVIGATES]), resumer: None, admitted: false }
     }
 }
 
@@ -46,6 +49,9 @@ impl Interceptor for Client {
         Box::pin(async move {
             if !std::mem::replace(&mut self.admitted, true) {
                 self.targets.first_page.admit().await;
+            }
+            if found[3] {
+                self.targets.first_page.client_navigates();
             }
             if found[2] {
                 self.targets.downloads_forbidden();

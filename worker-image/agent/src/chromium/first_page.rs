@@ -11,7 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::cdp::{Cdp, CdpError};
 
@@ -44,15 +44,23 @@ enum Phase {
 /// The first tab's navigation.
 pub(super) struct FirstPage {
     phase: watch::Sender<Phase>,
-    /// When the last client was let in before the page was there.
-    admitted: Mutex<Option<Instant>>,
+    /// Held while the phase changes for a reason found here.
+    counts: Mutex<Counts>,
     /// The tab, whose frames have other documents.
     tab: OnceLock<String>,
 }
 
+#[derive(Default)]
+struct Counts {
+    /// When the last client was let in before the page was there.
+    admitted: Option<Instant>,
+    /// How many documents the tab was about to have. Each may lead on to the next before it is seen to be there.
+    documents: usize,
+}
+
 impl FirstPage {
     pub(super) fn new() -> Self {
-        Self { phase: watch::Sender::new(Phase::Settled), admitted: Mutex::default(), tab: OnceLock::new() }
+        Self { phase: watch::Sender::new(Phase::Settled), counts: Mutex::default(), tab: OnceLock::new() }
     }
 
     /// A navigation begins; it is over when the result is dropped.
@@ -67,9 +75,9 @@ impl FirstPage {
         let _ = timeout(CLIENT_LIMIT, phase.wait_for(|phase| matches!(phase, Phase::Settled | Phase::There))).await;
         loop {
             {
-                let mut admitted = self.admitted.lock();
+                let mut counts = self.counts.lock();
                 if *phase.borrow_and_update() != Phase::Committing {
-                    *admitted = Some(Instant::now());
+                    counts.admitted = Some(Instant::now());
                     return;
                 }
             }
@@ -79,12 +87,17 @@ impl FirstPage {
         }
     }
 
+    /// A client navigates: it knows the tab, and its own pages are not waited for.
+    pub(super) fn client_navigates(&self) {
+        self.phase.send_if_modified(|phase| std::mem::replace(phase, Phase::Settled) != Phase::Settled);
+    }
+
     /// Waits until no client is connecting, and keeps others from it.
     async fn commit(&self) {
         loop {
             let connected = {
-                let admitted = self.admitted.lock();
-                let connected = admitted.map(|at| at + CONNECT_TIME).filter(|at| *at > Instant::now());
+                let counts = self.counts.lock();
+                let connected = counts.admitted.map(|at| at + CONNECT_TIME).filter(|at| *at > Instant::now());
                 if connected.is_none() {
                     self.phase.send_if_modified(|phase| {
                         let is_coming = matches!(phase, Phase::Loading | Phase::There);
@@ -96,9 +109,15 @@ impl FirstPage {
                 }
                 connected
             };
+            let mut phase = self.phase.subscribe();
             match connected {
-                Some(at) => sleep_until(at).await,
+                Some(at) => {
+                    let _ = timeout_at(at, phase.wait_for(|phase| *phase == Phase::Settled)).await;
+                }
                 None => return,
+            }
+            if *phase.borrow() == Phase::Settled {
+                return;
             }
         }
     }
@@ -110,33 +129,34 @@ impl FirstPage {
             let params = json!({"requestId": paused["requestId"]});
             let _ = cdp.call(Some(session), "Fetch.continueRequest", params).await;
         };
-        let phase = *self.phase.borrow();
-        let frame = paused["frameId"].as_str();
-        match self.tab.get().filter(|tab| frame == Some(tab)) {
-            _ if is_redirect => go_on().await,
-            Some(tab) if phase == Phase::There && is_led_to(paused) => {
-                let before = address(cdp, tab).await.unwrap_or_default();
-                self.commit().await;
-                go_on().await;
-                let _ = timeout(AFTERMATH, arrival(cdp, tab, &before)).await;
-                self.is_there();
-            }
-            _ if phase == Phase::Loading => {
-                self.commit().await;
-                go_on().await;
-            }
-            _ => go_on().await,
-        }
+        let tab = self.tab.get().filter(|tab| paused["frameId"] == **tab && !is_redirect);
+        let Some(tab) = tab.filter(|_| *self.phase.borrow() != Phase::Settled) else { return go_on().await };
+        let number = self.next_document();
+        let before = address(cdp, tab).await.unwrap_or_default();
+        self.commit().await;
+        go_on().await;
+        let _ = timeout(AFTERMATH, arrival(cdp, tab, &before)).await;
+        self.is_there(number);
     }
 
-    fn is_there(&self) {
-        self.phase.send_if_modified(|phase| {
-            let is_new = matches!(phase, Phase::Loading | Phase::Committing);
-            if is_new {
-                *phase = Phase::There;
-            }
-            is_new
-        });
+    fn next_document(&self) -> usize {
+        let mut counts = self.counts.lock();
+        counts.documents += 1;
+        counts.documents
+    }
+
+    /// This document is the tab's, unless the next one is on its way already.
+    fn is_there(&self, number: usize) {
+        let counts = self.counts.lock();
+        if counts.documents == number {
+            self.phase.send_if_modified(|phase| {
+                let is_new = matches!(phase, Phase::Loading | Phase::Committing);
+                if is_new {
+                    *phase = Phase::There;
+                }
+                is_new
+            });
+        }
     }
 }
 
@@ -165,7 +185,8 @@ impl Loading<'_> {
         });
         there.await.unwrap_or(Ok(()))?;
         if navigated["errorText"].is_null() {
-            self.0.is_there();
+            // What came without an answer was not paused.
+            self.0.is_there(0);
             self.aftermath().await;
         }
         call("Fetch.disable", json!({})).await?;
@@ -174,10 +195,16 @@ impl Loading<'_> {
         Ok(failure.map(str::to_owned))
     }
 
-    /// Waits until the document leads on to no other.
+    /// Waits until the document leads on to no other, or a client navigates.
     async fn aftermath(&self) {
         let mut phase = self.0.phase.subscribe();
-        let all = async { while let Ok(Ok(())) = timeout(AFTERMATH, phase.changed()).await {} };
+        let all = async {
+            while *phase.borrow_and_update() != Phase::Settled {
+                if timeout(AFTERMATH, phase.changed()).await.is_err() {
+                    break;
+                }
+            }
+        };
         let _ = timeout(AFTERMATH_LIMIT, all).await;
     }
 }
@@ -207,12 +234,6 @@ async fn arrival(cdp: &Cdp, target: &str, before: &str) -> Result<(), CdpError> 
     }
 }
 
-/// Whether a page has asked for this, and not a client: what a client opens comes from nowhere.
-fn is_led_to(paused: &Value) -> bool {
-    let headers = paused["request"]["headers"].as_object();
-    headers.is_some_and(|headers| headers.keys().any(|name| name.eq_ignore_ascii_case("referer")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,7 +256,7 @@ mod tests {
         let page = FirstPage::new();
         let _loading = page.begin();
         page.commit().await;
-        page.is_there();
+        page.is_there(0);
         let begun = Instant::now();
         page.admit().await;
         assert_eq!(begun.elapsed(), Duration::ZERO);
@@ -244,10 +265,29 @@ mod tests {
         assert!(begun.elapsed() >= CONNECT_TIME);
     }
 
-    #[test]
-    fn a_client_opens_pages_from_nowhere() {
-        assert!(is_led_to(&json!({"request": {"headers": {"Referer": "http://a/"}}})));
-        assert!(!is_led_to(&json!({"request": {"headers": {"Accept": "*/*"}}})));
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_navigates_waits_for_nothing() {
+        let page = FirstPage::new();
+        let loading = page.begin();
+        page.admit().await;
+        page.client_navigates();
+        let begun = Instant::now();
+        page.commit().await;
+        loading.aftermath().await;
+        assert_eq!((begun.elapsed(), *page.phase.borrow()), (Duration::ZERO, Phase::Settled));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_document_is_not_there_while_the_next_one_comes() {
+        let page = FirstPage::new();
+        let _loading = page.begin();
+        let first = page.next_document();
+        page.commit().await;
+        let second = page.next_document();
+        page.is_there(first);
+        assert_eq!(*page.phase.borrow(), Phase::Committing);
+        page.is_there(second);
+        assert_eq!(*page.phase.borrow(), Phase::There);
     }
 
     #[tokio::test(start_paused = true)]
