@@ -36,7 +36,7 @@ pub(crate) enum LossReason {
         code: Option<i32>,
         signal: Option<i32>,
     },
-    /// The kernel ended the browser, or the whole container, for want of memory.
+    /// The kernel ended the browser, or the whole container, because memory ran out.
     OutOfMemory,
     DriverExited,
     ContainerExited {

@@ -19,7 +19,7 @@ requestAnimationFrame(draw) })(0)</script>`],
   '/script.js': ['text/javascript', 'document.addEventListener("DOMContentLoaded", () => { document.body.dataset.ready = "yes" })'],
 };
 
-/** Sends so many megabytes, as fast as they are taken. */
+/** Sends this many megabytes, as fast as the client takes them. */
 async function sendBytes(reply, megabytes) {
   const piece = Buffer.alloc(1e6, 'x');
   reply.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': megabytes * piece.length, 'cache-control': 'no-store' });

@@ -14,7 +14,7 @@ async function report() {
   return reply.ok ? reply.json() : undefined;
 }
 
-/** Waits until the page's report satisfies `probe`; for so many seconds at most. */
+/** Waits until the page's report satisfies `probe`, for at most this many seconds. */
 async function reports(what, probe, seconds = 15) {
   let last;
   try {

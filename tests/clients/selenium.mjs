@@ -157,7 +157,7 @@ async function consoleEvents(driver, site) {
   await driver.get(`${site}/console`);
   await until('the console', () => seen.some((line) => line.includes('thrown on purpose')));
   for (const part of ['plain', 'careful', 'broken']) {
-    assert.ok(seen.some((line) => line.includes(part)), `${part} is told: ${seen.join('\n')}`);
+    assert.ok(seen.some((line) => line.includes(part)), `${part} is reported: ${seen.join('\n')}`);
   }
   return seen.length;
 }

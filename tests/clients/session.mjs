@@ -77,7 +77,7 @@ export class Session {
   }
 }
 
-/** Polls `probe` until it answers something true; for so many seconds at most. */
+/** Polls `probe` until it answers something true, for at most this many seconds. */
 export async function until(what, probe, seconds = 15) {
   const deadline = Date.now() + seconds * 1000;
   for (;;) {

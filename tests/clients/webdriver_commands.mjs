@@ -44,7 +44,7 @@ function note(id, kind) {
   if (typeof id === 'string' && id !== '' && !ids.has(id)) ids.set(id, `<${kind} ${ids.size}>`);
 }
 
-/** What may differ between two browsers that are alike: ids, pictures' bytes, what an error tells of its insides. */
+/** What may differ between two browsers that are alike: ids, pictures' bytes, what an error says about internals. */
 function plain(value, key = '') {
   if (Array.isArray(value)) return value.map((entry) => plain(entry));
   if (value !== null && typeof value === 'object') {

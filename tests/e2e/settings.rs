@@ -34,7 +34,7 @@ pub(crate) fn group() -> Group {
 /// attached anybody to the process that the page runs in. Plain Chromium with one client does so in some 5 of 100 tabs.
 const CHROMIUM_ATTEMPTS: u32 = 3;
 
-/// Where a page can be. Each report tells of the page itself, of a frame in it and of a worker of it.
+/// Where a page can be. Each report covers the page itself, a frame in it and a worker of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The tab that the session opens with `url`.

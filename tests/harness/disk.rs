@@ -23,7 +23,7 @@ impl Disk {
         mount.args(["-t", "tmpfs", "-o", &format!("size={bytes},mode=0700"), "tmpfs"]).arg(folder.path());
         let output = mount.output().context("mount")?;
         if !output.status.success() {
-            eprintln!("skipped, for want of a disk to fill: {}", String::from_utf8_lossy(&output.stderr).trim());
+            eprintln!("skipped, as there is no disk to fill: {}", String::from_utf8_lossy(&output.stderr).trim());
             return Ok(None);
         }
         Ok(Some(Self { folder }))

@@ -29,7 +29,7 @@ impl Names {
         let socket = match UdpSocket::bind(SocketAddr::from((ADDRESS, 53))).await {
             Ok(socket) => socket,
             Err(error) => {
-                eprintln!("skipped, for want of a name server: {error}");
+                eprintln!("skipped, as there is no name server: {error}");
                 return Ok(None);
             }
         };

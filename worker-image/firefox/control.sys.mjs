@@ -33,7 +33,7 @@ class Channel {
       .createUnixDomainTransport(file);
     this.#input = transport.openInputStream(0, 0, 0).QueryInterface(Ci.nsIAsyncInputStream);
     this.#output = Cc["@mozilla.org/binaryoutputstream;1"].createInstance(Ci.nsIBinaryOutputStream);
-    // Blocking: what is told is short, and the agent always reads.
+    // The write blocks: messages are short, and the agent always reads.
     this.#output.setOutputStream(transport.openOutputStream(Ci.nsITransport.OPEN_BLOCKING, 0, 0));
     this.#scriptable = Cc["@mozilla.org/binaryinputstream;1"].createInstance(Ci.nsIBinaryInputStream);
     this.#scriptable.setInputStream(this.#input);

@@ -1,4 +1,4 @@
-// Tells of downloads, wherever a client sends them.
+// Reports downloads, wherever a client sends them.
 
 import { Downloads } from "resource://gre/modules/Downloads.sys.mjs";
 

@@ -1,5 +1,5 @@
 // Firefox has one WebDriver BiDi session at most, and keeps it when its client's connection is cut. Here it ends with its
-// last connection, so that the next client finds it free; and who comes second is told why there is none for it.
+// last connection, so that the next client finds it free; and a second client gets an error that says why there is none for it.
 
 import { RemoteAgent } from "chrome://remote/content/components/RemoteAgent.sys.mjs";
 import { error } from "chrome://remote/content/shared/webdriver/Errors.sys.mjs";

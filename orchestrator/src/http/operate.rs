@@ -80,7 +80,7 @@ pub(super) fn unready(app: &App) -> Option<&'static str> {
     }
 }
 
-/// Said before the service stops for want of space: recordings already do.
+/// Warns before the service stops because the disk is full. Recordings have stopped by then.
 pub(super) fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
     let free = store.free_bytes.filter(|free| *free < app.config.recording_min_free())?;
     Some(format!(

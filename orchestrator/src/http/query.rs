@@ -248,7 +248,7 @@ pub(super) struct ItemQuery {
     pub(super) status: Option<TaskStatus>,
     /// Items behind the one of this number.
     pub(super) after: Option<u32>,
-    /// So many at most.
+    /// At most this many.
     pub(super) limit: usize,
 }
 

@@ -119,7 +119,7 @@ impl SignIns {
         self.signed_in.lock().get(&hash).is_some_and(|sign_in| !sign_in.ends.is_over(&now))
     }
 
-    /// Signs out. Once this returns, the next process knows of it as well.
+    /// Signs out. Once this returns, the next process sees it as well.
     pub(super) async fn remove(&self, token: &str) {
         let hash = TokenHash::of(token);
         let removed = self.signed_in.lock().remove(&hash);

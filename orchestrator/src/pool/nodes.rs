@@ -1,4 +1,4 @@
-//! The nodes that workers run on: what becomes of them is told, and those that are drained lose their warm workers.
+//! The nodes that workers run on: the pool logs their changes, and replaces warm workers of nodes that are drained.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub(crate) struct NodeCounts {
 }
 
 impl Pool {
-    /// The nodes as they were at the last look, which is moments ago.
+    /// The nodes as they were at the last look, seconds ago.
     pub(crate) fn node_counts(&self) -> NodeCounts {
         let nodes = self.inner.nodes.lock();
         let count = |is: fn(&NodeFacts) -> bool| nodes.iter().filter(|node| is(node)).count();

@@ -65,7 +65,7 @@ pub(super) struct PlanInput {
 pub(super) enum Action {
     /// Start a worker.
     Start(PoolKey),
-    /// Remove a warm worker: for want of room for one that somebody waits for, or because it is one too many.
+    /// Remove a warm worker: to make room for one that a caller waits for, or because it is surplus.
     Evict(PoolKey),
 }
 
@@ -189,7 +189,7 @@ mod tests {
         // One caller left while both were on their way, and they are ready now.
         view.kinds.insert(HEADED, KindCounts { waiting: 1, ready: 2, ..empty });
         assert_eq!(plan(&view), [Action::Evict(HEADED)]);
-        // Without an image there is no other one to be had.
+        // Without an image there is nothing to replace it by.
         view.kinds.insert(HEADED, KindCounts { ready: 2, backing_off: true, ..empty });
         assert_eq!(plan(&view), []);
     }

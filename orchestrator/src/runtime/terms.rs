@@ -132,7 +132,7 @@ pub(crate) enum ContainerState {
     Exited {
         /// The exit code of its first process.
         code: i64,
-        /// Whether the kernel ended it for want of memory.
+        /// Whether the kernel ended it because memory ran out.
         oom: bool,
     },
     /// The runtime does not know it.

@@ -104,7 +104,7 @@ impl StoreError {
         matches!(self, Self::Timeout { .. } | Self::DiskNearlyFull { .. })
     }
 
-    /// Whether it is for want of free space.
+    /// Whether the disk is full.
     #[must_use]
     pub(crate) const fn is_full(&self) -> bool {
         matches!(self, Self::DiskNearlyFull { .. })

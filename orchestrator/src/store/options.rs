@@ -19,7 +19,7 @@ pub(crate) struct StoreOptions {
     pub on_fatal: FatalHook,
     /// Time between two backups.
     pub backup_interval: Duration,
-    /// So many of them are kept, beside the newest four of any kind; with 0 none are made by the clock.
+    /// How many of them are kept, beside the newest four of any kind. With 0, none are made by the clock.
     pub backups_kept: usize,
 }
 

@@ -19,7 +19,7 @@ impl EndUser {
     }
 }
 
-/// What the index knows of a task.
+/// What the index holds about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexRow {
     pub(super) id: TaskId,

@@ -24,7 +24,7 @@ const ANSWER_LIMIT: usize = 1 << 20;
 
 /// How long WebKit's driver is given between two questions for its window's size, and how many it is asked.
 const RESIZE_CHECK: Duration = Duration::from_millis(50);
-const RESIZE_CHECKS: u32 = 20;
+const RESIZE_CHECKS: u32 = 60;
 
 /// The command that gives a window its place and size.
 const RECT: &str = "window/rect";
@@ -55,7 +55,7 @@ pub(super) fn fill(size: Size) -> (Command, Request<Body>) {
 }
 
 /// The driver's answer once the window has this size. WebKit's driver may answer before its window has changed: it is
-/// asked again for a second at most.
+/// asked again, for some three seconds at most.
 /// Errors: those of the agent.
 pub(super) async fn filled(
     session: &Session,

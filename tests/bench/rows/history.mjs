@@ -26,7 +26,7 @@ const FILTERS = {
   'type, passcode and time': (from, to) => `&executionType[]=run&service_passcode=user-1&start_time=${from}&end_time=${to}`,
 };
 
-/** A daemon with so many tasks in its history, and how it began. */
+/** A daemon with this many tasks in its history, and how long its start took. */
 async function daemonWith(binary, count, folder, progress) {
   const data = join(folder, String(count));
   const empty = await Daemon.start(binary, NO_POOL, data);

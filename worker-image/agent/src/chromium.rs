@@ -238,7 +238,7 @@ impl Chromium {
 
     #[expect(clippy::unused_async, reason = "the seam's other engines need it")]
     pub(crate) async fn pages(&self) -> Result<Vec<Page>, ApiError> {
-        Err(ApiError::not_found("Chromium tells of its pages over DevTools"))
+        Err(ApiError::not_found("Chromium reports its pages over DevTools"))
     }
 
     pub(crate) async fn act(&self, _page: &str, _action: &PageAction) -> Result<bool, ApiError> {

@@ -1,4 +1,4 @@
-//! The kernel's count of processes it killed in this container for want of memory.
+//! The kernel's count of processes it killed in this container because memory ran out.
 
 use std::path::Path;
 

@@ -82,7 +82,7 @@ pub enum WorkerEvent {
         code: Option<i32>,
         /// The signal that ended it.
         signal: Option<i32>,
-        /// Whether the kernel killed a process for want of memory meanwhile.
+        /// Whether the kernel killed a process because memory ran out meanwhile.
         oom: bool,
     },
     /// The browser has answered nothing for the claimed time.

@@ -1,7 +1,7 @@
 //! Which nodes may have workers of an image: those that were looked at from inside, and found as they should be.
 //!
 //! A node is looked at before its first worker, and again after a change of it: that its engine came back is one. Swarm also
-//! counts as changes what matters to nobody here, so a node that was looked at moments ago is only asked for stale workers.
+//! reports changes that do not matter here. A node that was checked within the last minute is only searched for stale workers.
 
 use std::collections::HashMap;
 use std::time::Duration;

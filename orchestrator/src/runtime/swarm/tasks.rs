@@ -104,7 +104,7 @@ impl Task {
     pub(super) fn container(&self) -> ContainerState {
         if self.has_ended() {
             let code = self.status.container_status.as_ref().map_or(-1, |container| container.exit_code);
-            // Swarm does not say whether the kernel ended it for want of memory.
+            // Swarm does not say whether the kernel ended it because memory ran out.
             ContainerState::Exited { code, oom: false }
         } else if self.status.state == TaskState::ORPHANED {
             ContainerState::NodeLost { node: self.node.clone() }

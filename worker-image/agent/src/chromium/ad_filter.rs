@@ -54,7 +54,7 @@ pub(super) fn turn_on() -> Command {
     ("Page.setAdBlockingEnabled", json!({"enabled": true}))
 }
 
-/// Counts an entry of a page's log if it tells of a request that was blocked.
+/// Counts an entry of a page's log if it reports a blocked request.
 pub(super) fn count(blocker: &Arc<AdBlocker>, params: &Value) {
     if params["entry"]["text"].as_str().is_some_and(|text| text.contains(BLOCKED)) {
         blocker.count();
