@@ -1,8 +1,7 @@
 //! A swarm of the test's own: three engines on this machine, each in namespaces of its own, so that a whole node can vanish.
 //!
 //! Each node has a network namespace, wired to one bridge as by a switch, and a process namespace, whose end is the end of
-//! everything on the node. The first node manages. The image is loaded there and linked into the others' data, which costs
-//! neither time nor disk. All data goes away with the swarm.
+//! everything on the node. The first node manages. Images are linked into the nodes' data, which goes away with the swarm.
 //!
 //! Several test runs on one machine may have a swarm each: a run takes a number of its own, which names and addresses carry.
 
@@ -17,6 +16,7 @@ use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
 use crate::docker::Docker;
+use crate::seed::{self, Seed};
 use crate::{eventually, suite};
 
 /// Runs that can have a swarm at the same time.
@@ -26,9 +26,6 @@ const NETWORK: &str = "warmpool-workers";
 /// The container in whose network the daemon runs.
 const SEAT: &str = "daemon";
 
-/// Where an engine keeps an image.
-const IMAGE_FOLDERS: [&str; 2] = ["image", "overlay2"];
-
 /// What a swarm's nodes have.
 #[derive(Clone, Copy, Debug)]
 pub struct Nodes {
@@ -36,6 +33,11 @@ pub struct Nodes {
     pub with_image: usize,
     /// How many have the fence of workers as their engine's default; the others come last.
     pub fenced: usize,
+}
+
+impl Nodes {
+    /// All have everything.
+    pub const ALIKE: Self = Self { with_image: 3, fenced: 3 };
 }
 
 /// One machine of the swarm.
@@ -57,25 +59,38 @@ impl Swarm {
     /// Three nodes that have `image`, as this machine's engine has it, and the fence. Where namespaces cannot be made: `None`,
     /// and a line in the log.
     pub async fn start(image: &str) -> Result<Option<Self>> {
-        Self::start_with(image, Nodes { with_image: 3, fenced: 3 }).await
+        Self::start_with(image, Nodes::ALIKE).await
     }
 
     /// The same, where not all nodes have everything.
     pub async fn start_with(image: &str, nodes: Nodes) -> Result<Option<Self>> {
+        Self::start_with_images(&[image], nodes).await
+    }
+
+    /// The same, with several images. The first one also serves the daemon's seat.
+    pub async fn start_with_images(images: &[&str], nodes: Nodes) -> Result<Option<Self>> {
         if let Err(why) = possible() {
             eprintln!("skipped, for want of namespaces to put nodes in: {why}");
             return Ok(None);
         }
         let parent = suite::target_dir().join("e2e-swarm");
         fs::create_dir_all(&parent)?;
-        let folder = tempfile::Builder::new().prefix("nodes-").tempdir_in(parent)?;
+        let folder = tempfile::Builder::new().prefix("nodes-").tempdir_in(&parent)?;
         let mut swarm = Self { nodes: Vec::new(), folder, seat: 0 };
         unwire();
         wire_hub()?;
         let fenced = |number| number <= nodes.fenced;
+        let seed = Seed::of(images, &parent).await?;
+        let data = swarm.folder.path().join("1/data");
+        fs::create_dir_all(&data)?;
+        let planted = seed.plant(&data)?;
         let first = Node::start(1, swarm.folder.path(), None, fenced(1)).await?;
-        first.docker.fetch(image).await?;
-        let data = first.folder.join("data");
+        if !planted {
+            for image in images {
+                first.docker.fetch(image).await?;
+            }
+            seed.keep(&data)?;
+        }
         swarm.nodes.push(first);
         let (second, third) = tokio::join!(
             Node::start(2, swarm.folder.path(), (nodes.with_image > 1).then_some(&data), fenced(2)),
@@ -83,7 +98,7 @@ impl Swarm {
         );
         swarm.nodes.extend([second?, third?]);
         swarm.join().await?;
-        swarm.take_seat(image).await?;
+        swarm.take_seat(images.first().context("an image")?).await?;
         Ok(Some(swarm))
     }
 
@@ -221,12 +236,7 @@ impl Node {
         let folder = folder.join(number.to_string());
         fs::create_dir_all(folder.join("data"))?;
         if let Some(images) = images {
-            for part in IMAGE_FOLDERS {
-                // Nobody writes into a layer, so that engines can share its files.
-                let mut copy = Command::new("cp");
-                copy.args(["--archive", "--link"]).arg(images.join(part)).arg(folder.join("data"));
-                ensure!(copy.status().context("cp")?.success(), "an image cannot be linked");
-            }
+            seed::link(images, &folder.join("data"))?;
         }
         wire(number)?;
         // The path is short, whatever the target directory's is: the kernel allows 108 bytes.
