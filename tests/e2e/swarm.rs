@@ -1,5 +1,6 @@
 //! Workers on the nodes of a Docker Swarm: three engines on this machine.
 
+mod engines;
 mod stack;
 
 use std::path::Path;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use warmpool_tests::{Cdp, Daemon, Group, Nodes, Registry, Session, Settings, Stage, Swarm, eventually, group};
 
+use engines::every_engine_runs_and_workers_are_spread_over_racks;
 use stack::a_stack_serves_and_goes_on_when_its_daemon_is_killed;
 
 /// A lost node is known within this time.
@@ -24,14 +26,19 @@ pub(crate) fn group() -> Group {
             nodes_without_image_or_fence_are_left_out_and_two_daemons_take_turns,
             a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained,
             nodes_fetch_an_image_that_is_named_by_digest,
+            every_engine_runs_and_workers_are_spread_over_racks,
             a_stack_serves_and_goes_on_when_its_daemon_is_killed,
         ],
     )
 }
 
 fn image() -> String {
+    image_of("chromium")
+}
+
+fn image_of(engine: &str) -> String {
     let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
-    format!("{repository}/chromium:latest")
+    format!("{repository}/{engine}:latest")
 }
 
 /// The nodes count this machine's cores and memory as theirs, each. Clients have time to come back while it fills the pool.

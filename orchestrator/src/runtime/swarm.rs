@@ -3,7 +3,8 @@
 //!
 //! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, and `network` the overlay
 //! between daemon and workers. `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at
-//! one from inside and `fence` judges what it finds; `avoided` are those that could not start an image lately. `lease` keeps a
+//! one from inside and `fence` judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens
+//! out the rest. `lease` keeps a
 //! second daemon out, and `term` this one from what is not its own any more.
 
 mod admission;
@@ -15,6 +16,7 @@ mod network;
 mod nodes;
 mod probe;
 mod service;
+mod spread;
 mod start;
 mod tasks;
 mod term;
@@ -34,6 +36,7 @@ use self::avoided::Avoided;
 pub(super) use self::lease::Lease;
 use self::network::OverlayFacts;
 use self::nodes::{is_down, is_drained, node_name};
+use self::spread::Spread;
 use self::tasks::Task;
 use self::term::Term;
 use super::docker::{Docker, container_name, refused, status};
@@ -60,6 +63,7 @@ struct Inner {
     engine: Docker,
     avoided: Avoided,
     admission: Admission,
+    spread: Spread,
     /// How long this process has these workers for sure.
     term: Term,
 }
@@ -70,7 +74,15 @@ impl Swarm {
     pub(super) fn new(config: Arc<Config>, instance: String) -> Self {
         let engine = Docker::new(Arc::clone(&config), instance.clone());
         let avoided = Avoided::new(config.swarm.avoid_for);
-        let inner = Inner { config, instance, engine, avoided, admission: Admission::default(), term: Term::default() };
+        let inner = Inner {
+            config,
+            instance,
+            engine,
+            avoided,
+            admission: Admission::default(),
+            spread: Spread::default(),
+            term: Term::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
