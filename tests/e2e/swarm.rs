@@ -1,6 +1,7 @@
 //! Workers on the nodes of a Docker Swarm: three engines on this machine.
 
 mod engines;
+mod guide;
 mod stack;
 
 use std::path::Path;
@@ -13,7 +14,7 @@ use tokio::process::Command;
 use warmpool_tests::{Cdp, Daemon, Group, Nodes, Registry, Session, Settings, Stage, Swarm, eventually, group};
 
 use engines::every_engine_runs_and_workers_are_spread_over_racks;
-use stack::a_stack_serves_and_goes_on_when_its_daemon_is_killed;
+use stack::the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or_changed;
 
 /// A lost node is known within this time.
 const LOST_WITHIN: Duration = Duration::from_secs(30);
@@ -27,7 +28,7 @@ pub(crate) fn group() -> Group {
             a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained,
             nodes_fetch_an_image_that_is_named_by_digest,
             every_engine_runs_and_workers_are_spread_over_racks,
-            a_stack_serves_and_goes_on_when_its_daemon_is_killed,
+            the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or_changed,
         ],
     )
 }

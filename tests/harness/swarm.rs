@@ -26,6 +26,14 @@ const NETWORK: &str = "warmpool-workers";
 /// The container in whose network the daemon runs.
 const SEAT: &str = "daemon";
 
+/// The configuration of a node's engine that fences workers in, as the guide has it.
+pub const FENCE: &str = r#"{ "no-new-privileges": true, "seccomp-profile": "/etc/docker/warmpool-seccomp.json" }"#;
+/// The file that it names.
+const FENCE_PROFILE: &str = "/etc/docker/warmpool-seccomp.json";
+
+/// Starts a node's engine in its namespaces: its name, its `/etc/resolv.conf` and the engine's arguments.
+const START: &str = r#"hostname "$0" && mount --bind "$1" /etc/resolv.conf && shift && exec dockerd "$@""#;
+
 /// What a swarm's nodes have.
 #[derive(Clone, Copy, Debug)]
 pub struct Nodes {
@@ -69,6 +77,14 @@ impl Swarm {
 
     /// The same, with several images. The first one also serves the daemon's seat.
     pub async fn start_with_images(images: &[&str], nodes: Nodes) -> Result<Option<Self>> {
+        let Some(mut swarm) = Self::start_apart(images, nodes).await? else { return Ok(None) };
+        swarm.join().await?;
+        swarm.take_seat(images.first().context("an image")?).await?;
+        Ok(Some(swarm))
+    }
+
+    /// Three engines that are no swarm yet, and have neither the workers' network nor a seat for the daemon.
+    pub async fn start_apart(images: &[&str], nodes: Nodes) -> Result<Option<Self>> {
         if let Err(why) = possible() {
             eprintln!("skipped, for want of namespaces to put nodes in: {why}");
             return Ok(None);
@@ -97,8 +113,6 @@ impl Swarm {
             Node::start(3, swarm.folder.path(), (nodes.with_image > 2).then_some(&data), fenced(3)),
         );
         swarm.nodes.extend([second?, third?]);
-        swarm.join().await?;
-        swarm.take_seat(images.first().context("an image")?).await?;
         Ok(Some(swarm))
     }
 
@@ -186,6 +200,12 @@ impl Swarm {
         address(1)
     }
 
+    /// The address of a node.
+    #[must_use]
+    pub fn address(&self, number: usize) -> String {
+        address(number)
+    }
+
     /// The name of a node, the first of which manages.
     #[must_use]
     pub fn name(&self, number: usize) -> String {
@@ -251,15 +271,21 @@ impl Node {
 
     fn run(&mut self, fenced: bool) -> Result<()> {
         let log = File::create(suite::new_log("node")?)?;
-        // An empty file, in place of what configures this machine's own engine.
+        // In place of what configures this machine's own engine.
         let config = self.folder.join("daemon.json");
-        fs::write(&config, "{}")?;
         let seccomp = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("worker-image").join("seccomp.json");
+        // What a service cannot ask for.
+        let fence = FENCE.replace(FENCE_PROFILE, &seccomp.display().to_string());
+        fs::write(&config, if fenced { fence.as_str() } else { "{}" })?;
+        // No name is known: a node asks for an image before it starts one, and would wait for this machine's name server.
+        let names = self.folder.join("resolv.conf");
+        fs::write(&names, "nameserver 127.0.0.1\n")?;
         let mut command = Command::new("nsenter");
         command
             .arg(format!("--net=/run/netns/{}", self.name()))
             .args(["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--uts"])
-            .args(["sh", "-c", "hostname \"$0\" && exec dockerd \"$@\"", &self.name()])
+            .args(["sh", "-c", START, &self.name()])
+            .arg(&names)
             .args(["--host", self.docker.host().unwrap_or_default()])
             .arg("--config-file")
             .arg(config)
@@ -282,10 +308,6 @@ impl Node {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        if fenced {
-            // What a service cannot ask for.
-            command.arg("--no-new-privileges").arg("--seccomp-profile").arg(seccomp);
-        }
         self.process = Some(command.spawn().context("nsenter")?);
         Ok(())
     }
