@@ -2,6 +2,7 @@
 
 mod engines;
 mod guide;
+mod moves;
 mod stack;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use tokio::process::Command;
 use warmpool_tests::{Cdp, Daemon, Group, Nodes, Registry, Session, Settings, Stage, Swarm, eventually, group};
 
 use engines::every_engine_runs_and_workers_are_spread_over_racks;
+use moves::the_daemon_moves_to_another_manager_and_comes_back_from_a_backup;
 use stack::the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or_changed;
 
 /// A lost node is known within this time.
@@ -28,6 +30,7 @@ pub(crate) fn group() -> Group {
             a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained,
             nodes_fetch_an_image_that_is_named_by_digest,
             every_engine_runs_and_workers_are_spread_over_racks,
+            the_daemon_moves_to_another_manager_and_comes_back_from_a_backup,
             the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or_changed,
         ],
     )

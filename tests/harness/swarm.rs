@@ -32,7 +32,10 @@ pub const FENCE: &str = r#"{ "no-new-privileges": true, "seccomp-profile": "/etc
 const FENCE_PROFILE: &str = "/etc/docker/warmpool-seccomp.json";
 
 /// Starts a node's engine in its namespaces: its name, its `/etc/resolv.conf` and the engine's arguments.
-const START: &str = r#"hostname "$0" && mount --bind "$1" /etc/resolv.conf && shift && exec dockerd "$@""#;
+const START: &str = r#"hostname "$0" && mount --bind "$1" /etc/resolv.conf && mkdir -p /tmp/wpswarm && mount -t tmpfs own /tmp/wpswarm &&
+shift && exec dockerd "$@""#;
+/// Where an engine listens for what runs on its node: each has its own there.
+pub const SOCKET: &str = "/tmp/wpswarm/docker.sock";
 
 /// What a swarm's nodes have.
 #[derive(Clone, Copy, Debug)]
@@ -200,10 +203,9 @@ impl Swarm {
         address(1)
     }
 
-    /// The address of a node.
-    #[must_use]
-    pub fn address(&self, number: usize) -> String {
-        address(number)
+    /// The address of a node that lives.
+    pub fn address_of(&self, name: &str) -> Result<String> {
+        Ok(address(self.node(name)?.number))
     }
 
     /// The name of a node, the first of which manages.
@@ -236,7 +238,8 @@ impl Swarm {
 
     /// Ends a node as if its power had failed: it sends no farewell.
     pub fn kill(&mut self, name: &str) -> Result<()> {
-        self.plug(name, "down")?;
+        let node = self.node(name)?;
+        ip(&["-n", &hub(), "link", "set", &format!("n{}", node.number), "down"])?;
         self.nodes.retain(|node| node.name() != name);
         Ok(())
     }
@@ -286,7 +289,7 @@ impl Node {
             .args(["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--uts"])
             .args(["sh", "-c", START, &self.name()])
             .arg(&names)
-            .args(["--host", self.docker.host().unwrap_or_default()])
+            .args(["--host", self.docker.host().unwrap_or_default(), "--host", &format!("unix://{SOCKET}")])
             .arg("--config-file")
             .arg(config)
             .arg("--data-root")

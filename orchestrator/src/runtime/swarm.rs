@@ -183,8 +183,6 @@ impl Swarm {
         let options = ListServicesOptionsBuilder::default().filters(&filters).build();
         let services =
             client.list_services(Some(options)).await.map_err(|error| refused("list the services", error))?;
-        let nodes = self.list_nodes().await?;
-        let up = |id: &str| nodes.iter().any(|node| node.id.as_deref() == Some(id) && !is_down(node));
         let tasks = self.tasks(&json!({ "label": [label] })).await?;
         let tasks: HashMap<&str, &Task> = tasks.iter().map(|task| (task.service.as_str(), task)).collect();
         let owned = services.into_iter().filter_map(|service| {
@@ -198,7 +196,8 @@ impl Swarm {
             Some(OwnedContainer {
                 worker: WorkerId::from(label(LABEL_WORKER)?),
                 key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset }),
-                running: task.is_some_and(|task| task.status.state == TaskState::RUNNING && up(&task.node)),
+                // Whether its node is lost comes out when it is watched, and is then why its session ends.
+                running: task.is_some_and(|task| task.status.state == TaskState::RUNNING),
                 place,
                 image: label(LABEL_IMAGE).unwrap_or_default().to_owned(),
             })

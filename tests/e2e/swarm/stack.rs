@@ -14,9 +14,9 @@ use warmpool_tests::{Api, Docker, Nodes, Session, Stage, Swarm, daemon, eventual
 use super::guide::{Reader, TEST_SETTINGS};
 
 /// The repository that the packed image is named in.
-const STACK: &str = "warmpool-stack-test";
+pub(crate) const STACK: &str = "warmpool-stack-test";
 /// The daemon's service, as the guide names its stack.
-const SERVICE: &str = "warmpool_daemon";
+pub(crate) const SERVICE: &str = "warmpool_daemon";
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -57,14 +57,35 @@ async fn pack() -> Result<TempDir> {
 }
 
 /// Settings of the test beside those of the guide.
-fn write_settings(folder: &Path, settings: &[(&str, &str)]) -> Result<()> {
+pub(crate) fn settings(image: &str) -> [(&'static str, &str); 10] {
+    [
+        ("WORKER_CHROMIUM_IMAGE", image),
+        ("WORKER_MEMORY", "1GiB"),
+        ("SWARM_RESERVED_CPUS", "0.1"),
+        // The kernel of a test machine need not have what it takes.
+        ("SWARM_ENCRYPTED", "false"),
+        ("SWARM_LEASE", "10s"),
+        ("POOL_MAX_WORKERS", "6"),
+        ("POOL_CHROMIUM_HEADLESS", "2"),
+        ("POOL_CHROMIUM_HEADED", "0"),
+        ("POOL_FIREFOX_HEADED", "0"),
+        ("POOL_WEBKIT_HEADED", "0"),
+    ]
+}
+
+/// Writes them, and where the stack's data is if not in a volume of the daemon's machine.
+pub(crate) fn write_settings(folder: &Path, settings: &[(&str, &str)], data: Option<&Path>) -> Result<()> {
     let lines: String = settings.iter().map(|(name, value)| format!("      WARMPOOL_{name}: \"{value}\"\n")).collect();
-    let text = format!("version: \"3.8\"\nservices:\n  daemon:\n    environment:\n{lines}");
+    let data = data.map(|data| {
+        format!("volumes:\n  data:\n    driver_opts: {{type: none, o: bind, device: {}}}\n", data.display())
+    });
+    let data = data.unwrap_or_default();
+    let text = format!("version: \"3.8\"\nservices:\n  daemon:\n    environment:\n{lines}{data}");
     Ok(std::fs::write(folder.join(TEST_SETTINGS), text)?)
 }
 
 /// Waits until the stack's daemon serves; a failure says what Swarm and the daemon do.
-async fn ready(open: &Api, manager: &Docker) -> Result<()> {
+pub(crate) async fn ready(open: &Api, manager: &Docker) -> Result<()> {
     let ready = eventually!("the stack is ready", 90, open.get("/readyz").await.is_ok_and(|it| it.status == 200));
     let Err(error) = ready else { return Ok(()) };
     let log = manager.run(&["service", "logs", SERVICE]).await.unwrap_or_default();
@@ -72,7 +93,7 @@ async fn ready(open: &Api, manager: &Docker) -> Result<()> {
     Err(error.context(format!("{tasks}\n{log}")))
 }
 
-async fn is_kept(session: &Session) -> Result<()> {
+pub(crate) async fn is_kept(session: &Session) -> Result<()> {
     ensure!(session.status().await? == "running", "{}", session.record().await?);
     ensure!(session.evaluate("document.title").await? == "kept", "the same page");
     Ok(())
@@ -84,25 +105,14 @@ pub(crate) async fn the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or
     let manager = swarm.manager();
     load(std::slice::from_ref(manager)).await?;
     let folder = tempfile::tempdir()?;
-    let settings = [
-        ("WORKER_CHROMIUM_IMAGE", image.as_str()),
-        ("WORKER_MEMORY", "1GiB"),
-        ("SWARM_RESERVED_CPUS", "0.1"),
-        // The kernel of a test machine need not have what it takes.
-        ("SWARM_ENCRYPTED", "false"),
-        ("POOL_MAX_WORKERS", "4"),
-        ("POOL_CHROMIUM_HEADLESS", "2"),
-        ("POOL_CHROMIUM_HEADED", "0"),
-        ("POOL_FIREFOX_HEADED", "0"),
-        ("POOL_WEBKIT_HEADED", "0"),
-    ];
-    write_settings(folder.path(), &settings)?;
-    let mut reader = Reader::new(&swarm, folder.path(), format!("{STACK}/daemon:latest"))?;
-    reader.follow("docker stack deploy").await?;
+    let settings = settings(&image);
+    write_settings(folder.path(), &settings, None)?;
+    let mut reader = Reader::new(folder.path(), format!("{STACK}/daemon:latest"))?;
+    reader.follow(&swarm, "docker stack deploy").await?;
     let address = format!("http://{}:4444", swarm.manager_address());
     let open = Api::new(&address);
     ready(&open, manager).await?;
-    let printed = reader.follow("/sessions/create").await?;
+    let printed = reader.follow(&swarm, "/sessions/create").await?;
     let made: Value = serde_json::from_str(&printed).with_context(|| printed.clone())?;
 
     let label = format!("label=com.docker.swarm.service.name={SERVICE}");
@@ -126,9 +136,9 @@ pub(crate) async fn the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or
     let next = format!("{STACK}/daemon:next");
     manager.run(&["tag", &format!("{STACK}/daemon:latest"), &next]).await?;
     let one_less = settings.map(|(name, value)| (name, if name == "POOL_CHROMIUM_HEADLESS" { "1" } else { value }));
-    write_settings(folder.path(), &one_less)?;
+    write_settings(folder.path(), &one_less, None)?;
     let began = Instant::now();
-    reader.deploy_again(next.clone()).await?;
+    reader.deploy_again(&swarm, next.clone()).await?;
     let state = ["service", "inspect", "--format", "{{.UpdateStatus.State}}", SERVICE];
     eventually!("the stack is changed", 90, manager.run(&state).await? == "completed")?;
     ready(&open, manager).await?;
