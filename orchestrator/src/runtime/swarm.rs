@@ -2,7 +2,7 @@
 //! node and watches it; this module asks the manager that the daemon sits on.
 //!
 //! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, and `network` the overlay
-//! between daemon and workers. `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at
+//! between daemon and workers, and `registry` what nodes fetch images with. `manager` asks what bollard does not. `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at
 //! one from inside and `fence` judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens
 //! out the rest. `lease` keeps a
 //! second daemon out, and `term` this one from what is not its own any more.
@@ -12,9 +12,11 @@ mod avoided;
 mod constraints;
 mod fence;
 mod lease;
+mod manager;
 mod network;
 mod nodes;
 mod probe;
+mod registry;
 mod service;
 mod spread;
 mod start;

@@ -49,6 +49,7 @@ impl Swarm {
                 Start::Running(place) => return Ok(place),
                 Start::Refused { node, why } => {
                     let name = self.name_of(&node).await;
+                    let why = self.explained(why, &image).await;
                     tracing::warn!(worker = %spec.worker, node = name, why, "a node cannot start a worker: trying another");
                     self.inner.avoided.add(&image, &node, &name, &why);
                     self.remove(&spec.worker).await?;
@@ -72,6 +73,10 @@ impl Swarm {
 
     pub(super) async fn create(&self, service: ServiceSpec) -> Result<(), RuntimeError> {
         self.inner.term.check()?;
+        let image = service.task_template.as_ref().and_then(|task| task.container_spec.as_ref()?.image.as_deref());
+        if let Some(credentials) = self.credentials(image.unwrap_or_default()).await? {
+            return self.create_with(&service, &credentials).await.map(drop);
+        }
         let client = self.inner.engine.client().await?;
         match client.create_service(service, None).await {
             Ok(_) => Ok(()),
@@ -142,6 +147,14 @@ impl Swarm {
                 }
             }
             sleep(POLL).await;
+        }
+    }
+
+    /// Why a node could not start the image, with what the registry says where it refuses it.
+    pub(super) async fn explained(&self, why: String, image: &str) -> String {
+        match self.refused_by_registry(image).await {
+            Some(words) => format!("{why}; {words}"),
+            None => why,
         }
     }
 
