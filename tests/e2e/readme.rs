@@ -6,6 +6,7 @@
 //! - `file: PATH`: the block is that file;
 //! - `part of: PATH`: the lines of the block stand together in that file;
 //! - `run`: the commands run. Those of one page share a shell, as they would share a reader's;
+//! - `run on: PLACE`: the group `swarm` runs it, on a machine of a swarm, or takes it for a file;
 //! - `settings`: the daemon takes the block as its configuration file;
 //! - `not run: REASON`: nobody runs it, for a reason.
 
@@ -52,10 +53,11 @@ pub(crate) fn group() -> Group {
 
 /// How a fenced block is checked.
 #[derive(PartialEq, Eq)]
-enum BlockCheck {
+pub(crate) enum BlockCheck {
     File(String),
     PartOf(String),
     Run,
+    RunOn(String),
     Settings,
     NotRun,
     None,
@@ -69,6 +71,7 @@ impl BlockCheck {
             ("file", path) => Self::File(path.to_owned()),
             ("part of", path) => Self::PartOf(path.to_owned()),
             ("run", "") => Self::Run,
+            ("run on", place) => Self::RunOn(place.to_owned()),
             ("settings", "") => Self::Settings,
             ("not run", reason) if !reason.is_empty() => Self::NotRun,
             _ => Self::None,
@@ -77,22 +80,22 @@ impl BlockCheck {
 }
 
 /// A fenced block.
-struct Block {
-    mark: BlockCheck,
+pub(crate) struct Block {
+    pub(crate) mark: BlockCheck,
     language: String,
-    text: String,
+    pub(crate) text: String,
 }
 
 /// A page of Markdown.
-struct Page {
+pub(crate) struct Page {
     path: String,
-    blocks: Vec<Block>,
+    pub(crate) blocks: Vec<Block>,
     /// All that is not in a fenced block.
     prose: String,
 }
 
 impl Page {
-    fn read(path: &str) -> Result<Self> {
+    pub(crate) fn read(path: &str) -> Result<Self> {
         let text = std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())?;
         let (mut blocks, mut prose) = (Vec::new(), String::new());
         let mut lines = text.lines();
@@ -186,6 +189,9 @@ async fn blocks_are_marked(_: Stage) -> Result<()> {
                 BlockCheck::None => {
                     let is_code = LANGUAGES.contains(&block.language.as_str());
                     ensure!(!is_code, "{path}: a comment above this block must say how it is checked:\n{text}");
+                }
+                BlockCheck::RunOn(_) => {
+                    ensure!(path.ends_with("/swarm.md"), "{path} has a block for a swarm, which nobody runs: {text}")
                 }
                 BlockCheck::File(_) | BlockCheck::PartOf(_) | BlockCheck::NotRun => {}
             }

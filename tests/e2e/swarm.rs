@@ -1,5 +1,8 @@
 //! Workers on the nodes of a Docker Swarm: three engines on this machine.
 
+mod engines;
+mod guide;
+mod moves;
 mod stack;
 
 use std::path::Path;
@@ -9,9 +12,12 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::process::Command;
+use warmpool_tests::registry;
 use warmpool_tests::{Cdp, Daemon, Group, Nodes, Registry, Session, Settings, Stage, Swarm, eventually, group};
 
-use stack::a_stack_serves_and_goes_on_when_its_daemon_is_killed;
+use engines::every_engine_runs_and_workers_are_spread_over_racks;
+use moves::the_daemon_moves_to_another_manager_and_comes_back_from_a_backup;
+use stack::the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or_changed;
 
 /// A lost node is known within this time.
 const LOST_WITHIN: Duration = Duration::from_secs(30);
@@ -23,15 +29,21 @@ pub(crate) fn group() -> Group {
             sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back,
             nodes_without_image_or_fence_are_left_out_and_two_daemons_take_turns,
             a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained,
-            nodes_fetch_an_image_that_is_named_by_digest,
-            a_stack_serves_and_goes_on_when_its_daemon_is_killed,
+            nodes_fetch_an_image_by_digest_with_a_password,
+            every_engine_runs_and_workers_are_spread_over_racks,
+            the_daemon_moves_to_another_manager_and_comes_back_from_a_backup,
+            the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or_changed,
         ],
     )
 }
 
 fn image() -> String {
+    image_of("chromium")
+}
+
+fn image_of(engine: &str) -> String {
     let repository = std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or_else(|_| "warmpool".to_owned());
-    format!("{repository}/chromium:latest")
+    format!("{repository}/{engine}:latest")
 }
 
 /// The nodes count this machine's cores and memory as theirs, each. Clients have time to come back while it fills the pool.
@@ -325,7 +337,8 @@ async fn push(registry: &Registry, swarm: &Swarm) -> Result<String> {
     let mut images = Command::new(script);
     // An engine speaks to loopback without TLS.
     images.args(["--engine", "chromium", "--push", &format!("127.0.0.1:{port}/pool")]);
-    let output = images.kill_on_drop(true).output().await?;
+    let config = registry.logged_in()?;
+    let output = images.env("DOCKER_CONFIG", config.path()).kill_on_drop(true).output().await?;
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     let line = said.lines().find_map(|line| line.strip_prefix("chromium_image = ")).context("a setting")?;
@@ -334,17 +347,39 @@ async fn push(registry: &Registry, swarm: &Swarm) -> Result<String> {
     Ok(name.replacen("127.0.0.1", &swarm.outside_address(), 1))
 }
 
-async fn nodes_fetch_an_image_that_is_named_by_digest(stage: Stage) -> Result<()> {
+async fn nodes_fetch_an_image_by_digest_with_a_password(stage: Stage) -> Result<()> {
     let Some(swarm) = Swarm::start_with(&image(), Nodes { with_image: 1, fenced: 3 }).await? else { return Ok(()) };
     let registry = Registry::start().await?;
     let image = push(&registry, &swarm).await?;
-    let mut daemon = Daemon::start(settings(&swarm).set("WORKER_CHROMIUM_IMAGE", &image)).await?;
-    let site = stage.site_for(&daemon).await?;
+    let folder = tempfile::tempdir()?;
+    let password = folder.path().join("password");
+    std::fs::write(&password, "another\n")?;
+    let settings = settings(&swarm)
+        .set("WORKER_CHROMIUM_IMAGE", &image)
+        .set("SWARM_REGISTRY", format!("{}:{}", swarm.outside_address(), registry.port()))
+        .set("SWARM_REGISTRY_USER", registry::USER)
+        .set("SWARM_REGISTRY_PASSWORD_FILE", password.display())
+        .set("SWARM_AVOID_FOR", "5s");
+    let mut daemon = Daemon::start_cold(settings).await?;
     let nodes = [1, 2, 3].map(|number| swarm.name(number));
+    for node in &nodes {
+        let words = ["gets no workers", node, "unauthorized", "swarm.registry_password_file"];
+        let is_told = |line: &str| words.iter().all(|words| line.contains(words));
+        eventually!("the log says what the registry refuses", 60, daemon.log_text().lines().any(is_told))?;
+    }
+    // It is mended without a restart.
+    std::fs::write(&password, format!("{}\n", registry::PASSWORD))?;
+    daemon.warm().await?;
+    let site = stage.site_for(&daemon).await?;
     for mut placed in on_each(&daemon, &swarm, &nodes).await? {
         placed.works(&site).await.context(placed.node.clone())?;
         placed.session.delete().await?.ok()?;
     }
+    let ids = swarm.manager().run(&["service", "ls", "--quiet"]).await?;
+    let ids: Vec<&str> = ids.lines().collect();
+    let shown = swarm.manager().run(&[&["service", "inspect"], &ids[..]].concat()).await?;
+    ensure!(shown.contains(&image) && !shown.contains(registry::PASSWORD), "{shown}");
+    ensure!(!daemon.log_text().contains(registry::PASSWORD), "the log keeps the password to itself");
     let digest = image.split('@').nth(1).context("a digest")?;
     for node in &nodes {
         let images = swarm.engine(node)?.run(&["images", "--digests", "--format", "{{.Digest}}"]).await?;

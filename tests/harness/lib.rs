@@ -31,6 +31,7 @@ pub mod names;
 pub mod programs;
 pub mod proxy;
 pub mod registry;
+mod seed;
 pub mod session;
 pub mod site;
 pub mod suite;

@@ -1,8 +1,7 @@
 //! A swarm of the test's own: three engines on this machine, each in namespaces of its own, so that a whole node can vanish.
 //!
 //! Each node has a network namespace, wired to one bridge as by a switch, and a process namespace, whose end is the end of
-//! everything on the node. The first node manages. The image is loaded there and linked into the others' data, which costs
-//! neither time nor disk. All data goes away with the swarm.
+//! everything on the node. The first node manages. Images are linked into the nodes' data, which goes away with the swarm.
 //!
 //! Several test runs on one machine may have a swarm each: a run takes a number of its own, which names and addresses carry.
 
@@ -17,6 +16,7 @@ use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
 use crate::docker::Docker;
+use crate::seed::{self, Seed};
 use crate::{eventually, suite};
 
 /// Runs that can have a swarm at the same time.
@@ -26,8 +26,16 @@ const NETWORK: &str = "warmpool-workers";
 /// The container in whose network the daemon runs.
 const SEAT: &str = "daemon";
 
-/// Where an engine keeps an image.
-const IMAGE_FOLDERS: [&str; 2] = ["image", "overlay2"];
+/// The configuration of a node's engine that fences workers in, as the guide has it.
+pub const FENCE: &str = r#"{ "no-new-privileges": true, "seccomp-profile": "/etc/docker/warmpool-seccomp.json" }"#;
+/// The file that it names.
+const FENCE_PROFILE: &str = "/etc/docker/warmpool-seccomp.json";
+
+/// Starts a node's engine in its namespaces: its name, its `/etc/resolv.conf` and the engine's arguments.
+const START: &str = r#"hostname "$0" && mount --bind "$1" /etc/resolv.conf && mkdir -p /tmp/wpswarm && mount -t tmpfs own /tmp/wpswarm &&
+shift && exec dockerd "$@""#;
+/// Where an engine listens for what runs on its node: each has its own there.
+pub const SOCKET: &str = "/tmp/wpswarm/docker.sock";
 
 /// What a swarm's nodes have.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +44,11 @@ pub struct Nodes {
     pub with_image: usize,
     /// How many have the fence of workers as their engine's default; the others come last.
     pub fenced: usize,
+}
+
+impl Nodes {
+    /// All have everything.
+    pub const ALIKE: Self = Self { with_image: 3, fenced: 3 };
 }
 
 /// One machine of the swarm.
@@ -57,33 +70,52 @@ impl Swarm {
     /// Three nodes that have `image`, as this machine's engine has it, and the fence. Where namespaces cannot be made: `None`,
     /// and a line in the log.
     pub async fn start(image: &str) -> Result<Option<Self>> {
-        Self::start_with(image, Nodes { with_image: 3, fenced: 3 }).await
+        Self::start_with(image, Nodes::ALIKE).await
     }
 
     /// The same, where not all nodes have everything.
     pub async fn start_with(image: &str, nodes: Nodes) -> Result<Option<Self>> {
+        Self::start_with_images(&[image], nodes).await
+    }
+
+    /// The same, with several images. The first one also serves the daemon's seat.
+    pub async fn start_with_images(images: &[&str], nodes: Nodes) -> Result<Option<Self>> {
+        let Some(mut swarm) = Self::start_apart(images, nodes).await? else { return Ok(None) };
+        swarm.join().await?;
+        swarm.take_seat(images.first().context("an image")?).await?;
+        Ok(Some(swarm))
+    }
+
+    /// Three engines that are no swarm yet, and have neither the workers' network nor a seat for the daemon.
+    pub async fn start_apart(images: &[&str], nodes: Nodes) -> Result<Option<Self>> {
         if let Err(why) = possible() {
             eprintln!("skipped, for want of namespaces to put nodes in: {why}");
             return Ok(None);
         }
         let parent = suite::target_dir().join("e2e-swarm");
         fs::create_dir_all(&parent)?;
-        let folder = tempfile::Builder::new().prefix("nodes-").tempdir_in(parent)?;
+        let folder = tempfile::Builder::new().prefix("nodes-").tempdir_in(&parent)?;
         let mut swarm = Self { nodes: Vec::new(), folder, seat: 0 };
         unwire();
         wire_hub()?;
         let fenced = |number| number <= nodes.fenced;
+        let seed = Seed::of(images, &parent).await?;
+        let data = swarm.folder.path().join("1/data");
+        fs::create_dir_all(&data)?;
+        let planted = seed.plant(&data)?;
         let first = Node::start(1, swarm.folder.path(), None, fenced(1)).await?;
-        first.docker.fetch(image).await?;
-        let data = first.folder.join("data");
+        if !planted {
+            for image in images {
+                first.docker.fetch(image).await?;
+            }
+            seed.keep(&data)?;
+        }
         swarm.nodes.push(first);
         let (second, third) = tokio::join!(
             Node::start(2, swarm.folder.path(), (nodes.with_image > 1).then_some(&data), fenced(2)),
             Node::start(3, swarm.folder.path(), (nodes.with_image > 2).then_some(&data), fenced(3)),
         );
         swarm.nodes.extend([second?, third?]);
-        swarm.join().await?;
-        swarm.take_seat(image).await?;
         Ok(Some(swarm))
     }
 
@@ -171,6 +203,11 @@ impl Swarm {
         address(1)
     }
 
+    /// The address of a node that lives.
+    pub fn address_of(&self, name: &str) -> Result<String> {
+        Ok(address(self.node(name)?.number))
+    }
+
     /// The name of a node, the first of which manages.
     #[must_use]
     pub fn name(&self, number: usize) -> String {
@@ -201,7 +238,8 @@ impl Swarm {
 
     /// Ends a node as if its power had failed: it sends no farewell.
     pub fn kill(&mut self, name: &str) -> Result<()> {
-        self.plug(name, "down")?;
+        let node = self.node(name)?;
+        ip(&["-n", &hub(), "link", "set", &format!("n{}", node.number), "down"])?;
         self.nodes.retain(|node| node.name() != name);
         Ok(())
     }
@@ -221,12 +259,7 @@ impl Node {
         let folder = folder.join(number.to_string());
         fs::create_dir_all(folder.join("data"))?;
         if let Some(images) = images {
-            for part in IMAGE_FOLDERS {
-                // Nobody writes into a layer, so that engines can share its files.
-                let mut copy = Command::new("cp");
-                copy.args(["--archive", "--link"]).arg(images.join(part)).arg(folder.join("data"));
-                ensure!(copy.status().context("cp")?.success(), "an image cannot be linked");
-            }
+            seed::link(images, &folder.join("data"))?;
         }
         wire(number)?;
         // The path is short, whatever the target directory's is: the kernel allows 108 bytes.
@@ -241,16 +274,22 @@ impl Node {
 
     fn run(&mut self, fenced: bool) -> Result<()> {
         let log = File::create(suite::new_log("node")?)?;
-        // An empty file, in place of what configures this machine's own engine.
+        // In place of what configures this machine's own engine.
         let config = self.folder.join("daemon.json");
-        fs::write(&config, "{}")?;
         let seccomp = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("worker-image").join("seccomp.json");
+        // What a service cannot ask for.
+        let fence = FENCE.replace(FENCE_PROFILE, &seccomp.display().to_string());
+        fs::write(&config, if fenced { fence.as_str() } else { "{}" })?;
+        // No name is known: a node asks for an image before it starts one, and would wait for this machine's name server.
+        let names = self.folder.join("resolv.conf");
+        fs::write(&names, "nameserver 127.0.0.1\n")?;
         let mut command = Command::new("nsenter");
         command
             .arg(format!("--net=/run/netns/{}", self.name()))
             .args(["unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--uts"])
-            .args(["sh", "-c", "hostname \"$0\" && exec dockerd \"$@\"", &self.name()])
-            .args(["--host", self.docker.host().unwrap_or_default()])
+            .args(["sh", "-c", START, &self.name()])
+            .arg(&names)
+            .args(["--host", self.docker.host().unwrap_or_default(), "--host", &format!("unix://{SOCKET}")])
             .arg("--config-file")
             .arg(config)
             .arg("--data-root")
@@ -272,10 +311,6 @@ impl Node {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
-        if fenced {
-            // What a service cannot ask for.
-            command.arg("--no-new-privileges").arg("--seccomp-profile").arg(seccomp);
-        }
         self.process = Some(command.spawn().context("nsenter")?);
         Ok(())
     }

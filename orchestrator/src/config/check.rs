@@ -202,6 +202,20 @@ fn swarm(config: &Sections, layers: &mut Layers<'_>) {
         let what = "a service cannot ask for a container runtime";
         layers.fault("docker.runtime", what, "make it the default of each node's engine, and unset this");
     }
+    let swarm = &config.swarm;
+    let registry = [
+        ("swarm.registry", swarm.registry.is_some()),
+        ("swarm.registry_user", swarm.registry_user.is_some()),
+        ("swarm.registry_password_file", swarm.registry_password_file.is_some()),
+    ];
+    if registry.iter().any(|(_, present)| *present) {
+        for (name, present) in registry {
+            if !present && layers.sound(&[name]) {
+                let what = "is wanted, as the registry, its user and the password go together";
+                layers.fault(name, what, "set all three, or none");
+            }
+        }
+    }
     if layers.sound(&["swarm.lease", "worker.orphan_timeout"]) && config.swarm.lease >= config.worker.orphan_timeout {
         let what = "workers end before another daemon may take them over, by worker.orphan_timeout";
         layers.fault("swarm.lease", what, "lower it, or raise worker.orphan_timeout");

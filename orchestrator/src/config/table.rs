@@ -97,6 +97,12 @@ settings! {
         webkit_constraints: Vec<String> = Unset("node.labels.browser==webkit");
         /// The label of nodes over whose values workers are spread evenly.
         spread_over: Option<String> = Unset("node.labels.rack");
+        /// The registry, as images name it, that asks nodes for a password.
+        registry: Option<String> = Unset("registry.example:5000");
+        /// Who the nodes are there.
+        registry_user: Option<String> = Unset("warmpool");
+        /// File with the password. It is read for each worker, so that it can be changed.
+        registry_password_file: Option<PathBuf> = Unset("/run/secrets/warmpool-registry");
         /// Cores of a node that a worker reserves; worker.cpus when unset, and 0 reserves none. Of memory it reserves worker.memory.
         reserved_cpus: Option<f64> = Unset("0.5"), min "0";
         /// Time for Swarm to find a node for a worker.

@@ -251,6 +251,20 @@ fn risky_settings_are_warned_of() {
 }
 
 #[test]
+fn a_registry_has_a_user_and_a_password() {
+    let on = ("swarm.enabled", "true");
+    let all =
+        [on, ("swarm.registry", "r:5000"), ("swarm.registry_user", "pool"), ("swarm.registry_password_file", "/p")];
+    with(&all).unwrap();
+    for left_out in 1..all.len() {
+        let some: Vec<_> =
+            all.into_iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, pair)| pair).collect();
+        let faults = with(&some).expect_err("a fault").to_string();
+        assert!(faults.contains(all[left_out].0) && faults.contains("set all three"), "{faults}");
+    }
+}
+
+#[test]
 fn every_text_of_the_table_is_sound() {
     for setting in table::all() {
         let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Found(_, _, text)) = setting.preset;

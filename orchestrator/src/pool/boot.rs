@@ -52,6 +52,7 @@ impl BootError {
                 | RuntimeError::UnfitNetwork { .. }
                 | RuntimeError::NodeName { .. }
                 | RuntimeError::OneHost
+                | RuntimeError::RegistryPassword { .. }
                 | RuntimeError::NotOwned(_),
             )
             | Self::Unwanted => None,

@@ -2,8 +2,9 @@
 //! node and watches it; this module asks the manager that the daemon sits on.
 //!
 //! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, and `network` the overlay
-//! between daemon and workers. `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at
-//! one from inside and `fence` judges what it finds; `avoided` are those that could not start an image lately. `lease` keeps a
+//! between daemon and workers, and `registry` what nodes fetch images with. `manager` asks what bollard does not. `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at
+//! one from inside and `fence` judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens
+//! out the rest. `lease` keeps a
 //! second daemon out, and `term` this one from what is not its own any more.
 
 mod admission;
@@ -11,10 +12,13 @@ mod avoided;
 mod constraints;
 mod fence;
 mod lease;
+mod manager;
 mod network;
 mod nodes;
 mod probe;
+mod registry;
 mod service;
+mod spread;
 mod start;
 mod tasks;
 mod term;
@@ -34,6 +38,7 @@ use self::avoided::Avoided;
 pub(super) use self::lease::Lease;
 use self::network::OverlayFacts;
 use self::nodes::{is_down, is_drained, node_name};
+use self::spread::Spread;
 use self::tasks::Task;
 use self::term::Term;
 use super::docker::{Docker, container_name, refused, status};
@@ -60,6 +65,7 @@ struct Inner {
     engine: Docker,
     avoided: Avoided,
     admission: Admission,
+    spread: Spread,
     /// How long this process has these workers for sure.
     term: Term,
 }
@@ -70,7 +76,15 @@ impl Swarm {
     pub(super) fn new(config: Arc<Config>, instance: String) -> Self {
         let engine = Docker::new(Arc::clone(&config), instance.clone());
         let avoided = Avoided::new(config.swarm.avoid_for);
-        let inner = Inner { config, instance, engine, avoided, admission: Admission::default(), term: Term::default() };
+        let inner = Inner {
+            config,
+            instance,
+            engine,
+            avoided,
+            admission: Admission::default(),
+            spread: Spread::default(),
+            term: Term::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -171,8 +185,6 @@ impl Swarm {
         let options = ListServicesOptionsBuilder::default().filters(&filters).build();
         let services =
             client.list_services(Some(options)).await.map_err(|error| refused("list the services", error))?;
-        let nodes = self.list_nodes().await?;
-        let up = |id: &str| nodes.iter().any(|node| node.id.as_deref() == Some(id) && !is_down(node));
         let tasks = self.tasks(&json!({ "label": [label] })).await?;
         let tasks: HashMap<&str, &Task> = tasks.iter().map(|task| (task.service.as_str(), task)).collect();
         let owned = services.into_iter().filter_map(|service| {
@@ -186,7 +198,8 @@ impl Swarm {
             Some(OwnedContainer {
                 worker: WorkerId::from(label(LABEL_WORKER)?),
                 key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset }),
-                running: task.is_some_and(|task| task.status.state == TaskState::RUNNING && up(&task.node)),
+                // Whether its node is lost comes out when it is watched, and is then why its session ends.
+                running: task.is_some_and(|task| task.status.state == TaskState::RUNNING),
                 place,
                 image: label(LABEL_IMAGE).unwrap_or_default().to_owned(),
             })

@@ -97,6 +97,14 @@ pub(crate) enum RuntimeError {
     /// Nodes were asked for where there are none.
     #[error("workers run on this host alone: nodes are those of a swarm, and swarm.enabled is false")]
     OneHost,
+    /// What opens the registry cannot be read.
+    #[error("`swarm.registry_password_file` {path} cannot be used: {why}")]
+    RegistryPassword {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Another daemon has these workers.
     #[error("another daemon has the workers of this instance: {0}")]
     NotOwned(String),

@@ -183,6 +183,7 @@ impl Swarm {
         let failure = match looked.await {
             Ok(lacks) => gaps(name, lacks),
             Err(ProbeError::Runtime(error)) => Some(format!("it could not be looked at: {error}")),
+            Err(ProbeError::Rejected(why)) => Some(self.explained(why, image).await),
             Err(error) => Some(error.to_string()),
         };
         if let Some(why) = &failure {

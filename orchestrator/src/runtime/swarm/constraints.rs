@@ -32,6 +32,14 @@ pub(super) fn met(node: &Node, mut constraints: impl Iterator<Item = String>) ->
     })
 }
 
+/// What a node has for a name such as `node.labels.rack`, if it has that.
+pub(super) fn label(node: &Node, name: &str) -> Option<String> {
+    match value(node, name) {
+        Value::Is(is) => Some(is),
+        Value::None | Value::Unknown => None,
+    }
+}
+
 enum Value {
     Is(String),
     /// The node has no such label.

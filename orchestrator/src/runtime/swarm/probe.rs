@@ -62,7 +62,10 @@ impl Swarm {
                 Err("it is drained, so nothing runs there".to_owned())
             } else {
                 let id = node.id.as_deref().unwrap_or_default();
-                self.probe(id, &image, engine).await.map_err(|error| error.to_string())
+                match self.probe(id, &image, engine).await {
+                    Err(ProbeError::Rejected(why)) => Err(self.explained(why, &image).await),
+                    verdict => verdict.map_err(|error| error.to_string()),
+                }
             };
             NodeFence { node: node_name(node), verdict }
         });

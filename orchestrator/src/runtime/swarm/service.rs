@@ -8,9 +8,8 @@ use std::collections::HashMap;
 use bollard::models::{
     EndpointSpec, EndpointSpecModeEnum, Limit, Mount, MountTmpfsOptions, MountType, NetworkAttachmentConfig,
     ResourceObject, ResourcesUlimits, ServiceSpec, ServiceSpecMode, ServiceSpecModeReplicated, TaskSpec,
-    TaskSpecContainerSpec, TaskSpecContainerSpecDnsConfig, TaskSpecLogDriver, TaskSpecPlacement,
-    TaskSpecPlacementPreferences, TaskSpecPlacementSpread, TaskSpecResources, TaskSpecRestartPolicy,
-    TaskSpecRestartPolicyConditionEnum,
+    TaskSpecContainerSpec, TaskSpecContainerSpecDnsConfig, TaskSpecLogDriver, TaskSpecPlacement, TaskSpecResources,
+    TaskSpecRestartPolicy, TaskSpecRestartPolicyConditionEnum,
 };
 use warmpool_protocol::LEAVE_NETWORK;
 
@@ -35,9 +34,6 @@ impl Swarm {
         labels.insert(LABEL_IMAGE.to_owned(), image.to_owned());
         let (limits, reservations) = resources(config);
         let left_out = left_out.iter().map(|node| format!("node.id!={node}"));
-        let spread = config.swarm.spread_over.iter().map(|descriptor| TaskSpecPlacementPreferences {
-            spread: Some(TaskSpecPlacementSpread { spread_descriptor: Some(descriptor.clone()) }),
-        });
         let task = TaskSpec {
             resources: Some(TaskSpecResources {
                 limits: Some(limits),
@@ -46,7 +42,6 @@ impl Swarm {
             }),
             placement: Some(TaskSpecPlacement {
                 constraints: Some(constraints(config, spec.key.engine).chain(left_out).collect()),
-                preferences: Some(spread.collect()),
                 ..Default::default()
             }),
             networks: Some(vec![NetworkAttachmentConfig {

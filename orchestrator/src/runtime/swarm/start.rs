@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::super::docker::{refused, status};
 use super::super::{Place, RuntimeError, WorkerSpec};
 use super::Swarm;
+use super::spread::Choice;
 use crate::engine::WorkerId;
 
 /// Between two looks at a task that is on its way.
@@ -23,6 +24,8 @@ enum Start {
         node: String,
         why: String,
     },
+    /// The nodes that were preferred have no room for it.
+    Elsewhere,
 }
 
 impl Swarm {
@@ -30,10 +33,13 @@ impl Swarm {
     /// is left out for a while, and the next one tried.
     pub(crate) async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
         let image = self.image_id(&spec.image).await?;
+        let mut anywhere = false;
         for _ in 0..NODES_TRIED {
             let left_out = self.admit(&image, spec.key.engine).await?;
-            self.create(self.service(spec, &image, &left_out)).await?;
-            match self.started(&spec.worker, &image).await? {
+            let choice = if anywhere { None } else { self.spread(&left_out).await? };
+            let elsewhere = choice.as_ref().map_or(&[][..], |choice| &choice.elsewhere);
+            self.create(self.service(spec, &image, &[&left_out, elsewhere].concat())).await?;
+            match self.started(&spec.worker, &image, choice).await? {
                 // A node that came only now, or began to go, was not among those that the service asked to avoid.
                 Start::Running(Place { node: Some(node), .. })
                     if left_out.contains(&node) || !self.inner.admission.has(&node, &image) =>
@@ -43,8 +49,13 @@ impl Swarm {
                 Start::Running(place) => return Ok(place),
                 Start::Refused { node, why } => {
                     let name = self.name_of(&node).await;
+                    let why = self.explained(why, &image).await;
                     tracing::warn!(worker = %spec.worker, node = name, why, "a node cannot start a worker: trying another");
                     self.inner.avoided.add(&image, &node, &name, &why);
+                    self.remove(&spec.worker).await?;
+                }
+                Start::Elsewhere => {
+                    anywhere = true;
                     self.remove(&spec.worker).await?;
                 }
             }
@@ -62,6 +73,10 @@ impl Swarm {
 
     pub(super) async fn create(&self, service: ServiceSpec) -> Result<(), RuntimeError> {
         self.inner.term.check()?;
+        let image = service.task_template.as_ref().and_then(|task| task.container_spec.as_ref()?.image.as_deref());
+        if let Some(credentials) = self.credentials(image.unwrap_or_default()).await? {
+            return self.create_with(&service, &credentials).await.map(drop);
+        }
         let client = self.inner.engine.client().await?;
         match client.create_service(service, None).await {
             Ok(_) => Ok(()),
@@ -72,7 +87,12 @@ impl Swarm {
     }
 
     /// Follows a new service to its node.
-    async fn started(&self, worker: &WorkerId, image: &str) -> Result<Start, RuntimeError> {
+    async fn started(
+        &self,
+        worker: &WorkerId,
+        image: &str,
+        mut choice: Option<Choice<'_>>,
+    ) -> Result<Start, RuntimeError> {
         let limits = &self.inner.config.swarm;
         let begun = Instant::now();
         loop {
@@ -85,6 +105,9 @@ impl Swarm {
                 sleep(POLL).await;
                 continue;
             };
+            if !task.node.is_empty() {
+                choice = None;
+            }
             match task.status.state {
                 TaskState::RUNNING => {
                     let place = self.place(&task).ok_or(RuntimeError::Refused {
@@ -95,6 +118,10 @@ impl Swarm {
                 }
                 TaskState::REJECTED => return Ok(Start::Refused { node: task.node, why: task.status.err }),
                 TaskState::NEW | TaskState::ALLOCATED | TaskState::PENDING => {
+                    let narrowed = choice.as_ref().is_some_and(|choice| !choice.elsewhere.is_empty());
+                    if narrowed && (!task.status.err.is_empty() || waited > limits.placement_timeout) {
+                        return Ok(Start::Elsewhere);
+                    }
                     if waited > limits.placement_timeout {
                         let why = if task.status.err.is_empty() { task.status.message } else { task.status.err };
                         return Err(self.no_node(why, image));
@@ -120,6 +147,14 @@ impl Swarm {
                 }
             }
             sleep(POLL).await;
+        }
+    }
+
+    /// Why a node could not start the image, with what the registry says where it refuses it.
+    pub(super) async fn explained(&self, why: String, image: &str) -> String {
+        match self.refused_by_registry(image).await {
+            Some(words) => format!("{why}; {words}"),
+            None => why,
         }
     }
 

@@ -6,18 +6,13 @@ use std::time::Duration;
 
 use bollard::ClientVersion;
 use bollard::models::TaskState;
-use bytes::Bytes;
-use http::header::HOST;
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Empty};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http::{Method, StatusCode};
+use http_body_util::Full;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use tokio::net::UnixStream;
-use tokio::time::timeout;
 
 use super::super::{ContainerState, RuntimeError};
+use super::manager;
 
 /// The one try at running a service.
 #[derive(Debug, Clone, Deserialize)]
@@ -123,13 +118,11 @@ pub(super) async fn list(
     filters: &serde_json::Value,
 ) -> Result<Vec<Task>, RuntimeError> {
     let filters = filters.to_string();
-    let filters = utf8_percent_encode(&filters, NON_ALPHANUMERIC);
-    let path = format!("/v{}.{}/tasks?filters={filters}", version.major_version, version.minor_version);
+    let path = format!("/tasks?filters={}", utf8_percent_encode(&filters, NON_ALPHANUMERIC));
     let unreachable = |error: &dyn std::fmt::Display| RuntimeError::Unreachable(error.to_string());
-    let (status, body) = timeout(limit, get(socket, &path))
-        .await
-        .map_err(|_| unreachable(&"no answer in time"))?
-        .map_err(|error| unreachable(&error))?;
+    let request =
+        manager::request(Method::GET, version, &path).body(Full::default()).map_err(|error| unreachable(&error))?;
+    let (status, body) = manager::ask(socket, limit, request).await?;
     match status {
         StatusCode::OK => serde_json::from_slice(&body).map_err(|error| unreachable(&error)),
         StatusCode::NOT_FOUND => Ok(Vec::new()),
@@ -137,36 +130,6 @@ pub(super) async fn list(
             action: "list the tasks",
             message: String::from_utf8_lossy(&body).into_owned(),
         }),
-    }
-}
-
-/// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
-enum GetError {
-    #[error(transparent)]
-    Connect(#[from] std::io::Error),
-    #[error(transparent)]
-    Http(#[from] hyper::Error),
-    #[error(transparent)]
-    Request(#[from] http::Error),
-}
-
-async fn get(socket: &Path, path: &str) -> Result<(StatusCode, Bytes), GetError> {
-    let stream = UnixStream::connect(socket).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get(path).header(HOST, "docker").body(Empty::<Bytes>::new())?;
-    let asking = async {
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        Ok((status, response.into_body().collect().await?.to_bytes()))
-    };
-    tokio::pin!(asking);
-    tokio::select! {
-        answer = &mut asking => answer,
-        ended = connection => {
-            ended?;
-            asking.await
-        }
     }
 }
 
