@@ -1,11 +1,12 @@
 //! Docker Swarm as the container runtime: each worker is a service of one replica that is never restarted. Swarm chooses the
 //! node and watches it; this module asks the manager that the daemon sits on.
 //!
-//! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, and `network` the overlay
-//! between daemon and workers, and `registry` what nodes fetch images with. `manager` asks what bollard does not. `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at
-//! one from inside and `fence` judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens
-//! out the rest. `lease` keeps a
-//! second daemon out, and `term` this one from what is not its own any more.
+//! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, `network` the overlay
+//! between daemon and workers, and `registry` what nodes fetch images with. `manager` asks what bollard does not.
+//!
+//! `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at one from inside and `fence`
+//! judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens out the rest. `lease` keeps
+//! a second daemon out, and `term` this one from what is not its own any more.
 
 mod admission;
 mod avoided;
