@@ -20,16 +20,23 @@ export const readAvailable = (text) => (Number(/^MemAvailable:\s+(\d+) kB/m.exec
 /** Processes whose command line `wanted` accepts: {pid, words}. */
 export async function findProcesses(wanted) {
   const numbers = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
-  const looked = numbers.map(async (pid) => {
-    const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0').filter(Boolean);
-    return { pid: Number(pid), words };
-  });
-  return (await Promise.all(looked)).filter(({ words }) => words.length > 0 && wanted(words));
+  const found = [];
+  for (const pid of numbers) {
+    const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(ended)).split('\0').filter(Boolean);
+    if (words.length > 0 && wanted(words)) found.push({ pid: Number(pid), words });
+  }
+  return found;
+}
+
+/** What can be read of a process that ended meanwhile: nothing. */
+function ended(error) {
+  if (!['ENOENT', 'ESRCH'].includes(error.code)) throw error;
+  return '';
 }
 
 /** What some processes have used so far, added up. One that has ended counts nothing. */
 export async function usage(pids) {
-  const texts = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')));
+  const texts = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/stat`, 'utf8').catch(ended)));
   const all = texts.filter(Boolean).map(readStat);
   return all.reduce((sum, { cpu, rss }) => ({ cpu: sum.cpu + cpu, rss: sum.rss + rss }), { cpu: 0, rss: 0 });
 }

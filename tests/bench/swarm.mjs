@@ -19,7 +19,9 @@ export class Swarm {
     swarm.answers = createInterface({ input: swarm.process.stdout })[Symbol.asyncIterator]();
     const told = await swarm.#answer();
     if (told.skipped) throw new Error(told.skipped);
-    return Object.assign(swarm, told);
+    Object.assign(swarm, told);
+    await swarm.#find();
+    return swarm;
   }
 
   async #answer() {
@@ -64,13 +66,21 @@ export class Swarm {
     return runningNode(await this.docker('service', 'ps', '--format', format, `warmpool-${worker}`));
   }
 
+  /** Finds the engines, which are there for as long as the swarm is. */
+  async #find() {
+    for (const node of this.nodes) {
+      const [engine] = await findProcesses((words) => words[0] === 'dockerd' && words.includes(node.engine));
+      node.pid = engine.pid;
+      node.folder = engine.words[engine.words.indexOf('--exec-root') + 1];
+    }
+  }
+
   /** Process ids: {manager: its engine, engines: those of all nodes with what belongs to them}. */
   async processes() {
-    const engines = await Promise.all(this.nodes.map(({ engine }) => findProcesses((words) => words[0] === 'dockerd' && words.includes(engine))));
-    const folders = engines.map(([{ words }]) => words[words.indexOf('--exec-root') + 1]);
-    const theirs = await findProcesses((words) => words[0].includes('containerd') && words.some((word) => folders.some((folder) => word.startsWith(folder))));
-    const ids = (list) => list.map(({ pid }) => pid);
-    return { manager: ids(engines[0]), engines: [...ids(engines.flat()), ...ids(theirs)] };
+    const folders = this.nodes.map(({ folder }) => folder);
+    const isTheirs = (words) => words[0].includes('containerd') && words.some((word) => folders.some((folder) => word.startsWith(folder)));
+    const theirs = (await findProcesses(isTheirs)).map(({ pid }) => pid);
+    return { manager: [this.nodes[0].pid], engines: [...this.nodes.map(({ pid }) => pid), ...theirs] };
   }
 
   async stop() {
