@@ -82,7 +82,7 @@ async function creates(fleet, host, rounds, table) {
 }
 
 /** A session whose worker is on such a node. Others are ended. */
-async function sessionOn(fleet, swarm, wanted, seconds = 120) {
+async function sessionOn(fleet, swarm, wanted, seconds = 300) {
   return until(`a session on ${wanted}`, seconds, async () => {
     const session = await fleet.create({ headless: true });
     const node = await swarm.nodeOf(await fleet.worker(session));
@@ -125,37 +125,46 @@ async function relayed(fleet, host, swarm, quick, table) {
 
 /** Cuts one node off after another, and looks which sessions are lost. */
 async function lost(fleet, swarm, rounds, table, progress) {
-  const [, ...victims] = swarm.names;
   const seconds = [];
   let clean = 0;
   let survivors = [];
-  for (let round = 0; round < rounds; round += 1) {
-    const victim = victims[round % victims.length];
-    const others = swarm.names.filter((name) => name !== victim);
-    const here = (one) => one.node === victim;
-    for (const nodes of [others, [victim]]) {
-      if (!survivors.some((one) => nodes.includes(one.node))) survivors.push(await attached(fleet, swarm, nodes));
+  try {
+    for (let round = 0; round < rounds; round += 1) {
+      const [known, wrong, living] = await loseNode(fleet, swarm, swarm.names[1 + (round % (NODES - 1))], survivors);
+      survivors = living;
+      seconds.push(...known);
+      if (wrong.length === 0) clean += 1;
+      progress(`node lost, round ${round + 1} of ${rounds}: ${known.map((after) => after.toFixed(1))} s ${wrong}`);
     }
-    const from = now();
-    await swarm.plug(victim, 'down');
-    const known = await Promise.all(survivors.filter(here).map((one) => ended(fleet, one, from)));
-    const wrong = [...known.filter(({ reason }) => reason !== 'node_lost')];
-    for (const one of survivors.filter((one) => !here(one))) {
-      const record = await fleet.api.ok('GET', `/sessions/${one.session.session_id}`);
-      const answer = await one.cdp.evaluate('6 * 7').catch(() => undefined);
-      if (record.status !== 'running' || answer !== 42) wrong.push({ reason: `${one.node}: ${record.status}, ${record.reason}` });
-    }
-    await swarm.plug(victim, 'up');
-    for (const one of survivors.filter(here)) one.cdp.close();
-    survivors = survivors.filter((one) => !here(one));
-    seconds.push(...known.map(({ after }) => after));
-    if (wrong.length === 0) clean += 1;
-    progress(`node lost, round ${round + 1} of ${rounds}: ${known.map(({ after }) => after.toFixed(1))} s ${wrong.map(({ reason }) => reason)}`);
+    for (const one of survivors) await fleet.end(one.session);
+  } finally {
+    const measure = 'swarm: a lost node is known (p99: worst)';
+    if (seconds.length > 0) table.add({ measure, unit: 's', ...summary(seconds), p99: Math.max(...seconds), goal: goal.both(KNOWN_WITHIN, KNOWN_WITHIN) });
+    table.add({ measure: `swarm: rounds of ${rounds} in which exactly its sessions were lost`, unit: '', p50: clean, goal: goal.least(rounds) });
   }
-  for (const one of survivors) await fleet.end(one.session);
-  const { p50, n } = summary(seconds);
-  table.add({ measure: 'swarm: a lost node is known (p99: worst)', unit: 's', p50, p99: Math.max(...seconds), n, goal: goal.both(KNOWN_WITHIN, KNOWN_WITHIN) });
-  table.add({ measure: `swarm: rounds of ${rounds} in which exactly its sessions were lost`, unit: '', p50: clean, goal: goal.least(rounds) });
+}
+
+/** Cuts a node off and brings it back. Answers after how many seconds each of its sessions was known as lost, what went wrong,
+ * and the sessions that live. */
+async function loseNode(fleet, swarm, victim, before) {
+  const others = swarm.names.filter((name) => name !== victim);
+  const all = [...before];
+  for (const nodes of [others, [victim]]) {
+    if (!all.some((one) => nodes.includes(one.node))) all.push(await attached(fleet, swarm, nodes));
+  }
+  const [there, living] = [all.filter((one) => one.node === victim), all.filter((one) => one.node !== victim)];
+  const from = now();
+  await swarm.plug(victim, 'down');
+  const known = await Promise.all(there.map((one) => ended(fleet, one, from)));
+  const wrong = known.filter(({ reason }) => reason !== 'node_lost').map(({ reason }) => reason);
+  for (const one of living) {
+    const record = await fleet.api.ok('GET', `/sessions/${one.session.session_id}`);
+    const answer = await one.cdp.evaluate('6 * 7').catch(() => undefined);
+    if (record.status !== 'running' || answer !== 42) wrong.push(`${one.node}: ${record.status}, ${record.reason}`);
+  }
+  await swarm.plug(victim, 'up');
+  for (const one of there) one.cdp.close();
+  return [known.map(({ after }) => after), wrong, living];
 }
 
 /** A session on one of these nodes with a client that stays. */
