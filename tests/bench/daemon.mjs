@@ -30,14 +30,18 @@ const LOG = process.env.BENCH_LOG ?? join(tmpdir(), 'warmpool-bench.log');
 export class Daemon {
   #workers = new Map();
 
-  /** Starts `binary` and waits until its pool is full. `settings` are WARMPOOL_* without the prefix; `data` is kept. */
-  static async start(binary, settings, data) {
+  /** Starts `binary` and waits until its pool is full. `settings` are WARMPOOL_* without the prefix; `data` is kept. With a
+   * `swarm` its workers are there. */
+  static async start(binary, settings, data, swarm) {
     const daemon = new Daemon();
+    daemon.swarm = swarm;
     daemon.keeps = data !== undefined;
     daemon.data = data ?? (await mkdtemp(join(tmpdir(), 'warmpool-bench-')));
     daemon.binary = binary;
-    daemon.env = environment({ ...SETTINGS, EGRESS_ALLOW: await gateway('bridge'), ...settings, STORE_DATA_DIR: daemon.data });
-    daemon.process = spawn(binary, ['serve'], { env: daemon.env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const common = { ...SETTINGS, EGRESS_ALLOW: await gateway('bridge'), ...swarm?.settings };
+    daemon.env = environment({ ...common, ...settings, STORE_DATA_DIR: daemon.data });
+    const [program, ...words] = [...(swarm?.inside ?? []), binary, 'serve'];
+    daemon.process = spawn(program, words, { env: daemon.env, stdio: ['ignore', 'pipe', 'pipe'] });
     daemon.process.stderr.pipe(createWriteStream(LOG, { flags: 'a' }));
     createInterface({ input: daemon.process.stderr }).on('line', (line) => daemon.#hear(line));
     daemon.ended = new Promise((resolve) => daemon.process.once('exit', resolve));
@@ -63,14 +67,14 @@ export class Daemon {
     return undefined;
   }
 
-  /** Waits until every kind is at its target and nothing is on its way in or out. */
-  async full(seconds = 60) {
+  /** Waits until every kind is at its target and nothing is on its way in or out; then for `settle` milliseconds. */
+  async full(seconds = 60, settle = 400) {
     await until('the pool to be full', seconds, async () => {
       const { pool } = await this.api.ok('GET', '/status');
       return pool.every((kind) => kind.ready >= kind.target && kind.starting + kind.removing + kind.waiting === 0);
     });
     // The last worker is frozen a moment after it is ready, and the engine tidies up behind a removed one.
-    await pause(400);
+    await pause(settle);
   }
 
   /** Runs another command of the daemon's program on the same data; answers what it printed. */
@@ -92,9 +96,14 @@ export class Daemon {
     return containers(`warmpool.instance=${this.instance}`);
   }
 
-  /** The container of a session, which the log tells. */
+  /** The worker of a session, which the log tells. */
+  worker(session) {
+    return until('the log to name the worker', 5, () => this.#workers.get(session.session_id));
+  }
+
+  /** The container of a session. */
   async container(session) {
-    const worker = await until('the log to name the worker', 5, () => this.#workers.get(session.session_id));
+    const worker = await this.worker(session);
     const found = (await this.containers()).find(({ name }) => name === `warmpool-${worker}`);
     if (!found) throw new Error(`no container of worker ${worker}`);
     return found;
@@ -120,13 +129,14 @@ export class Daemon {
     return { rss: field('Rss'), pss: field('Pss') };
   }
 
-  async stop() {
+  /** Ends it. What it may leave on a swarm goes with that. */
+  async stop(how = 'SIGTERM') {
     this.api?.close();
-    this.process.kill('SIGTERM');
+    this.process.kill(how);
     const slow = setTimeout(() => this.process.kill('SIGKILL'), 60_000);
     await this.ended;
     clearTimeout(slow);
-    if (this.instance) for (const { id } of await this.containers()) await removeContainer(id);
+    if (this.instance && !this.swarm) for (const { id } of await this.containers()) await removeContainer(id);
     if (!this.keeps) await rm(this.data, { recursive: true, force: true });
   }
 }

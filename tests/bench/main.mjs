@@ -22,7 +22,9 @@ import { relay } from './rows/relay.mjs';
 import { sessions } from './rows/sessions.mjs';
 import { size } from './rows/size.mjs';
 import { sockets } from './rows/sockets.mjs';
+import { swarm } from './rows/swarm.mjs';
 import { tasks } from './rows/tasks.mjs';
+import { thousand } from './rows/thousand.mjs';
 import { throughput } from './rows/throughput.mjs';
 import { webdriver } from './rows/webdriver.mjs';
 import { worlds } from './rows/worlds.mjs';
@@ -31,9 +33,10 @@ import { Table } from './table.mjs';
 
 const RUN = {
   size, idle, sessions, relay, webdriver, engines, ads, egress, sockets, live, console: consoleRow, throughput, tasks, worlds,
-  history, hundred,
+  history, hundred, swarm, thousand,
 };
-const ALONE = ['size', 'engines', 'ads', 'egress', 'history', 'hundred'];
+/** Rows that start what they measure themselves, in the order in which they run; the first one comes before all others. */
+const ALONE = ['size', 'engines', 'ads', 'egress', 'history', 'hundred', 'swarm', 'thousand'];
 /** Enough for four sessions at once; and two headed ones, so that the older one, which is handed out, sleeps already. */
 const POOL = {
   ...{ POOL_CHROMIUM_HEADLESS: 4, POOL_CHROMIUM_HEADED: 2, POOL_MAX_WORKERS: 12 },
@@ -95,7 +98,7 @@ async function measure(options) {
       await daemon.stop();
     }
   }
-  for (const row of ['engines', 'ads', 'egress', 'history', 'hundred']) if (options.rows.includes(row)) await run(row);
+  for (const row of ALONE.slice(1)) if (options.rows.includes(row)) await run(row);
 }
 
 let options;

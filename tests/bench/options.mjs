@@ -9,6 +9,9 @@ export const ROWS = [
   'history',
 ];
 
+/** Rows that run only where they are named: they take long, or much of the machine. */
+export const NAMED = ['hundred', 'swarm', 'thousand'];
+
 /** Reads the arguments; throws an error with one line for the user. */
 export function readOptions(argv) {
   const { values } = parseArgs({
@@ -25,8 +28,9 @@ export function readOptions(argv) {
   });
   const rows = values.rows === undefined ? [...ROWS] : values.rows.split(',').filter(Boolean);
   if (values.hundred && !rows.includes('hundred')) rows.push('hundred');
-  const unknown = rows.find((row) => row !== 'hundred' && !ROWS.includes(row));
-  if (unknown !== undefined) throw new Error(`no row ${unknown}; there are ${ROWS.join(', ')} and hundred`);
+  const known = [...ROWS, ...NAMED];
+  const unknown = rows.find((row) => !known.includes(row));
+  if (unknown !== undefined) throw new Error(`no row ${unknown}; there are ${known.join(', ')}`);
   const rounds = Number(values.rounds ?? (values.quick ? 5 : 40));
   if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds takes a whole number from 1');
   const { quick, json, markdown } = values;

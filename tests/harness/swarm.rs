@@ -1,4 +1,5 @@
-//! A swarm of the test's own: three engines on this machine, each in namespaces of its own, so that a whole node can vanish.
+//! A swarm of the test's own: engines on this machine, three unless more are asked for, each in namespaces of its own, so
+//! that a whole node can vanish.
 //!
 //! Each node has a network namespace, wired to one bridge as by a switch, and a process namespace, whose end is the end of
 //! everything on the node. The first node manages. Images are linked into the nodes' data, which goes away with the swarm.
@@ -12,6 +13,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join_all;
 use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
@@ -23,6 +25,10 @@ use crate::{eventually, suite};
 const RUNS: u8 = 8;
 /// The workers' network. The kernel of a test machine need not have what encryption takes.
 const NETWORK: &str = "warmpool-workers";
+/// As many addresses as a swarm may have workers, and more: an overlay that is asked for none has 254.
+const SUBNET: &str = "10.214.0.0/16";
+/// Nodes at most, as addresses are given to them.
+const MAX_NODES: usize = 20;
 /// The container in whose network the daemon runs.
 const SEAT: &str = "daemon";
 
@@ -80,7 +86,16 @@ impl Swarm {
 
     /// The same, with several images. The first one also serves the daemon's seat.
     pub async fn start_with_images(images: &[&str], nodes: Nodes) -> Result<Option<Self>> {
-        let Some(mut swarm) = Self::start_apart(images, nodes).await? else { return Ok(None) };
+        Self::start_nodes(images, 3, nodes).await
+    }
+
+    /// This many nodes, all of which have everything.
+    pub async fn start_many(image: &str, count: usize) -> Result<Option<Self>> {
+        Self::start_nodes(&[image], count, Nodes { with_image: count, fenced: count }).await
+    }
+
+    async fn start_nodes(images: &[&str], count: usize, nodes: Nodes) -> Result<Option<Self>> {
+        let Some(mut swarm) = Self::start_engines(images, count, nodes).await? else { return Ok(None) };
         swarm.join().await?;
         swarm.take_seat(images.first().context("an image")?).await?;
         Ok(Some(swarm))
@@ -88,8 +103,13 @@ impl Swarm {
 
     /// Three engines that are no swarm yet, and have neither the workers' network nor a seat for the daemon.
     pub async fn start_apart(images: &[&str], nodes: Nodes) -> Result<Option<Self>> {
+        Self::start_engines(images, 3, nodes).await
+    }
+
+    async fn start_engines(images: &[&str], count: usize, nodes: Nodes) -> Result<Option<Self>> {
+        ensure!((1..=MAX_NODES).contains(&count), "1 to {MAX_NODES} nodes are possible");
         if let Err(why) = possible() {
-            eprintln!("skipped, for want of namespaces to put nodes in: {why}");
+            eprintln!("skipped, as there are no namespaces to put nodes in: {why}");
             return Ok(None);
         }
         let parent = suite::target_dir().join("e2e-swarm");
@@ -111,11 +131,10 @@ impl Swarm {
             seed.keep(&data)?;
         }
         swarm.nodes.push(first);
-        let (second, third) = tokio::join!(
-            Node::start(2, swarm.folder.path(), (nodes.with_image > 1).then_some(&data), fenced(2)),
-            Node::start(3, swarm.folder.path(), (nodes.with_image > 2).then_some(&data), fenced(3)),
-        );
-        swarm.nodes.extend([second?, third?]);
+        let folder = swarm.folder.path().to_owned();
+        let others = (2..=count)
+            .map(|number| Node::start(number, &folder, (nodes.with_image >= number).then_some(&data), fenced(number)));
+        swarm.nodes.extend(try_join_all(others).await?);
         Ok(Some(swarm))
     }
 
@@ -131,7 +150,9 @@ impl Swarm {
                 .run(&["swarm", "join", "--token", &token, "--advertise-addr", &own, &format!("{}:2377", address(1))])
                 .await?;
         }
-        manager.run(&["network", "create", "--driver", "overlay", "--attachable", "--internal", NETWORK]).await?;
+        let network =
+            ["network", "create", "--driver", "overlay", "--attachable", "--internal", "--subnet", SUBNET, NETWORK];
+        manager.run(&network).await?;
         Ok(())
     }
 
@@ -428,7 +449,7 @@ fn wire(number: usize) -> Result<()> {
 /// Removes it all if it is there. Routes go with the wire.
 fn unwire() {
     let _ = ip(&["link", "delete", &outside()]);
-    for number in 1..=3 {
+    for number in 1..=MAX_NODES {
         let _ = ip(&["netns", "delete", &name(number)]);
     }
     let _ = ip(&["netns", "delete", &hub()]);
