@@ -309,6 +309,15 @@ async fn a_reservation_that_fits_nowhere_is_refused_and_nodes_are_drained(stage:
     ensure!(availability(&swarm, &third).await? == "active", "it is used again");
     placed.retain(|one| one.node == second);
 
+    // A while after its last look, a node that changes is looked at again, and shows that its fence is as it was.
+    let began = Instant::now();
+    eventually!("the node is as it was", 90, {
+        let label = format!("changed={}", began.elapsed().as_millis());
+        swarm.manager().run(&["node", "update", "--label-add", &label, &second]).await?;
+        daemon.session(json!({})).await?.delete().await?.ok()?;
+        daemon.log_text().lines().any(|line| line.contains("a node is as it was") && line.contains(&second))
+    })?;
+
     // Somebody else drains a node at once.
     swarm.manager().run(&["node", "update", "--availability", "drain", &second]).await?;
     for one in &mut placed {

@@ -41,6 +41,8 @@ struct Check {
     state: State,
     /// When it was found fit from inside.
     seen: Option<Instant>,
+    /// The hash of the last report from inside in which nothing was missing.
+    report: Option<String>,
     /// Why the last one failed, which need not be told twice.
     told: Option<String>,
 }
@@ -91,10 +93,20 @@ impl Admission {
         let earlier = checks.remove(&(node.to_owned(), image.to_owned()));
         let first = earlier.is_none();
         let state = State::UnderWay { since: Instant::now(), first };
-        let seen = earlier.as_ref().and_then(|check| check.seen);
-        let told = earlier.and_then(|check| check.told);
-        checks.insert((node.to_owned(), image.to_owned()), Check { version, state, seen, told });
+        let (seen, report, told) = earlier.map_or((None, None, None), |check| (check.seen, check.report, check.told));
+        checks.insert((node.to_owned(), image.to_owned()), Check { version, state, seen, report, told });
         Standing::Unknown { first, inside: seen.is_none_or(|seen| seen.elapsed() > SEEN_FOR) }
+    }
+
+    /// The last report on this node in which nothing was missing, by its hash.
+    fn good_report(&self, node: &str, image: &str) -> Option<String> {
+        self.checks.lock().get(&(node.to_owned(), image.to_owned()))?.report.clone()
+    }
+
+    fn keep_report(&self, node: &str, image: &str, report: String) {
+        if let Some(check) = self.checks.lock().get_mut(&(node.to_owned(), image.to_owned())) {
+            check.report = Some(report);
+        }
     }
 
     /// Notes what came of a look; gives whether that is news.
@@ -176,9 +188,21 @@ impl Swarm {
 
     /// Looks at a node, and notes what is found.
     async fn check(&self, (id, name): (&str, &str), (image, engine): (&str, Engine), inside: bool) {
+        let admission = &self.inner.admission;
         let looked = async {
             self.is_clear(id).await?;
-            if inside { self.probe(id, image, engine).await } else { Ok(Vec::new()) }
+            if !inside {
+                return Ok(Vec::new());
+            }
+            let good = admission.good_report(id, image);
+            let look = self.probe(id, image, engine, good.clone()).await?;
+            if good.as_ref() == Some(&look.report) {
+                tracing::debug!(node = name, "a node is as it was");
+            }
+            if look.lacks.is_empty() {
+                admission.keep_report(id, image, look.report);
+            }
+            Ok(look.lacks)
         };
         let failure = match looked.await {
             Ok(lacks) => gaps(name, lacks),
@@ -189,7 +213,7 @@ impl Swarm {
         if let Some(why) = &failure {
             self.inner.avoided.add(image, id, name, why);
         }
-        match (self.inner.admission.note(id, image, inside, failure.as_deref()), failure) {
+        match (admission.note(id, image, inside, failure.as_deref()), failure) {
             (true, Some(why)) => tracing::error!(node = name, why, "a node gets no workers"),
             (false, Some(why)) => tracing::debug!(node = name, why, "a node still gets no workers"),
             (true, None) => tracing::info!(node = name, image, "a node is fit for workers"),

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use crate::config::Config;
 use crate::runtime::Lack;
 
-/// The last fact of a report that is whole.
-const END: &str = "End";
+/// The last fact of a report that is whole: the hash of the others.
+const HASH: &str = "Hash";
 /// What the kernel says in place of a number.
 const NO_LIMIT: &str = "max";
 
@@ -30,7 +30,12 @@ impl<'a> Report<'a> {
     pub(super) fn read(text: &'a str) -> Option<Self> {
         let facts = text.lines().filter_map(|line| line.split_once(':')).map(|(name, fact)| (name.trim(), fact.trim()));
         let facts: HashMap<_, _> = facts.collect();
-        facts.contains_key(END).then_some(Self(facts))
+        facts.contains_key(HASH).then_some(Self(facts))
+    }
+
+    /// What tells this report from others.
+    pub(super) fn hash(&self) -> &'a str {
+        self.fact(HASH)
     }
 
     fn fact(&self, name: &str) -> &'a str {
@@ -143,14 +148,14 @@ CapBnd:\t0000000000000000
 NoNewPrivs:\t1
 Seccomp:\t2
 Core:        0                    0                    bytes
-Mount /: overlay,ro,relatime,lowerdir=/a:/b
+Mount /: overlay,ro,relatime
 Mount /tmp: tmpfs,rw,nosuid,nodev,noexec,relatime,size=8k
 Mount /dev/shm: tmpfs,rw,nosuid,nodev,noexec,relatime,size=8k
 Pids: 16
 Memory: 1048576
 SwapTotal:             0 kB
 UserNamespaces: usable
-End: yes
+Hash: 5f2b
 ";
 
     fn lacks(text: &str) -> Vec<Lack> {
@@ -189,6 +194,6 @@ End: yes
 
     #[test]
     fn half_a_report_is_none() {
-        assert!(Report::read(GOOD.strip_suffix("End: yes\n").unwrap()).is_none());
+        assert!(Report::read(GOOD.strip_suffix("Hash: 5f2b\n").unwrap()).is_none());
     }
 }

@@ -27,6 +27,17 @@ const LOG_RETRY: Duration = Duration::from_millis(250);
 /// Between two looks whether stale workers are gone.
 const STALE_POLL: Duration = Duration::from_millis(500);
 
+/// The exit code of a probe that finds everything as in the report that it was given the hash of.
+const UNCHANGED: i64 = 42;
+
+/// What a look at a node found.
+pub(super) struct Look {
+    /// What is missing.
+    pub lacks: Vec<Lack>,
+    /// The hash of its report.
+    pub report: String,
+}
+
 /// Why nothing is known of a node.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProbeError {
@@ -62,9 +73,9 @@ impl Swarm {
                 Err("it is drained, so nothing runs there".to_owned())
             } else {
                 let id = node.id.as_deref().unwrap_or_default();
-                match self.probe(id, &image, engine).await {
+                match self.probe(id, &image, engine, None).await {
                     Err(ProbeError::Rejected(why)) => Err(self.explained(why, &image).await),
-                    verdict => verdict.map_err(|error| error.to_string()),
+                    look => look.map(|look| look.lacks).map_err(|error| error.to_string()),
                 }
             };
             NodeFence { node: node_name(node), verdict }
@@ -72,16 +83,28 @@ impl Swarm {
         Ok(join_all(looks).await)
     }
 
-    /// Starts a container of the image on this node, and judges what it says.
-    pub(super) async fn probe(&self, node: &str, image: &str, engine: Engine) -> Result<Vec<Lack>, ProbeError> {
+    /// Starts a container of the image on this node, and judges what it says. `good` is the hash of a report of this node and
+    /// image in which nothing was missing: where all is as it was, nothing needs to be read, which a manager cannot always do
+    /// of a node that was cut off and came back.
+    pub(super) async fn probe(
+        &self,
+        node: &str,
+        image: &str,
+        engine: Engine,
+        good: Option<String>,
+    ) -> Result<Look, ProbeError> {
         let name = format!("warmpool-probe-{}", hex::encode(random_bytes::<6>()));
-        let command = ["/bin/sh", "-c", SCRIPT].map(str::to_owned).to_vec();
+        let good = good.unwrap_or_default();
+        let command = ["/bin/sh", "-c", SCRIPT, "probe", &good].map(str::to_owned).to_vec();
         let probed = async {
             self.create(self.probe_service(&name, (image, engine), node, command)).await?;
-            self.probe_ended(&name).await?;
+            if self.probe_ended(&name).await? == UNCHANGED {
+                return Ok(Look { lacks: Vec::new(), report: good });
+            }
             let text = timeout(LOG_TIMEOUT, self.printed(&name)).await.map_err(|_| ProbeError::Silent)??;
             let report = Report::read(&text).ok_or(ProbeError::Silent)?;
-            Ok(judge(&report, &Wanted::of(&self.inner.config)))
+            let lacks = judge(&report, &Wanted::of(&self.inner.config));
+            Ok(Look { lacks, report: report.hash().to_owned() })
         };
         let probed = probed.await;
         if let Err(error) = self.remove_service(&name).await {
@@ -90,7 +113,8 @@ impl Swarm {
         probed
     }
 
-    async fn probe_ended(&self, name: &str) -> Result<(), ProbeError> {
+    /// The exit code of a probe that did its work.
+    async fn probe_ended(&self, name: &str) -> Result<i64, ProbeError> {
         let limits = &self.inner.config.swarm;
         let begun = Instant::now();
         let mut runs_since = None;
@@ -99,7 +123,8 @@ impl Swarm {
             let waited = begun.elapsed();
             match task {
                 Some(task) => match task.status.state {
-                    TaskState::COMPLETE => return Ok(()),
+                    TaskState::COMPLETE => return Ok(0),
+                    TaskState::FAILED if task.exit_code() == Some(UNCHANGED) => return Ok(UNCHANGED),
                     TaskState::REJECTED => return Err(ProbeError::Rejected(task.status.err)),
                     TaskState::NEW | TaskState::ALLOCATED | TaskState::PENDING => {
                         if waited > limits.placement_timeout {

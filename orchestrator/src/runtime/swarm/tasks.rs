@@ -95,10 +95,15 @@ impl Task {
         self.is_ended() && !self.has_ended() && self.status.state != TaskState::ORPHANED
     }
 
+    /// How its container ended; none where it never had one.
+    pub(super) fn exit_code(&self) -> Option<i64> {
+        self.status.container_status.as_ref().map(|container| container.exit_code)
+    }
+
     /// The state of its container.
     pub(super) fn container(&self) -> ContainerState {
         if self.has_ended() {
-            let code = self.status.container_status.as_ref().map_or(-1, |container| container.exit_code);
+            let code = self.exit_code().unwrap_or(-1);
             // Swarm does not say whether the kernel ended it because memory ran out.
             ContainerState::Exited { code, oom: false }
         } else if self.status.state == TaskState::ORPHANED {
