@@ -2,7 +2,8 @@
 //!
 //! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
 //! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `nodes` takes workers off nodes;
-//! `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given to a second owner.
+//! `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given
+//! to a second owner.
 
 mod adopt;
 mod boot;

@@ -26,11 +26,11 @@ const NO_SWAP: &str = "run `swapoff -a` on the node, and take swap out of its /e
 pub(super) struct Report<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Report<'a> {
-    /// Reads what the probe printed; none while its end is missing.
+    /// Reads what the probe printed; none while its end is missing, or where the image has nothing to hash with.
     pub(super) fn read(text: &'a str) -> Option<Self> {
         let facts = text.lines().filter_map(|line| line.split_once(':')).map(|(name, fact)| (name.trim(), fact.trim()));
         let facts: HashMap<_, _> = facts.collect();
-        facts.contains_key(HASH).then_some(Self(facts))
+        facts.get(HASH).is_some_and(|hash| !hash.is_empty()).then_some(Self(facts))
     }
 
     /// What tells this report from others.

@@ -94,12 +94,16 @@ impl Swarm {
         good: Option<String>,
     ) -> Result<Look, ProbeError> {
         let name = format!("warmpool-probe-{}", hex::encode(random_bytes::<6>()));
-        let good = good.unwrap_or_default();
-        let command = ["/bin/sh", "-c", SCRIPT, "probe", &good].map(str::to_owned).to_vec();
+        let argument = good.as_deref().unwrap_or_default();
+        let command = ["/bin/sh", "-c", SCRIPT, "probe", argument].map(str::to_owned).to_vec();
         let probed = async {
             self.create(self.probe_service(&name, (image, engine), node, command)).await?;
-            if self.probe_ended(&name).await? == UNCHANGED {
-                return Ok(Look { lacks: Vec::new(), report: good });
+            match (self.probe_ended(&name).await?, good) {
+                (UNCHANGED, Some(report)) => return Ok(Look { lacks: Vec::new(), report }),
+                (UNCHANGED, None) => {
+                    return Err(ProbeError::Failed("it knows a report that nobody gave it".to_owned()));
+                }
+                _ => {}
             }
             let text = timeout(LOG_TIMEOUT, self.printed(&name)).await.map_err(|_| ProbeError::Silent)??;
             let report = Report::read(&text).ok_or(ProbeError::Silent)?;
@@ -191,5 +195,32 @@ impl Swarm {
             }
             sleep(STALE_POLL).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Output};
+
+    use super::*;
+
+    /// Runs the script on this machine, after these lines, with this hash.
+    fn run(before: &str, good: &str) -> Output {
+        let script = format!("{before}\n{SCRIPT}");
+        Command::new("/bin/sh").args(["-c", &script, "probe", good]).output().unwrap()
+    }
+
+    #[test]
+    fn only_a_report_that_is_known_needs_no_reading() {
+        let first = run("", "");
+        assert_eq!(first.status.code(), Some(0));
+        let text = String::from_utf8(first.stdout).unwrap();
+        let hash = Report::read(&text).unwrap().hash();
+        assert_eq!(run("", hash).status.code(), Some(42));
+        assert_eq!(run("", "5f2b").status.code(), Some(0));
+        // An image without the program leaves every hash empty, and so is that of no report.
+        let without = run("sha256sum() { :; }", "");
+        assert_eq!(without.status.code(), Some(0));
+        assert!(Report::read(&String::from_utf8(without.stdout).unwrap()).is_none());
     }
 }

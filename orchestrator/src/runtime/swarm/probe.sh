@@ -30,4 +30,4 @@ hash=$(printf '%s' "$text" | sha256sum)
 hash=${hash%% *}
 printf '%s\nHash: %s\n' "$text" "$hash"
 # An exit code reaches the manager also where what is printed does not.
-if [ "$hash" = "$1" ]; then exit 42; fi
+if [ -n "$hash" ] && [ "$hash" = "$1" ]; then exit 42; fi
