@@ -25,6 +25,9 @@ use crate::site::Site;
 /// After this time, a case counts as hung.
 const CASE_LIMIT: Duration = Duration::from_secs(240);
 
+/// What took less is not listed at the end.
+const WORTH_A_LINE: Duration = Duration::from_secs(5);
+
 /// The most groups that run side by side.
 const MOST_LANES: usize = 8;
 
@@ -119,7 +122,7 @@ struct Batch {
 }
 
 type Outcome = Sender<Result<(), Failed>>;
-type Durations = BTreeMap<&'static str, Duration>;
+type Durations = BTreeMap<String, Duration>;
 
 /// Runs the groups as `cargo test` expects of a test binary: names to filter by, `--list`, `--exact`, `--skip`.
 #[must_use]
@@ -168,8 +171,10 @@ pub fn run(groups: Vec<Group>) -> ExitCode {
                 loop {
                     let Some(batch) = batches.lock().pop_front() else { return };
                     let (group, began) = (batch.group, Instant::now());
-                    lane.run(batch);
-                    durations.lock().insert(group, began.elapsed());
+                    let cases = lane.run(batch);
+                    let mut durations = durations.lock();
+                    durations.extend(cases);
+                    durations.insert(group.to_owned(), began.elapsed());
                 }
             });
         }
@@ -195,10 +200,12 @@ impl TestLane {
         Ok(Self { runtime, site })
     }
 
-    fn run(&self, batch: Batch) {
-        let mut shared = None;
+    /// Runs a group; gives how long each of its cases took.
+    fn run(&self, batch: Batch) -> Durations {
+        let (mut shared, mut durations) = (None, Durations::new());
         let settings = batch.settings.as_ref();
         for (name, case, outcome) in batch.cases {
+            let (title, began) = (format!("{}::{name}", batch.group), Instant::now());
             let mut ended = self.try_case(settings, &mut shared, &case);
             if let (Err(first), true) = (&ended, tries_again()) {
                 let first = first.clone();
@@ -206,12 +213,14 @@ impl TestLane {
                 shared = None;
                 ended = self.try_case(settings, &mut shared, &case);
                 if ended.is_ok() {
-                    UNSTEADY.lock().push((format!("{}::{name}", batch.group), first));
+                    UNSTEADY.lock().push((title.clone(), first));
                 }
             }
             // Nobody receives it after the run was stopped.
             let _ = outcome.send(ended.map_err(Failed::from));
+            durations.insert(title, began.elapsed());
         }
+        durations
     }
 
     fn try_case(&self, settings: Option<&Settings>, shared: &mut Option<Arc<Daemon>>, run: &Run) -> Result<(), String> {
@@ -253,12 +262,12 @@ fn print_unsteady() {
     }
 }
 
-/// The groups that ran, the longest first.
+/// The groups and the cases that took long, the longest first.
 fn print_durations(durations: Durations) {
-    let mut durations: Vec<_> = durations.into_iter().collect();
+    let mut durations: Vec<_> = durations.into_iter().filter(|(_, duration)| *duration >= WORTH_A_LINE).collect();
     durations.sort_by_key(|(_, duration)| Reverse(*duration));
-    for (group, duration) in durations {
-        println!("{:8.1} s  {group}", duration.as_secs_f64());
+    for (name, duration) in durations {
+        println!("{:8.1} s  {name}", duration.as_secs_f64());
     }
 }
 
