@@ -1,4 +1,5 @@
-//! The recipes for agents, as `examples/agents` has them: each MCP server is started and asked for a page.
+//! The recipes for agents, as `examples/agents` has them: each MCP server is started and asked for a page, and browser-use
+//! opens one.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use warmpool_tests::programs::{Program, examples};
 use warmpool_tests::{Group, Settings, Stage, eventually, group};
 
 pub(crate) fn group() -> Group {
-    group!(Some(Settings::new()), quick: [], full: [playwright_mcp, chrome_devtools_mcp])
+    group!(Some(Settings::new()), quick: [], full: [playwright_mcp, chrome_devtools_mcp, browser_use])
 }
 
 fn folder() -> PathBuf {
@@ -54,4 +55,15 @@ async fn playwright_mcp(stage: Stage) -> Result<()> {
 
 async fn chrome_devtools_mcp(stage: Stage) -> Result<()> {
     browses(&stage, "chrome-devtools-mcp.json").await
+}
+
+async fn browser_use(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let program = Program::python(&examples().join("agents"), "browser_use_example.py").await?.of(daemon);
+    let program = program.env("SITE_URL", stage.site_for(daemon).await?).env("ANONYMIZED_TELEMETRY", "false");
+    let said = program.run().await?;
+    ensure!(said.lines().any(|line| line == "Test site"), "{said}");
+    let last = &daemon.api().get("/sessions?limit=1").await?.ok()?["sessions"][0];
+    ensure!(last["session_timeout"] == 3600 && last["idle_timeout"] == 900, "{last}");
+    Ok(())
 }
