@@ -47,7 +47,9 @@ impl Interceptor for Client {
     fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         let found = self.scanner.scan(bytes);
         Box::pin(async move {
-            if !std::mem::replace(&mut self.admitted, true) {
+            if std::mem::replace(&mut self.admitted, true) {
+                self.targets.first_page.heard();
+            } else {
                 self.targets.first_page.admit().await;
             }
             if found[3] {

@@ -27,6 +27,10 @@ const AFTERMATH: Duration = Duration::from_secs(1);
 const AFTERMATH_LIMIT: Duration = Duration::from_secs(6);
 /// How long a client may take from its first message until it knows the tab.
 const CONNECT_TIME: Duration = Duration::from_millis(400);
+/// How long a client that is still connecting, on a busy machine, is silent at most between two of its messages.
+const PAUSE: Duration = Duration::from_millis(150);
+/// How long a document waits for clients in all, however many of them come and whatever they send.
+const CLIENTS_LIMIT: Duration = Duration::from_secs(2);
 
 /// How far the first navigation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +56,8 @@ pub(super) struct FirstPage {
 
 #[derive(Default)]
 struct Counts {
-    /// When the last client was let in before the page was there.
-    admitted: Option<Instant>,
+    /// Until when the clients that were let in before the page was there may be connecting.
+    connecting: Option<Instant>,
     /// How many documents the tab was about to have. Each may lead on to the next before it is seen to be there.
     documents: usize,
 }
@@ -77,13 +81,21 @@ impl FirstPage {
             {
                 let mut counts = self.counts.lock();
                 if *phase.borrow_and_update() != Phase::Committing {
-                    counts.admitted = Some(Instant::now());
+                    counts.connecting = Some(Instant::now() + CONNECT_TIME);
                     return;
                 }
             }
             if timeout(COMMIT_LIMIT, phase.wait_for(|phase| *phase != Phase::Committing)).await.is_err() {
                 return;
             }
+        }
+    }
+
+    /// A client that was let in has sent a message.
+    pub(super) fn heard(&self) {
+        if *self.phase.borrow() != Phase::Settled {
+            let mut counts = self.counts.lock();
+            counts.connecting = counts.connecting.max(Some(Instant::now() + PAUSE));
         }
     }
 
@@ -94,10 +106,11 @@ impl FirstPage {
 
     /// Waits until no client is connecting, and keeps others from it.
     async fn commit(&self) {
+        let latest = Instant::now() + CLIENTS_LIMIT;
         loop {
             let connected = {
                 let counts = self.counts.lock();
-                let connected = counts.admitted.map(|at| at + CONNECT_TIME).filter(|at| *at > Instant::now());
+                let connected = counts.connecting.map(|at| at.min(latest)).filter(|at| *at > Instant::now());
                 if connected.is_none() {
                     self.phase.send_if_modified(|phase| {
                         let is_coming = matches!(phase, Phase::Loading | Phase::There);
@@ -288,6 +301,37 @@ mod tests {
         assert_eq!(*page.phase.borrow(), Phase::Committing);
         page.is_there(second);
         assert_eq!(*page.phase.borrow(), Phase::There);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_document_waits_while_a_client_goes_on_but_not_for_ever() {
+        let page = FirstPage::new();
+        let _loading = page.begin();
+        page.admit().await;
+        let begun = Instant::now();
+        let talks = async {
+            while begun.elapsed() < CONNECT_TIME * 2 {
+                page.heard();
+                sleep(PAUSE / 2).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = page.commit() => assert!(begun.elapsed() >= CONNECT_TIME * 2 && begun.elapsed() < CLIENTS_LIMIT),
+            () = talks => {}
+        }
+        page.is_there(0);
+        let begun = Instant::now();
+        let comes_again = async {
+            loop {
+                page.admit().await;
+                sleep(CONNECT_TIME / 2).await;
+            }
+        };
+        tokio::select! {
+            () = page.commit() => assert_eq!(begun.elapsed(), CLIENTS_LIMIT),
+            () = comes_again => {}
+        }
     }
 
     #[tokio::test(start_paused = true)]
