@@ -19,10 +19,9 @@ pub(crate) fn group() -> Group {
             the_last_answer_outlives_the_browser,
             a_new_session_describes_itself,
             windows_answer_as_those_of_a_plain_browser,
-            pages_have_one_size,
+            a_page_has_its_size_and_focus_and_knows_its_driver,
+            other_ways_to_a_page_give_it_the_same_size,
             a_kiosk_shows_pages_alone,
-            a_page_knows_that_it_is_looked_at,
-            a_page_knows_that_webdriver_drives_it,
             screenshots_show_what_was_asserted,
             a_missing_file_is_refused,
         ],
@@ -167,40 +166,81 @@ async fn windows_answer_as_those_of_a_plain_browser(stage: Stage) -> Result<()> 
     Ok(())
 }
 
-async fn pages_have_one_size(stage: Stage) -> Result<()> {
+/// The size of a page, as it sees it.
+const SIZE: &str = "return [innerWidth, innerHeight]";
+
+async fn a_page_has_its_size_and_focus_and_knows_its_driver(stage: Stage) -> Result<()> {
     let daemon = stage.daemon()?;
-    let size = "return [innerWidth, innerHeight]";
+    let site = stage.site_for(daemon).await?;
     for (engine, is_headless) in BROWSERS {
         let body = json!({"browser_type": engine, "headless": is_headless});
         let session = daemon.webdriver(body.clone()).await?;
         let driver = Driver::start(session.connect_url()?, json!({})).await?;
         // Its bar about automated test software takes 56, as in a plain headed browser under its own driver.
         let height = if (engine, is_headless) == ("chromium", false) { 664 } else { 720 };
-        ensure!(
-            driver.execute(size).await? == json!([1280, height]),
-            "{engine} {is_headless}: {}",
-            driver.execute(size).await?
-        );
-        // The window fills its screen.
-        let seen = driver.execute("return [outerWidth - screen.width, outerHeight - screen.height, screenX, screenY]");
-        let seen = seen.await?;
-        ensure!(seen == json!([0, 0, 0, 0]), "{engine} {is_headless}: {seen}");
+        let what = format!("{engine}, headless: {is_headless}");
+        fills_its_window(&driver, height).await.with_context(|| what.clone())?;
+        is_looked_at(&driver).await.with_context(|| what.clone())?;
+        is_driven(&driver, &site).await.context(what)?;
         driver.quit().await?;
-        if engine == "chromium" {
-            // Also without a driver, and in a browser that the driver has started.
-            let session = daemon.session(body.clone()).await?;
-            let mut cdp = session.cdp().await?;
-            let page = cdp.first_page().await?;
-            let seen = cdp.evaluate(&page, "[innerWidth, innerHeight]").await?;
-            ensure!(seen == json!([1280, 720]), "{is_headless}, websocket: {seen}");
-            session.delete().await?.ok()?;
-            let session = daemon.webdriver(body).await?;
-            let cold = json!({"goog:chromeOptions": {"args": ["--force-dark-mode"]}});
-            let driver = Driver::start(session.connect_url()?, cold).await?;
-            let seen = driver.execute(size).await?;
-            ensure!(seen == json!([1280, 720]), "{is_headless}, cold: {seen}");
-            driver.quit().await?;
-        }
+    }
+    Ok(())
+}
+
+/// The page has this height, and its window fills its screen.
+async fn fills_its_window(driver: &Driver, height: u32) -> Result<()> {
+    let seen = driver.execute(SIZE).await?;
+    ensure!(seen == json!([1280, height]), "{seen}");
+    let seen =
+        driver.execute("return [outerWidth - screen.width, outerHeight - screen.height, screenX, screenY]").await?;
+    ensure!(seen == json!([0, 0, 0, 0]), "{seen}");
+    Ok(())
+}
+
+async fn is_looked_at(driver: &Driver) -> Result<()> {
+    ensure!(driver.execute("return document.hasFocus()").await? == true, "blank");
+    driver.goto("data:text/html,<input id=field>").await?;
+    let events = "const events = []; field.onfocus = () => events.push('focus'); field.focus(); \
+                  return [document.hasFocus(), ...events]";
+    let seen = driver.execute(events).await?;
+    ensure!(seen == json!([true, "focus"]), "{seen}");
+    Ok(())
+}
+
+/// Each page, frame and window says that WebDriver drives it.
+async fn is_driven(driver: &Driver, site: &str) -> Result<()> {
+    let frame = "const frame = document.body.appendChild(document.createElement('iframe')); \
+                 return [navigator.webdriver, frame.contentWindow.navigator.webdriver]";
+    for page in ["about:blank", &format!("{site}/"), "data:text/html,<p>other"] {
+        driver.goto(page).await?;
+        let seen = driver.execute(frame).await?;
+        ensure!(seen == json!([true, true]), "{page}: {seen}");
+    }
+    let window = driver.command(Method::POST, "/window/new", &json!({"type": "tab"})).await?.ok()?;
+    driver.command(Method::POST, "/window", &json!({"handle": window["value"]["handle"]})).await?.ok()?;
+    // A script that runs at once sees it too.
+    driver.goto("data:text/html,<script>document.title = navigator.webdriver</script>").await?;
+    ensure!(driver.execute("return document.title").await? == "true", "a new window");
+    Ok(())
+}
+
+/// In Chromium one may also come without a driver, or to a browser that the driver has started.
+async fn other_ways_to_a_page_give_it_the_same_size(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    for is_headless in [true, false] {
+        let body = json!({"browser_type": "chromium", "headless": is_headless});
+        let session = daemon.session(body.clone()).await?;
+        let mut cdp = session.cdp().await?;
+        let page = cdp.first_page().await?;
+        let seen = cdp.evaluate(&page, "[innerWidth, innerHeight, navigator.webdriver]").await?;
+        ensure!(seen == json!([1280, 720, false]), "{is_headless}, websocket: {seen}");
+        session.delete().await?.ok()?;
+        let session = daemon.webdriver(body).await?;
+        let cold = json!({"goog:chromeOptions": {"args": ["--force-dark-mode"]}});
+        let driver = Driver::start(session.connect_url()?, cold).await?;
+        let seen = driver.execute(SIZE).await?;
+        ensure!(seen == json!([1280, 720]), "{is_headless}, cold: {seen}");
+        driver.quit().await?;
     }
     Ok(())
 }
@@ -230,51 +270,6 @@ async fn a_kiosk_shows_pages_alone(stage: Stage) -> Result<()> {
             driver.quit().await?;
         }
     }
-    Ok(())
-}
-
-async fn a_page_knows_that_it_is_looked_at(stage: Stage) -> Result<()> {
-    let daemon = stage.daemon()?;
-    for (engine, is_headless) in [("chromium", true), ("chromium", false), ("firefox", true), ("webkit", true)] {
-        let session = daemon.webdriver(json!({"browser_type": engine, "headless": is_headless})).await?;
-        let driver = Driver::start(session.connect_url()?, json!({})).await?;
-        ensure!(driver.execute("return document.hasFocus()").await? == true, "{engine} {is_headless}: blank");
-        driver.goto("data:text/html,<input id=field>").await?;
-        let events = "const events = []; field.onfocus = () => events.push('focus'); field.focus(); \
-                      return [document.hasFocus(), ...events]";
-        let seen = driver.execute(events).await?;
-        ensure!(seen == json!([true, "focus"]), "{engine} {is_headless}: {seen}");
-        driver.quit().await?;
-    }
-    Ok(())
-}
-
-async fn a_page_knows_that_webdriver_drives_it(stage: Stage) -> Result<()> {
-    let daemon = stage.daemon()?;
-    let site = stage.site_for(daemon).await?;
-    let frame = "const frame = document.body.appendChild(document.createElement('iframe')); \
-                 return [navigator.webdriver, frame.contentWindow.navigator.webdriver]";
-    for engine in ["chromium", "firefox", "webkit"] {
-        let session = daemon.webdriver(headless(engine)).await?;
-        let driver = Driver::start(session.connect_url()?, json!({})).await?;
-        for page in ["about:blank", &format!("{site}/"), "data:text/html,<p>other"] {
-            driver.goto(page).await?;
-            let seen = driver.execute(frame).await?;
-            ensure!(seen == json!([true, true]), "{engine} {page}: {seen}");
-        }
-        let window = driver.command(Method::POST, "/window/new", &json!({"type": "tab"})).await?.ok()?;
-        driver.command(Method::POST, "/window", &json!({"handle": window["value"]["handle"]})).await?.ok()?;
-        // A script that runs at once sees it too.
-        driver.goto("data:text/html,<script>document.title = navigator.webdriver</script>").await?;
-        ensure!(driver.execute("return document.title").await? == "true", "{engine}: a new window");
-        driver.quit().await?;
-    }
-    let session = daemon.session(headless("chromium")).await?;
-    let mut cdp = session.cdp().await?;
-    let page = cdp.first_page().await?;
-    ensure!(cdp.evaluate(&page, "navigator.webdriver").await? == false, "a browser that is attached to");
-    cdp.disconnect().await?;
-    session.delete().await?.ok()?;
     Ok(())
 }
 
