@@ -108,7 +108,6 @@ const SETTINGS: &str = r#"
 seed = 1
 continue-on-failure = true
 request-timeout = 30
-max-time = 120
 warnings = false
 
 [generation]
