@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
   };
   download_watch(&shell);
   window_watch_automation(&shell);
-  window_open(&shell, NULL);
+  window_open(&shell, NULL, FALSE);
   command_listen(&shell);
   gtk_main();
   return EXIT_SUCCESS;

@@ -21,7 +21,7 @@ typedef struct {
 } Shell;
 
 /* window.c */
-WebKitWebView *window_open(Shell *shell, WebKitWebView *related);
+WebKitWebView *window_open(Shell *shell, WebKitWebView *related, gboolean as_tab); /* what a driver calls it */
 gboolean window_resize_all(Shell *shell);
 void window_watch_automation(Shell *shell);
 

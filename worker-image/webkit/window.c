@@ -37,7 +37,7 @@ static void on_ready_to_show(WebKitWebView *view, gpointer data) {
 
 static GtkWidget *on_create(WebKitWebView *opener, WebKitNavigationAction *action, gpointer data) {
   (void)action;
-  return GTK_WIDGET(window_open(data, opener));
+  return GTK_WIDGET(window_open(data, opener, FALSE));
 }
 
 static gboolean wants_download(WebKitResponsePolicyDecision *decision) {
@@ -132,14 +132,17 @@ static void watch(Shell *shell, WebKitWebView *view) {
 }
 
 /* A new view in a window of its own. One that a page opened stays hidden until it is ready. */
-WebKitWebView *window_open(Shell *shell, WebKitWebView *opener) {
+WebKitWebView *window_open(Shell *shell, WebKitWebView *opener, gboolean as_tab) {
   WebKitWebView *view;
+  WebKitAutomationBrowsingContextPresentation presentation =
+      as_tab ? WEBKIT_AUTOMATION_BROWSING_CONTEXT_PRESENTATION_TAB : WEBKIT_AUTOMATION_BROWSING_CONTEXT_PRESENTATION_WINDOW;
   if (opener) {
     view = g_object_new(WEBKIT_TYPE_WEB_VIEW, "related-view", opener, "settings", shell->settings,
                         "user-content-manager", shell->content, NULL);
   } else {
     view = g_object_new(WEBKIT_TYPE_WEB_VIEW, "web-context", shell->context, "settings", shell->settings,
-                        "user-content-manager", shell->content, "is-controlled-by-automation", TRUE, NULL);
+                        "user-content-manager", shell->content, "is-controlled-by-automation", TRUE,
+                        "automation-presentation-type", presentation, NULL);
   }
   watch(shell, view);
   shell->views = g_list_append(shell->views, view);
@@ -190,13 +193,14 @@ gboolean window_resize_all(Shell *shell) {
 
 /* A driver begins with a window of its own: the one that is there. */
 static WebKitWebView *on_create_web_view(WebKitAutomationSession *session, gpointer data) {
-  (void)session;
   Shell *shell = data;
   if (!shell->taken && shell->views) {
     shell->taken = TRUE;
     return g_list_first(shell->views)->data;
   }
-  return window_open(shell, NULL);
+  const GSignalInvocationHint *hint = g_signal_get_invocation_hint(session);
+  gboolean is_tab = hint && hint->detail == g_quark_from_static_string("tab");
+  return window_open(shell, NULL, is_tab);
 }
 
 static void on_automation_started(WebKitWebContext *context, WebKitAutomationSession *session, gpointer data) {
