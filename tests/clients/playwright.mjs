@@ -22,6 +22,7 @@ await run(async (settings) => {
   const page = await context.newPage();
   results.form = await formAndButton(page, site);
   await history(page, site);
+  await unreachable(context);
   await dialogs(page, site);
   await popup(page, site);
   await tabs(context, page, site);
@@ -54,6 +55,13 @@ async function history(page, site) {
   await page.goto(`${site}/tab/2`);
   await page.goBack();
   assert.equal(await page.title(), 'Tab 1', 'going back works');
+}
+
+/** A tab of its own: its error page may come while a next one is asked for. */
+async function unreachable(context) {
+  const page = await context.newPage();
+  await assert.rejects(page.goto('http://no-such-host.invalid/'), /net::ERR_NAME_NOT_RESOLVED/);
+  await page.close();
 }
 
 async function dialogs(page, site) {

@@ -1,13 +1,15 @@
 //! A client cannot tell Warmpool from the driver: what is asked through it and what is asked beside it, of the same
 //! driver, is answered alike.
 
+use std::net::TcpListener;
+
 use anyhow::{Context, Result, ensure};
 use http::Method;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use warmpool_tests::programs::{self, Program};
-use warmpool_tests::{Cdp, Driver, Group, Settings, Stage, eventually, group};
+use warmpool_tests::{Cdp, Driver, Group, Settings, Stage, eventually, group, host_address};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0");
@@ -24,6 +26,7 @@ pub(crate) fn group() -> Group {
             a_kiosk_shows_pages_alone,
             screenshots_show_what_was_asserted,
             a_missing_file_is_refused,
+            errors_of_the_network_have_their_names,
         ],
     )
 }
@@ -217,6 +220,7 @@ async fn is_driven(driver: &Driver, site: &str) -> Result<()> {
         ensure!(seen == json!([true, true]), "{page}: {seen}");
     }
     let window = driver.command(Method::POST, "/window/new", &json!({"type": "tab"})).await?.ok()?;
+    ensure!(window["value"]["type"] == "tab", "{window}");
     driver.command(Method::POST, "/window", &json!({"handle": window["value"]["handle"]})).await?.ok()?;
     // A script that runs at once sees it too.
     driver.goto("data:text/html,<script>document.title = navigator.webdriver</script>").await?;
@@ -302,5 +306,37 @@ async fn a_missing_file_is_refused(stage: Stage) -> Result<()> {
     keys("file", &path).await?.ok()?;
     ensure!(driver.execute("return document.querySelector('#file').files[0].size").await? == 3);
     driver.quit().await?;
+    Ok(())
+}
+
+/// Chromium itself knows none but the proxy's errors.
+async fn errors_of_the_network_have_their_names(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let closed = TcpListener::bind((host_address(), 0))?.local_addr()?;
+    let pages = [
+        ("http://no-such-host.invalid/".to_owned(), "net::ERR_NAME_NOT_RESOLVED"),
+        (format!("http://{closed}/"), "net::ERR_CONNECTION_REFUSED"),
+        // The policy refuses it, and an encrypted connection cannot be shown why.
+        ("https://10.1.2.3/".to_owned(), "net::ERR_NETWORK_ACCESS_DENIED"),
+    ];
+    let attached = daemon.session(headless("chromium")).await?;
+    let mut cdp = attached.cdp().await?;
+    let page = cdp.first_page().await?;
+    let session = daemon.webdriver(headless("chromium")).await?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    for (url, error) in &pages {
+        let opened = cdp.call_in(&page, "Page.navigate", json!({"url": url})).await?;
+        ensure!(opened["errorText"] == *error, "{url}: {opened}");
+        let answer = driver.command(Method::POST, "/url", &json!({"url": url})).await?;
+        let (code, message) = warmpool_tests::webdriver::fault(&answer, 500)?;
+        ensure!(code == "unknown error" && message.contains(&format!("{error}\n")), "{url}: {message}");
+    }
+    // Nothing else changes: an error page is left for a page as in a plain browser.
+    let site = stage.site_for(daemon).await?;
+    let opened = cdp.call_in(&page, "Page.navigate", json!({"url": format!("{site}/")})).await?;
+    ensure!(opened["errorText"].is_null(), "{opened}");
+    cdp.disconnect().await?;
+    driver.quit().await?;
+    attached.delete().await?.ok()?;
     Ok(())
 }

@@ -47,7 +47,7 @@ impl DialError {
     fn reply(&self) -> Reply {
         match self {
             Self::Refused(_) => Reply::NotAllowed,
-            Self::UnknownHost => Reply::HostUnreachable,
+            Self::UnknownHost => Reply::UnknownHost,
             Self::TimedOut => Reply::TimedOut,
             Self::Failed(error) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => Reply::ConnectionRefused,
@@ -56,7 +56,7 @@ impl DialError {
                 io::ErrorKind::TimedOut => Reply::TimedOut,
                 _ => Reply::Failed,
             },
-            Self::Proxy(_) => Reply::Failed,
+            Self::Proxy(_) => Reply::ProxyFailed,
         }
     }
 }

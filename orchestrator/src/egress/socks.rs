@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use url::Host;
+use warmpool_protocol::{SOCKS_PROXY_FAILED, SOCKS_UNKNOWN_HOST};
 
 use super::upstream::ProxyError;
 use crate::secret::Secret;
@@ -30,6 +31,8 @@ pub(super) enum Reply {
     ConnectionRefused = 5,
     TimedOut = 6,
     UnknownCommand = 7,
+    UnknownHost = SOCKS_UNKNOWN_HOST as isize,
+    ProxyFailed = SOCKS_PROXY_FAILED as isize,
 }
 
 /// A client's destination. Names are unresolved; a name that spells an address in another notation is an address.

@@ -31,8 +31,9 @@ use crate::body::Body;
 use crate::captchas::Captchas;
 use crate::cdp::CdpError;
 use crate::display::Display;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Interception};
 use crate::error::{ApiError, BootError};
+use crate::net_errors::NamedErrors;
 use crate::ports::LocalPort;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
@@ -233,7 +234,7 @@ impl Chromium {
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let browser = self.browser()?;
         let path = path.map_or_else(|| browser.path.clone(), |rest| format!("/devtools/{rest}"));
-        Ok(endpoint(&browser, browser.port, path))
+        Ok(self.endpoint(&browser, browser.port, path))
     }
 
     #[expect(clippy::unused_async, reason = "the seam's other engines need it")]
@@ -255,7 +256,15 @@ impl Chromium {
     }
 
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
-        Ok(endpoint(&*self.browser()?, self.driver()?, path))
+        Ok(self.endpoint(&*self.browser()?, self.driver()?, path))
+    }
+
+    /// A websocket of the browser or the driver. What a client says of locales, of holding targets and of downloads
+    /// concerns the agent as well.
+    fn endpoint(&self, browser: &Browser, port: LocalPort, path: String) -> Endpoint {
+        let up = Box::new(Client::new(Arc::clone(&browser.targets), browser.cdp.clone()));
+        let down = NamedErrors::new(Arc::clone(&self.worker.egress.errors));
+        Endpoint { port, path, interception: Some(Interception { up, down }) }
     }
 
     pub(crate) fn intercepts(&self, path: &str) -> bool {
@@ -276,13 +285,6 @@ impl Chromium {
         }
         Ok(None)
     }
-}
-
-/// A websocket of the browser or the driver. What a client says of locales, of holding targets and of downloads
-/// concerns the agent as well.
-fn endpoint(browser: &Browser, port: LocalPort, path: String) -> Endpoint {
-    let interceptor = Client::new(Arc::clone(&browser.targets), browser.cdp.clone());
-    Endpoint { port, path, interceptor: Some(Box::new(interceptor)) }
 }
 
 fn gone(error: CdpError) -> ApiError {

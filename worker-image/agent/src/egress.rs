@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use tokio::io::{AsyncWriteExt as _, BufReader, copy, copy_buf, sink};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, copy, copy_buf, sink};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::{sleep, timeout};
@@ -21,6 +21,7 @@ use warmpool_protocol::{EGRESS_PORT, EGRESS_PROTOCOL};
 use crate::body::{Body, empty};
 use crate::error::ApiError;
 use crate::listener::Connection;
+use crate::net_errors::NetErrors;
 use crate::tunnel::{bare, wants};
 
 /// How long a connection waits for a tunnel: the daemon may be restarting.
@@ -30,11 +31,15 @@ const MAX_IDLE: usize = 64;
 /// Bytes held at most of what the browser sends, and of what it gets.
 const UP_BUFFER: usize = 64 << 10;
 const DOWN_BUFFER: usize = 256 << 10;
+/// The first byte of every answer of SOCKS version 5.
+const SOCKS_VERSION: u8 = 5;
 /// Pause after a failure to accept, which means that descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The tunnels that wait for a connection of the browser.
 pub(crate) struct Egress {
+    /// What came of connections that failed.
+    pub(crate) errors: Arc<NetErrors>,
     add: mpsc::Sender<Connection>,
     idle: Mutex<mpsc::Receiver<Connection>>,
 }
@@ -52,7 +57,7 @@ impl Egress {
     /// One that serves nobody yet.
     pub(crate) fn new() -> Self {
         let (add, idle) = mpsc::channel(MAX_IDLE);
-        Self { add, idle: Mutex::new(idle) }
+        Self { errors: Arc::default(), add, idle: Mutex::new(idle) }
     }
 
     async fn serve(self: Arc<Self>, listener: TcpListener) {
@@ -65,7 +70,7 @@ impl Egress {
             tokio::spawn(async move {
                 // Closing it is an error that every browser shows.
                 let Ok(tunnel) = timeout(HOLD, egress.tunnel()).await else { return };
-                carry(browser, tunnel).await;
+                carry(browser, tunnel, &egress.errors).await;
             });
         }
     }
@@ -115,7 +120,7 @@ fn is_open(tunnel: &Connection) -> bool {
 
 /// Carries bytes both ways. What the browser still sends when the daemon takes no more is read and dropped: closing its
 /// connection at once could take back an answer that the browser has not read yet.
-async fn carry(mut browser: TcpStream, tunnel: Connection) {
+async fn carry(mut browser: TcpStream, tunnel: Connection, errors: &NetErrors) {
     let _ = browser.set_nodelay(true);
     let (mut from_browser, mut to_browser) = browser.split();
     let (mut from_tunnel, mut to_tunnel) = tokio::io::split(tunnel);
@@ -128,8 +133,74 @@ async fn carry(mut browser: TcpStream, tunnel: Connection) {
     };
     let down = async {
         let mut input = BufReader::with_capacity(DOWN_BUFFER, &mut from_tunnel);
-        let _ = copy_buf(&mut input, &mut to_browser).await;
+        if answer(&mut input, &mut to_browser, errors).await.is_ok() {
+            let _ = copy_buf(&mut input, &mut to_browser).await;
+        }
         let _ = to_browser.shutdown().await;
     };
     tokio::join!(up, down);
+}
+
+/// Passes the daemon's answer to a SOCKS request on, and notes what it says.
+async fn answer<R, W>(input: &mut R, to_browser: &mut W, errors: &NetErrors) -> io::Result<()>
+where
+    R: AsyncBufRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    // The first is that to the browser's greeting, for which the browser waits.
+    for is_greeting in [true, false] {
+        let mut answer = input.fill_buf().await?.to_vec();
+        input.consume(answer.len());
+        let is_socks = answer.first() == Some(&SOCKS_VERSION);
+        if let (true, false, Some(code @ 1..)) = (is_socks, is_greeting, answer.get_mut(1)) {
+            *code = errors.note(*code);
+        }
+        to_browser.write_all(&answer).await?;
+        if !is_socks {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn passed(answers: &[&[u8]]) -> Vec<u8> {
+        let (mut to_agent, from_daemon) = tokio::io::duplex(1 << 10);
+        let mut input = BufReader::new(from_daemon);
+        let (errors, mut seen) = (NetErrors::default(), Vec::new());
+        let sending = async {
+            for answer in answers {
+                to_agent.write_all(answer).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            drop(to_agent);
+        };
+        let passing = async {
+            answer(&mut input, &mut seen, &errors).await.unwrap();
+            copy_buf(&mut input, &mut seen).await.unwrap();
+        };
+        tokio::join!(sending, passing);
+        seen
+    }
+
+    #[tokio::test]
+    async fn browsers_get_codes_of_the_standard() {
+        assert_eq!(passed(&[b"\x05\0", b"\x05\xf0\0\x01\0\0\0\0\0\0"]).await, b"\x05\0\x05\x04\0\x01\0\0\0\0\0\0");
+        assert_eq!(passed(&[b"\x05\0", b"\x05\x05\0\x01\0\0\0\0\0\0"]).await, b"\x05\0\x05\x05\0\x01\0\0\0\0\0\0");
+    }
+
+    #[tokio::test]
+    async fn everything_else_passes_as_it_is() {
+        for answers in [
+            &[&b"\x05\0"[..], b"\x05\0\0\x01\0\0\0\0\0\0", b"\x05\xf0"][..],
+            &[b"HTTP/1.1 200 OK\r\n\r\n", b"\x05\xf0"],
+            &[b"\x05"],
+            &[],
+        ] {
+            assert_eq!(passed(answers).await, answers.concat());
+        }
+    }
 }

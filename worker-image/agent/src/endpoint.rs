@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use crate::net_errors::NamedErrors;
 use crate::ports::LocalPort;
 
 /// Where a websocket of a client goes.
@@ -10,16 +11,18 @@ pub(crate) struct Endpoint {
     pub(crate) port: LocalPort,
     /// Path and query.
     pub(crate) path: String,
-    pub(crate) interceptor: Option<Box<dyn Interceptor>>,
+    /// What the agent reads along with and changes. It understands no compressed messages, so there are none then.
+    pub(crate) interception: Option<Interception>,
+}
+
+/// What is read of a websocket, in each direction.
+pub(crate) struct Interception {
+    pub(crate) up: Box<dyn Interceptor>,
+    pub(crate) down: NamedErrors,
 }
 
 /// Reads what a client sends. It lives as long as the client's websocket.
 pub(crate) trait Interceptor: Send {
     /// Called with bytes on their way to the browser, which get there once the future is done.
     fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
-    /// Whether it has to understand every message, so that none may be compressed.
-    fn needs_plain(&self) -> bool {
-        true
-    }
 }

@@ -173,7 +173,7 @@ impl Firefox {
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let port = self.browser()?.port;
         match path {
-            None => Ok(Endpoint { port, path: BIDI.to_owned(), interceptor: None }),
+            None => Ok(Endpoint { port, path: BIDI.to_owned(), interception: None }),
             Some(_) => Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets")),
         }
     }
@@ -189,7 +189,7 @@ impl Firefox {
 
     pub(crate) fn bidi(&self, path: String) -> Result<Endpoint, ApiError> {
         // A driver's session has its websocket in the browser itself.
-        Ok(Endpoint { port: self.browser()?.port, path, interceptor: None })
+        Ok(Endpoint { port: self.browser()?.port, path, interception: None })
     }
 
     pub(crate) fn intercepts(&self, _path: &str) -> bool {

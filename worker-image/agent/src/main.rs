@@ -36,6 +36,7 @@ mod firefox;
 mod frames;
 mod freeze;
 mod listener;
+mod net_errors;
 mod oom;
 mod own_network;
 mod pages;

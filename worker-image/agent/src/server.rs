@@ -115,6 +115,7 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
             let to = engine.driver()?;
             check_command_path(rest)?;
             let path = format!("/{rest}{query}");
+            let (upstream, errors) = (&worker.shared.upstream, &worker.shared.egress.errors);
             if engine.intercepts(rest) {
                 let (parts, body) = request.into_parts();
                 let body = collect(body).await?;
@@ -122,9 +123,9 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
                     return Ok(answer);
                 }
                 let request = Request::from_parts(parts, Full::new(body));
-                return worker.shared.upstream.forward(request, to, &path).await;
+                return errors.named(upstream.forward(request, to, &path).await?).await;
             }
-            worker.shared.upstream.forward(request, to, &path).await
+            errors.named(upstream.forward(request, to, &path).await?).await
         }
         ("GET", "pages", "") => pages::stream(engine.clone()).await,
         ("POST", "pages", page) => {

@@ -10,12 +10,12 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional_with_sizes, copy_buf};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, copy_bidirectional_with_sizes};
 use tokio::net::UnixStream;
 
 use crate::body::{Body, empty};
 use crate::display::RFB_SOCKET;
-use crate::endpoint::{Endpoint, Interceptor};
+use crate::endpoint::{Endpoint, Interception};
 use crate::error::ApiError;
 use crate::listener::Connection;
 use crate::upstream::address_headers;
@@ -35,7 +35,7 @@ const RFB: &str = "rfb";
 ///
 /// Nothing but the rewritten head goes upstream before its 101. Any other answer goes back as it is.
 pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Response<Body>, ApiError> {
-    let Endpoint { port, path, interceptor } = to;
+    let Endpoint { port, path, interception } = to;
     if !wants_websocket(&request) {
         return Err(ApiError::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", "this path speaks websocket only"));
     }
@@ -43,8 +43,7 @@ pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Res
     let client = parts.extensions.remove::<OnUpgrade>();
     parts.uri = path.parse().map_err(|e| ApiError::bad_request(format!("path: {e}")))?;
     address_headers(&mut parts.headers, port);
-    if interceptor.as_ref().is_some_and(|interceptor| interceptor.needs_plain()) {
-        // The interceptor cannot read compressed messages.
+    if interception.is_some() {
         parts.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
     }
 
@@ -62,7 +61,7 @@ pub(crate) async fn open(request: Request<Incoming>, to: Endpoint) -> Result<Res
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let browser = hyper::upgrade::on(&mut response);
         if let Some(client) = client {
-            tokio::spawn(carry(client, browser, interceptor));
+            tokio::spawn(carry(client, browser, interception));
         }
     }
     Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
@@ -107,7 +106,7 @@ pub(crate) fn wants(request: &Request<Incoming>, protocol: &str) -> bool {
     request.method() == Method::GET && names(UPGRADE, protocol) && names(CONNECTION, "upgrade")
 }
 
-async fn carry(client: OnUpgrade, browser: OnUpgrade, interceptor: Option<Box<dyn Interceptor>>) {
+async fn carry(client: OnUpgrade, browser: OnUpgrade, interception: Option<Interception>) {
     // The browser's side comes first: the client's answer is made from its 101.
     let Ok(browser) = browser.await else { return };
     let Ok(client) = client.await else { return };
@@ -120,8 +119,8 @@ async fn carry(client: OnUpgrade, browser: OnUpgrade, interceptor: Option<Box<dy
     if client.write_all(&told).await.is_err() {
         return;
     }
-    let _ = match interceptor {
-        Some(interceptor) => intercepted(client, browser, &sent, interceptor).await,
+    let _ = match interception {
+        Some(interception) => intercepted(client, browser, &sent, interception).await,
         None => {
             if browser.write_all(&sent).await.is_err() {
                 return;
@@ -136,8 +135,9 @@ async fn intercepted(
     client: Connection,
     browser: UnixStream,
     sent: &[u8],
-    mut interceptor: Box<dyn Interceptor>,
+    interception: Interception,
 ) -> io::Result<()> {
+    let Interception { up: mut interceptor, down: mut errors } = interception;
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (from_browser, mut to_browser) = browser.into_split();
     let up = async {
@@ -155,8 +155,16 @@ async fn intercepted(
     };
     let down = async {
         let mut from_browser = BufReader::with_capacity(DOWN_BUFFER, from_browser);
-        copy_buf(&mut from_browser, &mut to_client).await?;
-        to_client.shutdown().await
+        loop {
+            let read = from_browser.fill_buf().await?;
+            let count = read.len();
+            if count == 0 {
+                to_client.write_all(&errors.rest()).await?;
+                return to_client.shutdown().await;
+            }
+            to_client.write_all(&errors.pass(read)).await?;
+            from_browser.consume(count);
+        }
     };
     tokio::try_join!(up, down).map(drop)
 }

@@ -133,7 +133,7 @@ impl Webkit {
 
     pub(crate) fn devtools(&self, path: Option<&str>) -> Result<Endpoint, ApiError> {
         let path = path.map_or_else(|| "/devtools".to_owned(), |rest| format!("/devtools/{rest}"));
-        Ok(Endpoint { port: self.running()?.websockets, path, interceptor: None })
+        Ok(Endpoint { port: self.running()?.websockets, path, interception: None })
     }
 
     pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {

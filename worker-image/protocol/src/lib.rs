@@ -46,6 +46,11 @@ pub const LEAVE_NETWORK: &str = "WARMPOOL_LEAVE_NETWORK";
 
 /// The loopback port in a worker where its browser finds the SOCKS proxy that is its only way out.
 pub const EGRESS_PORT: u16 = 1080;
+/// Codes of the daemon's answers to SOCKS requests beside those of RFC 1928, which has none for them: the name has no address,
+/// and the proxy that leads to the site failed. The agent gives browsers a standard one.
+pub const SOCKS_UNKNOWN_HOST: u8 = 0xf0;
+/// See [`SOCKS_UNKNOWN_HOST`].
+pub const SOCKS_PROXY_FAILED: u8 = 0xf1;
 /// The name, in an upgrade, of a tunnel that carries one connection of the browser.
 pub const EGRESS_PROTOCOL: &str = "egress";
 /// The query of `PUT /ads` where the rules are those of the list that images are built with, and of no other.

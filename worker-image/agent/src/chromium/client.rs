@@ -39,11 +39,6 @@ impl Client {
 }
 
 impl Interceptor for Client {
-    /// Without settings only short commands matter, which the libraries that do compress leave as they are.
-    fn needs_plain(&self) -> bool {
-        self.targets.has_overrides()
-    }
-
     fn before<'a>(&'a mut self, bytes: &'a [u8]) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         let found = self.scanner.scan(bytes);
         Box::pin(async move {

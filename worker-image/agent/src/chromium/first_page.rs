@@ -321,6 +321,7 @@ mod tests {
             () = talks => {}
         }
         page.is_there(0);
+        page.admit().await;
         let begun = Instant::now();
         let comes_again = async {
             loop {
