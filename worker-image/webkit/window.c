@@ -131,6 +131,14 @@ static void watch(Shell *shell, WebKitWebView *view) {
   g_signal_connect(view, "web-process-terminated", G_CALLBACK(on_web_process_terminated), NULL);
 }
 
+/* As on a desktop, a client cannot make a window vanish; this many pixels stay, unless pages are to be smaller. */
+enum { SMALLEST = 100 };
+
+static void keep_visible(const Shell *shell, GtkWindow *window) {
+  GdkGeometry least = {.min_width = MIN(SMALLEST, shell->width), .min_height = MIN(SMALLEST, shell->height)};
+  gtk_window_set_geometry_hints(window, NULL, &least, GDK_HINT_MIN_SIZE);
+}
+
 /* A new view in a window of its own. One that a page opened stays hidden until it is ready. */
 WebKitWebView *window_open(Shell *shell, WebKitWebView *opener, gboolean as_tab) {
   WebKitWebView *view;
@@ -150,6 +158,7 @@ WebKitWebView *window_open(Shell *shell, WebKitWebView *opener, gboolean as_tab)
   GtkWindow *window = GTK_WINDOW(gtk_window_new(GTK_WINDOW_TOPLEVEL));
   gtk_window_set_decorated(window, FALSE);
   gtk_window_set_default_size(window, shell->width, shell->height);
+  keep_visible(shell, window);
   gtk_container_add(GTK_CONTAINER(window), GTK_WIDGET(view));
   page_watch(shell, view);
   if (!opener) {
@@ -178,7 +187,9 @@ static gboolean on_impatient(gpointer impatient) {
 /* Gives every window the size of a page, and returns when they have it. FALSE when one does not take it. */
 gboolean window_resize_all(Shell *shell) {
   for (GList *at = shell->views; at; at = at->next) {
-    gtk_window_resize(GTK_WINDOW(gtk_widget_get_toplevel(GTK_WIDGET(at->data))), shell->width, shell->height);
+    GtkWindow *window = GTK_WINDOW(gtk_widget_get_toplevel(GTK_WIDGET(at->data)));
+    keep_visible(shell, window);
+    gtk_window_resize(window, shell->width, shell->height);
   }
   gboolean impatient = FALSE;
   guint patience = g_timeout_add(2000, on_impatient, &impatient);
