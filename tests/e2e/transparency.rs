@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use warmpool_tests::programs::{self, Program};
-use warmpool_tests::{Cdp, Driver, Group, Settings, Stage, eventually, group, host_address};
+use warmpool_tests::{Cdp, Driver, Group, Reply, Settings, Stage, eventually, group, host_address};
 
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0");
@@ -27,6 +27,7 @@ pub(crate) fn group() -> Group {
             screenshots_show_what_was_asserted,
             a_missing_file_is_refused,
             errors_of_the_network_have_their_names,
+            keys_reach_a_page_that_is_not_painted_yet,
         ],
     )
 }
@@ -298,18 +299,13 @@ async fn a_missing_file_is_refused(stage: Stage) -> Result<()> {
     let session = daemon.webdriver(headless("chromium")).await?;
     let driver = Driver::start(session.connect_url()?, json!({})).await?;
     driver.goto("data:text/html,<input type=file id=file><input id=text>").await?;
-    let keys = async |id: &str, text: &str| {
-        let find = json!({"using": "css selector", "value": format!("#{id}")});
-        let found = driver.command(Method::POST, "/element", &find).await?.ok()?["value"].clone();
-        let element = found.as_object().and_then(|found| found.values().next()?.as_str()).context("an element")?;
-        driver.command(Method::POST, &format!("/element/{element}/value"), &json!({"text": text})).await
-    };
-    let (error, message) = warmpool_tests::webdriver::fault(&keys("file", "/home/me/report.pdf").await?, 400)?;
+    let refused = types(&driver, "#file", "/home/me/report.pdf").await?;
+    let (error, message) = warmpool_tests::webdriver::fault(&refused, 400)?;
     ensure!(error == "invalid argument", "{error}");
     ensure!(message.contains("File not found") && message.contains("PUT /sessions/<id>/files/<name>"), "{message}");
-    keys("text", "/home/me/report.pdf").await?.ok()?;
+    types(&driver, "#text", "/home/me/report.pdf").await?.ok()?;
     let path = session.put_file("report.pdf", "tea").await?.ok()?["path"].as_str().context("path")?.to_owned();
-    keys("file", &path).await?.ok()?;
+    types(&driver, "#file", &path).await?.ok()?;
     ensure!(driver.execute("return document.querySelector('#file').files[0].size").await? == 3);
     driver.quit().await?;
     Ok(())
@@ -344,5 +340,47 @@ async fn errors_of_the_network_have_their_names(stage: Stage) -> Result<()> {
     cdp.disconnect().await?;
     driver.quit().await?;
     attached.delete().await?.ok()?;
+    Ok(())
+}
+
+/// The name of an element's id in the standard.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+async fn element(driver: &Driver, selector: &str) -> Result<String> {
+    let find = json!({"using": "css selector", "value": selector});
+    let found = driver.command(Method::POST, "/element", &find).await?.ok()?;
+    Ok(found["value"][ELEMENT].as_str().context("an element")?.to_owned())
+}
+
+/// Sends keys to an element.
+async fn types(driver: &Driver, selector: &str, text: &str) -> Result<Reply> {
+    let element = element(driver, selector).await?;
+    driver.command(Method::POST, &format!("/element/{element}/value"), &json!({"text": text})).await
+}
+
+async fn keys_reach_a_page_that_is_not_painted_yet(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    for (engine, is_headless) in BROWSERS {
+        let session = daemon.webdriver(json!({"browser_type": engine, "headless": is_headless})).await?;
+        let driver = Driver::start(session.connect_url()?, json!({})).await?;
+        let value = "return document.querySelector('input').value";
+        for _ in 0..2 {
+            // A frame has the focus while the next page comes.
+            driver.goto(&format!("{site}/")).await?;
+            driver.execute("document.body.appendChild(document.createElement('iframe')).src = '/form'").await?;
+            let frame = element(&driver, "iframe").await?;
+            driver.command(Method::POST, "/frame", &json!({"id": {ELEMENT: frame}})).await?.ok()?;
+            let loaded = "return document.readyState === 'complete' && !!document.querySelector('input')";
+            eventually!("the frame is loaded", 10, driver.execute(loaded).await? == true)?;
+            types(&driver, "input", "foo").await?.ok()?;
+            ensure!(driver.execute(value).await? == "foo", "{engine}, headless: {is_headless}: the frame");
+            driver.goto(&format!("{site}/unpainted")).await?;
+            types(&driver, "input", "foo").await?.ok()?;
+            let seen = driver.execute(value).await?;
+            ensure!(seen == "foo", "{engine}, headless: {is_headless}: {seen}");
+        }
+        driver.quit().await?;
+    }
     Ok(())
 }

@@ -108,6 +108,7 @@ fn routes(seen: Arc<Seen>) -> Router {
         .route("/", get(|| async { Html(pages::INDEX) }))
         .route("/length", post(|body: Bytes| async move { body.len().to_string() }).layer(DefaultBodyLimit::disable()))
         .route("/form", get(|| async { Html(pages::FORM) }).post(echo_form))
+        .route("/unpainted", get(|| async { Html(pages::UNPAINTED) }))
         .route("/button", get(|| async { Html(pages::BUTTON) }))
         .route("/popup", get(|| async { Html(pages::POPUP) }))
         .route("/child", get(|| async { Html(pages::CHILD) }))

@@ -10,6 +10,9 @@ pub(super) const FORM: &str = r#"<!doctype html><title>Form</title>
 <label><input id=agree type=checkbox name=agree value=yes> Agree</label>
 <button id=send>Send</button></form>"#;
 
+/// There is nothing to paint.
+pub(super) const UNPAINTED: &str = r#"<!doctype html><title>Unpainted</title><input style="opacity: 0">"#;
+
 pub(super) const BUTTON: &str = r#"<!doctype html><title>Button</title>
 <button id=count onclick="this.textContent = Number(this.textContent) + 1">0</button>"#;
 

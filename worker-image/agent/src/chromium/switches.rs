@@ -9,9 +9,11 @@ pub(super) const DEBUGGING_PORT: LocalPort = LocalPort::new(9222);
 
 /// Quieting switches: no work in the background, no questions on the screen, nothing a page can
 /// see. The last few keep tabs behind other tabs alive, as every automation client expects.
-const QUIET: [&str; 27] = [
+const QUIET: [&str; 28] = [
     "--no-first-run",
     "--no-default-browser-check",
+    // Its driver gives it too: on a display, keys that a client sends to a page before its first paint would go nowhere.
+    "--allow-pre-commit-input",
     // With it, going back in history leaves automation clients waiting for a load that never comes.
     "--disable-back-forward-cache",
     "--disable-background-networking",
