@@ -384,9 +384,12 @@ async fn nodes_fetch_an_image_by_digest_with_a_password(stage: Stage) -> Result<
         placed.works(&site).await.context(placed.node.clone())?;
         placed.session.delete().await?.ok()?;
     }
-    let ids = swarm.manager().run(&["service", "ls", "--quiet"]).await?;
-    let ids: Vec<&str> = ids.lines().collect();
-    let shown = swarm.manager().run(&[&["service", "inspect"], &ids[..]].concat()).await?;
+    let shown = eventually!("all services are shown", 20, {
+        let ids = swarm.manager().run(&["service", "ls", "--quiet"]).await?;
+        let ids: Vec<&str> = ids.lines().collect();
+        // One of them may go meanwhile.
+        swarm.manager().run(&[&["service", "inspect"], &ids[..]].concat()).await.ok()
+    })?;
     ensure!(shown.contains(&image) && !shown.contains(registry::PASSWORD), "{shown}");
     ensure!(!daemon.log_text().contains(registry::PASSWORD), "the log keeps the password to itself");
     let digest = image.split('@').nth(1).context("a digest")?;
