@@ -44,6 +44,8 @@ export async function go(page, url) {
     page.on('requestfailed', failed);
     const problem = await page.goto(url).then(() => undefined, (error) => error);
     page.off('requestfailed', failed);
+    // The error page of the last attempt may come as late as this.
+    changed ||= again < 3 && Boolean(problem?.message.includes('chrome-error://'));
     if (problem && !changed) throw problem;
     if (!changed || again === 0) return;
   }

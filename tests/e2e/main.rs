@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use warmpool_tests::{Group, suite};
 
-/// Declares the modules, each of which has a `group()`; the groups run in this order. `cargo fmt` does not see modules
+/// Declares the modules, each of which has a `group()`. The groups begin in this order, and the one that takes longest is the
+/// first. `cargo fmt` does not see modules
 /// behind a macro: `scripts/check` names the command that formats them.
 macro_rules! modules {
     ($($name:ident),* $(,)?) => {
@@ -21,6 +22,7 @@ macro_rules! modules {
 }
 
 modules! {
+    swarm,
     create,
     settings,
     ads,
@@ -50,7 +52,6 @@ modules! {
     keys,
     console,
     network,
-    swarm,
     operators,
     traces,
     pool,
