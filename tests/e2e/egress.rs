@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use http::Method;
 use serde_json::json;
 use tokio::net::TcpListener;
+use warmpool_tests::programs::{Program, clients};
 use warmpool_tests::upstream::{Scheme, Upstream};
 use warmpool_tests::{Daemon, Driver, Group, Session, Settings, Stage, eventually, group, host_address};
 
@@ -19,6 +20,7 @@ pub(crate) fn group() -> Group {
             another_upstream_takes_over,
             keys_and_presets_have_rules_of_their_own,
             a_webdriver_client_names_its_proxy,
+            contexts_have_proxies_of_their_own,
             a_page_has_its_share_of_connections,
             a_site_may_answer_before_it_has_read_everything,
         ],
@@ -192,6 +194,26 @@ async fn a_webdriver_client_names_its_proxy(stage: Stage) -> Result<()> {
         ensure!(asked.iter().any(|line| line.ends_with(&format!("{engine}:word"))), "{engine}: {asked:?}");
         session.delete().await?.ok()?;
     }
+    daemon.assert_idle().await
+}
+
+/// Browser and proxy speak with each other: pages in the clear by their whole address, and credentials as a client gives them.
+async fn contexts_have_proxies_of_their_own(stage: Stage) -> Result<()> {
+    let (http, socks) = (Upstream::start(Scheme::Http, "word").await?, Upstream::start(Scheme::Socks5, "").await?);
+    let daemon = Daemon::start(Settings::new()).await?;
+    let site = stage.site_for(&daemon).await?;
+    let session = daemon.session(json!({"headless": true, "url": "about:blank"})).await?;
+    let client = Program::node(&clients(), "context_proxies.mjs").await?;
+    let client = client.env("SESSION_WS", session.websocket_url()?).env("SITE_URL", &site);
+    client.env("HTTP_PROXY_URL", http.url()).env("SOCKS_PROXY_URL", socks.url()).run().await?;
+    let (http, socks) = (http.asked(), socks.asked());
+    let has = |asked: &[String], wanted: &str| asked.iter().any(|line| line == wanted);
+    for (path, user) in [("/tab/1", "playwright"), ("/tab/7", "puppeteer")] {
+        ensure!(has(&http, &format!("{site}{path} {user}:word")), "{path}: {http:?}");
+    }
+    ensure!(http.iter().any(|line| line.starts_with("http://127.0.0.1:1080/ ")), "loopback: {http:?}");
+    ensure!(has(&socks, &format!("{} :", site.trim_start_matches("http://"))), "{socks:?}");
+    ensure!(!http.iter().any(|line| line.contains("/tab/3")), "a context without a proxy: {http:?}");
     daemon.assert_idle().await
 }
 

@@ -1,4 +1,4 @@
-//! Proxies that carry sessions: HTTP `CONNECT`, the same over TLS, and SOCKS version 5, each with credentials.
+//! Proxies that carry sessions: HTTP, the same over TLS, and SOCKS version 5.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Starts one that accepts this password.
+    /// Starts one that accepts this password; one over SOCKS asks for none if it is empty.
     pub async fn start(scheme: Scheme, password: &'static str) -> Result<Self> {
         let listener = TcpListener::bind((host_address(), 0)).await?;
         let address = listener.local_addr()?;
@@ -86,7 +86,7 @@ impl Upstream {
         format!("{scheme}://{}", self.address)
     }
 
-    /// What it was asked for: `host:port user:password`.
+    /// What it was asked for: `host:port user:password`, or a whole address in place of `host:port`.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().clone()
@@ -130,11 +130,17 @@ async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     let pair = String::from_utf8(STANDARD.decode(pair.unwrap_or_default())?)?;
     seen.lock().push(format!("{target} {pair}"));
     if !pair.ends_with(&format!(":{password}")) {
-        client.write_all(b"HTTP/1.1 407 No\r\n\r\n").await?;
+        let refusal = "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=\"test\"\r\nContent-Length: 0\r\n\r\n";
+        client.write_all(refusal.as_bytes()).await?;
         return Ok(client.shutdown().await?);
     }
-    let mut site = TcpStream::connect(target).await?;
-    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+    // A request in the clear has a whole address. It is passed on as it came, so its connection is for that site alone.
+    let address = target.strip_prefix("http://").map(|rest| rest.split('/').next().unwrap_or(rest));
+    let mut site = TcpStream::connect(address.unwrap_or(target)).await?;
+    match address {
+        Some(_) => site.write_all(head.as_bytes()).await?,
+        None => client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?,
+    }
     copy_bidirectional(&mut client, &mut site).await?;
     Ok(())
 }
@@ -147,14 +153,19 @@ async fn socks(mut client: TcpStream, password: &str, seen: &Mutex<Vec<String>>)
         Ok(bytes)
     };
     ensure!(client.read_u8().await? == 5);
-    ensure!(text(&mut client).await?.contains(&2), "no password is offered");
-    client.write_all(&[5, 2]).await?;
-    ensure!(client.read_u8().await? == 1);
-    let (user, given) = (text(&mut client).await?, text(&mut client).await?);
-    let (user, given) = (String::from_utf8(user)?, String::from_utf8(given)?);
-    let is_right = given == password;
-    client.write_all(&[1, u8::from(!is_right)]).await?;
-    ensure!(is_right, "the password is wrong");
+    let methods = text(&mut client).await?;
+    let (mut user, mut given) = (String::new(), String::new());
+    if password.is_empty() {
+        client.write_all(&[5, 0]).await?;
+    } else {
+        ensure!(methods.contains(&2), "no password is offered");
+        client.write_all(&[5, 2]).await?;
+        ensure!(client.read_u8().await? == 1);
+        (user, given) = (String::from_utf8(text(&mut client).await?)?, String::from_utf8(text(&mut client).await?)?);
+        let is_right = given == password;
+        client.write_all(&[1, u8::from(!is_right)]).await?;
+        ensure!(is_right, "the password is wrong");
+    }
     let mut head = [0; 4];
     client.read_exact(&mut head).await?;
     let host = match head[3] {

@@ -7,6 +7,7 @@ mod capabilities;
 mod captchas;
 mod client;
 mod context;
+mod context_proxies;
 mod driver;
 mod file_input;
 mod first_page;
@@ -41,6 +42,7 @@ use crate::worker::Worker;
 use ads::FilteredBy;
 use browser::Browser;
 use client::Client;
+use context_proxies::ContextProxies;
 use driver::Driver;
 
 /// Ends of driver paths by which a client sends a DevTools command through the driver.
@@ -65,6 +67,8 @@ pub(crate) struct Chromium {
     profiles: AtomicU32,
     /// The size of pages, where they are shown without their windows' bars.
     kiosk: OnceLock<Size>,
+    /// The proxies that a client gave to its browser contexts.
+    context_proxies: Arc<ContextProxies>,
     /// The browser context that the agent has opened, if there is one.
     context: tokio::sync::Mutex<Option<String>>,
 }
@@ -73,6 +77,7 @@ impl Chromium {
     /// Nothing runs yet.
     pub(crate) fn new(worker: Arc<Worker>) -> Self {
         Self {
+            context_proxies: Arc::new(ContextProxies::new(Arc::clone(&worker.egress))),
             worker,
             program: std::env::current_exe().unwrap_or_default(),
             display: OnceLock::new(),
@@ -262,7 +267,8 @@ impl Chromium {
     /// A websocket of the browser or the driver. What a client says of locales, of holding targets and of downloads
     /// concerns the agent as well.
     fn endpoint(&self, browser: &Browser, port: LocalPort, path: String) -> Endpoint {
-        let up = Box::new(Client::new(Arc::clone(&browser.targets), browser.cdp.clone()));
+        let (targets, proxies) = (Arc::clone(&browser.targets), Arc::clone(&self.context_proxies));
+        let up = Box::new(Client::new(targets, proxies, browser.cdp.clone()));
         let down = NamedErrors::new(Arc::clone(&self.worker.egress.errors));
         Endpoint { port, path, interception: Some(Interception { up, down }) }
     }

@@ -2,7 +2,9 @@
 //!
 //! The worker's network leads nowhere. The daemon keeps a few idle tunnels to the agent open; a connection of the browser
 //! gets one of them, and from then on its bytes are the daemon's affair: which proxy protocol they are, and where to.
+//! Further ports lead to one site each, for a browser that does not name it to the daemon itself.
 
+use std::future::Future;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::body::{Body, empty};
 use crate::error::ApiError;
 use crate::listener::Connection;
 use crate::net_errors::NetErrors;
+use crate::socks::{self, Site};
 use crate::tunnel::{bare, wants};
 
 /// How long a connection waits for a tunnel: the daemon may be restarting.
@@ -50,7 +53,11 @@ impl Egress {
     pub(crate) async fn listen() -> io::Result<Arc<Self>> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, EGRESS_PORT)).await?;
         let egress = Arc::new(Self::new());
-        tokio::spawn(Arc::clone(&egress).serve(listener));
+        let carrier = Arc::clone(&egress);
+        tokio::spawn(serve(listener, move |browser| {
+            let egress = Arc::clone(&carrier);
+            async move { egress.carry_anywhere(browser).await }
+        }));
         Ok(egress)
     }
 
@@ -60,18 +67,32 @@ impl Egress {
         Self { errors: Arc::default(), add, idle: Mutex::new(idle) }
     }
 
-    async fn serve(self: Arc<Self>, listener: TcpListener) {
-        loop {
-            let Ok((browser, _)) = listener.accept().await else {
-                sleep(ACCEPT_PAUSE).await;
-                continue;
-            };
-            let egress = Arc::clone(&self);
-            tokio::spawn(async move {
-                // Closing it is an error that every browser shows.
-                let Ok(tunnel) = timeout(HOLD, egress.tunnel()).await else { return };
-                carry(browser, tunnel, &egress.errors).await;
-            });
+    /// Opens a loopback port that leads to this site alone, as long as the agent runs.
+    /// Errors: when there is no port left.
+    pub(crate) async fn open_port(self: &Arc<Self>, site: Site) -> io::Result<u16> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let (egress, site) = (Arc::clone(self), Arc::new(site));
+        tokio::spawn(serve(listener, move |browser| {
+            let (egress, site) = (Arc::clone(&egress), Arc::clone(&site));
+            async move { egress.carry_to(&site, browser).await }
+        }));
+        Ok(port)
+    }
+
+    /// Carries a connection to wherever the browser asks the daemon for.
+    async fn carry_anywhere(&self, browser: TcpStream) {
+        if let Ok(tunnel) = timeout(HOLD, self.tunnel()).await {
+            carry(browser, tunnel, Some(&self.errors)).await;
+        }
+    }
+
+    /// Carries a connection to a site that the browser does not name itself.
+    async fn carry_to(&self, site: &Site, browser: TcpStream) {
+        let Ok(mut tunnel) = timeout(HOLD, self.tunnel()).await else { return };
+        match socks::connect(&mut tunnel, site).await {
+            Ok(()) => carry(browser, tunnel, None).await,
+            Err(error) => tracing::debug!(%error, "a proxy of a browser context cannot be reached"),
         }
     }
 
@@ -108,6 +129,16 @@ impl Egress {
     }
 }
 
+/// Accepts connections of the browser. Closing one is an error that every browser shows.
+async fn serve<F: Future<Output = ()> + Send + 'static>(listener: TcpListener, carry: impl Fn(TcpStream) -> F) {
+    loop {
+        match listener.accept().await {
+            Ok((browser, _)) => drop(tokio::spawn(carry(browser))),
+            Err(_) => sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
 /// Whether the daemon still holds its end. It sends nothing before the browser does.
 fn is_open(tunnel: &Connection) -> bool {
     let mut byte = [0];
@@ -119,8 +150,9 @@ fn is_open(tunnel: &Connection) -> bool {
 }
 
 /// Carries bytes both ways. What the browser still sends when the daemon takes no more is read and dropped: closing its
-/// connection at once could take back an answer that the browser has not read yet.
-async fn carry(mut browser: TcpStream, tunnel: Connection, errors: &NetErrors) {
+/// connection at once could take back an answer that the browser has not read yet. `errors` are told of what the daemon
+/// answers to the browser's SOCKS request.
+async fn carry(mut browser: TcpStream, tunnel: Connection, errors: Option<&NetErrors>) {
     let _ = browser.set_nodelay(true);
     let (mut from_browser, mut to_browser) = browser.split();
     let (mut from_tunnel, mut to_tunnel) = tokio::io::split(tunnel);
@@ -133,7 +165,11 @@ async fn carry(mut browser: TcpStream, tunnel: Connection, errors: &NetErrors) {
     };
     let down = async {
         let mut input = BufReader::with_capacity(DOWN_BUFFER, &mut from_tunnel);
-        if answer(&mut input, &mut to_browser, errors).await.is_ok() {
+        let answered = match errors {
+            Some(errors) => answer(&mut input, &mut to_browser, errors).await,
+            None => Ok(()),
+        };
+        if answered.is_ok() {
             let _ = copy_buf(&mut input, &mut to_browser).await;
         }
         let _ = to_browser.shutdown().await;

@@ -1,6 +1,6 @@
-//! Looks for words in what a websocket client sends, without changing or holding any of it.
+//! What a websocket client sends: frames, whose payloads are masked.
 
-/// Finds words in the text messages of a client's byte stream, wherever reads, frames and
+/// Looks for words without changing or holding anything. Finds them in the text messages of a client's byte stream, wherever reads, frames and
 /// fragments cut it. Payloads of clients are masked, so a plain search would find nothing.
 pub(crate) struct Scanner {
     words: &'static [&'static [u8]],
@@ -20,8 +20,24 @@ struct Frame {
     searched: bool,
 }
 
-/// Bits of a frame's second byte.
+/// The beginning of a frame.
+struct Head {
+    /// In bytes.
+    size: usize,
+    is_last: bool,
+    opcode: u8,
+    /// Of the payload, in bytes.
+    length: u64,
+    mask: [u8; 4],
+}
+
+/// The bit of a frame's first byte that says that its message ends with it.
+const LAST: u8 = 0x80;
+/// The bit of a frame's second byte that says that there is a mask.
 const MASKED: u8 = 0x80;
+/// Second bytes that say how long the length is that follows.
+const TWO_BYTES: u8 = 126;
+const EIGHT_BYTES: u8 = 127;
 /// Opcodes: a message goes on, begins as text, or (from here) is control.
 const CONTINUATION: u8 = 0;
 const TEXT: u8 = 1;
@@ -57,18 +73,7 @@ impl Scanner {
     }
 
     fn parse_head(&mut self) -> Option<Frame> {
-        let &[first, second, ref rest @ ..] = self.head.as_slice() else { return None };
-        let mask_length = if second & MASKED == 0 { 0 } else { 4 };
-        let (length, mask) = match second & !MASKED {
-            126 => (u64::from(u16::from_be_bytes(*rest.first_chunk()?)), &rest[2..]),
-            127 => (u64::from_be_bytes(*rest.first_chunk()?), &rest[8..]),
-            short => (u64::from(short), rest),
-        };
-        if mask.len() < mask_length {
-            return None;
-        }
-        let mask = mask.first_chunk().copied().unwrap_or_default();
-        let opcode = first & 0x0f;
+        let Head { opcode, length, mask, .. } = Head::parse(&self.head)?;
         if opcode < CONTROL && opcode != CONTINUATION {
             self.text = opcode == TEXT;
             self.carry.clear();
@@ -91,27 +96,105 @@ impl Scanner {
     }
 }
 
+impl Head {
+    /// None until it is whole.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let &[first, second, ref rest @ ..] = bytes else { return None };
+        let (length, after) = match second & !MASKED {
+            TWO_BYTES => (u64::from(u16::from_be_bytes(*rest.first_chunk()?)), &rest[2..]),
+            EIGHT_BYTES => (u64::from_be_bytes(*rest.first_chunk()?), &rest[8..]),
+            short => (u64::from(short), rest),
+        };
+        let (mask, after) = if second & MASKED == 0 { ([0; 4], after) } else { (*after.first_chunk()?, &after[4..]) };
+        let size = bytes.len() - after.len();
+        Some(Self { size, is_last: first & LAST != 0, opcode: first & 0x0f, length, mask })
+    }
+}
+
+/// Makes a stream of frames into pieces. Short text messages are held until they are whole, so that they can be replaced.
+/// Everything else passes as it comes.
+#[derive(Default)]
+pub(crate) struct Pieces {
+    held: Vec<u8>,
+    /// Bytes of a frame that passes as it comes.
+    passing: u64,
+}
+
+/// What may go on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Some bytes of the stream.
+    Bytes(Vec<u8>),
+    /// A short text message.
+    Message {
+        /// Its frame.
+        frame: Vec<u8>,
+        /// Its text.
+        text: Vec<u8>,
+    },
+}
+
+/// The longest text that is held, in bytes: commands that are to be replaced are far shorter.
+const LONGEST_HELD: u64 = 4 << 10;
+
+impl Pieces {
+    /// Takes the next bytes of the stream.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.held.extend_from_slice(bytes);
+    }
+
+    /// The next piece; none until more bytes come.
+    pub(crate) fn next(&mut self) -> Option<Piece> {
+        if self.passing == 0 {
+            let head = Head::parse(&self.held)?;
+            let total = head.length.saturating_add(head.size as u64);
+            if head.is_last && head.opcode == TEXT && head.length <= LONGEST_HELD {
+                let total = usize::try_from(total).ok()?;
+                return (self.held.len() >= total).then(|| {
+                    let frame: Vec<u8> = self.held.drain(..total).collect();
+                    let text = masked(&frame[head.size..], head.mask);
+                    Piece::Message { frame, text }
+                });
+            }
+            self.passing = total;
+        }
+        let count = usize::try_from(self.passing).unwrap_or(usize::MAX).min(self.held.len());
+        self.passing -= count as u64;
+        (count > 0).then(|| Piece::Bytes(self.held.drain(..count).collect()))
+    }
+}
+
+/// A text message as a client sends it. The mask hides nothing here; it is there because servers refuse frames without one.
+pub(crate) fn text_message(text: &[u8]) -> Vec<u8> {
+    frame(LAST | TEXT, text, [0; 4])
+}
+
+fn frame(first: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
+    let mut bytes = vec![first];
+    let length = payload.len() as u64;
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(short @ 0..TWO_BYTES), _) => bytes.push(MASKED | short),
+        (_, Ok(long)) => {
+            bytes.push(MASKED | TWO_BYTES);
+            bytes.extend(long.to_be_bytes());
+        }
+        _ => {
+            bytes.push(MASKED | EIGHT_BYTES);
+            bytes.extend(length.to_be_bytes());
+        }
+    }
+    bytes.extend(mask);
+    bytes.extend(masked(payload, mask));
+    bytes
+}
+
+fn masked(payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
+    payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn frame(first: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
-        let mut bytes = vec![first];
-        match payload.len() {
-            short @ 0..126 => bytes.push(MASKED | short as u8),
-            long @ 126..65536 => {
-                bytes.push(MASKED | 126);
-                bytes.extend((long as u16).to_be_bytes());
-            }
-            huge => {
-                bytes.push(MASKED | 127);
-                bytes.extend((huge as u64).to_be_bytes());
-            }
-        }
-        bytes.extend(mask);
-        bytes.extend(payload.iter().enumerate().map(|(i, b)| b ^ mask[i % 4]));
-        bytes
-    }
 
     fn found(stream: &[u8], step: usize) -> [usize; 2] {
         let mut scanner = Scanner::new(&[b"locale", b"wait"]);
@@ -149,5 +232,38 @@ mod tests {
     fn a_word_does_not_reach_over_messages() {
         let stream = [frame(0x81, b"loc", [0; 4]), frame(0x81, b"ale", [0; 4])].concat();
         assert_eq!(found(&stream, 1024), [0, 0]);
+    }
+
+    #[test]
+    fn short_messages_come_whole_and_nothing_is_lost() {
+        let stream = [
+            frame(0x81, b"short", [9, 8, 7, 6]),
+            frame(0x89, b"ping", [1, 2, 3, 4]),
+            frame(0x81, b"", [1, 1, 1, 1]),
+            frame(0x82, b"binary", [1, 2, 3, 4]),
+            frame(0x01, b"a ", [5, 5, 5, 5]),
+            frame(0x80, b"message in two frames", [0xff, 0, 0xff, 0]),
+            frame(0x81, &[b'x'; 70_000], [2, 7, 1, 8]),
+            frame(0x81, &[b'y'; 300], [3, 1, 4, 1]),
+            text_message(b"again"),
+        ]
+        .concat();
+        for step in [1, 2, 3, 5, 7, 64, 1000, 4096, stream.len()] {
+            let (mut pieces, mut texts, mut passed) = (Pieces::default(), Vec::new(), Vec::new());
+            for part in stream.chunks(step) {
+                pieces.add(part);
+                while let Some(piece) = pieces.next() {
+                    match piece {
+                        Piece::Bytes(bytes) => passed.extend(bytes),
+                        Piece::Message { frame, text } => {
+                            passed.extend(frame);
+                            texts.push(text);
+                        }
+                    }
+                }
+            }
+            assert!(passed == stream, "in steps of {step}");
+            assert_eq!(texts, [&b"short"[..], b"", &[b'y'; 300], b"again"], "in steps of {step}");
+        }
     }
 }

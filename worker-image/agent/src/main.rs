@@ -48,6 +48,7 @@ mod program;
 mod recording;
 mod server;
 mod shim;
+mod socks;
 mod status;
 mod tunnel;
 mod upstream;

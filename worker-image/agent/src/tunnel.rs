@@ -145,8 +145,8 @@ async fn intercepted(
         buffer[..sent.len()].copy_from_slice(sent);
         let mut count = sent.len();
         loop {
-            interceptor.before(&buffer[..count]).await;
-            to_browser.write_all(&buffer[..count]).await?;
+            let passed = interceptor.pass(&buffer[..count]).await;
+            to_browser.write_all(&passed).await?;
             count = from_client.read(&mut buffer).await?;
             if count == 0 {
                 return to_browser.shutdown().await;

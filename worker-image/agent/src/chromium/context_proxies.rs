@@ -1,0 +1,176 @@
+//! Proxies that a client gives to single browser contexts.
+//!
+//! The browser cannot reach them, since its network leads nowhere. So the agent opens a port for each and puts it in the
+//! command in the proxy's place. It carries what comes there to the proxy as any other connection, so the daemon judges the
+//! proxy's address. Browser and proxy speak with each other themselves, about credentials as well.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use memchr::memmem;
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::egress::Egress;
+use crate::frames::{Piece, Pieces, text_message};
+use crate::socks::Site;
+
+/// The member that names the proxies.
+const PROXIES: &str = "proxyServer";
+/// The member that lists hosts without a proxy.
+const BYPASS: &str = "proxyBypassList";
+const COMMAND: &str = "Target.createBrowserContext";
+/// Ends Chromium's own rule by which a page reaches the loopback ports of its container without the proxy.
+const NO_LOOPBACK: &str = "<-loopback>";
+/// Ports at most: each is a descriptor, and there is one for each proxy.
+const MOST_PORTS: usize = 1000;
+
+/// The ports that lead to the proxies of one browser.
+pub(super) struct ContextProxies {
+    egress: Arc<Egress>,
+    ports: Mutex<HashMap<Site, u16>>,
+}
+
+impl ContextProxies {
+    pub(super) fn new(egress: Arc<Egress>) -> Self {
+        Self { egress, ports: Mutex::default() }
+    }
+
+    /// What goes to the browser of what a client has sent so far.
+    pub(super) async fn pass(&self, sent: &mut Pieces) -> Vec<u8> {
+        let mut passed = Vec::new();
+        while let Some(piece) = sent.next() {
+            match piece {
+                Piece::Bytes(bytes) => passed.extend(bytes),
+                Piece::Message { frame, text } => passed.extend(match self.redirected(&text).await {
+                    Some(command) => text_message(command.to_string().as_bytes()),
+                    None => frame,
+                }),
+            }
+        }
+        passed
+    }
+
+    /// The command to make a context, with our ports as its proxies; none for whatever else a message is.
+    async fn redirected(&self, message: &[u8]) -> Option<Value> {
+        memmem::find(message, PROXIES.as_bytes())?;
+        let mut command: Value = serde_json::from_slice(message).ok()?;
+        if command["method"] != COMMAND {
+            return None;
+        }
+        let params = command.get_mut("params")?.as_object_mut()?;
+        let mut rules = Vec::new();
+        for rule in params.get(PROXIES)?.as_str()?.split(';') {
+            rules.push(self.rule(rule).await);
+        }
+        params.insert(PROXIES.to_owned(), rules.join(";").into());
+        let bypass = params.get(BYPASS).and_then(Value::as_str).filter(|list| !list.is_empty());
+        let bypass = bypass.map_or(NO_LOOPBACK.to_owned(), |list| format!("{list};{NO_LOOPBACK}"));
+        params.insert(BYPASS.to_owned(), bypass.into());
+        Some(command)
+    }
+
+    /// A rule of Chromium's, `proxy`, or `proxy` for one scheme of pages after an equals sign. What the agent cannot lead to
+    /// a proxy it leaves as it is.
+    async fn rule(&self, rule: &str) -> String {
+        let (pages, proxy) = rule.split_once('=').map_or(("", rule), |(pages, proxy)| (pages, proxy));
+        let equals = if pages.is_empty() { "" } else { "=" };
+        let Some((scheme, site)) = read(proxy) else { return rule.to_owned() };
+        match self.port(site).await {
+            Some(port) => format!("{pages}{equals}{scheme}://127.0.0.1:{port}"),
+            None => rule.to_owned(),
+        }
+    }
+
+    async fn port(&self, site: Site) -> Option<u16> {
+        let mut ports = self.ports.lock().await;
+        if let Some(port) = ports.get(&site) {
+            return Some(*port);
+        }
+        if ports.len() >= MOST_PORTS {
+            return None;
+        }
+        let port = self.egress.open_port(site.clone()).await.ok()?;
+        ports.insert(site, port);
+        Some(port)
+    }
+}
+
+/// Scheme and address of a proxy that takes connections in the clear. One over TLS shows a certificate with its own name,
+/// which is not that of our port.
+fn read(proxy: &str) -> Option<(String, Site)> {
+    let proxy = proxy.trim();
+    let with_scheme = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
+    let address: http::Uri = with_scheme.parse().ok()?;
+    let scheme = address.scheme_str()?.to_ascii_lowercase();
+    let default_port = match scheme.as_str() {
+        "http" => 80,
+        "socks" | "socks4" | "socks5" => 1080,
+        _ => return None,
+    };
+    let host = address.host().filter(|host| !host.is_empty())?.to_owned();
+    let after_host = address.authority()?.as_str().rsplit('@').next()?.strip_prefix(&host)?;
+    let port = after_host.strip_prefix(':').map_or(Ok(default_port), str::parse).ok()?;
+    Some((scheme, Site { host, port }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn site(host: &str, port: u16) -> Site {
+        Site { host: host.to_owned(), port }
+    }
+
+    #[test]
+    fn every_notation_of_a_proxy_is_read() {
+        for (text, scheme, host, port) in [
+            ("proxy.example:3128", "http", "proxy.example", 3128),
+            ("http://proxy.example", "http", "proxy.example", 80),
+            ("HTTP://10.0.0.1:8080/", "http", "10.0.0.1", 8080),
+            ("socks5://proxy.example", "socks5", "proxy.example", 1080),
+            ("socks://[::1]:9", "socks", "[::1]", 9),
+        ] {
+            assert_eq!(read(text), Some((scheme.to_owned(), site(host, port))), "{text}");
+        }
+        for text in ["https://proxy.example", "direct://", "", "quic://a:1", "http://a:999999", "a b"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_proxy_has_one_port() {
+        let proxies = ContextProxies::new(Arc::new(Egress::new()));
+        let made = |rules: &str, bypass: Option<&str>| {
+            let mut params = json!({PROXIES: rules, "disposeOnDetach": true});
+            if let Some(bypass) = bypass {
+                params[BYPASS] = bypass.into();
+            }
+            json!({"id": 7, "method": COMMAND, "params": params}).to_string()
+        };
+        let redirected = async |message: String| proxies.redirected(message.as_bytes()).await.unwrap()["params"].take();
+        let first = redirected(made("a.example:1", None)).await;
+        let port = first[PROXIES].as_str().unwrap();
+        assert!(port.starts_with("http://127.0.0.1:"), "{port}");
+        assert_eq!((&first[BYPASS], &first["disposeOnDetach"]), (&json!("<-loopback>"), &json!(true)));
+        let second = redirected(made("http=a.example:1;https=https://b.example", Some("c.example"))).await;
+        assert_eq!(second[PROXIES], format!("http={port};https=https://b.example"));
+        assert_eq!(second[BYPASS], "c.example;<-loopback>");
+        assert_ne!(redirected(made("a.example:2", None)).await[PROXIES], port);
+    }
+
+    #[tokio::test]
+    async fn other_messages_pass() {
+        let proxies = ContextProxies::new(Arc::new(Egress::new()));
+        for message in [
+            json!({"method": COMMAND, "params": {"disposeOnDetach": true}}),
+            json!({"method": "Runtime.evaluate", "params": {"expression": "proxyServer"}}),
+            json!({"method": COMMAND, "params": {PROXIES: 3}}),
+            json!("proxyServer"),
+        ] {
+            assert_eq!(proxies.redirected(message.to_string().as_bytes()).await, None, "{message}");
+        }
+        assert_eq!(proxies.redirected(b"{\"proxyServer").await, None);
+    }
+}
