@@ -22,10 +22,10 @@ use crate::swarm::Swarm;
 use crate::wire::Trusted;
 
 /// Seconds the pool may take to be full on a busy machine.
-const WARM_WITHIN: u64 = 90;
+const WARM_WITHIN: u64 = 150;
 
 /// Seconds within which everything must be given back after a test.
-const IDLE_WITHIN: u64 = 60;
+const IDLE_WITHIN: u64 = 120;
 
 /// Settings of one daemon, as environment variables without their `WARMPOOL_`.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::daemon::Daemon;
 use crate::suite::target_dir;
 
 /// After this time, a client counts as hung.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// After this time, a build counts as hung.
 const BUILD_LIMIT: Duration = Duration::from_secs(600);

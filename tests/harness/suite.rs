@@ -23,7 +23,7 @@ use crate::docker::host_address;
 use crate::site::Site;
 
 /// After this time, a case counts as hung.
-const CASE_LIMIT: Duration = Duration::from_secs(240);
+const CASE_LIMIT: Duration = Duration::from_secs(400);
 
 /// What took less is not listed at the end.
 const WORTH_A_LINE: Duration = Duration::from_secs(5);
