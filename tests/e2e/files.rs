@@ -19,6 +19,7 @@ pub(crate) fn group() -> Group {
             many_at_once_stay_apart,
             a_full_worker_refuses_files,
             foreign_folders_are_found,
+            downloads_of_one_name_are_all_kept,
             what_a_client_forbids_is_not_stored,
         ],
     )
@@ -204,8 +205,12 @@ async fn foreign_folders_are_found(stage: Stage) -> Result<()> {
     let site = stage.site_for(daemon).await?;
     let session = daemon.session(json!({"url": "about:blank"})).await?;
     let mut cdp = session.cdp().await?;
-    // As Playwright names them on macOS and on Windows.
-    for folder in ["/var/folders/zz/abc/T/playwright-artifacts-1", "C:\\Users\\me\\Temp\\artifacts"] {
+    // As Playwright names them on macOS and on Windows, and where a client keeps temporary files in its home.
+    for folder in [
+        "/var/folders/zz/abc/T/playwright-artifacts-1",
+        "C:\\Users\\me\\Temp\\artifacts",
+        "/home/somebody/tmp/playwright-artifacts-1",
+    ] {
         let behavior = json!({"behavior": "allowAndName", "downloadPath": folder, "eventsEnabled": true});
         cdp.call("Browser.setDownloadBehavior", behavior).await?;
         click_download(&mut cdp, &site, None).await?;
@@ -216,6 +221,31 @@ async fn foreign_folders_are_found(stage: Stage) -> Result<()> {
         })?;
         ensure!(session.get_file("file.bin").await?.body == site::file_bytes(), "{folder}");
         daemon.api().delete(&format!("/sessions/{}/files/file.bin", session.id)).await?.ok()?;
+    }
+    session.delete().await?.ok()?;
+    Ok(())
+}
+
+/// In a context that a client opened, with ids for names, as Playwright does it.
+async fn downloads_of_one_name_are_all_kept(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.session(json!({"url": "about:blank"})).await?;
+    let mut cdp = session.cdp().await?;
+    let context = cdp.call("Target.createBrowserContext", json!({})).await?["browserContextId"].clone();
+    let behavior = json!({
+        "behavior": "allowAndName", "downloadPath": "/home/somebody/tmp/artifacts", "eventsEnabled": true,
+        "browserContextId": context,
+    });
+    cdp.call("Browser.setDownloadBehavior", behavior).await?;
+    for name in ["file.bin", "file (1).bin", "file (2).bin"] {
+        click_download(&mut cdp, &site, Some(&context)).await?;
+        eventually!(format!("{name} is listed"), 20, {
+            let listed = session.get_file("").await?.ok()?;
+            let files = listed.as_array().context("a list")?;
+            files.iter().any(|file| file["name"] == name && file["complete"] == true)
+        })?;
+        ensure!(session.get_file(&name.replace(' ', "%20")).await?.body == site::file_bytes(), "{name}");
     }
     session.delete().await?.ok()?;
     Ok(())

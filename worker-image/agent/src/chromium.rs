@@ -8,6 +8,7 @@ mod captchas;
 mod client;
 mod context;
 mod context_proxies;
+mod downloads;
 mod driver;
 mod file_input;
 mod first_page;
@@ -113,7 +114,7 @@ impl Chromium {
             Browser::start(&self.worker, &switches, &profile, &environment),
             Driver::start(&self.worker, &for_driver),
         )?;
-        browser.warm_up().await?;
+        browser.warm_up(self.window()).await?;
         let version = browser.cdp.call(None, "Browser.getVersion", json!({})).await;
         let version = version.map_err(|e| undriveable(&e))?;
         let text = |field: &str| version[field].as_str().map(str::to_owned);
@@ -128,6 +129,12 @@ impl Chromium {
         let _ = self.driver.set(driver);
         self.install(browser).await.map_err(|e| undriveable(&e))?;
         Ok(identity)
+    }
+
+    /// The size of the first window, where no display has one.
+    fn window(&self) -> Option<Size> {
+        let claim = &self.worker.claim;
+        claim.headless.then(|| switches::window(claim.page))
     }
 
     /// Variables browser and driver need beside those of the image.

@@ -47,7 +47,7 @@ pub(crate) struct Files {
 impl Files {
     /// Makes the directory and what belongs into it.
     pub(crate) fn new(root: PathBuf) -> io::Result<Self> {
-        for directory in ["uploads", "downloads", "incoming"] {
+        for directory in ["uploads", "downloads", "downloads-by-id", "incoming"] {
             std::fs::create_dir_all(root.join(directory))?;
         }
         Ok(Self { root, announced: Mutex::default(), announced_only: AtomicBool::new(false), parts: AtomicU64::new(0) })
@@ -56,6 +56,11 @@ impl Files {
     /// Where the browser saves what it downloads.
     pub(crate) fn downloads(&self) -> PathBuf {
         self.root.join("downloads")
+    }
+
+    /// Where the browser saves files that have ids for names.
+    pub(crate) fn downloads_by_id(&self) -> PathBuf {
+        self.root.join("downloads-by-id")
     }
 
     fn uploads(&self) -> PathBuf {
@@ -70,9 +75,17 @@ impl Files {
 
     /// A download is complete; `path` is where the browser says it put it.
     pub(crate) fn download_completed(&self, guid: &str, path: Option<PathBuf>) {
-        if let Some(announced) = self.announced().get_mut(guid) {
-            announced.path = path;
-        }
+        let mut announced = self.announced();
+        let Some(name) = announced.get(guid).map(|announced| announced.name.clone()) else { return };
+        let is_taken = |name: &str| {
+            let mut others = announced.iter().filter(|(other, _)| *other != guid).map(|(_, other)| other);
+            let elsewhere = path.as_ref().is_some_and(|path| !path.starts_with(self.downloads()));
+            elsewhere
+                && (self.downloads().join(name).exists()
+                    || others.any(|other| other.name == name && other.path.as_ref().is_some_and(|path| path.exists())))
+        };
+        let name = (0..).map(|number| numbered(&name, number)).find(|name| !is_taken(name)).unwrap_or(name);
+        announced.insert(guid.to_owned(), AnnouncedDownload { name, path });
     }
 
     /// A download was cancelled.
@@ -289,6 +302,15 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     if plain { Ok(()) } else { Err(ApiError::bad_request("name: one plain file name wanted")) }
 }
 
+/// A file name, as browsers change one that is taken.
+fn numbered(name: &str, number: usize) -> String {
+    match (number, name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty())) {
+        (0, _) => name.to_owned(),
+        (_, Some((stem, ending))) => format!("{stem} ({number}).{ending}"),
+        (_, None) => format!("{name} ({number})"),
+    }
+}
+
 /// The last component of a foreign path, if it is a plain name.
 fn safe_component(path: &str) -> Option<String> {
     let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -307,6 +329,24 @@ mod tests {
         for bad in ["", ".", "..", "a/b", "../a", "a\\b", "a\nb", "a\0b", &"x".repeat(256)] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let names = ["report.txt", "archive.tar.gz", "report", ".hidden"].map(|name| numbered(name, 2));
+        assert_eq!(names, ["report (2).txt", "archive.tar (2).gz", "report (2)", ".hidden (2)"]);
+        assert_eq!(numbered("report.txt", 0), "report.txt");
+        let root = tempfile::tempdir().unwrap();
+        let files = Files::new(root.path().to_owned()).unwrap();
+        for guid in ["a", "b", "c"] {
+            let path = files.downloads_by_id().join(guid);
+            std::fs::write(&path, guid).unwrap();
+            files.download_began(guid, "report.txt");
+            files.download_completed(guid, Some(path));
+        }
+        let mut names: Vec<String> = files.elsewhere().into_iter().map(|announced| announced.name).collect();
+        names.sort();
+        assert_eq!(names, ["report (1).txt", "report (2).txt", "report.txt"]);
     }
 
     #[test]

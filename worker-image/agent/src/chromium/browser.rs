@@ -60,7 +60,7 @@ impl Browser {
         let targets = Targets::new(Arc::clone(worker));
         let handler = Arc::clone(&targets);
         let cdp = Cdp::connect(port, &path, move |cdp, event| handler.handle(cdp, event)).await?;
-        targets.watch_downloads(&cdp).await?;
+        targets.watch(&cdp).await?;
         Ok(Self { process, port, path, cdp, targets, first: OnceLock::new() })
     }
 
@@ -92,16 +92,16 @@ impl Browser {
             .map_err(|e| BootError::Undriveable(e.to_string()))
     }
 
-    /// Waits until the first page exists, answers and has painted.
-    pub(super) async fn warm_up(&self) -> Result<(), BootError> {
-        match timeout(START_TIMEOUT, self.drive_first_page()).await {
+    /// Waits until the first page exists, answers and has painted, in a window of this size if one is given.
+    pub(super) async fn warm_up(&self, window: Option<Size>) -> Result<(), BootError> {
+        match timeout(START_TIMEOUT, self.drive_first_page(window)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(e)) => Err(BootError::Undriveable(e.to_string())),
             Err(_) => Err(BootError::Undriveable("its first page does not answer".into())),
         }
     }
 
-    async fn drive_first_page(&self) -> Result<(), CdpError> {
+    async fn drive_first_page(&self, window: Option<Size>) -> Result<(), CdpError> {
         let page = loop {
             if let Some(page) = self.first_page().await? {
                 break page;
@@ -109,6 +109,9 @@ impl Browser {
             sleep(POLL_INTERVAL).await;
         };
         let _ = self.first.set(page.clone());
+        if let Some(window) = window {
+            self.size_window(&page, window).await?;
+        }
         let session = self.attach(&page).await?;
         let call = |method, params| self.cdp.call(Some(&session), method, params);
         // A tab that never navigated has no address while it first does, and Puppeteer overlooks
@@ -168,6 +171,15 @@ impl Browser {
     pub(super) async fn detach(&self, session: &str) -> Result<(), CdpError> {
         self.cdp.call(None, "Target.detachFromTarget", json!({"sessionId": session})).await?;
         Ok(())
+    }
+
+    /// Puts the window of a tab in the screen's corner, in this size. Windows that come later are as large, but popups are as
+    /// their openers want them; a switch for the size would be for these, too.
+    pub(super) async fn size_window(&self, page: &str, size: Size) -> Result<(), CdpError> {
+        let window = self.cdp.call(None, "Browser.getWindowForTarget", json!({"targetId": page})).await?;
+        let bounds = json!({"left": 0, "top": 0, "width": size.width, "height": size.height});
+        let params = json!({"windowId": window["windowId"], "bounds": bounds});
+        self.cdp.call(None, "Browser.setWindowBounds", params).await.map(drop)
     }
 
     /// Makes the first tab's window as large as its page.

@@ -74,6 +74,13 @@ pub(super) fn cold(mut capabilities: Value, how: &ColdStart<'_>) -> Result<Value
     Ok(capabilities)
 }
 
+/// Whether a client says with its switches where the window is, or how large.
+pub(super) fn place_window(capabilities: &Value) -> bool {
+    let first = capabilities["firstMatch"].as_array().into_iter().flatten();
+    let arguments = first.chain([&capabilities["alwaysMatch"]]).filter_map(|entry| entry[OPTIONS]["args"].as_array());
+    switches::place_window(arguments.flatten().filter_map(Value::as_str))
+}
+
 /// Changes the options of every alternative. W3C forbids the same capability in `alwaysMatch` and
 /// in an entry of `firstMatch`, so they are changed where the client has them.
 /// Fails when a client has them in both: the driver would use the unchanged ones.

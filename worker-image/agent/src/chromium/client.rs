@@ -4,9 +4,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use memchr::memmem;
+use serde_json::Value;
+
 use crate::cdp::Cdp;
 use crate::endpoint::Interceptor;
-use crate::frames::{Pieces, Scanner};
+use crate::frames::{Piece, Pieces, Scanner, text_message};
 
 use super::context_proxies::ContextProxies;
 use super::targets::{Resumer, Targets};
@@ -22,6 +25,9 @@ const DENY: &[u8] = b"\"deny\"";
 
 /// The beginning of a command's name by which a client opens a page.
 const NAVIGATES: &[u8] = b"\"Page.navigate";
+
+/// Members of commands that name something of the client's machine or network.
+const TRANSLATED: [&[u8]; 2] = [b"\"proxyServer\"", b"\"downloadPath\""];
 
 /// Reads along with one websocket of a client.
 pub(super) struct Client {
@@ -42,6 +48,21 @@ impl Client {
         Self { targets, proxies, cdp, scanner, sent: Pieces::default(), resumer: None, admitted: false }
     }
 
+    /// A command that names something of the client's machine or network, with what stands for it here; none for every
+    /// other message.
+    async fn translated(&self, message: &[u8]) -> Option<Value> {
+        TRANSLATED.iter().find(|member| memmem::find(message, member).is_some())?;
+        let mut command: Value = serde_json::from_slice(message).ok()?;
+        let method = command["method"].as_str()?.to_owned();
+        let params = command.get_mut("params")?.as_object_mut()?;
+        let is_changed = match method.as_str() {
+            "Target.createBrowserContext" => self.proxies.redirect(params).await,
+            "Browser.setDownloadBehavior" | "Page.setDownloadBehavior" => self.targets.downloads.wanted(params),
+            _ => false,
+        };
+        is_changed.then_some(command)
+    }
+
     /// Does what the agent has to do before the browser gets these bytes.
     async fn heed(&mut self, bytes: &[u8]) {
         let found = self.scanner.scan(bytes);
@@ -54,7 +75,7 @@ impl Client {
             self.targets.first_page.client_navigates();
         }
         if found[2] {
-            self.targets.downloads_forbidden();
+            self.targets.downloads.forbid();
         }
         if !self.targets.has_overrides() {
             return;
@@ -73,10 +94,21 @@ impl Interceptor for Client {
         Box::pin(async move {
             self.heed(bytes).await;
             self.sent.add(bytes);
-            self.proxies.pass(&mut self.sent).await
+            let mut passed = Vec::new();
+            while let Some(piece) = self.sent.next() {
+                match piece {
+                    Piece::Bytes(bytes) => passed.extend(bytes),
+                    Piece::Message { frame, text } => passed.extend(match self.translated(&text).await {
+                        Some(command) => text_message(command.to_string().as_bytes()),
+                        None => frame,
+                    }),
+                }
+            }
+            passed
         })
     }
 }
+
 impl Drop for Client {
     fn drop(&mut self) {
         let (targets, cdp) = (Arc::clone(&self.targets), self.cdp.clone());

@@ -17,7 +17,7 @@ impl Chromium {
         let id = text(&made, "browserContextId").map_err(gone)?;
         // From here on it is closed, whatever comes.
         *context = Some(id.clone());
-        browser.targets.watch_context(&browser.cdp, &id).await.map_err(gone)?;
+        browser.targets.downloads.watch_context(&browser.cdp, &id).await.map_err(gone)?;
         browser.open_window(&id).await.map_err(gone)
     }
 
@@ -34,7 +34,7 @@ impl Chromium {
         let browser = self.browser()?;
         let params = json!({"browserContextId": id});
         browser.cdp.call(None, "Target.disposeBrowserContext", params).await.map_err(gone)?;
-        browser.targets.forget_context(&id);
+        browser.targets.downloads.forget_context(&id);
         *context = None;
         Ok(())
     }

@@ -7,19 +7,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use memchr::memmem;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use crate::egress::Egress;
-use crate::frames::{Piece, Pieces, text_message};
 use crate::socks::Site;
 
 /// The member that names the proxies.
 const PROXIES: &str = "proxyServer";
 /// The member that lists hosts without a proxy.
 const BYPASS: &str = "proxyBypassList";
-const COMMAND: &str = "Target.createBrowserContext";
 /// Ends Chromium's own rule by which a page reaches the loopback ports of its container without the proxy.
 const NO_LOOPBACK: &str = "<-loopback>";
 /// Ports at most: each is a descriptor, and there is one for each proxy.
@@ -36,38 +33,18 @@ impl ContextProxies {
         Self { egress, ports: Mutex::default() }
     }
 
-    /// What goes to the browser of what a client has sent so far.
-    pub(super) async fn pass(&self, sent: &mut Pieces) -> Vec<u8> {
-        let mut passed = Vec::new();
-        while let Some(piece) = sent.next() {
-            match piece {
-                Piece::Bytes(bytes) => passed.extend(bytes),
-                Piece::Message { frame, text } => passed.extend(match self.redirected(&text).await {
-                    Some(command) => text_message(command.to_string().as_bytes()),
-                    None => frame,
-                }),
-            }
-        }
-        passed
-    }
-
-    /// The command to make a context, with our ports as its proxies; none for whatever else a message is.
-    async fn redirected(&self, message: &[u8]) -> Option<Value> {
-        memmem::find(message, PROXIES.as_bytes())?;
-        let mut command: Value = serde_json::from_slice(message).ok()?;
-        if command["method"] != COMMAND {
-            return None;
-        }
-        let params = command.get_mut("params")?.as_object_mut()?;
+    /// A client is about to make a context. Puts our ports in the place of its proxies; `true` if it has any.
+    pub(super) async fn redirect(&self, params: &mut Map<String, Value>) -> bool {
+        let Some(wanted) = params.get(PROXIES).and_then(Value::as_str).map(str::to_owned) else { return false };
         let mut rules = Vec::new();
-        for rule in params.get(PROXIES)?.as_str()?.split(';') {
+        for rule in wanted.split(';') {
             rules.push(self.rule(rule).await);
         }
         params.insert(PROXIES.to_owned(), rules.join(";").into());
         let bypass = params.get(BYPASS).and_then(Value::as_str).filter(|list| !list.is_empty());
         let bypass = bypass.map_or(NO_LOOPBACK.to_owned(), |list| format!("{list};{NO_LOOPBACK}"));
         params.insert(BYPASS.to_owned(), bypass.into());
-        Some(command)
+        true
     }
 
     /// A rule of Chromium's, `proxy`, or `proxy` for one scheme of pages after an equals sign. What the agent cannot lead to
@@ -142,35 +119,28 @@ mod tests {
     #[tokio::test]
     async fn a_proxy_has_one_port() {
         let proxies = ContextProxies::new(Arc::new(Egress::new()));
-        let made = |rules: &str, bypass: Option<&str>| {
-            let mut params = json!({PROXIES: rules, "disposeOnDetach": true});
-            if let Some(bypass) = bypass {
-                params[BYPASS] = bypass.into();
-            }
-            json!({"id": 7, "method": COMMAND, "params": params}).to_string()
+        let redirected = async |mut params: Value| {
+            assert!(proxies.redirect(params.as_object_mut().unwrap()).await);
+            params
         };
-        let redirected = async |message: String| proxies.redirected(message.as_bytes()).await.unwrap()["params"].take();
-        let first = redirected(made("a.example:1", None)).await;
+        let first = redirected(json!({PROXIES: "a.example:1", "disposeOnDetach": true})).await;
         let port = first[PROXIES].as_str().unwrap();
         assert!(port.starts_with("http://127.0.0.1:"), "{port}");
         assert_eq!((&first[BYPASS], &first["disposeOnDetach"]), (&json!("<-loopback>"), &json!(true)));
-        let second = redirected(made("http=a.example:1;https=https://b.example", Some("c.example"))).await;
+        let second =
+            redirected(json!({PROXIES: "http=a.example:1;https=https://b.example", BYPASS: "c.example"})).await;
         assert_eq!(second[PROXIES], format!("http={port};https=https://b.example"));
         assert_eq!(second[BYPASS], "c.example;<-loopback>");
-        assert_ne!(redirected(made("a.example:2", None)).await[PROXIES], port);
+        assert_ne!(redirected(json!({PROXIES: "a.example:2"})).await[PROXIES], port);
     }
 
     #[tokio::test]
-    async fn other_messages_pass() {
+    async fn a_context_without_a_proxy_stays_as_it_is() {
         let proxies = ContextProxies::new(Arc::new(Egress::new()));
-        for message in [
-            json!({"method": COMMAND, "params": {"disposeOnDetach": true}}),
-            json!({"method": "Runtime.evaluate", "params": {"expression": "proxyServer"}}),
-            json!({"method": COMMAND, "params": {PROXIES: 3}}),
-            json!("proxyServer"),
-        ] {
-            assert_eq!(proxies.redirected(message.to_string().as_bytes()).await, None, "{message}");
+        for params in [json!({"disposeOnDetach": true}), json!({PROXIES: 3})] {
+            let mut redirected = params.clone();
+            assert!(!proxies.redirect(redirected.as_object_mut().unwrap()).await);
+            assert_eq!(redirected, params);
         }
-        assert_eq!(proxies.redirected(b"{\"proxyServer").await, None);
     }
 }

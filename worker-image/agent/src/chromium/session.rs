@@ -8,7 +8,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use warmpool_protocol::{DriverMode, NewDriverSession};
+use warmpool_protocol::{DriverMode, NewDriverSession, Size};
 
 use crate::body::{Body, full};
 use crate::error::ApiError;
@@ -55,6 +55,7 @@ impl Chromium {
             profile: &profile,
             downloads: &self.worker.files.downloads(),
         };
+        let window = self.window().filter(|_| !capabilities::place_window(&wanted));
         let capabilities = capabilities::cold(wanted, &how)?;
         if let Ok(browser) = self.browser() {
             browser.process.retire().await;
@@ -74,12 +75,12 @@ impl Chromium {
             .ok()
             .flatten()
             .ok_or_else(|| ApiError::upstream("the driver started no browser"))?;
-        self.adopt(process, &body).await?;
+        self.adopt(process, &body, window).await?;
         Ok(Response::from_parts(parts, full(body)))
     }
 
-    /// Makes the browser of a driver's new session the current one.
-    async fn adopt(&self, process: Process, answer: &[u8]) -> Result<(), ApiError> {
+    /// Makes the browser of a driver's new session the current one, with a first window of this size if one is given.
+    async fn adopt(&self, process: Process, answer: &[u8], window: Option<Size>) -> Result<(), ApiError> {
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
         let answer: Value = serde_json::from_slice(answer).map_err(|e| failed(&e))?;
         let port = answer["value"]["capabilities"]["goog:chromeOptions"]["debuggerAddress"]
@@ -95,6 +96,9 @@ impl Chromium {
             .map(|(_, rest)| format!("/devtools/{rest}"))
             .ok_or_else(|| ApiError::upstream("the browser told no DevTools path"))?;
         let browser = Browser::connect(&self.worker, process, port, path).await.map_err(|e| failed(&e))?;
+        if let (Some(size), Some(page)) = (window, browser.first_page().await.map_err(gone)?) {
+            browser.size_window(&page, size).await.map_err(gone)?;
+        }
         self.install(browser).await
     }
 
@@ -105,7 +109,7 @@ impl Chromium {
         let profile = self.next_profile();
         let browser =
             Browser::start(&self.worker, &switches, &profile, &self.environment()).await.map_err(|e| failed(&e))?;
-        browser.warm_up().await.map_err(|e| failed(&e))?;
+        browser.warm_up(self.window()).await.map_err(|e| failed(&e))?;
         self.install(browser).await
     }
 

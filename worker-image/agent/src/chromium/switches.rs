@@ -60,6 +60,10 @@ const MAXIMIZED: &str = "--start-maximized";
 /// What a client says of its window instead.
 const PLACES: [&str; 2] = ["--window-size", "--window-position"];
 
+/// What pages learn of pointers from media queries: one that hovers, and one that is exact.
+const MOUSE: &str =
+    "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4";
+
 /// Tabs and address bar, which a headless browser has as well, in pixels.
 pub(super) const BARS: u32 = 87;
 /// The bar about automated test software, below those.
@@ -74,11 +78,13 @@ pub(super) const fn window(page: Size) -> Size {
 pub(super) fn base(claim: &Claim) -> Vec<String> {
     let mut switches: Vec<String> = QUIET.iter().chain(&EGRESS).map(|&switch| switch.to_owned()).collect();
     switches.push(format!("--proxy-server=socks5://127.0.0.1:{EGRESS_PORT}"));
+    // Neither without a display nor on ours does Chromium find a mouse, which every desktop has.
+    switches.push(MOUSE.to_owned());
     if claim.headless {
         let window = window(claim.page);
         switches.push("--headless=new".to_owned());
+        // A size would be that of every popup, too. The first window gets it later, and others are as large as that one.
         switches.push("--window-position=0,0".to_owned());
-        switches.push(format!("--window-size={},{}", window.width, window.height));
         switches.push(format!("--screen-info={{{}x{}}}", window.width, window.height));
     } else {
         // A size would count for more, and one that is the display's would be made a pixel smaller.
@@ -90,6 +96,14 @@ pub(super) fn base(claim: &Claim) -> Vec<String> {
         switches.push("--no-sandbox".to_owned());
     }
     switches
+}
+
+/// Whether a client says with one of these where its window is, or how large.
+pub(super) fn place_window<'a>(mut clients: impl Iterator<Item = &'a str>) -> bool {
+    clients.any(|switch| {
+        let switch = dashed(switch);
+        PLACES.contains(&name(&switch)) || [MAXIMIZED, "--start-fullscreen", "--kiosk"].contains(&name(&switch))
+    })
 }
 
 /// Our switches with the client's over them: for the same switch the client's value counts, and

@@ -1,4 +1,4 @@
-//! Applies a client's settings to every target, and watches downloads.
+//! Applies a client's settings to every target.
 //!
 //! Overrides live as long as the DevTools session that set them, so the agent's own connection
 //! stays open for as long as the browser does. Without settings and without WebDriver nothing is attached to any page.
@@ -7,8 +7,7 @@
 //! viewport the last command does. A locale belongs to whoever set it first, in each renderer
 //! process; so ours is taken back just before a client sets one (see [`Targets::yield_locale`]).
 
-use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -25,6 +24,7 @@ use crate::worker::Worker;
 use warmpool_protocol::Settings;
 
 use super::ad_filter;
+use super::downloads::Downloads;
 use super::first_page::FirstPage;
 use super::overrides::{self, Command, Kind};
 
@@ -55,7 +55,6 @@ struct Session {
 
 /// The agent's view of all targets of one browser.
 pub(super) struct Targets {
-    worker: Arc<Worker>,
     settings: Mutex<Settings>,
     /// Whether a WebDriver session has begun.
     driven: AtomicBool,
@@ -65,14 +64,12 @@ pub(super) struct Targets {
     sessions: Mutex<HashMap<String, Session>>,
     /// Woken when there is another of them.
     joined: Notify,
-    /// Browser contexts whose downloads are reported.
-    contexts: Mutex<HashSet<String>>,
     /// Targets that are receiving their settings.
     busy: watch::Sender<usize>,
     /// Clients that resume new targets themselves.
     resumers: AtomicUsize,
-    /// Whether a client has forbidden downloads, so that it says itself which contexts may have any.
-    forbidden: AtomicBool,
+    /// What the browser downloads.
+    pub(super) downloads: Downloads,
     /// The first navigation.
     pub(super) first_page: FirstPage,
     /// Calls to `yield_locale`, so that only the last one restores the agent's locale.
@@ -82,35 +79,23 @@ pub(super) struct Targets {
 impl Targets {
     pub(super) fn new(worker: Arc<Worker>) -> Arc<Self> {
         Arc::new(Self {
-            worker,
             settings: Mutex::default(),
             driven: AtomicBool::new(false),
             ad_filter: OnceLock::new(),
             sessions: Mutex::default(),
             joined: Notify::new(),
-            contexts: Mutex::default(),
             busy: watch::Sender::new(0),
             resumers: AtomicUsize::new(0),
-            forbidden: AtomicBool::new(false),
+            downloads: Downloads::new(worker),
             first_page: FirstPage::new(),
             yields: watch::Sender::new(0),
         })
     }
 
-    /// Makes the browser report downloads, in this context and in later ones.
-    pub(super) async fn watch_downloads(&self, cdp: &Cdp) -> Result<(), CdpError> {
-        let behavior = json!({
-            "behavior": "allow", "downloadPath": self.worker.files.downloads(), "eventsEnabled": true,
-        });
-        cdp.call(None, "Browser.setDownloadBehavior", behavior).await?;
-        let listed = cdp.call(None, "Target.getTargets", json!({})).await?;
-        for target in listed["targetInfos"].as_array().into_iter().flatten() {
-            if let Some(context) = target["browserContextId"].as_str() {
-                self.contexts.lock().insert(context.to_owned());
-            }
-        }
-        cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true})).await?;
-        Ok(())
+    /// Has the browser report targets and downloads, those that are there and later ones.
+    pub(super) async fn watch(&self, cdp: &Cdp) -> Result<(), CdpError> {
+        self.downloads.watch(cdp).await?;
+        cdp.call(None, "Target.setDiscoverTargets", json!({"discover": true})).await.map(drop)
     }
 
     /// Applies settings to all targets, present and future. Returns a warning for each that holds only in part.
@@ -152,23 +137,6 @@ impl Targets {
         timeout(SETTLE_TIMEOUT, busy.wait_for(|count| *count == 0)).await.is_ok()
     }
 
-    /// Makes the browser report the downloads of a context that the agent itself opened.
-    pub(super) async fn watch_context(&self, cdp: &Cdp, context: &str) -> Result<(), CdpError> {
-        self.contexts.lock().insert(context.to_owned());
-        cdp.call(None, "Browser.setDownloadBehavior", self.downloads_of(context)).await.map(drop)
-    }
-
-    pub(super) fn forget_context(&self, context: &str) {
-        self.contexts.lock().remove(context);
-    }
-
-    fn downloads_of(&self, context: &str) -> Value {
-        json!({
-            "behavior": "allow", "downloadPath": self.worker.files.downloads(),
-            "eventsEnabled": true, "browserContextId": context,
-        })
-    }
-
     /// Whether new targets wait until they have received something.
     pub(super) fn has_overrides(&self) -> bool {
         !self.settings.lock().is_empty() || self.driven.load(Ordering::Acquire) || self.ad_filter.get().is_some()
@@ -178,11 +146,6 @@ impl Targets {
     pub(super) fn resumer(self: &Arc<Self>) -> Resumer {
         self.resumers.fetch_add(1, Ordering::AcqRel);
         Resumer(Arc::clone(self))
-    }
-
-    /// A client is about to forbid downloads somewhere.
-    pub(super) fn downloads_forbidden(&self) {
-        self.forbidden.store(true, Ordering::Release);
     }
 
     /// The agent's session with a target, if that has settings.
@@ -247,14 +210,14 @@ impl Targets {
                 let session = event.session.unwrap_or_default();
                 tokio::spawn(async move { targets.first_page.answered(&cdp, &session, &event.params).await });
             }
-            "Target.targetCreated" => self.created(cdp, &event.params),
+            "Target.targetCreated" => self.downloads.target_created(cdp, &event.params),
             "Page.frameStartedNavigating" => self.tab_navigates(cdp, &event),
             "Log.entryAdded" => {
                 if let Some(blocker) = self.ad_filter.get() {
                     ad_filter::count(blocker, &event.params);
                 }
             }
-            "Browser.downloadWillBegin" | "Browser.downloadProgress" => self.download(&event),
+            "Browser.downloadWillBegin" | "Browser.downloadProgress" => self.downloads.reported(&event),
             _ => {}
         }
     }
@@ -330,33 +293,6 @@ impl Targets {
         let on = async { cdp.call(Some(&session.await), method, params).await };
         if timeout(SETTLE_TIMEOUT, on).await.is_err() {
             tracing::debug!("a tab begins without its ad filter");
-        }
-    }
-
-    /// A context that a client opened takes downloads only after a command to do so. A client may have forbidden them.
-    fn created(&self, cdp: &Cdp, params: &Value) {
-        let Some(context) = params["targetInfo"]["browserContextId"].as_str() else { return };
-        if !self.contexts.lock().insert(context.to_owned()) || self.forbidden.load(Ordering::Acquire) {
-            return;
-        }
-        let params = self.downloads_of(context);
-        let cdp = cdp.clone();
-        tokio::spawn(async move { cdp.call(None, "Browser.setDownloadBehavior", params).await });
-    }
-
-    fn download(&self, event: &CdpEvent) {
-        let text = |field: &str| event.params[field].as_str();
-        let Some(guid) = text("guid") else { return };
-        let files = &self.worker.files;
-        match (event.method.as_str(), text("state")) {
-            ("Browser.downloadWillBegin", _) => {
-                files.download_began(guid, text("suggestedFilename").unwrap_or_default());
-            }
-            (_, Some("completed")) => {
-                files.download_completed(guid, text("filePath").map(PathBuf::from));
-            }
-            (_, Some("canceled")) => files.download_canceled(guid),
-            _ => {}
         }
     }
 }
