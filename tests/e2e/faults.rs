@@ -114,7 +114,7 @@ async fn a_killed_browser_is_a_failure(_: Stage) -> Result<()> {
 
 async fn a_paused_worker_is_a_failure(_: Stage) -> Result<()> {
     let (daemon, container, session, mut cdp) = attached(short_patience()).await?;
-    daemon.docker().run(&["pause", &container]).await?;
+    daemon.docker().pause(&container).await?;
     fails(&daemon, &session, &mut cdp, "unresponsive").await
 }
 

@@ -38,7 +38,7 @@ async fn killed_beside_a_paused_worker() -> Result<(Daemon, String, Session, Ses
     daemon.warm().await?;
     let other = daemon.session(json!({"keep_alive": true})).await?;
     daemon.kill9().await?;
-    daemon.docker().run(&["pause", &container]).await?;
+    daemon.docker().pause(&container).await?;
     daemon.restart().await?;
     Ok((daemon, container, silent, other))
 }

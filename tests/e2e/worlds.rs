@@ -26,6 +26,7 @@ pub(crate) fn group() -> Group {
             a_worlds_attachments_come_from_allowed_addresses_alone,
             unfinished_worlds_outlive_the_daemon,
             a_killed_renderer_is_replaced_once,
+            a_renderer_that_was_left_is_removed,
         ],
     )
 }
@@ -242,6 +243,19 @@ async fn unfinished_worlds_outlive_the_daemon(_: Stage) -> Result<()> {
         let gone = daemon.api().delete(&format!("/v1/worlds/{}", text(world)?)).await?;
         ensure!(gone.status == 204, "{gone}");
     }
+    daemon.assert_idle().await
+}
+
+/// A container whose daemon was killed while the engine made it shows up after the next daemon has looked around.
+async fn a_renderer_that_was_left_is_removed(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(settings().set("DOCKER_RECONCILE_INTERVAL", "1s")).await?;
+    let instance = format!("warmpool.instance={}", daemon.instance()?);
+    let image = format!("{}/scene:latest", std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or("warmpool".to_owned()));
+    let name = format!("warmpool-left-{}", daemon.instance()?);
+    let worker = format!("warmpool.worker=left-{}", daemon.instance()?);
+    let labels = ["--label", &instance, "--label", &worker, "--label", "warmpool.renderer=earlier"];
+    let create = [&["create", "--name", &name], &labels[..], &[&image]].concat();
+    daemon.docker().run(&create).await?;
     daemon.assert_idle().await
 }
 

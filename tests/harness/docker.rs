@@ -10,6 +10,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::Command;
 
+use crate::eventually;
+
 /// Label that names the daemon a container belongs to.
 pub const INSTANCE_LABEL: &str = "warmpool.instance";
 
@@ -50,6 +52,11 @@ impl Docker {
     #[must_use]
     pub fn at(host: impl Into<String>) -> Self {
         Self { host: Some(host.into()) }
+    }
+
+    /// Pauses a container. On a busy machine the kernel may not freeze all of its processes at the first try.
+    pub async fn pause(&self, container: &str) -> Result<()> {
+        eventually!("the container is paused", 20, self.run(&["pause", container]).await.is_ok())
     }
 
     /// The address, if it is not the machine's own engine.

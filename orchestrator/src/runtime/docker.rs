@@ -50,6 +50,8 @@ pub(crate) struct Docker {
 struct Inner {
     config: Arc<Config>,
     instance: String,
+    /// Tells the renderers of this process from those of an earlier one.
+    process: String,
     folders: AgentFolders,
     client: RwLock<Option<bollard::Docker>>,
 }
@@ -59,7 +61,8 @@ impl Docker {
     #[must_use]
     pub(crate) fn new(config: Arc<Config>, instance: String) -> Self {
         let folders = AgentFolders::below(&config.store.data_dir);
-        Self { inner: Arc::new(Inner { config, instance, folders, client: RwLock::new(None) }) }
+        let process = WorkerId::random().to_string();
+        Self { inner: Arc::new(Inner { config, instance, process, folders, client: RwLock::new(None) }) }
     }
 
     pub(super) async fn client(&self) -> Result<bollard::Docker, RuntimeError> {

@@ -21,7 +21,7 @@ pub(crate) const LABEL_PRESET: &str = "warmpool.preset";
 pub(crate) const LABEL_IMAGE: &str = "warmpool.image";
 /// Label: the service looks at a node and is no worker.
 pub(crate) const LABEL_PROBE: &str = "warmpool.probe";
-/// Label: the container renders scenes. It belongs to no pool.
+/// Label: the container renders scenes, for the process that the value names. It belongs to no pool.
 pub(crate) const LABEL_RENDERER: &str = "warmpool.renderer";
 /// Label of a network: a daemon made it for workers.
 pub(crate) const LABEL_NETWORK: &str = "warmpool.network";

@@ -70,12 +70,28 @@ impl Worlds {
                 () = sleep(RUNTIME_RETRY) => {}
             }
         }
+        let worlds = self.clone();
+        self.inner.drain.spawn(async move { worlds.remove_left_later().await });
         let renderers = (0..self.inner.config.world.renderers).map(|_| {
             let worlds = self.clone();
             self.inner.drain.spawn(async move { worlds.render_in_turn().await })
         });
         for renderer in renderers.collect::<Vec<_>>() {
             let _ = renderer.await;
+        }
+    }
+
+    /// Removes what an earlier process has left and did not show at the start: the engine may finish what it was asked for by a
+    /// process that was killed meanwhile.
+    async fn remove_left_later(&self) {
+        loop {
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = sleep(self.inner.config.docker.reconcile_interval) => {}
+            }
+            if let Err(error) = remove_left(&self.inner.runtime, &self.inner.drain).await {
+                tracing::debug!(%error, "cannot look for renderers of an earlier process");
+            }
         }
     }
 

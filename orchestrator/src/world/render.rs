@@ -331,7 +331,7 @@ fn place(content: &mut Content, hotspots: &Hotspots) {
 
 /// Removes the renderers that an earlier process left. Their input ended with it, so they end by themselves too.
 pub(super) async fn remove_left(runtime: &Docker, drain: &Drain) -> Result<(), RuntimeError> {
-    for worker in runtime.renderers().await? {
+    for worker in runtime.left_renderers().await? {
         remove(runtime.clone(), drain, worker);
     }
     Ok(())

@@ -57,7 +57,7 @@ impl Docker {
             labels: Some(HashMap::from([
                 (LABEL_INSTANCE.to_owned(), self.inner.instance.clone()),
                 (LABEL_WORKER.to_owned(), worker.to_string()),
-                (LABEL_RENDERER.to_owned(), "scene".to_owned()),
+                (LABEL_RENDERER.to_owned(), self.inner.process.clone()),
             ])),
             attach_stdin: Some(true),
             attach_stdout: Some(true),
@@ -96,16 +96,18 @@ impl Docker {
         Ok(RendererPipes { input: attached.input, output: output.boxed() })
     }
 
-    /// The renderers of this daemon, running or not.
+    /// The renderers of this instance that an earlier process has left, running or not.
     /// Errors: [`RuntimeError`] when the engine cannot be asked.
-    pub(crate) async fn renderers(&self) -> Result<Vec<WorkerId>, RuntimeError> {
+    pub(crate) async fn left_renderers(&self) -> Result<Vec<WorkerId>, RuntimeError> {
         let client = self.client().await?;
         let labels = vec![format!("{LABEL_INSTANCE}={}", self.inner.instance), LABEL_RENDERER.to_owned()];
         let filters = HashMap::from([("label".to_owned(), labels)]);
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
         let found =
             client.list_containers(Some(options)).await.map_err(|error| refused("list the containers", error))?;
-        let worker = |labels: HashMap<String, String>| labels.get(LABEL_WORKER).map(|id| WorkerId::from(id.as_str()));
-        Ok(found.into_iter().filter_map(|container| worker(container.labels.unwrap_or_default())).collect())
+        let is_left =
+            |labels: &HashMap<String, String>| labels.get(LABEL_RENDERER).is_some_and(|by| *by != self.inner.process);
+        let left = found.into_iter().filter_map(|container| container.labels.filter(is_left));
+        Ok(left.filter_map(|labels| Some(WorkerId::from(labels.get(LABEL_WORKER)?.as_str()))).collect())
     }
 }
