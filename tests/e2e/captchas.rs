@@ -16,8 +16,9 @@ use crate::live::{message, say, socket};
 
 pub(crate) fn group() -> Group {
     group!(None,
-        quick: [a_service_solves_each_kind_in_chromium],
+        quick: [],
         full: [
+            a_service_solves_each_kind_in_chromium,
             a_service_solves_each_kind_in_firefox,
             a_service_solves_each_kind_in_webkit,
             a_services_faults_are_distinguished,

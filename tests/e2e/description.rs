@@ -12,8 +12,13 @@ use warmpool_tests::{Daemon, Group, Settings, Stage, daemon, group};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
-        quick: [it_is_served, generated_typescript_client],
-        full: [the_docs_work_in_a_browser, generated_python_client, every_answer_fits],
+        quick: [it_is_served],
+        full: [
+            generated_typescript_client,
+            the_docs_work_in_a_browser,
+            generated_python_client,
+            every_answer_fits,
+        ],
     )
 }
 

@@ -6,8 +6,9 @@ use warmpool_tests::{Group, Settings, Stage, eventually, flows, group};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
-        quick: [puppeteer_finds_the_first_page],
+        quick: [],
         full: [
+            puppeteer_finds_the_first_page,
             playwright_finds_the_first_page,
             selenium_finds_the_first_page,
             other_engines_have_a_first_page,

@@ -13,8 +13,9 @@ pub(crate) fn group() -> Group {
     // One worker in all: each fleet has one lane, and competes with a client.
     let settings = Settings::new().set("POOL_MAX_WORKERS", "1").set("TASKS_WORKERS", "1");
     group!(Some(settings),
-        quick: [an_item_finds_nothing_of_another],
+        quick: [],
         full: [
+            an_item_finds_nothing_of_another,
             firefox_items_find_nothing_of_another,
             a_container_each_where_that_is_wanted,
             a_browser_that_dies_takes_one_item_along,

@@ -16,8 +16,9 @@ use crate::live::{message, picture, say, socket, viewer};
 pub(crate) fn group() -> Group {
     let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0").set("POOL_FIREFOX_HEADLESS", "1");
     group!(Some(settings),
-        quick: [viewers_navigate_firefox],
+        quick: [],
         full: [
+            viewers_navigate_firefox,
             viewers_navigate_webkit,
             viewers_navigate_headed_chromium,
             a_viewer_without_control_navigates_nothing,

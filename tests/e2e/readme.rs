@@ -45,9 +45,8 @@ pub(crate) fn group() -> Group {
             links_lead_somewhere,
             guides_are_in_the_index,
             settings_hold,
-            commands_run,
         ],
-        full: [],
+        full: [commands_run],
     )
 }
 

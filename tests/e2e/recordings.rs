@@ -9,8 +9,9 @@ use warmpool_tests::{Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
     group!(Some(Settings::new()),
-        quick: [search_on_chromium, the_teas_on_every_engine],
+        quick: [search_on_chromium],
         full: [
+            the_teas_on_every_engine,
             search_on_other_engines,
             checkout_on_every_engine,
             login_on_every_engine,
