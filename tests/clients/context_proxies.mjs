@@ -33,7 +33,6 @@ assert.match(await refused.page.innerText('body'), /Refused by Warmpool[^]*egres
 for (const server of ['http://nowhere.invalid', 'socks5://nowhere.invalid']) {
   await assert.rejects(opened({ proxy: { server } }, '/tab/6'), /net::ERR_/);
 }
-await playwright.close();
 
 const browser = await puppeteer.connect({ browserWSEndpoint: SESSION_WS });
 const context = await browser.createBrowserContext({ proxyServer: HTTP_PROXY_URL });
@@ -41,4 +40,6 @@ const page = await context.newPage();
 await page.authenticate({ username: 'puppeteer', password: 'word' });
 await page.goto(`${SITE_URL}/tab/7`);
 assert.equal(await page.title(), 'Tab 7');
-await browser.close();
+await browser.disconnect();
+// It ends the session, as a client of its kind that hangs up does.
+await playwright.close();

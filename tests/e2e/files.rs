@@ -256,8 +256,10 @@ async fn what_a_client_forbids_is_not_stored(stage: Stage) -> Result<()> {
     let site = stage.site_for(daemon).await?;
     let session = daemon.session(json!({"url": "about:blank"})).await?;
     let mut cdp = session.cdp().await?;
-    // As Playwright does for `acceptDownloads: false`.
+    // As Playwright does for `acceptDownloads: false`. What was said last counts.
     let context = cdp.call("Target.createBrowserContext", json!({})).await?["browserContextId"].clone();
+    let behavior = json!({"behavior": "allow", "downloadPath": "/tmp/allowed", "browserContextId": context});
+    cdp.call("Browser.setDownloadBehavior", behavior).await?;
     let behavior = json!({"behavior": "deny", "browserContextId": context, "eventsEnabled": true});
     cdp.call("Browser.setDownloadBehavior", behavior).await?;
     click_download(&mut cdp, &site, Some(&context)).await?;

@@ -75,10 +75,10 @@ pub(super) fn cold(mut capabilities: Value, how: &ColdStart<'_>) -> Result<Value
 }
 
 /// Whether a client says with its switches where the window is, or how large.
-pub(super) fn place_window(capabilities: &Value) -> bool {
+pub(super) fn places_window(capabilities: &Value) -> bool {
     let first = capabilities["firstMatch"].as_array().into_iter().flatten();
     let arguments = first.chain([&capabilities["alwaysMatch"]]).filter_map(|entry| entry[OPTIONS]["args"].as_array());
-    switches::place_window(arguments.flatten().filter_map(Value::as_str))
+    switches::places_window(arguments.flatten().filter_map(Value::as_str))
 }
 
 /// Changes the options of every alternative. W3C forbids the same capability in `alwaysMatch` and

@@ -20,14 +20,11 @@ pub(super) const LOCALE: &[u8] = b"setLocaleOverride";
 /// writes it.
 const HOLDS: &[u8] = b"\"waitForDebuggerOnStart\":true";
 
-/// An argument by which a client forbids downloads.
-const DENY: &[u8] = b"\"deny\"";
-
 /// The beginning of a command's name by which a client opens a page.
 const NAVIGATES: &[u8] = b"\"Page.navigate";
 
-/// Members of commands that name something of the client's machine or network.
-const TRANSLATED: [&[u8]; 2] = [b"\"proxyServer\"", b"\"downloadPath\""];
+/// What is in every command that may name something of the client's machine or network.
+const TRANSLATED: [&[u8]; 2] = [b"\"proxyServer\"", b".setDownloadBehavior\""];
 
 /// Reads along with one websocket of a client.
 pub(super) struct Client {
@@ -44,7 +41,7 @@ pub(super) struct Client {
 impl Client {
     /// A client that has just connected.
     pub(super) fn new(targets: Arc<Targets>, proxies: Arc<ContextProxies>, cdp: Cdp) -> Self {
-        let scanner = Scanner::new(&[LOCALE, HOLDS, DENY, NAVIGATES]);
+        let scanner = Scanner::new(&[LOCALE, HOLDS, NAVIGATES]);
         Self { targets, proxies, cdp, scanner, sent: Pieces::default(), resumer: None, admitted: false }
     }
 
@@ -57,7 +54,7 @@ impl Client {
         let params = command.get_mut("params")?.as_object_mut()?;
         let is_changed = match method.as_str() {
             "Target.createBrowserContext" => self.proxies.redirect(params).await,
-            "Browser.setDownloadBehavior" | "Page.setDownloadBehavior" => self.targets.downloads.wanted(params),
+            "Browser.setDownloadBehavior" | "Page.setDownloadBehavior" => self.targets.downloads.said(params),
             _ => false,
         };
         is_changed.then_some(command)
@@ -71,11 +68,8 @@ impl Client {
         } else {
             self.targets.first_page.admit().await;
         }
-        if found[3] {
-            self.targets.first_page.client_navigates();
-        }
         if found[2] {
-            self.targets.downloads.forbid();
+            self.targets.first_page.client_navigates();
         }
         if !self.targets.has_overrides() {
             return;

@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -23,23 +22,22 @@ const BY_ID: &str = "allowAndName";
 /// The downloads of one browser.
 pub(super) struct Downloads {
     worker: Arc<Worker>,
-    /// Browser contexts whose downloads are reported.
-    contexts: Mutex<HashMap<String, Reported>>,
-    /// Whether a client has forbidden downloads, so that it says itself which contexts may have any.
-    forbidden: AtomicBool,
+    contexts: Mutex<HashMap<String, Context>>,
 }
 
-/// By whose wish downloads of a context are reported.
-enum Reported {
-    /// Nobody's but the agent's.
-    Already,
-    /// A client's, with what it wants of them, once the context has its first target.
-    AsWanted(Value),
+/// What happens to the downloads of a browser context.
+enum Context {
+    /// They are reported.
+    Reported,
+    /// They will be, as the client wants them, once the context has its first target.
+    Wanted(Value),
+    /// The client has forbidden them.
+    Forbidden,
 }
 
 impl Downloads {
     pub(super) fn new(worker: Arc<Worker>) -> Self {
-        Self { worker, contexts: Mutex::default(), forbidden: AtomicBool::new(false) }
+        Self { worker, contexts: Mutex::default() }
     }
 
     /// Makes the browser report downloads, in this context and in later ones.
@@ -49,7 +47,7 @@ impl Downloads {
         let listed = cdp.call(None, "Target.getTargets", json!({})).await?;
         for target in listed["targetInfos"].as_array().into_iter().flatten() {
             if let Some(context) = target["browserContextId"].as_str() {
-                self.contexts.lock().insert(context.to_owned(), Reported::Already);
+                self.contexts.lock().insert(context.to_owned(), Context::Reported);
             }
         }
         Ok(())
@@ -57,7 +55,7 @@ impl Downloads {
 
     /// Makes the browser report the downloads of a context that the agent itself opened.
     pub(super) async fn watch_context(&self, cdp: &Cdp, context: &str) -> Result<(), CdpError> {
-        self.contexts.lock().insert(context.to_owned(), Reported::Already);
+        self.contexts.lock().insert(context.to_owned(), Context::Reported);
         cdp.call(None, COMMAND, self.of(context)).await.map(drop)
     }
 
@@ -72,37 +70,47 @@ impl Downloads {
         })
     }
 
-    /// A client is about to forbid downloads somewhere.
-    pub(super) fn forbid(&self) {
-        self.forbidden.store(true, Ordering::Release);
+    /// A client is about to say this of downloads. Changes what cannot be done here; `true` if anything was changed.
+    pub(super) fn said(&self, params: &mut Map<String, Value>) -> bool {
+        let is_changed = self.replace_folder(params);
+        let behavior = params.get("behavior").and_then(Value::as_str).unwrap_or_default();
+        let now = match behavior {
+            "deny" => Context::Forbidden,
+            "allow" | BY_ID => {
+                let mut wanted = params.clone();
+                wanted.insert("eventsEnabled".to_owned(), true.into());
+                Context::Wanted(wanted.into())
+            }
+            _ => return is_changed,
+        };
+        if let Some(context) = params.get("browserContextId").and_then(Value::as_str) {
+            let mut contexts = self.contexts.lock();
+            if !matches!(contexts.get(context), Some(Context::Reported)) {
+                contexts.insert(context.to_owned(), now);
+            }
+        }
+        is_changed
     }
 
-    /// A client is about to say this of downloads. Changes what cannot be done here; `true` if anything was changed.
-    pub(super) fn wanted(&self, params: &mut Map<String, Value>) -> bool {
+    /// Puts a folder of ours in the place of one that cannot be made.
+    fn replace_folder(&self, params: &mut Map<String, Value>) -> bool {
         let Some(folder) = params.get(FOLDER).and_then(Value::as_str) else { return false };
-        let is_ours = Path::new(folder).is_absolute() && std::fs::create_dir_all(folder).is_err();
-        if is_ours {
+        let gives_way = Path::new(folder).is_absolute() && std::fs::create_dir_all(folder).is_err();
+        if gives_way {
             let files = &self.worker.files;
-            let folder = if params["behavior"] == BY_ID { files.downloads_by_id() } else { files.downloads() };
-            params.insert(FOLDER.to_owned(), json!(folder));
+            let is_by_id = params.get("behavior").is_some_and(|behavior| behavior == BY_ID);
+            let ours = if is_by_id { files.downloads_by_id() } else { files.downloads() };
+            params.insert(FOLDER.to_owned(), json!(ours));
         }
-        if let Some(context) = params.get("browserContextId").and_then(Value::as_str) {
-            let mut wanted = params.clone();
-            wanted.insert("eventsEnabled".to_owned(), true.into());
-            self.contexts.lock().entry(context.to_owned()).or_insert(Reported::AsWanted(wanted.into()));
-        }
-        is_ours
+        gives_way
     }
 
     /// A target was created. A context that a client opened takes downloads only after a command to do so.
     pub(super) fn target_created(&self, cdp: &Cdp, params: &Value) {
         let Some(context) = params["targetInfo"]["browserContextId"].as_str() else { return };
-        let before = self.contexts.lock().insert(context.to_owned(), Reported::Already);
-        let params = match before {
-            Some(Reported::Already) => return,
-            Some(Reported::AsWanted(params)) => params,
-            // A client may have forbidden them.
-            None if self.forbidden.load(Ordering::Acquire) => return,
+        let params = match self.contexts.lock().insert(context.to_owned(), Context::Reported) {
+            Some(Context::Reported | Context::Forbidden) => return,
+            Some(Context::Wanted(params)) => params,
             None => self.of(context),
         };
         let cdp = cdp.clone();

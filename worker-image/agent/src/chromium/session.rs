@@ -55,7 +55,7 @@ impl Chromium {
             profile: &profile,
             downloads: &self.worker.files.downloads(),
         };
-        let window = self.window().filter(|_| !capabilities::place_window(&wanted));
+        let window = self.window().filter(|_| !capabilities::places_window(&wanted));
         let capabilities = capabilities::cold(wanted, &how)?;
         if let Ok(browser) = self.browser() {
             browser.process.retire().await;

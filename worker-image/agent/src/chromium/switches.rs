@@ -99,7 +99,7 @@ pub(super) fn base(claim: &Claim) -> Vec<String> {
 }
 
 /// Whether a client says with one of these where its window is, or how large.
-pub(super) fn place_window<'a>(mut clients: impl Iterator<Item = &'a str>) -> bool {
+pub(super) fn places_window<'a>(mut clients: impl Iterator<Item = &'a str>) -> bool {
     clients.any(|switch| {
         let switch = dashed(switch);
         PLACES.contains(&name(&switch)) || [MAXIMIZED, "--start-fullscreen", "--kiosk"].contains(&name(&switch))
@@ -153,6 +153,14 @@ mod tests {
         let ours = strings(&["--no-first-run", "--window-size=1280,800", "--start-maximized", "--headless=new"]);
         let merged = merge(&ours, &strings(&["window-size=400,300", "-lang=de", "--headless"]));
         assert_eq!(merged, strings(&["--no-first-run", "--window-size=400,300", "--lang=de", "--headless"]));
+    }
+
+    #[test]
+    fn a_client_may_place_its_window() {
+        for switch in ["--window-size=1,2", "window-position=0,0", "-start-maximized", "kiosk"] {
+            assert!(places_window(["--lang=de", switch].into_iter()), "{switch}");
+        }
+        assert!(!places_window(["--lang=de", "--window-name=x"].into_iter()));
     }
 
     #[test]
