@@ -1,7 +1,7 @@
 //! A client cannot tell Warmpool from the driver: what is asked through it and what is asked beside it, of the same
 //! driver, is answered alike.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 
 use anyhow::{Context, Result, ensure};
 use http::Method;
@@ -28,6 +28,7 @@ pub(crate) fn group() -> Group {
             screenshots_show_what_was_asserted,
             a_missing_file_is_refused,
             errors_of_the_network_have_their_names,
+            responses_have_the_address_that_they_came_from,
             keys_reach_a_page_that_is_not_painted_yet,
         ],
     )
@@ -368,6 +369,26 @@ async fn errors_of_the_network_have_their_names(stage: Stage) -> Result<()> {
     ensure!(opened["errorText"].is_null(), "{opened}");
     cdp.disconnect().await?;
     driver.quit().await?;
+    attached.delete().await?.ok()?;
+    Ok(())
+}
+
+/// Chromium itself knows none but the agent's.
+async fn responses_have_the_address_that_they_came_from(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let at: SocketAddr = site.strip_prefix("http://").context("a plain site")?.parse()?;
+    let attached = daemon.session(headless("chromium")).await?;
+    let mut cdp = attached.cdp().await?;
+    let page = cdp.first_page().await?;
+    cdp.call_in(&page, "Network.enable", json!({})).await?;
+    let url = format!("{site}/#top");
+    cdp.call_in(&page, "Page.navigate", json!({"url": url})).await?;
+    let event = cdp.event("Network.responseReceived", |event| event["type"] == "Document").await?;
+    let response = &event["response"];
+    ensure!(response["remoteIPAddress"] == at.ip().to_string(), "{response}");
+    ensure!(response["remotePort"] == at.port(), "{response}");
+    cdp.disconnect().await?;
     attached.delete().await?.ok()?;
     Ok(())
 }

@@ -75,8 +75,12 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
         return;
     };
     match connect(&shared, &host, port).await {
-        Ok(site) => {
-            if socks::answer(&mut tunnel, Reply::Succeeded).await.is_ok() {
+        Ok((site, peer)) => {
+            let answered = match peer {
+                Some(peer) => socks::answer_connected(&mut tunnel, peer).await,
+                None => socks::answer(&mut tunnel, Reply::Succeeded).await,
+            };
+            if answered.is_ok() {
                 carry(&shared, tunnel, site).await;
             }
         }
@@ -105,20 +109,24 @@ fn note(shared: &Shared, host: &str, port: u16, reason: &'static str) {
     }
 }
 
-/// Connects to a site by the session's route.
-async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<Site, DialError> {
+/// Connects to a site by the session's route. Gives the address, too, that the connection leads to, which is a proxy's where
+/// the client chose one; none where the operator did, whose proxies are no client's business.
+async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Option<SocketAddr>), DialError> {
     let limit = shared.connect_timeout;
     let route = shared.route.read().clone();
     let resolver = &shared.resolver;
-    let direct = async || dial(&shared.policy, resolver, host, port, limit).await.map(Either::Left);
+    let direct = async || {
+        let (stream, peer) = dial(&shared.policy, resolver, host, port, limit).await?;
+        Ok((Either::Left(stream), Some(peer)))
+    };
     match route {
         Route::Direct => direct().await,
         Route::Closed => Err(ProxyError::Gone.into()),
         Route::Client(proxies) => {
             let Some(proxy) = proxies.of(host, port) else { return direct().await };
             judge_unresolved(&shared.policy, host, port)?;
-            let stream = dial(&shared.policy, resolver, &proxy.host, proxy.port, limit).await?;
-            ask(shared, stream, proxy, host, port).await
+            let (stream, peer) = dial(&shared.policy, resolver, &proxy.host, proxy.port, limit).await?;
+            Ok((ask(shared, stream, proxy, host, port).await?, Some(peer)))
         }
         Route::Upstream { mut chosen, wanted, upstreams, session } => {
             judge_unresolved(&shared.policy, host, port)?;
@@ -129,7 +137,7 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<Site, DialEr
                 let failure = match timeout(limit, TcpStream::connect(address)).await {
                     Ok(Ok(stream)) => {
                         let _ = stream.set_nodelay(true);
-                        return ask(shared, stream, proxy, host, port).await;
+                        return Ok((ask(shared, stream, proxy, host, port).await?, None));
                     }
                     Ok(Err(error)) => ProxyError::Unreachable(error),
                     Err(_) => ProxyError::Slow,
@@ -160,14 +168,14 @@ fn judge_unresolved(policy: &Policy, host: &Host, port: u16) -> Result<(), DialE
     .map_err(DialError::Refused)
 }
 
-/// Resolves a host once and connects to one of the resolved addresses that the policy allows.
+/// Resolves a host once and connects to one of the resolved addresses that the policy allows; gives it, too.
 async fn dial(
     policy: &Policy,
     resolver: &Resolver,
     host: &Host,
     port: u16,
     limit: Duration,
-) -> Result<TcpStream, DialError> {
+) -> Result<(TcpStream, SocketAddr), DialError> {
     let (name, addresses) = match host {
         Host::Domain(name) => {
             let found = timeout(limit, resolver.look_up(name)).await.map_err(|_| DialError::TimedOut)?;
@@ -181,10 +189,11 @@ async fn dial(
             failure = DialError::Refused(refused);
             continue;
         }
-        match timeout(limit, TcpStream::connect(SocketAddr::new(address, port))).await {
+        let peer = SocketAddr::new(address, port);
+        match timeout(limit, TcpStream::connect(peer)).await {
             Ok(Ok(stream)) => {
                 let _ = stream.set_nodelay(true);
-                return Ok(stream);
+                return Ok((stream, peer));
             }
             Ok(Err(error)) => failure = error.into(),
             Err(_) => failure = DialError::TimedOut,

@@ -1,7 +1,7 @@
 //! SOCKS version 5 (RFC 1928), of which browsers need little: no authentication, and `CONNECT`.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -109,7 +109,29 @@ pub(super) fn host(text: &str) -> Option<Host> {
 
 /// Answers the request.
 pub(super) async fn answer<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply) -> io::Result<()> {
-    stream.write_all(&[VERSION, reply as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]).await
+    answer_with(stream, reply, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).await
+}
+
+/// Answers that there is a connection to this address, which stands where RFC 1928 has the address that the connection
+/// comes from: that says nothing to a browser, and the agent tells clients this one.
+pub(super) async fn answer_connected<S: AsyncWrite + Unpin>(stream: &mut S, peer: SocketAddr) -> io::Result<()> {
+    answer_with(stream, Reply::Succeeded, peer).await
+}
+
+async fn answer_with<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply, address: SocketAddr) -> io::Result<()> {
+    let mut message = vec![VERSION, reply as u8, 0];
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            message.push(IPV4);
+            message.extend(ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            message.push(IPV6);
+            message.extend(ip.octets());
+        }
+    }
+    message.extend(address.port().to_be_bytes());
+    stream.write_all(&message).await
 }
 
 /// The user that a proxy authenticates.
@@ -235,6 +257,15 @@ mod tests {
         assert_eq!(answered, [5, 0]);
         let (_client, mut server) = tokio::io::duplex(1024);
         assert!(accept(&mut server, BytesMut::from(&b"\x05\x01\0\x05\x01"[..])).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_the_address_of_the_connection() {
+        let mut answered = Vec::new();
+        answer_connected(&mut answered, "192.0.2.7:80".parse().unwrap()).await.unwrap();
+        answer_connected(&mut answered, "[::1]:80".parse().unwrap()).await.unwrap();
+        assert_eq!(answered[..10], [5, 0, 0, 1, 192, 0, 2, 7, 0, 80]);
+        assert_eq!(answered[10..], [&[5, 0, 0, 4][..], &[0; 15], &[1, 0, 80]].concat());
     }
 
     #[tokio::test]

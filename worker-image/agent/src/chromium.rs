@@ -37,6 +37,7 @@ use crate::endpoint::{Endpoint, Interception};
 use crate::error::{ApiError, BootError};
 use crate::net_errors::NamedErrors;
 use crate::ports::LocalPort;
+use crate::remote_addresses::TrueAddresses;
 use crate::shim::{self, Reports};
 use crate::worker::Worker;
 
@@ -276,8 +277,10 @@ impl Chromium {
     fn endpoint(&self, browser: &Browser, port: LocalPort, path: String) -> Endpoint {
         let (targets, proxies) = (Arc::clone(&browser.targets), Arc::clone(&self.context_proxies));
         let up = Box::new(Client::new(targets, proxies, browser.cdp.clone()));
-        let down = NamedErrors::new(Arc::clone(&self.worker.egress.errors));
-        Endpoint { port, path, interception: Some(Interception { up, down }) }
+        let egress = &self.worker.egress;
+        let addresses = TrueAddresses::new(Arc::clone(&egress.addresses));
+        let errors = NamedErrors::new(Arc::clone(&egress.errors));
+        Endpoint { port, path, interception: Some(Interception { up, addresses, errors }) }
     }
 
     pub(crate) fn intercepts(&self, path: &str) -> bool {

@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
@@ -24,6 +24,7 @@ use crate::body::{Body, empty};
 use crate::error::ApiError;
 use crate::listener::Connection;
 use crate::net_errors::NetErrors;
+use crate::remote_addresses::RemoteAddresses;
 use crate::socks::{self, Site};
 use crate::tunnel::{bare, wants};
 
@@ -34,8 +35,6 @@ const MAX_IDLE: usize = 64;
 /// Bytes held at most of what the browser sends, and of what it gets.
 const UP_BUFFER: usize = 64 << 10;
 const DOWN_BUFFER: usize = 256 << 10;
-/// The first byte of every answer of SOCKS version 5.
-const SOCKS_VERSION: u8 = 5;
 /// Pause after a failure to accept, which means that descriptors ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -43,6 +42,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Egress {
     /// What came of connections that failed.
     pub(crate) errors: Arc<NetErrors>,
+    /// Where the others lead.
+    pub(crate) addresses: Arc<RemoteAddresses>,
     add: mpsc::Sender<Connection>,
     idle: Mutex<mpsc::Receiver<Connection>>,
 }
@@ -64,7 +65,7 @@ impl Egress {
     /// One that serves nobody yet.
     pub(crate) fn new() -> Self {
         let (add, idle) = mpsc::channel(MAX_IDLE);
-        Self { errors: Arc::default(), add, idle: Mutex::new(idle) }
+        Self { errors: Arc::default(), addresses: Arc::default(), add, idle: Mutex::new(idle) }
     }
 
     /// Opens a loopback port that leads to this site alone, as long as the agent runs.
@@ -83,7 +84,7 @@ impl Egress {
     /// Carries a connection to wherever the browser asks the daemon for.
     async fn carry_anywhere(&self, browser: TcpStream) {
         if let Ok(tunnel) = timeout(HOLD, self.tunnel()).await {
-            carry(browser, tunnel, Some(&self.errors)).await;
+            carry(browser, tunnel, Some(Listener { egress: self, asked: OnceLock::new() })).await;
         }
     }
 
@@ -150,23 +151,27 @@ fn is_open(tunnel: &Connection) -> bool {
 }
 
 /// Carries bytes both ways. What the browser still sends when the daemon takes no more is read and dropped: closing its
-/// connection at once could take back an answer that the browser has not read yet. `errors` are told of what the daemon
-/// answers to the browser's SOCKS request.
-async fn carry(mut browser: TcpStream, tunnel: Connection, errors: Option<&NetErrors>) {
+/// connection at once could take back an answer that the browser has not read yet. The listener hears what the browser asks
+/// the daemon for, and the daemon's answer.
+async fn carry(mut browser: TcpStream, tunnel: Connection, listener: Option<Listener<'_>>) {
     let _ = browser.set_nodelay(true);
     let (mut from_browser, mut to_browser) = browser.split();
     let (mut from_tunnel, mut to_tunnel) = tokio::io::split(tunnel);
     let up = async {
         let mut input = BufReader::with_capacity(UP_BUFFER, &mut from_browser);
-        if copy_buf(&mut input, &mut to_tunnel).await.is_ok() {
+        let asked = match &listener {
+            Some(listener) => listener.request(&mut input, &mut to_tunnel).await,
+            None => Ok(()),
+        };
+        if asked.is_ok() && copy_buf(&mut input, &mut to_tunnel).await.is_ok() {
             let _ = to_tunnel.shutdown().await;
         }
         let _ = copy(&mut input, &mut sink()).await;
     };
     let down = async {
         let mut input = BufReader::with_capacity(DOWN_BUFFER, &mut from_tunnel);
-        let answered = match errors {
-            Some(errors) => answer(&mut input, &mut to_browser, errors).await,
+        let answered = match &listener {
+            Some(listener) => listener.answer(&mut input, &mut to_browser).await,
             None => Ok(()),
         };
         if answered.is_ok() {
@@ -177,26 +182,67 @@ async fn carry(mut browser: TcpStream, tunnel: Connection, errors: Option<&NetEr
     tokio::join!(up, down);
 }
 
-/// Passes the daemon's answer to a SOCKS request on, and notes what it says.
-async fn answer<R, W>(input: &mut R, to_browser: &mut W, errors: &NetErrors) -> io::Result<()>
-where
-    R: AsyncBufRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    // The first is that to the browser's greeting, for which the browser waits.
-    for is_greeting in [true, false] {
-        let mut answer = input.fill_buf().await?.to_vec();
-        input.consume(answer.len());
-        let is_socks = answer.first() == Some(&SOCKS_VERSION);
-        if let (true, false, Some(code @ 1..)) = (is_socks, is_greeting, answer.get_mut(1)) {
-            *code = errors.note(*code);
+/// Hears the beginning of one connection, which it passes on. The daemon and the browser each wait for the other twice: at
+/// their greetings, and at the request and its answer.
+struct Listener<'a> {
+    egress: &'a Egress,
+    asked: OnceLock<Site>,
+}
+
+impl Listener<'_> {
+    /// Passes the browser's SOCKS request on, and notes the site.
+    async fn request<R, W>(&self, input: &mut R, to_tunnel: &mut W) -> io::Result<()>
+    where
+        R: AsyncBufRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        for is_greeting in [true, false] {
+            let message = taken(input).await?;
+            to_tunnel.write_all(&message).await?;
+            if message.first() != Some(&socks::VERSION) {
+                break;
+            }
+            if let (false, Some(site)) = (is_greeting, socks::requested(&message)) {
+                let _ = self.asked.set(site);
+            }
         }
-        to_browser.write_all(&answer).await?;
-        if !is_socks {
-            break;
+        Ok(())
+    }
+
+    /// Passes the daemon's answer to it on, and notes what it says.
+    async fn answer<R, W>(&self, input: &mut R, to_browser: &mut W) -> io::Result<()>
+    where
+        R: AsyncBufRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        for is_greeting in [true, false] {
+            let mut message = taken(input).await?;
+            let is_socks = message.first() == Some(&socks::VERSION);
+            if is_socks && !is_greeting {
+                self.note(&mut message);
+            }
+            to_browser.write_all(&message).await?;
+            if !is_socks {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, answer: &mut [u8]) {
+        if let Some(code @ 1..) = answer.get_mut(1) {
+            *code = self.egress.errors.note(*code);
+        } else if let (Some(site), Some(address)) = (self.asked.get(), socks::connected_to(answer)) {
+            self.egress.addresses.note(site, address);
         }
     }
-    Ok(())
+}
+
+/// What has come, once something has.
+async fn taken<R: AsyncBufRead + Unpin>(input: &mut R) -> io::Result<Vec<u8>> {
+    let message = input.fill_buf().await?.to_vec();
+    input.consume(message.len());
+    Ok(message)
 }
 
 #[cfg(test)]
@@ -206,7 +252,8 @@ mod tests {
     async fn passed(answers: &[&[u8]]) -> Vec<u8> {
         let (mut to_agent, from_daemon) = tokio::io::duplex(1 << 10);
         let mut input = BufReader::new(from_daemon);
-        let (errors, mut seen) = (NetErrors::default(), Vec::new());
+        let egress = Egress::new();
+        let (listener, mut seen) = (Listener { egress: &egress, asked: OnceLock::new() }, Vec::new());
         let sending = async {
             for answer in answers {
                 to_agent.write_all(answer).await.unwrap();
@@ -215,7 +262,7 @@ mod tests {
             drop(to_agent);
         };
         let passing = async {
-            answer(&mut input, &mut seen, &errors).await.unwrap();
+            listener.answer(&mut input, &mut seen).await.unwrap();
             copy_buf(&mut input, &mut seen).await.unwrap();
         };
         tokio::join!(sending, passing);
@@ -226,6 +273,29 @@ mod tests {
     async fn browsers_get_codes_of_the_standard() {
         assert_eq!(passed(&[b"\x05\0", b"\x05\xf0\0\x01\0\0\0\0\0\0"]).await, b"\x05\0\x05\x04\0\x01\0\0\0\0\0\0");
         assert_eq!(passed(&[b"\x05\0", b"\x05\x05\0\x01\0\0\0\0\0\0"]).await, b"\x05\0\x05\x05\0\x01\0\0\0\0\0\0");
+    }
+
+    #[tokio::test]
+    async fn the_address_of_a_site_is_noted() {
+        let egress = Egress::new();
+        let site = Site { host: "a.x".to_owned(), port: 80 };
+        for (answer, expected) in
+            [(&b"\x05\0\0\x01\0\0\0\0\0\0"[..], None), (b"\x05\0\0\x01\x0a\0\0\x07\x1f\x90", Some("10.0.0.7:8080"))]
+        {
+            let listener = Listener { egress: &egress, asked: OnceLock::new() };
+            let (mut browser, from_browser) = tokio::io::duplex(1 << 10);
+            let (mut from_browser, mut sent) = (BufReader::new(from_browser), Vec::new());
+            let sending = async {
+                for message in [&b"\x05\x01\0"[..], b"\x05\x01\0\x03\x03a.x\0\x50"] {
+                    browser.write_all(message).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::join!(sending, async { listener.request(&mut from_browser, &mut sent).await.unwrap() });
+            assert_eq!(sent, b"\x05\x01\0\x05\x01\0\x03\x03a.x\0\x50");
+            listener.note(&mut answer.to_vec());
+            assert_eq!(egress.addresses.of(&site).map(|address| address.to_string()).as_deref(), expected);
+        }
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use crate::net_errors::NamedErrors;
 use crate::ports::LocalPort;
+use crate::remote_addresses::TrueAddresses;
 
 /// Where a websocket of a client goes.
 pub(crate) struct Endpoint {
@@ -18,7 +19,8 @@ pub(crate) struct Endpoint {
 /// What is read of a websocket, in each direction.
 pub(crate) struct Interception {
     pub(crate) up: Box<dyn Interceptor>,
-    pub(crate) down: NamedErrors,
+    pub(crate) addresses: TrueAddresses,
+    pub(crate) errors: NamedErrors,
 }
 
 /// Reads what a client sends. It lives as long as the client's websocket.

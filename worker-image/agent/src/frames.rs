@@ -1,4 +1,4 @@
-//! What a websocket client sends: frames, whose payloads are masked.
+//! The frames of a websocket. A client's payloads are masked.
 
 /// Looks for words without changing or holding anything. Finds them in the text messages of a client's byte stream, wherever reads, frames and
 /// fragments cut it. Payloads of clients are masked, so a plain search would find nothing.
@@ -111,10 +111,13 @@ impl Head {
     }
 }
 
-/// Makes a stream of frames into pieces. Short text messages are held until they are whole, so that they can be replaced.
+/// Makes a stream of frames into pieces. Text messages of a kind are held until they are whole, so that they can be replaced.
 /// Everything else passes as it comes.
-#[derive(Default)]
 pub(crate) struct Pieces {
+    /// How the messages begin.
+    beginning: &'static [u8],
+    /// Their longest text, in bytes.
+    longest: u64,
     held: Vec<u8>,
     /// Bytes of a frame that passes as it comes.
     passing: u64,
@@ -125,7 +128,7 @@ pub(crate) struct Pieces {
 pub(crate) enum Piece {
     /// Some bytes of the stream.
     Bytes(Vec<u8>),
-    /// A short text message.
+    /// A text message of that kind.
     Message {
         /// Its frame.
         frame: Vec<u8>,
@@ -134,10 +137,19 @@ pub(crate) enum Piece {
     },
 }
 
-/// The longest text that is held, in bytes: commands that are to be replaced are far shorter.
-const LONGEST_HELD: u64 = 4 << 10;
-
 impl Pieces {
+    /// At the start of a stream.
+    pub(crate) fn new(beginning: &'static [u8], longest: u64) -> Self {
+        Self { beginning, longest, held: Vec::new(), passing: 0 }
+    }
+
+    /// Whether these bytes, the next of the stream, pass as they are; if not, they are to be added.
+    pub(crate) fn passes(&mut self, bytes: &[u8]) -> bool {
+        let passes = self.held.is_empty() && self.passing >= bytes.len() as u64;
+        self.passing -= if passes { bytes.len() as u64 } else { 0 };
+        passes
+    }
+
     /// Takes the next bytes of the stream.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.held.extend_from_slice(bytes);
@@ -148,7 +160,7 @@ impl Pieces {
         if self.passing == 0 {
             let head = Head::parse(&self.held)?;
             let total = head.length.saturating_add(head.size as u64);
-            if head.is_last && head.opcode == TEXT && head.length <= LONGEST_HELD {
+            if self.may_hold(&head)? {
                 let total = usize::try_from(total).ok()?;
                 return (self.held.len() >= total).then(|| {
                     let frame: Vec<u8> = self.held.drain(..total).collect();
@@ -162,6 +174,21 @@ impl Pieces {
         self.passing -= count as u64;
         (count > 0).then(|| Piece::Bytes(self.held.drain(..count).collect()))
     }
+
+    /// What is held when the stream ends.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// Whether the message is to be held that begins what is held; none until enough of it is there.
+    fn may_hold(&self, head: &Head) -> Option<bool> {
+        let payload = &self.held[head.size..];
+        let length = self.beginning.len();
+        if !head.is_last || head.opcode != TEXT || head.length > self.longest || head.length < length as u64 {
+            return Some(false);
+        }
+        Some(masked(payload.get(..length)?, head.mask) == self.beginning)
+    }
 }
 
 /// A text message as a client sends it. The mask hides nothing here; it is there because servers refuse frames without one.
@@ -169,22 +196,33 @@ pub(crate) fn text_message(text: &[u8]) -> Vec<u8> {
     frame(LAST | TEXT, text, [0; 4])
 }
 
+/// A text message as a server sends it.
+pub(crate) fn servers_text_message(text: &[u8]) -> Vec<u8> {
+    let mut bytes = head(LAST | TEXT, text.len(), 0);
+    bytes.extend(text);
+    bytes
+}
+
 fn frame(first: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
+    let mut bytes = head(first, payload.len(), MASKED);
+    bytes.extend(mask);
+    bytes.extend(masked(payload, mask));
+    bytes
+}
+
+fn head(first: u8, length: usize, masked: u8) -> Vec<u8> {
     let mut bytes = vec![first];
-    let length = payload.len() as u64;
     match (u8::try_from(length), u16::try_from(length)) {
-        (Ok(short @ 0..TWO_BYTES), _) => bytes.push(MASKED | short),
+        (Ok(short @ 0..TWO_BYTES), _) => bytes.push(masked | short),
         (_, Ok(long)) => {
-            bytes.push(MASKED | TWO_BYTES);
+            bytes.push(masked | TWO_BYTES);
             bytes.extend(long.to_be_bytes());
         }
         _ => {
-            bytes.push(MASKED | EIGHT_BYTES);
-            bytes.extend(length.to_be_bytes());
+            bytes.push(masked | EIGHT_BYTES);
+            bytes.extend((length as u64).to_be_bytes());
         }
     }
-    bytes.extend(mask);
-    bytes.extend(masked(payload, mask));
     bytes
 }
 
@@ -249,7 +287,7 @@ mod tests {
         ]
         .concat();
         for step in [1, 2, 3, 5, 7, 64, 1000, 4096, stream.len()] {
-            let (mut pieces, mut texts, mut passed) = (Pieces::default(), Vec::new(), Vec::new());
+            let (mut pieces, mut texts, mut passed) = (Pieces::new(b"", 4 << 10), Vec::new(), Vec::new());
             for part in stream.chunks(step) {
                 pieces.add(part);
                 while let Some(piece) = pieces.next() {
@@ -264,6 +302,33 @@ mod tests {
             }
             assert!(passed == stream, "in steps of {step}");
             assert_eq!(texts, [&b"short"[..], b"", &[b'y'; 300], b"again"], "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn only_messages_of_the_kind_are_held() {
+        let long = [b"{kind".to_vec(), vec![b'x'; 200]].concat();
+        let stream = [&b"other"[..], b"{kind}", b"{k", b"", &long, b"{kind again}"].map(servers_text_message).concat();
+        for step in [1, 2, 3, 5, 64, stream.len()] {
+            let (mut pieces, mut texts, mut passed) = (Pieces::new(b"{kind", 100), Vec::new(), Vec::new());
+            for part in stream.chunks(step) {
+                if pieces.passes(part) {
+                    passed.extend(part);
+                    continue;
+                }
+                pieces.add(part);
+                while let Some(piece) = pieces.next() {
+                    match piece {
+                        Piece::Bytes(bytes) => passed.extend(bytes),
+                        Piece::Message { frame, text } => {
+                            passed.extend(frame);
+                            texts.push(text);
+                        }
+                    }
+                }
+            }
+            assert!(passed == stream, "in steps of {step}");
+            assert_eq!(texts, [&b"{kind}"[..], b"{kind again}"], "in steps of {step}");
         }
     }
 }

@@ -46,6 +46,7 @@ mod probe;
 mod process;
 mod program;
 mod recording;
+mod remote_addresses;
 mod server;
 mod shim;
 mod socks;

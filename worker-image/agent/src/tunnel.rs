@@ -137,7 +137,7 @@ async fn intercepted(
     sent: &[u8],
     interception: Interception,
 ) -> io::Result<()> {
-    let Interception { up: mut interceptor, down: mut errors } = interception;
+    let Interception { up: mut interceptor, mut addresses, mut errors } = interception;
     let (mut from_client, mut to_client) = tokio::io::split(client);
     let (from_browser, mut to_browser) = browser.into_split();
     let up = async {
@@ -159,10 +159,11 @@ async fn intercepted(
             let read = from_browser.fill_buf().await?;
             let count = read.len();
             if count == 0 {
+                to_client.write_all(&errors.pass(&addresses.rest())).await?;
                 to_client.write_all(&errors.rest()).await?;
                 return to_client.shutdown().await;
             }
-            to_client.write_all(&errors.pass(read)).await?;
+            to_client.write_all(&errors.pass(&addresses.pass(read))).await?;
             from_browser.consume(count);
         }
     };

@@ -26,6 +26,9 @@ const NAVIGATES: &[u8] = b"\"Page.navigate";
 /// What is in every command that may name something of the client's machine or network.
 const TRANSLATED: [&[u8]; 2] = [b"\"proxyServer\"", b".setDownloadBehavior\""];
 
+/// The longest of these commands, in bytes. They are far shorter.
+const LONGEST_TRANSLATED: u64 = 4 << 10;
+
 /// Reads along with one websocket of a client.
 pub(super) struct Client {
     targets: Arc<Targets>,
@@ -42,7 +45,15 @@ impl Client {
     /// A client that has just connected.
     pub(super) fn new(targets: Arc<Targets>, proxies: Arc<ContextProxies>, cdp: Cdp) -> Self {
         let scanner = Scanner::new(&[LOCALE, HOLDS, NAVIGATES]);
-        Self { targets, proxies, cdp, scanner, sent: Pieces::default(), resumer: None, admitted: false }
+        Self {
+            targets,
+            proxies,
+            cdp,
+            scanner,
+            sent: Pieces::new(b"", LONGEST_TRANSLATED),
+            resumer: None,
+            admitted: false,
+        }
     }
 
     /// A command that names something of the client's machine or network, with what stands for it here; none for every
