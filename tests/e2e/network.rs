@@ -1,6 +1,7 @@
 //! The workers' network: one on which they could reach one another is refused, and so is starting on it.
 
 use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join_all;
 use serde_json::json;
 use warmpool_tests::{Daemon, Docker, Group, Settings, Stage, eventually, group};
 
@@ -12,6 +13,7 @@ pub(crate) fn group() -> Group {
             a_network_of_an_earlier_release_is_refused,
             a_network_that_somebody_made_right_is_used,
             an_open_network_in_its_place_stops_new_workers,
+            daemons_that_start_at_once_share_one_network,
         ],
     )
 }
@@ -119,5 +121,20 @@ async fn an_open_network_in_its_place_stops_new_workers(_: Stage) -> Result<()> 
     daemon.session(json!({})).await?.delete().await?.ok()?;
     daemon.assert_idle().await?;
     drop(daemon);
+    Ok(())
+}
+
+/// Engines before 25 take a name twice when two ask at the same moment, and start no container on either network then.
+async fn daemons_that_start_at_once_share_one_network(_: Stage) -> Result<()> {
+    // It removes the network that the daemons make.
+    let network = Network { name: format!("warmpool-test-at-once-{}", std::process::id()) };
+    let daemons = try_join_all((0..4).map(|_| Daemon::start(settings(&network)))).await?;
+    let filter = format!("name={}", network.name);
+    let found = Docker::default().run(&["network", "ls", "--quiet", "--filter", &filter]).await?;
+    ensure!(found.lines().count() == 1, "{found}");
+    for daemon in &daemons {
+        daemon.assert_idle().await?;
+    }
+    drop(daemons);
     Ok(())
 }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::errors::Error as Bollard;
+use bollard::models::Network;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, InspectNetworkOptions, ListContainersOptionsBuilder,
-    RemoveContainerOptionsBuilder, StartContainerOptions,
+    ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
 };
 use parking_lot::RwLock;
 
@@ -93,32 +94,75 @@ impl Docker {
     /// that is there must be so already, whoever made it.
     /// Errors: [`RuntimeError`]; `UnfitNetwork` where workers on the network could reach one another.
     pub(crate) async fn ensure_network(&self) -> Result<(), RuntimeError> {
-        if let Some(found) = self.network().await? {
-            return found.check();
+        if self.networks().await?.is_empty() {
+            let config = &self.inner.config;
+            let asked = network::request(&config.docker.network, config.shares_folders());
+            match self.client().await?.create_network(asked).await {
+                Ok(_) => {}
+                // Somebody else was first: perhaps another daemon on this engine.
+                Err(error) if status(&error) == Some(409) => {}
+                Err(error) => return Err(refused("make the workers' network", error)),
+            }
         }
+        self.remove_duplicate_networks().await?;
+        match self.network().await? {
+            Some(found) => found.check(),
+            None => Err(RuntimeError::Refused {
+                action: "make the workers' network",
+                message: "it is gone again".to_owned(),
+            }),
+        }
+    }
+
+    /// Leaves one network of the name. Engines before 25 make several when daemons ask at the same moment, and then start no
+    /// container on any of them.
+    async fn remove_duplicate_networks(&self) -> Result<(), RuntimeError> {
         let client = self.client().await?;
-        match client
-            .create_network(network::request(&self.inner.config.docker.network, self.inner.config.shares_folders()))
-            .await
-        {
-            Ok(_) => Ok(()),
-            // Somebody else was first: perhaps another daemon on this engine.
-            Err(error) if status(&error) == Some(409) => match self.network().await? {
-                Some(found) => found.check(),
-                None => Err(refused("make the workers' network", error)),
-            },
-            Err(error) => Err(refused("make the workers' network", error)),
+        let networks = self.networks().await?;
+        let mut left = networks.len();
+        // The youngest first, so that daemons agree; one with containers stays.
+        for network in networks.iter().rev().filter(|network| network::is_ours(network)) {
+            if left <= 1 {
+                break;
+            }
+            let id = network.id.as_deref().unwrap_or_default();
+            match client.remove_network(id).await {
+                Ok(()) => left -= 1,
+                Err(error) if status(&error) == Some(404) => left -= 1,
+                Err(error) => tracing::warn!(id, %error, "a second network of the name stays"),
+            }
         }
+        if left <= 1 {
+            return Ok(());
+        }
+        let name = &self.inner.config.docker.network;
+        let message =
+            format!("{left} networks have the name {name}: run `docker network rm ID` for all but one of them");
+        Err(RuntimeError::Refused { action: "look up the network", message })
     }
 
     /// The workers' network, if there is one.
     async fn network(&self) -> Result<Option<NetworkFacts>, RuntimeError> {
-        let client = self.client().await?;
-        match client.inspect_network(&self.inner.config.docker.network, None::<InspectNetworkOptions>).await {
+        let networks = self.networks().await?;
+        let Some(id) = networks.first().and_then(|network| network.id.as_deref()) else { return Ok(None) };
+        match self.client().await?.inspect_network(id, None::<InspectNetworkOptions>).await {
             Ok(found) => Ok(Some(NetworkFacts::read(found, self.inner.config.shares_folders()))),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(error) => Err(refused("look up the network", error)),
         }
+    }
+
+    /// All networks of the workers' network's name, the eldest first.
+    async fn networks(&self) -> Result<Vec<Network>, RuntimeError> {
+        let name = &self.inner.config.docker.network;
+        let filters = HashMap::from([("name", vec![name.as_str()])]);
+        let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
+        let found = self.client().await?.list_networks(Some(options)).await;
+        let mut found = found.map_err(|error| refused("look up the network", error))?;
+        // The filter also lets those through whose names only contain this one.
+        found.retain(|network| network.name.as_ref() == Some(name));
+        found.sort_by(|one, other| (&one.created, &one.id).cmp(&(&other.created, &other.id)));
+        Ok(found)
     }
 
     /// Makes and starts the worker's container; gives where its agent listens.

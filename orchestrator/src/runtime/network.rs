@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bollard::models::{NetworkCreateRequest, NetworkInspect};
+use bollard::models::{Network, NetworkCreateRequest, NetworkInspect};
 
 use super::{LABEL_NETWORK, RuntimeError};
 
@@ -49,7 +49,7 @@ impl NetworkFacts {
             internal: found.internal == Some(true),
             needs_no_host,
             ipv6: found.enable_ipv6 == Some(true),
-            labelled: found.labels.is_some_and(|labels| labels.contains_key(LABEL_NETWORK)),
+            labelled: is_labelled(found.labels.as_ref()),
             members,
         }
     }
@@ -100,6 +100,15 @@ impl NetworkFacts {
             Some(flaw) => Err(RuntimeError::UnfitNetwork { name: self.name.clone(), flaw, remedy: self.remedy() }),
         }
     }
+}
+
+/// Whether a daemon made it.
+pub(super) fn is_ours(network: &Network) -> bool {
+    is_labelled(network.labels.as_ref())
+}
+
+fn is_labelled(labels: Option<&HashMap<String, String>>) -> bool {
+    labels.is_some_and(|labels| labels.contains_key(LABEL_NETWORK))
 }
 
 /// The network that a daemon makes where there is none of this name.
