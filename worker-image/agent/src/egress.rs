@@ -231,7 +231,7 @@ impl Listener<'_> {
 
     fn note(&self, answer: &mut [u8]) {
         if let Some(code @ 1..) = answer.get_mut(1) {
-            *code = self.egress.errors.note(*code);
+            *code = self.egress.errors.note(self.asked.get().map(|site| site.host.as_str()), *code);
         } else if let (Some(site), Some(address)) = (self.asked.get(), socks::connected_to(answer)) {
             self.egress.addresses.note(site, address);
         }

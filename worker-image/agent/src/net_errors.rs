@@ -32,6 +32,9 @@ const ANSWER_LIMIT: u64 = 64 << 10;
 /// For how long after an answer Chromium may speak of it.
 const SPOKEN_OF_WITHIN: Duration = Duration::from_secs(5);
 
+/// What Chromium asks for by itself when it starts, whatever its switches. If these fail, no client hears of it.
+const OF_CHROMIUM: [&str; 3] = ["accounts.google.com", "clients2.google.com", "update.googleapis.com"];
+
 /// Codes of RFC 1928.
 const FAILED: u8 = 1;
 const HOST_UNREACHABLE: u8 = 4;
@@ -43,8 +46,8 @@ pub(crate) struct NetErrors {
 }
 
 impl NetErrors {
-    /// Takes the code of an answer; gives the one for the browser, which knows none but the standard's.
-    pub(crate) fn note(&self, code: u8) -> u8 {
+    /// Takes the code of an answer about this host; gives the one for the browser, which knows none but the standard's.
+    pub(crate) fn note(&self, host: Option<&str>, code: u8) -> u8 {
         let (name, code) = match code {
             2 => (Some("net::ERR_NETWORK_ACCESS_DENIED"), code),
             3 | HOST_UNREACHABLE => (Some("net::ERR_ADDRESS_UNREACHABLE"), code),
@@ -54,7 +57,9 @@ impl NetErrors {
             SOCKS_PROXY_FAILED => (Some("net::ERR_PROXY_CONNECTION_FAILED"), FAILED),
             _ => (None, code),
         };
-        *self.last.lock() = name.map(|name| (Instant::now(), name));
+        if !host.is_some_and(|host| OF_CHROMIUM.contains(&host)) {
+            *self.last.lock() = name.map(|name| (Instant::now(), name));
+        }
         code
     }
 
@@ -145,7 +150,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_error_is_named_though_reads_cut_it() {
         let errors = Arc::new(NetErrors::default());
-        assert_eq!(errors.note(5), 5);
+        assert_eq!(errors.note(None, 5), 5);
         for step in SHORTEST_BEGINNING + 6..STREAM.len() {
             let out = passed(&errors, step);
             let expected = r#"{"a":"net::ERR_CONNECTION_REFUSED"     ,"b":1}{"text":"Failed: net::ERR_SOCKS_CONNECTION_FAILED at"}"#;
@@ -161,20 +166,28 @@ mod tests {
     async fn nothing_is_changed_without_a_reason_or_long_after_it() {
         let errors = Arc::new(NetErrors::default());
         assert_eq!(passed(&errors, 16).as_bytes(), STREAM);
-        assert_eq!(errors.note(SOCKS_UNKNOWN_HOST), HOST_UNREACHABLE);
+        assert_eq!(errors.note(None, SOCKS_UNKNOWN_HOST), HOST_UNREACHABLE);
         assert!(passed(&errors, 64).contains("ERR_NAME_NOT_RESOLVED"));
-        assert_eq!(errors.note(FAILED), FAILED);
+        assert_eq!(errors.note(None, FAILED), FAILED);
         assert_eq!(passed(&errors, 64).as_bytes(), STREAM);
-        errors.note(6);
+        errors.note(None, 6);
         tokio::time::advance(SPOKEN_OF_WITHIN).await;
         assert_eq!(passed(&errors, 64).as_bytes(), STREAM);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_chromium_asks_for_by_itself_names_nothing() {
+        let errors = Arc::new(NetErrors::default());
+        errors.note(Some("shop.example"), 5);
+        assert_eq!(errors.note(Some("accounts.google.com"), SOCKS_UNKNOWN_HOST), HOST_UNREACHABLE);
+        assert!(passed(&errors, 64).contains("ERR_CONNECTION_REFUSED"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn every_name_has_room() {
         let errors = Arc::new(NetErrors::default());
         for code in [2, 3, 4, 5, 6, SOCKS_UNKNOWN_HOST, SOCKS_PROXY_FAILED] {
-            assert!(errors.note(code) <= 8, "{code}");
+            assert!(errors.note(None, code) <= 8, "{code}");
             assert_eq!(passed(&errors, STREAM.len()).len(), STREAM.len(), "{code}");
         }
     }
@@ -182,7 +195,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_drivers_message_has_the_name() {
         let errors = NetErrors::default();
-        errors.note(SOCKS_UNKNOWN_HOST);
+        errors.note(None, SOCKS_UNKNOWN_HOST);
         let answer = |status, behind: usize| {
             let body = r#"{"value":{"message":"unknown error: net::ERR_SOCKS_CONNECTION_FAILED\n  (Session"}}"#;
             let body = format!("{body}{}", " ".repeat(behind));

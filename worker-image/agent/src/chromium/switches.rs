@@ -42,8 +42,8 @@ const QUIET: [&str; 28] = [
     "--disable-renderer-backgrounding",
     // Two of these are pages behind the address bar, which would keep a renderer of their own.
     "--disable-features=AutofillServerCommunication,CertificateTransparencyComponentUpdater,\
-     DialMediaRouteProvider,InterestFeedContentSuggestions,MediaRouter,OptimizationHints,Translate,\
-     WebUIOmniboxAimPopup,WebUIOmniboxPopup",
+     DialMediaRouteProvider,InterestFeedContentSuggestions,MediaRouter,NetworkTimeServiceQuerying,OptimizationHints,\
+     Translate,WebUIOmniboxAimPopup,WebUIOmniboxPopup",
 ];
 
 /// The way out: the daemon's proxy, for every address, without exception for loopback, and nothing that would try to go
