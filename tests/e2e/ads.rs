@@ -80,7 +80,7 @@ async fn daemon_with_rules(settings: Settings) -> Result<(Daemon, NamedTempFile)
 
 /// Runs one row: ads are blocked at each of its places, and counted.
 async fn are_blocked(stage: Stage, row: Row) -> Result<()> {
-    let (daemon, _file) = daemon_with_rules(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
+    let (daemon, _file) = daemon_with_rules(Settings::on_demand()).await?;
     are_blocked_in_session(&stage, &daemon, &row, "ads", "").await?;
     let broken = daemon.log_text().matches("a broken rule").count();
     ensure!(broken == 2, "{broken} broken rules are named");
@@ -144,7 +144,7 @@ async fn are_blocked_in_firefox_under_webdriver(stage: Stage) -> Result<()> {
 
 /// The first session has its browser compile the rules, and the second one loads them.
 async fn are_blocked_in_webkit(stage: Stage) -> Result<()> {
-    let (daemon, _file) = daemon_with_rules(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
+    let (daemon, _file) = daemon_with_rules(Settings::on_demand()).await?;
     let row = Row { engine: "webkit", headless: true, webdriver: true, places: OF_DRIVERS };
     are_blocked_in_session(&stage, &daemon, &row, "ads", "-compiles").await?;
     let kept = || daemon.log_text().matches("a browser has compiled the rules of ads").count();
@@ -156,7 +156,7 @@ async fn are_blocked_in_webkit(stage: Stage) -> Result<()> {
 
 /// The same with WebDriver BiDi: the client answers one script and lets another go on.
 async fn leave_the_interception_of_a_firefox_client_alone(stage: Stage) -> Result<()> {
-    let (daemon, _file) = daemon_with_rules(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
+    let (daemon, _file) = daemon_with_rules(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let blocking = json!({"browser_type": "firefox", "headless": true, "advanced": {"block_ads": true}});
     let session = daemon.session(blocking).await?;
@@ -193,7 +193,7 @@ async fn leave_the_interception_of_a_firefox_client_alone(stage: Stage) -> Resul
 
 /// A client's own answers come first, and what it lets go on is still judged.
 async fn leave_the_clients_interception_alone(stage: Stage) -> Result<()> {
-    let (daemon, _file) = daemon_with_rules(Settings::new()).await?;
+    let (daemon, _file) = daemon_with_rules(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let session = daemon.session(json!({"headless": true, "advanced": {"block_ads": true}})).await?;
     let mut cdp = session.cdp().await?;
@@ -228,7 +228,7 @@ async fn leave_the_clients_interception_alone(stage: Stage) -> Result<()> {
 
 /// A body that fits no message of DevTools passes, and blocking goes on after it.
 async fn survive_a_request_with_a_large_body(stage: Stage) -> Result<()> {
-    let (daemon, _file) = daemon_with_rules(Settings::new()).await?;
+    let (daemon, _file) = daemon_with_rules(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let session = daemon.session(json!({"headless": true, "advanced": {"block_ads": true}})).await?;
     let mut cdp = session.cdp().await?;
@@ -249,7 +249,7 @@ async fn survive_a_request_with_a_large_body(stage: Stage) -> Result<()> {
 
 /// Neighbours differ, and without the option nothing is blocked or counted.
 async fn are_let_through_by_default(stage: Stage) -> Result<()> {
-    let (daemon, _file) = daemon_with_rules(Settings::new()).await?;
+    let (daemon, _file) = daemon_with_rules(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let url = |name: &str| format!("{site}/ads/{name}");
     let blocking = json!({"headless": true, "url": url("on"), "advanced": {"block_ads": true}});
@@ -267,7 +267,7 @@ async fn are_let_through_by_default(stage: Stage) -> Result<()> {
 
 /// Runs one row with the list that daemon and images were built with.
 async fn of_the_built_in_list(stage: Stage, row: Row) -> Result<()> {
-    let daemon = Daemon::start(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     are_blocked_in_session(&stage, &daemon, &row, "easylist", "").await?;
     daemon.assert_idle().await
 }
@@ -290,7 +290,7 @@ async fn of_the_built_in_list_are_blocked_in_headless_firefox(stage: Stage) -> R
 
 /// Chromium turns its own filter off for a tab that a client of DevTools leaves.
 async fn stay_blocked_when_a_client_leaves(stage: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let blocking = json!({"headless": true, "url": format!("{site}/easylist/before"), "advanced": {"block_ads": true}});
     let session = daemon.session(blocking).await?;
@@ -317,7 +317,7 @@ async fn stay_blocked_when_a_client_leaves(stage: Stage) -> Result<()> {
 
 /// The request for a page may be longer than any message of DevTools. Settings and blocking outlive it.
 async fn stay_blocked_after_a_large_form(stage: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let body = json!({
         "headless": true, "url": format!("{site}/kept"), "advanced": {"block_ads": true}, "settings": {"user_agent": "form/1"},
@@ -348,7 +348,7 @@ async fn stay_blocked_after_a_large_form(stage: Stage) -> Result<()> {
 
 /// EasyList is part of a daemon that was built by the scripts.
 async fn have_a_built_in_list(stage: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let session = daemon.session(json!({"headless": true, "advanced": {"block_ads": true}})).await?;
     let mut cdp = session.cdp().await?;

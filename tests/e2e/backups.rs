@@ -55,7 +55,7 @@ async fn a_restored_task_has_its_files(stage: Stage) -> Result<()> {
     here.cli_ok(&["backup", &without]).await?;
     here.cli_ok(&["backup", &with, "--recordings"]).await?;
 
-    let mut there = Daemon::start_cold(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
+    let mut there = Daemon::start_cold(Settings::on_demand()).await?;
     let refused = there.cli(&["restore", &with]).await?;
     ensure!(!refused.status.success(), "a daemon that runs is not restored under");
     for (backup, has_recording) in [(&without, false), (&with, true)] {

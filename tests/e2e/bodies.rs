@@ -63,7 +63,7 @@ fn head(daemon: &Daemon, method: &str, path: &str, rest: &str) -> Vec<u8> {
 }
 
 async fn no_body_takes_the_hosts_memory(_: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let api = daemon.api();
     let session = daemon.webdriver(json!({})).await?;
     let driver = Driver::start(session.connect_url()?, json!({})).await?;
@@ -134,7 +134,7 @@ async fn waited_for(daemon: &Daemon, method: &str, path: &str, length: usize) ->
 }
 
 async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
-    let settings = Settings::new()
+    let settings = Settings::on_demand()
         .set("SERVER_BODY_MEMORY", "8MiB")
         .set("TASKS_MAX_BODY", "2MiB")
         .set("WEBDRIVER_MAX_SESSION_BODY", "2MiB");
@@ -165,7 +165,7 @@ async fn all_bodies_share_one_budget(_: Stage) -> Result<()> {
 }
 
 async fn a_body_that_does_not_arrive_is_given_up(_: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new().set("SERVER_BODY_TIMEOUT", "1s")).await?;
+    let daemon = Daemon::start(Settings::on_demand().set("SERVER_BODY_TIMEOUT", "1s")).await?;
     let session = daemon.webdriver(json!({})).await?;
     let driver = Driver::start(session.connect_url()?, json!({})).await?;
     let own = session.connect_url()?.replace(daemon.url(), "");
@@ -192,7 +192,7 @@ async fn a_body_that_does_not_arrive_is_given_up(_: Stage) -> Result<()> {
 }
 
 async fn a_client_refused_while_sending_gets_the_answer(_: Stage) -> Result<()> {
-    let settings = Settings::new()
+    let settings = Settings::on_demand()
         .set("SERVER_MAX_BODY", "1MiB")
         .set("WEBDRIVER_MAX_BODY", "1MiB")
         .set("WEBDRIVER_MAX_SESSION_BODY", "1MiB");

@@ -39,7 +39,7 @@ fn file_with(text: &str) -> Result<NamedTempFile> {
 /// A daemon whose sessions ask this service. The file holds the key.
 async fn daemon_with_solver(service: &Service) -> Result<(Daemon, NamedTempFile)> {
     let key = file_with(ACCOUNT)?;
-    let settings = Settings::new()
+    let settings = Settings::on_demand()
         .set("CAPTCHA_MODE", "solver")
         .set("CAPTCHA_SOLVER_URL", service.url())
         .set("CAPTCHA_SOLVER_KEY_FILE", key.path().display())
@@ -167,7 +167,7 @@ async fn a_services_faults_are_distinguished(stage: Stage) -> Result<()> {
 
 async fn a_person_solves_what_waits(stage: Stage) -> Result<()> {
     let (webhook, secret) = (Service::webhook().await?, file_with(SECRET)?);
-    let settings = Settings::new()
+    let settings = Settings::on_demand()
         .set("CAPTCHA_MODE", "person")
         .set("CAPTCHA_WEBHOOK_URL", format!("{}/hook", webhook.url()))
         .set("CAPTCHA_WEBHOOK_SECRET_FILE", secret.path().display())
@@ -253,7 +253,7 @@ async fn a_person_solves_what_waits(stage: Stage) -> Result<()> {
 
 /// WebKit's scripts say themselves that a document has gone, and come back with one that its visitor comes back to.
 async fn a_challenge_in_webkit_ends_with_its_page(stage: Stage) -> Result<()> {
-    let settings = Settings::new().set("CAPTCHA_MODE", "person").set("POOL_CHROMIUM_HEADLESS", "0");
+    let settings = Settings::on_demand().set("CAPTCHA_MODE", "person");
     let daemon = Daemon::start(settings).await?;
     let site = stage.site_for(&daemon).await?;
     let (session, driver) = solving(&daemon, "webkit").await?;

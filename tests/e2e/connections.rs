@@ -31,7 +31,7 @@ fn get(daemon: &Daemon, path: &str) -> String {
 
 async fn a_client_that_never_reads_is_cut_off(_: Stage) -> Result<()> {
     const CLIENTS: usize = 10;
-    let settings = Settings::new().set("SERVER_WRITE_TIMEOUT", "1s").set("SERVER_MAX_CONNECTIONS", CLIENTS);
+    let settings = Settings::on_demand().set("SERVER_WRITE_TIMEOUT", "1s").set("SERVER_MAX_CONNECTIONS", CLIENTS);
     let daemon = Daemon::start(settings).await?;
     let requests = get(&daemon, "/metrics").repeat(1000);
     let clients = (0..CLIENTS).map(|_| async {
@@ -49,7 +49,7 @@ async fn a_client_that_never_reads_is_cut_off(_: Stage) -> Result<()> {
 }
 
 async fn connections_of_one_address_are_limited(_: Stage) -> Result<()> {
-    let settings = Settings::new()
+    let settings = Settings::on_demand()
         .set("SERVER_MAX_CONNECTIONS_PER_ADDRESS", "5")
         .set("SERVER_TRUSTED_PROXIES", "127.0.0.9")
         .set("SERVER_HEADER_TIMEOUT", "5m");

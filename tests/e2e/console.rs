@@ -121,7 +121,7 @@ impl Events {
 }
 
 fn settings() -> Settings {
-    Settings::new()
+    Settings::on_demand()
 }
 
 async fn a_sign_in_lasts_and_ends(_: Stage) -> Result<()> {

@@ -32,7 +32,7 @@ const MUST_SAY_SO: [&str; 3] = ["169.254.169.254", "10.0.0.1", "192.168.0.1"];
 
 /// Opens addresses in every notation, and reads what the page shows.
 async fn refuses(engine: &str) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let session = daemon.webdriver(json!({"browser_type": engine})).await?;
     let driver = Driver::start(session.connect_url()?, json!({})).await?;
     let port = daemon.url().rsplit_once(':').context("a port")?.1;
@@ -84,10 +84,9 @@ async fn no_page_of_webkit_reaches_what_is_not_public(_: Stage) -> Result<()> {
 
 /// A program in the worker that does not ask the proxy, as after a break-out.
 async fn a_worker_has_no_way_around_the_proxy(stage: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new().set("SERVER_LISTEN", "0.0.0.0:0")).await?;
-    let container = daemon.only_container().await?;
-    // Its worker is not frozen, which would stop this program too.
+    let daemon = Daemon::start(Settings::on_demand().set("SERVER_LISTEN", "0.0.0.0:0")).await?;
     let session = daemon.session(json!({})).await?;
+    let container = daemon.only_container().await?;
     let site = stage.site_for(&daemon).await?;
     let site = site.trim_start_matches("http://").replace(':', "/");
     let port = daemon.url().rsplit_once(':').context("a port")?.1;
@@ -114,7 +113,7 @@ async fn a_worker_has_no_way_around_the_proxy(stage: Stage) -> Result<()> {
 }
 
 async fn pages_load_again_after_a_restart(stage: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(Settings::new()).await?;
+    let mut daemon = Daemon::start(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let session = daemon.webdriver(json!({})).await?;
     let driver = Driver::start(session.connect_url()?, json!({})).await?;
@@ -139,7 +138,7 @@ async fn an_upstream_carries_a_session(stage: Stage) -> Result<()> {
     let gone = TcpListener::bind((host_address(), 0)).await?.local_addr()?;
     let gone = format!("{{ name = \"sweden\", url = \"http://{gone}\", country = \"se\" }}");
     let tables = format!("[{}, {}, {gone}]", table("germany", &right, "de"), table("france", &wrong, "fr"));
-    let daemon = Daemon::start(Settings::new().set("EGRESS_UPSTREAMS", tables)).await?;
+    let daemon = Daemon::start(Settings::on_demand().set("EGRESS_UPSTREAMS", tables)).await?;
     let site = stage.site_for(&daemon).await?;
     let api = daemon.api();
 
@@ -181,7 +180,7 @@ async fn an_upstream_carries_a_session(stage: Stage) -> Result<()> {
 
 async fn a_webdriver_client_names_its_proxy(stage: Stage) -> Result<()> {
     let upstream = Upstream::start(Scheme::Http, "word").await?;
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     for engine in ["chromium", "firefox", "webkit"] {
         let session = daemon.webdriver(json!({"browser_type": engine})).await?;
@@ -200,7 +199,7 @@ async fn a_webdriver_client_names_its_proxy(stage: Stage) -> Result<()> {
 /// Browser and proxy speak with each other: pages in the clear by their whole address, and credentials as a client gives them.
 async fn contexts_have_proxies_of_their_own(stage: Stage) -> Result<()> {
     let (http, socks) = (Upstream::start(Scheme::Http, "word").await?, Upstream::start(Scheme::Socks5, "").await?);
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let session = daemon.session(json!({"headless": true, "url": "about:blank"})).await?;
     let client = Program::node(&clients(), "context_proxies.mjs").await?;
@@ -218,7 +217,7 @@ async fn contexts_have_proxies_of_their_own(stage: Stage) -> Result<()> {
 }
 
 async fn a_page_has_its_share_of_connections(stage: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new().set("EGRESS_MAX_CONNECTIONS", "8")).await?;
+    let daemon = Daemon::start(Settings::on_demand().set("EGRESS_MAX_CONNECTIONS", "8")).await?;
     let site = stage.site_for(&daemon).await?;
     let (greedy, other) = (daemon.webdriver(json!({})).await?, daemon.webdriver(json!({})).await?);
     let driver = Driver::start(greedy.connect_url()?, json!({})).await?;
@@ -247,7 +246,7 @@ async fn a_page_has_its_share_of_connections(stage: Stage) -> Result<()> {
 }
 
 async fn a_site_may_answer_before_it_has_read_everything(stage: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let session = daemon.session(json!({"headless": true})).await?;
     let mut cdp = session.cdp().await?;
     let page = cdp.open(&format!("{}/upload", stage.site_for(&daemon).await?)).await?;
@@ -274,10 +273,8 @@ async fn every_kind_of_upstream_carries_every_engine(stage: Stage) -> Result<()>
     };
     let tables = format!("[{}, {}]", table("by-tls", &https, "de"), table("by-socks", &socks, "fr"));
     let certificate = https.certificate().context("a certificate")?;
-    let settings = Settings::new()
-        .set("EGRESS_UPSTREAMS", tables)
-        .set("POOL_CHROMIUM_HEADLESS", "0")
-        .environment("SSL_CERT_FILE", certificate.display());
+    let settings =
+        Settings::on_demand().set("EGRESS_UPSTREAMS", tables).environment("SSL_CERT_FILE", certificate.display());
     let daemon = Daemon::start(settings).await?;
     let site = stage.site_for(&daemon).await?;
     let host = site.trim_start_matches("http://");
@@ -313,7 +310,7 @@ async fn another_upstream_takes_over(stage: Stage) -> Result<()> {
         first.url(),
         second.url()
     );
-    let daemon = Daemon::start(Settings::new().set("EGRESS_UPSTREAMS", tables)).await?;
+    let daemon = Daemon::start(Settings::on_demand().set("EGRESS_UPSTREAMS", tables)).await?;
     let site = stage.site_for(&daemon).await?;
     let body = json!({"headless": true, "advanced": {"proxy": {"country": "de", "city": "berlin"}}});
     let session = daemon.session(body).await?;
@@ -339,7 +336,7 @@ async fn keys_and_presets_have_rules_of_their_own(stage: Stage) -> Result<()> {
         "[{{ name = \"closed\", engine = \"chromium\", mode = \"headless\", count = 0, locales = [\"de-DE\"], egress = {{ deny = [\"{}\"] }} }}]",
         host_address()
     );
-    let daemon = Daemon::start(Settings::new().set("POOL_PRESETS", preset)).await?;
+    let daemon = Daemon::start(Settings::on_demand().set("POOL_PRESETS", preset)).await?;
     let site = stage.site_for(&daemon).await?;
     let more = daemon.cli_ok(&["key", "create", "more", "--egress-allow", host_address()]).await?;
     let less = daemon.cli_ok(&["key", "create", "less", "--egress-allow", "127.0.0.9", "--egress-deny", "*"]).await?;

@@ -105,7 +105,7 @@ async fn cancelling_leaves_nothing_running(stage: Stage) -> Result<()> {
 }
 
 async fn it_goes_on_after_kill_9(stage: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(Settings::new().set("TASKS_WORKERS", "1")).await?;
+    let mut daemon = Daemon::start(Settings::on_demand().set("TASKS_WORKERS", "1")).await?;
     let site = stage.site_for(&daemon).await?;
     let api = daemon.api();
     let pages: Vec<String> =

@@ -256,7 +256,7 @@ async fn artifacts_are_files(stage: Stage) -> Result<()> {
 }
 
 async fn the_oldest_tasks_are_forgotten(stage: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(Settings::new().set("TASKS_KEEP", "2")).await?;
+    let mut daemon = Daemon::start(Settings::on_demand().set("TASKS_KEEP", "2")).await?;
     let site = stage.site_for(&daemon).await?;
     let api = daemon.api();
     let shot = json!({"type": "customStep", "name": "lam:screenshot", "parameters": {"name": "shot"}});

@@ -38,7 +38,7 @@ async fn works(daemon: &Daemon, key: &str) -> Result<bool> {
 }
 
 async fn are_created_rotated_and_revoked(_: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let first = create(&daemon, "press").await?;
     ensure!(works(&daemon, &first).await?, "a new key works at once");
     let listed = daemon.cli_ok(&["key", "list"]).await?;
@@ -75,7 +75,7 @@ async fn are_created_rotated_and_revoked(_: Stage) -> Result<()> {
 }
 
 async fn are_found_without_the_directory_of_the_daemon(_: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let elsewhere = tempfile::tempdir()?;
     let run = async |arguments: &[&str]| {
         let mut command = daemon.command(arguments);
@@ -105,7 +105,7 @@ async fn are_found_without_the_directory_of_the_daemon(_: Stage) -> Result<()> {
 }
 
 async fn may_be_changed_while_the_daemon_is_down(_: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(Settings::new()).await?;
+    let mut daemon = Daemon::start(Settings::on_demand()).await?;
     let gone = create(&daemon, "gone").await?;
     daemon.signal(Signal::SIGTERM)?;
     ensure!(daemon.wait(30).await?.success());
@@ -120,7 +120,7 @@ async fn may_be_changed_while_the_daemon_is_down(_: Stage) -> Result<()> {
 
 /// One session at a time, and a long wait, so that the second caller waits.
 fn narrow() -> Settings {
-    Settings::new().set("SESSION_MAX_SESSIONS", "1").set("SESSION_QUEUE_WAIT", "10m")
+    Settings::on_demand().set("SESSION_MAX_SESSIONS", "1").set("SESSION_QUEUE_WAIT", "10m")
 }
 
 async fn waiting(daemon: &Daemon, callers: u64) -> Result<()> {
@@ -190,7 +190,7 @@ async fn with_a_late_body(
 }
 
 async fn a_key_is_checked_again_after_the_body(_: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new()).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let run = json!({"recording": {"title": "t", "steps": [{"type": "navigate", "url": "about:blank"}]}});
     let grid = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": {"args": ["--headless=new"]}}}});
     for (path, body) in [
@@ -210,7 +210,7 @@ async fn a_key_is_checked_again_after_the_body(_: Stage) -> Result<()> {
 }
 
 async fn a_key_revoked_while_the_daemon_is_down_keeps_nothing(stage: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(Settings::new().set("TASKS_WORKERS", "1").set("POOL_MAX_WORKERS", "5")).await?;
+    let mut daemon = Daemon::start(Settings::on_demand().set("TASKS_WORKERS", "1").set("POOL_MAX_WORKERS", "5")).await?;
     let key = create(&daemon, "gone").await?;
     let api = daemon.api().with_key(&key);
     let headless = json!({"headless": true});

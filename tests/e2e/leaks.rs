@@ -23,7 +23,7 @@ pub(crate) fn group() -> Group {
 
 /// WebRTC by a STUN server of ours, and QUIC; and files of the container, while a browser is there.
 async fn no_engine_sends_datagrams(stage: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new().set("POOL_CHROMIUM_HEADLESS", "0")).await?;
+    let daemon = Daemon::start(Settings::on_demand()).await?;
     let site = stage.site_for(&daemon).await?;
     let listener = UdpSocket::bind((host_address(), 0)).await?;
     let port = listener.local_addr()?.port();
@@ -97,7 +97,7 @@ async fn a_name_that_is_rebound_leads_nowhere(_: Stage) -> Result<()> {
         }
         reached
     });
-    let daemon = Daemon::start(Settings::new().resolv_conf(&names.resolv_conf())).await?;
+    let daemon = Daemon::start(Settings::on_demand().resolv_conf(&names.resolv_conf())).await?;
     let session = daemon.session(json!({"headless": true})).await?;
     let mut cdp = session.cdp().await?;
     let page = cdp.first_page().await?;
@@ -121,7 +121,7 @@ async fn a_name_that_is_rebound_leads_nowhere(_: Stage) -> Result<()> {
 
 /// `warmpool doctor --egress` beside a running daemon, and with a rule that opens something.
 async fn the_doctor_gets_out_of_no_worker(_: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new().set("SERVER_LISTEN", "127.0.0.1:0")).await?;
+    let daemon = Daemon::start(Settings::on_demand().set("SERVER_LISTEN", "127.0.0.1:0")).await?;
     let port = daemon.url().rsplit_once(':').context("a port")?.1;
     let listen = format!("127.0.0.1:{port}");
     let report: Value =

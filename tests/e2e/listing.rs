@@ -78,7 +78,7 @@ async fn shows_nothing_that_opens_a_session(stage: Stage) -> Result<()> {
 }
 
 async fn the_oldest_records_are_forgotten(_: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(Settings::new().set("SESSION_KEEP_RECORDS", "2")).await?;
+    let mut daemon = Daemon::start(Settings::on_demand().set("SESSION_KEEP_RECORDS", "2")).await?;
     daemon.warm().await?;
     let mut made = Vec::new();
     for _ in 0..3 {

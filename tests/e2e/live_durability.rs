@@ -22,7 +22,7 @@ pub(crate) fn group() -> Group {
 }
 
 fn cold() -> Settings {
-    Settings::new().set("POOL_CHROMIUM_HEADLESS", "0").set("POOL_MAX_WORKERS", "3")
+    Settings::on_demand().set("POOL_MAX_WORKERS", "3")
 }
 
 async fn viewer(daemon: &Daemon, flow: &str) -> Result<Program> {

@@ -6,7 +6,7 @@ use warmpool_tests::programs::{self, Program};
 use warmpool_tests::{Driver, Group, Settings, Stage, group};
 
 pub(crate) fn group() -> Group {
-    let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0").set("POOL_MAX_WORKERS", "3");
+    let settings = Settings::on_demand().set("POOL_MAX_WORKERS", "3");
     group!(Some(settings),
         quick: [],
         full: [

@@ -196,7 +196,7 @@ async fn the_sample_configuration_works(_: Stage) -> Result<()> {
     let text = std::fs::read_to_string(&path)?;
     text.parse::<toml::Table>().context("examples/warmpool.toml")?;
     // The environment wins over the file, so this is a small daemon of its own.
-    let daemon = Daemon::start(Settings::new().set("CONFIG", path.display())).await?;
+    let daemon = Daemon::start(Settings::on_demand().set("CONFIG", path.display())).await?;
     daemon.session(json!({})).await?.delete().await?.ok()?;
     daemon.assert_idle().await
 }
@@ -206,7 +206,7 @@ async fn tls_serves_https_and_wss(stage: Stage) -> Result<()> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()])?;
     let (certificate, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
     write_pair(&made, &certificate, &key)?;
-    let settings = Settings::new().tls(&certificate, &key, made.cert.der().clone());
+    let settings = Settings::on_demand().tls(&certificate, &key, made.cert.der().clone());
     let daemon = Daemon::start(settings).await?;
     ensure!(daemon.url().starts_with("https://"), "{}", daemon.url());
     let session = daemon.session(json!({})).await?;

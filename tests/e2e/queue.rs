@@ -91,7 +91,7 @@ async fn a_caller_who_leaves_frees_the_place(stage: Stage) -> Result<()> {
 }
 
 async fn a_key_has_a_limit_of_its_own(_: Stage) -> Result<()> {
-    let daemon = Daemon::start(Settings::new().set("SESSION_MAX_PER_KEY", "1")).await?;
+    let daemon = Daemon::start(Settings::on_demand().set("SESSION_MAX_PER_KEY", "1")).await?;
     let other = daemon.api().with_key(crate::keys::create(&daemon, "other").await?);
     let held = hold(&daemon).await?;
     let reply = daemon.api().post("/sessions/create", &json!({"headless": true})).await?;

@@ -110,7 +110,7 @@ async fn waiting_ends_with_the_task_or_the_time(stage: Stage) -> Result<()> {
 }
 
 async fn the_queue_has_an_end(stage: Stage) -> Result<()> {
-    let settings = Settings::new().set("TASKS_WORKERS", "1").set("TASKS_QUEUE_LENGTH", "1");
+    let settings = Settings::on_demand().set("TASKS_WORKERS", "1").set("TASKS_QUEUE_LENGTH", "1");
     let daemon = Daemon::start(settings).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
     let running = id(&api.post("/lam/run", &endless(&site)).await?.ok()?)?;
@@ -176,7 +176,7 @@ async fn a_drain_interrupts_and_keeps_the_queue(stage: Stage) -> Result<()> {
 }
 
 async fn secrets_are_not_stored_in_the_clear(stage: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(Settings::new().set("TASKS_WORKERS", "1").set("LOG_FILTER", "debug")).await?;
+    let mut daemon = Daemon::start(Settings::on_demand().set("TASKS_WORKERS", "1").set("LOG_FILTER", "debug")).await?;
     let (api, site) = (daemon.api(), stage.site_for(&daemon).await?);
     let blocker = id(&api.post("/lam/run", &endless(&site)).await?.ok()?)?;
     becomes(&api, &blocker, "running", 30).await?;

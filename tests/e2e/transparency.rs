@@ -12,7 +12,7 @@ use warmpool_tests::programs::{self, Program};
 use warmpool_tests::{Cdp, Driver, Group, Reply, Settings, Stage, eventually, group, host_address};
 
 pub(crate) fn group() -> Group {
-    let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "0");
+    let settings = Settings::on_demand();
     group!(Some(settings),
         quick: [chromiums_driver_answers_alike],
         full: [

@@ -11,7 +11,7 @@ const ENGINE: &str = "webkit";
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) WarmpoolTest/7.2";
 
 fn settings() -> Settings {
-    Settings::new().set("POOL_CHROMIUM_HEADLESS", "0").set("POOL_WEBKIT_HEADLESS", "1")
+    Settings::on_demand().set("POOL_WEBKIT_HEADLESS", "1")
 }
 
 pub(crate) fn group() -> Group {

@@ -32,8 +32,7 @@ pub(crate) fn group() -> Group {
 }
 
 pub(crate) fn settings() -> Settings {
-    Settings::new()
-        .set("POOL_CHROMIUM_HEADLESS", "0")
+    Settings::on_demand()
         .set("WORLD_WIDTH", "256")
         .set("WORLD_PREVIEW_WIDTH", "128")
         .set("WORLD_SAMPLES", "2")

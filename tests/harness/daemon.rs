@@ -83,6 +83,13 @@ impl Settings {
             .set("LOG_FILTER", "info,warmpool=debug")
     }
 
+    /// The same with nothing warm: each session starts its worker. For a case with a daemon of its own and a session or two,
+    /// where a pool would start one more worker behind each of them for nobody.
+    #[must_use]
+    pub fn on_demand() -> Self {
+        Self::new().set("POOL_CHROMIUM_HEADLESS", "0")
+    }
+
     /// Sets `WARMPOOL_<name>`.
     #[must_use]
     pub fn set(mut self, name: &str, value: impl ToString) -> Self {
