@@ -396,7 +396,8 @@ async fn thumbnails_show_the_session(_: Stage) -> Result<()> {
 }
 
 async fn the_console_works_in_a_browser(stage: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(settings()).await?;
+    // Something warm, so that the table of the pool has a row.
+    let mut daemon = Daemon::start(Settings::new()).await?;
     let site = stage.site_for(&daemon).await?;
     let recording = std::fs::read_to_string(programs::examples().join("tasks/hello.json"))?;
     let program = async |daemon: &Daemon, name: &str| -> Result<Program> {
