@@ -175,11 +175,21 @@ async function keys() {
   await says(client, '#signed-out', 'Sign in again');
   assert.deepEqual(client.problems, []);
 
-  // The log follows, and has no secret.
+  // The log follows, also while an older answer is on its way, and has no secret.
+  const answers = [];
+  await page.route('**/console/api/log', async (route) => {
+    const response = await route.fetch();
+    answers.push(() => route.fulfill({ response }));
+  });
   await visit(page, 'Log');
-  await says(page, '#log-rows', 'a key was revoked in the console');
+  // One for the page, one for the stream that follows it.
+  await until('both loads', () => answers.length === 2);
   const refused = await fetch(`${env.WARMPOOL_URL}/sessions/create`, { method: 'POST', headers, body: '{"nonsense": 1}' });
   assert.equal(refused.status, 400);
+  await says(page, '#log-rows', 'unknown_field');
+  for (const answer of answers) await answer();
+  await page.unroute('**/console/api/log');
+  await says(page, '#log-rows', 'a key was revoked in the console');
   await says(page, '#log-rows', 'unknown_field');
   await page.fill('#log-text', 'unknown_field');
   await until('only those rows', async () => (await page.locator('#log-rows tr').allTextContents()).every((row) => row.includes('unknown_field')));

@@ -17,6 +17,8 @@ export class KeysPage implements Page {
   readonly topics: readonly Topic[] = ['keys', 'sessions'];
   readonly title = 'Keys';
   #keys: readonly ServiceKey[] = [];
+  #asked = 0;
+  #answered = 0;
   readonly #forms: KeyForms;
 
   constructor(private readonly failed: Failed) {
@@ -41,8 +43,13 @@ export class KeysPage implements Page {
   }
 
   async #load(): Promise<void> {
+    const asked = ++this.#asked;
     try {
-      this.#keys = await keyNames.load(this.failed);
+      const keys = await keyNames.load(this.failed);
+      // Answers may come in another order than they were asked for.
+      if (asked < this.#answered) return;
+      this.#answered = asked;
+      this.#keys = keys;
       write(find('keys-problem'), '');
       this.#print();
     } catch (error) {

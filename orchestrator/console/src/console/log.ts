@@ -43,6 +43,8 @@ export class LogPage implements Page {
   readonly #form = find<HTMLFormElement>('log-filters');
   readonly #live = find<HTMLInputElement>('log-live');
   #entries: Entry[] = [];
+  /** For each load that has no answer yet, the earliest first, what was heard since it began: its answer may be older. */
+  #loads: Entry[][] = [];
   #kept = 2000;
   #drawing = 0;
 
@@ -61,6 +63,7 @@ export class LogPage implements Page {
   }
 
   hide(): void {
+    this.#loads = [];
     this.#entries = [];
     find('log-rows').replaceChildren();
     this.#state(false);
@@ -79,20 +82,30 @@ export class LogPage implements Page {
   }
 
   async #load(): Promise<void> {
+    const heard: Entry[] = [];
+    this.#loads.push(heard);
     try {
       const { requests, lines, kept } = await json<{ requests: RequestEntry[]; lines: LogLine[]; kept: number }>('GET', 'console/api/log');
+      const load = this.#loads.indexOf(heard);
+      // The page was left, or a later load has its answer.
+      if (load < 0) return;
+      this.#loads.splice(0, load + 1);
       this.#kept = 2 * kept;
-      this.#entries = [...requests.map(ofRequest), ...lines.map(ofLine)].sort((a, b) => b.at - a.at);
+      const loaded = [...requests.map(ofRequest), ...lines.map(ofLine)];
+      const known = new Set(loaded.map(identity));
+      this.#entries = [...heard.filter((entry) => !known.has(identity(entry))), ...loaded].sort((a, b) => b.at - a.at);
       write(find('log-problem'), '');
       write(find('log-note'), `The last ${kept.toLocaleString()} requests are kept in memory. Reading by the console, probes and successful commands of drivers are left out.`);
       this.#print();
     } catch (error) {
+      this.#loads = this.#loads.filter((load) => load !== heard);
       this.failed(error);
       if (error instanceof Refusal) write(find('log-problem'), error.message);
     }
   }
 
   #add(entry: Entry): void {
+    for (const heard of this.#loads) heard.push(entry);
     this.#entries.unshift(entry);
     if (this.#entries.length > this.#kept) this.#entries.pop();
     // Many at once are drawn together.
@@ -129,6 +142,10 @@ function ofRequest(request: RequestEntry): Entry {
 function ofLine(line: LogLine): Entry {
   const tone = line.level === 'error' ? 'bad' : line.level === 'warn' ? 'wait' : 'good';
   return { kind: 'line', at: line.at, tone, line, text: JSON.stringify(line).toLowerCase() };
+}
+
+function identity(entry: Entry): string {
+  return JSON.stringify(entry.kind === 'request' ? entry.request : entry.line);
 }
 
 function draw(entry: Entry): HTMLElement {

@@ -24,6 +24,8 @@ export class SessionPage implements Page {
   readonly #shares: SessionShares;
   readonly #recording: SessionRecording;
   #id = '';
+  #asked = 0;
+  #answered = 0;
   #session: SessionDetail | undefined;
   #shown = '';
   #ticking: ReturnType<typeof setInterval> | undefined;
@@ -60,10 +62,13 @@ export class SessionPage implements Page {
   }
 
   async #load(): Promise<void> {
-    const id = this.#id;
+    const [id, asked] = [this.#id, ++this.#asked];
+    // Answers may come in another order than they were asked for.
+    const late = () => id !== this.#id || asked < this.#answered;
     try {
       const session = await json<SessionDetail>('GET', `sessions/${segment(id)}`);
-      if (id !== this.#id) return;
+      if (late()) return;
+      this.#answered = asked;
       const before = this.#session;
       this.#session = { ...session, time_left: session.time_left === undefined ? 0 : Date.now() + session.time_left };
       find('session-problem').textContent = '';
@@ -75,7 +80,7 @@ export class SessionPage implements Page {
         void this.#recording.show(id, session.recording, lives(session));
       }
     } catch (error) {
-      if (id !== this.#id) return;
+      if (late()) return;
       this.failed(error);
       if (error instanceof Refusal && error.status !== 401) {
         find('session-body').hidden = true;

@@ -24,6 +24,8 @@ export class TaskPage implements Page {
   readonly #items: TaskItems;
   readonly #artifacts: TaskArtifacts;
   #id = '';
+  #asked = 0;
+  #answered = 0;
   #task: Task | undefined;
   #live: AbortController | undefined;
 
@@ -67,16 +69,19 @@ export class TaskPage implements Page {
   }
 
   async #load(): Promise<void> {
-    const id = this.#id;
+    const [id, asked] = [this.#id, ++this.#asked];
+    // Answers may come in another order than they were asked for.
+    const late = () => id !== this.#id || asked < this.#answered;
     try {
       const task = await json<Task>('GET', this.#path());
-      if (id !== this.#id) return;
+      if (late()) return;
+      this.#answered = asked;
       find('task-problem').textContent = '';
       find('task-body').hidden = false;
       this.#print(task);
       if (runs(task) && !this.#live) void this.#follow();
     } catch (error) {
-      if (id !== this.#id) return;
+      if (late()) return;
       this.failed(error);
       if (error instanceof Refusal && error.status !== 401) {
         find('task-body').hidden = true;
