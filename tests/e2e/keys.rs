@@ -210,7 +210,8 @@ async fn a_key_is_checked_again_after_the_body(_: Stage) -> Result<()> {
 }
 
 async fn a_key_revoked_while_the_daemon_is_down_keeps_nothing(stage: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(Settings::on_demand().set("TASKS_WORKERS", "1").set("POOL_MAX_WORKERS", "5")).await?;
+    let mut daemon =
+        Daemon::start(Settings::on_demand().set("TASKS_WORKERS", "1").set("POOL_MAX_WORKERS", "5")).await?;
     let key = create(&daemon, "gone").await?;
     let api = daemon.api().with_key(&key);
     let headless = json!({"headless": true});

@@ -32,10 +32,7 @@ pub(crate) fn group() -> Group {
 }
 
 pub(crate) fn settings() -> Settings {
-    Settings::on_demand()
-        .set("WORLD_WIDTH", "256")
-        .set("WORLD_PREVIEW_WIDTH", "128")
-        .set("WORLD_SAMPLES", "2")
+    Settings::on_demand().set("WORLD_WIDTH", "256").set("WORLD_PREVIEW_WIDTH", "128").set("WORLD_SAMPLES", "2")
 }
 
 /// A picture of one colour, as PNG in base64.
