@@ -32,7 +32,8 @@ const ANSWER_LIMIT: u64 = 64 << 10;
 /// For how long after an answer Chromium may speak of it.
 const SPOKEN_OF_WITHIN: Duration = Duration::from_secs(5);
 
-/// What Chromium asks for by itself when it starts, whatever its switches. If these fail, no client hears of it.
+/// What Chromium asks for by itself when it starts, whatever its switches. Its failure must not name a client's; the price is
+/// that a client's own request there that fails has Chromium's vague name.
 const OF_CHROMIUM: [&str; 3] = ["accounts.google.com", "clients2.google.com", "update.googleapis.com"];
 
 /// Codes of RFC 1928.

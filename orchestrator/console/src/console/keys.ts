@@ -1,5 +1,6 @@
 // The service keys, and the operators' actions on them.
 
+import { Answers } from '../shared/answers';
 import { confirmAct } from '../shared/confirm';
 import { find, make } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
@@ -17,8 +18,7 @@ export class KeysPage implements Page {
   readonly topics: readonly Topic[] = ['keys', 'sessions'];
   readonly title = 'Keys';
   #keys: readonly ServiceKey[] = [];
-  #asked = 0;
-  #answered = 0;
+  readonly #answers = new Answers();
   readonly #forms: KeyForms;
 
   constructor(private readonly failed: Failed) {
@@ -43,12 +43,10 @@ export class KeysPage implements Page {
   }
 
   async #load(): Promise<void> {
-    const asked = ++this.#asked;
+    const newest = this.#answers.ask();
     try {
       const keys = await keyNames.load(this.failed);
-      // Answers may come in another order than they were asked for.
-      if (asked < this.#answered) return;
-      this.#answered = asked;
+      if (!newest()) return;
       this.#keys = keys;
       write(find('keys-problem'), '');
       this.#print();

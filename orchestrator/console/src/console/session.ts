@@ -1,5 +1,6 @@
 // One session: its live view and its actions.
 
+import { Answers } from '../shared/answers';
 import { find, make } from '../shared/dom';
 import type { ServerEvent } from '../shared/events';
 import { bytes, counted, duration, exactMoment, statusTone } from '../shared/format';
@@ -24,8 +25,7 @@ export class SessionPage implements Page {
   readonly #shares: SessionShares;
   readonly #recording: SessionRecording;
   #id = '';
-  #asked = 0;
-  #answered = 0;
+  readonly #answers = new Answers();
   #session: SessionDetail | undefined;
   #shown = '';
   #ticking: ReturnType<typeof setInterval> | undefined;
@@ -62,13 +62,10 @@ export class SessionPage implements Page {
   }
 
   async #load(): Promise<void> {
-    const [id, asked] = [this.#id, ++this.#asked];
-    // Answers may come in another order than they were asked for.
-    const late = () => id !== this.#id || asked < this.#answered;
+    const [id, newest] = [this.#id, this.#answers.ask()];
     try {
       const session = await json<SessionDetail>('GET', `sessions/${segment(id)}`);
-      if (late()) return;
-      this.#answered = asked;
+      if (id !== this.#id || !newest()) return;
       const before = this.#session;
       this.#session = { ...session, time_left: session.time_left === undefined ? 0 : Date.now() + session.time_left };
       find('session-problem').textContent = '';
@@ -80,7 +77,7 @@ export class SessionPage implements Page {
         void this.#recording.show(id, session.recording, lives(session));
       }
     } catch (error) {
-      if (late()) return;
+      if (id !== this.#id || !newest()) return;
       this.failed(error);
       if (error instanceof Refusal && error.status !== 401) {
         find('session-body').hidden = true;

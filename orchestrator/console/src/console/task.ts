@@ -1,5 +1,6 @@
 // One task: its work, its progress and its results.
 
+import { Answers } from '../shared/answers';
 import { find, make } from '../shared/dom';
 import { follow, type ServerEvent } from '../shared/events';
 import { duration, exactMoment, statusTone } from '../shared/format';
@@ -24,8 +25,7 @@ export class TaskPage implements Page {
   readonly #items: TaskItems;
   readonly #artifacts: TaskArtifacts;
   #id = '';
-  #asked = 0;
-  #answered = 0;
+  readonly #answers = new Answers();
   #task: Task | undefined;
   #live: AbortController | undefined;
 
@@ -69,19 +69,16 @@ export class TaskPage implements Page {
   }
 
   async #load(): Promise<void> {
-    const [id, asked] = [this.#id, ++this.#asked];
-    // Answers may come in another order than they were asked for.
-    const late = () => id !== this.#id || asked < this.#answered;
+    const [id, newest] = [this.#id, this.#answers.ask()];
     try {
       const task = await json<Task>('GET', this.#path());
-      if (late()) return;
-      this.#answered = asked;
+      if (id !== this.#id || !newest()) return;
       find('task-problem').textContent = '';
       find('task-body').hidden = false;
       this.#print(task);
       if (runs(task) && !this.#live) void this.#follow();
     } catch (error) {
-      if (late()) return;
+      if (id !== this.#id || !newest()) return;
       this.failed(error);
       if (error instanceof Refusal && error.status !== 401) {
         find('task-body').hidden = true;

@@ -94,7 +94,7 @@ impl Source {
         let shown = std::mem::take(&mut self.shown).into_iter();
         let shown: Vec<_> = shown.filter(|shown| self.follower.sees_session(&self.app, &shown.id)).collect();
         let looks = stream::iter(shown).map(|shown| look(self.app.clone(), shown)).buffer_unordered(AT_ONCE);
-        for (shown, event) in looks.filter_map(async |looked| looked).collect::<Vec<_>>().await {
+        for (shown, event) in looks.filter_map(std::future::ready).collect::<Vec<_>>().await {
             self.shown.push(shown);
             self.waiting.extend(event);
         }
