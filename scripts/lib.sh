@@ -23,6 +23,16 @@ die() {
 }
 have() { command -v "$1" > /dev/null 2>&1; }
 
+# A program that outlives the script would keep what its caller has open: a lock, a pipe that somebody reads to its end.
+# Call it in the subshell that becomes the program.
+close_descriptors() {
+  local descriptor
+  for descriptor in /proc/"$BASHPID"/fd/*; do
+    descriptor=${descriptor##*/}
+    if [ "$descriptor" -gt 2 ]; then exec {descriptor}>&-; fi
+  done
+}
+
 # The comment block at the top of a script is its help.
 usage() { sed -n '2,/^[^#]/ { /^#/ s/^# \{0,1\}//p; }' "$0"; }
 
@@ -270,9 +280,8 @@ start_docker() {
       as_root cgroupfs-mount
     fi
     as_root true # asks for a password, if there is one to ask for, while somebody can answer
-    # Descriptor 9 is the lock of scripts/images, which must not live as long as the engine.
     # shellcheck disable=SC2024 # the log belongs to this user
-    as_root setsid dockerd > "$state/dockerd.log" 2>&1 < /dev/null 9>&- &
+    (close_descriptors && as_root setsid dockerd) > "$state/dockerd.log" 2>&1 < /dev/null &
   fi
   local tries
   for ((tries = 0; tries < 300; tries++)); do
@@ -291,6 +300,24 @@ images_log=$state/images.log
 # image_hash IMAGE: the hash it was built from; hash_of FILE…: such a hash
 image_hash() { docker image inspect --format '{{ index .Config.Labels "warmpool.content" }}' "$1" 2> /dev/null || true; }
 hash_of() { (printf '%s\n' "$version" && sha256sum "$@" | cut -d ' ' -f 1) | sha256sum | cut -c 1-16; }
+
+# cache NAME COMMAND ARGUMENT…: what COMMAND ARGUMENT… FOLDER puts into FOLDER, kept for all trees of this user; its path is left
+# in $cached. Trees that want it at the same time make it once.
+cache() {
+  local name=$1 folder=${XDG_CACHE_HOME:-$HOME/.cache}/warmpool lock
+  shift
+  # shellcheck disable=SC2034 # scripts use it
+  cached=$folder/$name
+  mkdir -p "$folder"
+  exec {lock}> "$cached.lock"
+  flock -n "$lock" || { say "Waiting for another tree that makes $cached" && flock "$lock"; }
+  if [ ! -d "$cached" ]; then
+    rm -rf "$cached.new"
+    "$@" "$cached.new"
+    mv "$cached.new" "$cached"
+  fi
+  exec {lock}>&-
+}
 
 # logged PATTERN COMMAND…: runs a long command. All of its output goes to the log; the lines that match show how far it is.
 logged() {

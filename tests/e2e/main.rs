@@ -82,6 +82,7 @@ modules! {
     worlds,
     world_pages,
     packages,
+    scripts,
 }
 
 fn main() -> ExitCode {

@@ -1,0 +1,175 @@
+//! The scripts that set a machine up, in trees of their own, with stand-ins for the programs that they call.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+use tokio::process::Command;
+use warmpool_tests::{Group, Stage, group};
+
+pub(crate) fn group() -> Group {
+    group!(None,
+        quick: [a_detached_daemon_holds_nothing_of_its_callers, two_trees_fetch_what_they_share_once],
+        full: [],
+    )
+}
+
+/// An engine that has no image and builds whatever it is told to.
+const DOCKER: &str = r#"case "$1 $2" in "image inspect") exit 1 ;; esac"#;
+
+const CARGO: &str = "exit 0";
+
+const RUSTC: &str = r#"case $1 in --version) echo "rustc 99.0.0 (stand-in)" ;; *) echo "host: stand-in" ;; esac"#;
+
+/// Lists the descriptors that it was started with, and answers as a daemon that is ready.
+const DAEMON: &str = r#"#!/usr/bin/env python3
+import ctypes, http.server, os, sys
+
+# The name by which the scripts know a daemon; an interpreter has its own.
+ctypes.CDLL(None).prctl(15, b"warmpool", 0, 0, 0)
+
+if "--print-config" in sys.argv:
+    print('listen = "127.0.0.1:%s"\ndata_dir = "%s"' % (os.environ["STAND_IN_PORT"], os.environ["WARMPOOL_STORE_DATA_DIR"]))
+    sys.exit()
+# The list itself is read through one more.
+held = [os.readlink("/proc/self/fd/" + fd) for fd in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + fd)]
+with open(os.environ["STAND_IN_HELD"], "w") as file:
+    file.write("\n".join(held))
+
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+http.server.HTTPServer(("127.0.0.1", int(os.environ["STAND_IN_PORT"])), Ready).serve_forever()
+"#;
+
+/// Downloads a file in two steps. In between it gives a second download, if there is one, the time to begin.
+const PYTHON: &str = r#"
+case "$*" in *"pip --version"*) exit 0 ;; esac
+while [ "$1" != --dest ]; do shift; done
+mkdir "$2" || exit 1
+touch "$2/first" && echo began >> "$STAND_IN_DOWNLOADS"
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  if [ "$(wc -l < "$STAND_IN_DOWNLOADS")" -gt 1 ]; then break; fi
+  sleep 0.1
+done
+[ -e "$2/first" ] && touch "$2/second"
+"#;
+
+/// A copy of what the scripts read, and a folder of stand-ins that stands first on its path.
+struct Tree {
+    root: PathBuf,
+    programs: PathBuf,
+}
+
+impl Tree {
+    fn new(parent: &Path, name: &str) -> Result<Self> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let tree = Self { root: parent.join(name), programs: parent.join(name).join("stand-ins") };
+        fs::create_dir_all(&tree.programs)?;
+        for folder in ["scripts", "worker-image/common", "worker-image/scene"] {
+            fs::create_dir_all(tree.root.join(folder))?;
+            for entry in fs::read_dir(source.join(folder))? {
+                let entry = entry?;
+                if entry.file_type()?.is_file() {
+                    fs::copy(entry.path(), tree.root.join(folder).join(entry.file_name()))?;
+                }
+            }
+        }
+        for file in ["Cargo.toml", "worker-image/Dockerfile"] {
+            fs::copy(source.join(file), tree.root.join(file))?;
+        }
+        fs::create_dir_all(tree.root.join("worker-image/scene/scene"))?;
+        fs::write(tree.root.join("worker-image/scene/scene/__main__.py"), "")?;
+        // What is there already is not built.
+        for file in ["orchestrator/ads/easylist.txt", "orchestrator/console/dist/live.html"] {
+            let file = tree.root.join(file);
+            fs::create_dir_all(file.parent().context("a folder")?)?;
+            fs::write(file, "")?;
+        }
+        fs::create_dir_all(tree.root.join("orchestrator/console/src"))?;
+        for (name, script) in [("docker", DOCKER), ("cargo", CARGO), ("rustc", RUSTC), ("node", ""), ("npm", "")] {
+            program(&tree.programs.join(name), &format!("#!/bin/bash\n{script}\n"))?;
+        }
+        Ok(tree)
+    }
+
+    fn script(&self, name: &str) -> Result<Command> {
+        let path = std::env::var("PATH").context("PATH")?;
+        let mut command = Command::new(self.root.join("scripts").join(name));
+        command.env("PATH", format!("{}:{path}", self.programs.display())).env_remove("CARGO_TARGET_DIR");
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        Ok(command)
+    }
+}
+
+fn program(path: &Path, content: &str) -> Result<()> {
+    fs::write(path, content)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+/// A lock that the caller's shell holds must be free once the shell has ended.
+async fn a_detached_daemon_holds_nothing_of_its_callers(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let tree = Tree::new(folder.path(), "tree")?;
+    let (held, lock) = (folder.path().join("held"), folder.path().join("lock"));
+    program(&tree.root.join("scripts/images"), "#!/bin/bash\n")?;
+    fs::create_dir_all(tree.root.join("target/release"))?;
+    program(&tree.root.join("target/release/warmpool"), DAEMON)?;
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg(r#"exec 7> "$LOCK" && "$UP" --detach"#).env("LOCK", &lock);
+    let up = tree.script("up")?;
+    shell.env("UP", up.as_std().get_program());
+    for (name, value) in up.as_std().get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.env("STAND_IN_PORT", port.to_string()).env("STAND_IN_HELD", &held);
+    shell.env_remove("WARMPOOL_CONFIG").env("WARMPOOL_STORE_DATA_DIR", folder.path().join("data"));
+    let output = shell.stdin(Stdio::null()).output().await?;
+    let stop = tree.script("down")?.output().await?;
+
+    ensure!(output.status.success(), "scripts/up: {}", String::from_utf8_lossy(&output.stderr));
+    let stopped = String::from_utf8_lossy(&stop.stdout);
+    ensure!(
+        stopped.contains("The daemon has ended"),
+        "scripts/down: {stopped}{}",
+        String::from_utf8_lossy(&stop.stderr)
+    );
+    let held = fs::read_to_string(&held)?;
+    ensure!(!held.contains(&*lock.to_string_lossy()), "the daemon holds the caller's lock: {held}");
+    ensure!(held.lines().count() <= 3, "the daemon holds more than its input and output: {held}");
+    Ok(())
+}
+
+async fn two_trees_fetch_what_they_share_once(_stage: Stage) -> Result<()> {
+    let folder = TempDir::new()?;
+    let downloads = folder.path().join("downloads");
+    fs::write(&downloads, "")?;
+    let mut runs = Vec::new();
+    for name in ["one", "other"] {
+        let tree = Tree::new(folder.path(), name)?;
+        program(&tree.programs.join("python3"), &format!("#!/bin/bash\n{PYTHON}\n"))?;
+        let mut images = tree.script("images")?;
+        images.args(["--scene", "--base", "stand-in"]).env("XDG_CACHE_HOME", folder.path().join("cache"));
+        images.env("STAND_IN_DOWNLOADS", &downloads);
+        runs.push(images.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
+    }
+    for run in runs {
+        let output = tokio::time::timeout(Duration::from_secs(60), run.wait_with_output()).await??;
+        ensure!(output.status.success(), "scripts/images: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let downloads = fs::read_to_string(&downloads)?;
+    ensure!(downloads.lines().count() == 1, "the same was downloaded {} times", downloads.lines().count());
+    Ok(())
+}
