@@ -38,24 +38,14 @@ pub(crate) type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
 /// How long to wait for the news of why a worker does not answer.
 const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// The URLs in the reply to a new session.
-#[derive(Debug, Clone)]
-pub(crate) struct Links {
-    /// The session's WebDriver address as a websocket, up to the driver's own part: DevTools is at its `se/cdp`, by
-    /// which Selenium for Node knows it.
-    pub devtools: String,
-    /// The session's BiDi websocket, up to the driver's own session id.
-    pub bidi: String,
-}
-
-/// `POST /session`: makes the one driver session of this Warmpool session. The capabilities of the answer name, under [`OWN`],
-/// what the client asked for without effect.
+/// `POST /session`: makes the one driver session of this Warmpool session. `sockets` is the session's WebDriver address as a
+/// websocket. The capabilities of the answer name, under [`OWN`], what the client asked for without effect.
 /// Errors: `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, and those of [`forward`].
 pub(crate) async fn new_session(
     sessions: &Sessions,
     session: &Arc<Session>,
     config: &Config,
-    links: &Links,
+    sockets: &str,
     body: &Value,
 ) -> Result<(StatusCode, Bytes), Error> {
     let _busy = session.busy();
@@ -83,9 +73,11 @@ pub(crate) async fn new_session(
         return Err(Error::worker("the driver's answer has no session id", "no usable value.sessionId"));
     };
     if let Some(found) = answer["value"]["capabilities"].as_object_mut() {
+        // The standard's own path of BiDi; Selenium for Node knows DevTools by `se/cdp` below it.
+        let driver = format!("{sockets}/session/{id}");
         // Clients take this for the address of Chromium's protocol.
         if session.options.engine == Engine::Chromium {
-            found.insert("se:cdp".to_owned(), json!(format!("{}/session/{id}/se/cdp", links.devtools)));
+            found.insert("se:cdp".to_owned(), json!(format!("{driver}/se/cdp")));
             // A driver that was attached to its browser does not know where that runs, nor that its windows obey.
             if found.get("platformName") == Some(&json!("")) {
                 found.insert("platformName".to_owned(), json!("linux"));
@@ -97,7 +89,7 @@ pub(crate) async fn new_session(
             }
         }
         if found.get("webSocketUrl").is_some_and(Value::is_string) {
-            found.insert("webSocketUrl".to_owned(), json!(format!("{}/{id}", links.bidi)));
+            found.insert("webSocketUrl".to_owned(), json!(driver));
         }
         if !plan.warnings.is_empty() {
             tracing::info!(session = %session.id, warnings = ?plan.warnings, "capabilities without effect");

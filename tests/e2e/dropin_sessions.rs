@@ -133,18 +133,25 @@ async fn the_id_of_a_grid_opens_its_session(stage: Stage) -> Result<()> {
     let mut cdp = Cdp::connect(&format!("{}/session/{id}/se/cdp", sockets(daemon))).await?;
     cdp.call("Browser.getVersion", json!({})).await?;
     cdp.disconnect().await?;
-    // By the standard the URL of the BiDi socket has the id.
+    // By the standard, BiDi has this URL and no other. Selenium Grid's own is served too.
     let bidi = value["capabilities"]["webSocketUrl"].as_str().context("webSocketUrl")?;
-    ensure!(bidi == format!("{}/session/{id}/se/bidi", sockets(daemon)), "{bidi}");
-    let mut bidi = Cdp::connect(bidi).await?;
-    let tree = bidi.call("browsingContext.getTree", json!({})).await?;
-    ensure!(tree["contexts"][0]["context"].is_string(), "{tree}");
-    bidi.disconnect().await?;
+    ensure!(bidi == format!("{}/session/{id}", sockets(daemon)), "{bidi}");
+    for url in [bidi, &format!("{bidi}/se/bidi"), &format!("{}/wd/hub/session/{id}", sockets(daemon))] {
+        let mut bidi = Cdp::connect(url).await.with_context(|| url.to_owned())?;
+        let tree = bidi.call("browsingContext.getTree", json!({})).await?;
+        ensure!(tree["contexts"][0]["context"].is_string(), "{tree}");
+        bidi.disconnect().await?;
+    }
+    let (error, _) = webdriver::fault(&stranger.get(&format!("/session/{id}")).await?, 405)?;
+    ensure!(error == "unknown method", "without an upgrade: {error}");
     // The driver's own id, which is in the URL of DevTools, opens nothing.
     let devtools = value["capabilities"]["se:cdp"].as_str().and_then(|url| url.strip_suffix("/se/cdp"));
     let drivers = devtools.and_then(|url| url.rsplit_once('/')).context("se:cdp")?.1;
     ensure!(drivers != id);
-    ensure!(wire::refusal(&format!("{}/session/{drivers}/se/bidi", sockets(daemon)), &HeaderMap::new()).await? == 401);
+    for path in ["", "/se/bidi"] {
+        let url = format!("{}/session/{drivers}{path}", sockets(daemon));
+        ensure!(wire::refusal(&url, &HeaderMap::new()).await? == 401, "{url}");
+    }
     webdriver::fault(&stranger.get(&format!("/session/{drivers}/url")).await?, 401)?;
     webdriver::fault(&api.get(&format!("/session/{drivers}/url")).await?, 404)?;
     // A key that is sent has to be right.

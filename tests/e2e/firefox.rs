@@ -96,6 +96,8 @@ async fn a_second_client_is_refused_by_name(stage: Stage) -> Result<()> {
     let session = daemon.webdriver(firefox(json!({}))).await?;
     let driver = Driver::start(session.connect_url()?, json!({"webSocketUrl": true})).await?;
     let socket = driver.capabilities["webSocketUrl"].as_str().context("webSocketUrl")?;
+    let connect_url = session.connect_url()?.replacen("http", "ws", 1);
+    ensure!(socket.rsplit_once("/session/").is_some_and(|(before, _)| format!("{before}/") == connect_url), "{socket}");
     let mut beside = Cdp::connect(socket).await.context("the driver's own websocket")?;
     let tree = beside.call("browsingContext.getTree", json!({})).await?;
     ensure!(tree["contexts"][0]["context"].is_string(), "{tree}");

@@ -129,14 +129,9 @@ impl Base {
         format!("{}/sessions/{}/webdriver/{}", self.ws(), session.id, session.token())
     }
 
-    /// The session's BiDi websocket, up to the driver's own session id.
-    pub(super) fn bidi_url(&self, session: &Session) -> String {
-        format!("{}/sessions/{}/bidi/{}", self.ws(), session.id, session.token())
-    }
-
-    /// The same for a grid's clients, who look for the session's id in it.
+    /// The BiDi websocket of a grid's session: the path that the standard has, and with it strict clients.
     pub(super) fn grid_bidi_url(&self, session: &Session) -> String {
-        format!("{}/session/{}/se/bidi", self.ws(), session.grid_id())
+        format!("{}/session/{}", self.ws(), session.grid_id())
     }
 }
 

@@ -47,8 +47,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/sessions/{id}/bidi/{token}/{driver}",
             bidi,
-            operation("connect_bidi", "WebDriver BiDi beside WebDriver")
-                .about("A new WebDriver session that asks for `webSocketUrl` gets this address."),
+            operation("connect_bidi_of_earlier_releases", "WebDriver BiDi beside WebDriver")
+                .about("The address that earlier releases gave: clients outlive an upgrade."),
         )
 }
 

@@ -56,6 +56,7 @@ struct Names {
     quit: &'static str,
     devtools: &'static str,
     bidi: &'static str,
+    selenium_bidi: &'static str,
     upload: [&'static str; 2],
     downloads: [&'static str; 3],
     command: [&'static str; 3],
@@ -66,6 +67,7 @@ const ROOT: Names = Names {
     quit: "quit_grid_session",
     devtools: "connect_grid_devtools",
     bidi: "connect_grid_bidi",
+    selenium_bidi: "connect_selenium_grid_bidi",
     upload: ["upload_grid_file", "upload_grid_file_legacy"],
     downloads: ["list_grid_downloads", "get_grid_download", "delete_grid_downloads"],
     command: ["get_grid_command", "post_grid_command", "delete_grid_command"],
@@ -75,6 +77,7 @@ const WD_HUB: Names = Names {
     quit: "quit_wd_hub_session",
     devtools: "connect_wd_hub_devtools",
     bidi: "connect_wd_hub_bidi",
+    selenium_bidi: "connect_selenium_wd_hub_bidi",
     upload: ["upload_wd_hub_file", "upload_wd_hub_file_legacy"],
     downloads: ["list_wd_hub_downloads", "get_wd_hub_download", "delete_wd_hub_downloads"],
     command: ["get_wd_hub_command", "post_wd_hub_command", "delete_wd_hub_command"],
@@ -102,6 +105,13 @@ fn commands(names: &Names) -> Routes {
                 .fails(create::FAILURES)
                 .fails(&[Code::CapabilityRefused]),
         )
+        .get(
+            "/session/{id}",
+            standard_bidi,
+            webdriver::bidi_operation(names.bidi)
+                .access(Access::Socket)
+                .fails(&[Code::UnknownSession, Code::SessionEnded]),
+        )
         .delete(
             "/session/{id}",
             session,
@@ -115,8 +125,8 @@ fn commands(names: &Names) -> Routes {
         .get(
             "/session/{id}/se/bidi",
             bidi,
-            socket(names.bidi, "WebDriver BiDi beside WebDriver")
-                .about("A new session that asks for `webSocketUrl` gets this address."),
+            socket(names.selenium_bidi, "WebDriver BiDi beside WebDriver, where Selenium Grid has it")
+                .about("For clients that put this address together themselves."),
         )
         .post("/session/{id}/se/file", upload, webdriver::upload_operation(names.upload[0]).access(Access::Grid))
         .post("/session/{id}/file", upload, webdriver::upload_operation(names.upload[1]).access(Access::Grid))
@@ -159,8 +169,8 @@ async fn new_session(
     driver::check_capabilities(&wanted.body, wanted.engine)?;
     let created = make(&app, key, &wanted).await?;
     let session = created.session()?;
-    let links = webdriver::links(&base, session);
-    let made = driver::new_session(&app.sessions, session, &app.config, &links, &wanted.body).await;
+    let sockets = base.driver_url(session);
+    let made = driver::new_session(&app.sessions, session, &app.config, &sockets, &wanted.body).await;
     let (status, reply) = match made {
         Ok(made) => made,
         Err(error) => {
@@ -239,6 +249,12 @@ async fn session(State(app): State<App>, key: GridKey, Path(id): Path<String>) -
 async fn devtools(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
     let (session, driver_id) = socket_of(&app, &id, &request)?;
     webdriver::attach(&app, session, &driver_id, request).await
+}
+
+/// `GET /session/<id>`: WebDriver BiDi, where the standard has it.
+async fn standard_bidi(app: State<App>, id: Path<String>, request: Request) -> Result<Response, Error> {
+    webdriver::check_upgrade(&request)?;
+    bidi(app, id, request).await
 }
 
 /// `GET /session/<id>/se/bidi`: WebDriver BiDi, from the driver.

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::any;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, UPGRADE};
 use http::{HeaderMap, Method, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,7 +22,7 @@ use super::reply::{W3c, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
 use crate::engine::Engine;
 use crate::error::{Code, Error};
 use crate::session::{DriverSession, Session};
-use crate::webdriver::{self as driver, Command, Links};
+use crate::webdriver::{self as driver, Command};
 
 /// What any command of a driver may fail with.
 const COMMAND_FAILURES: &[Code] = &[
@@ -45,6 +45,15 @@ pub(super) fn any_command(id: &'static str) -> Operation {
         .about("The daemon passes it to the driver, and its answer back.")
         .writes::<W3cAnswer>("The driver's answer.")
         .fails(&[Code::InvalidBody, Code::BodyTooLarge, Code::UnsupportedMediaType, Code::CapabilityRefused])
+}
+
+/// The websocket at the standard's own path.
+pub(super) fn bidi_operation(id: &'static str) -> Operation {
+    Operation::new(id, "WebDriver BiDi beside WebDriver")
+        .about("A new session that asks for `webSocketUrl` gets this address.")
+        .upgrades("The websocket is open.")
+        .fails(&[Code::MethodNotAllowed])
+        .fails(devtools::SOCKET_FAILURES)
 }
 
 pub(super) fn upload_operation(id: &'static str) -> Operation {
@@ -128,6 +137,11 @@ pub(super) fn routes(routes: Routes) -> Routes {
             operation("get_driver_status", "Ask whether the WebDriver session can be opened")
                 .writes::<W3cValue<DriverReady>>("Whether it can."),
         )
+        .get(
+            DRIVER,
+            bidi,
+            bidi_operation("connect_bidi").access(Access::Address).fails(&[Code::UnknownSession, Code::SessionEnded]),
+        )
         .delete(
             DRIVER,
             session,
@@ -185,8 +199,8 @@ pub(super) async fn create(
     let session = open(&app, &id, &token)?;
     refuse_page_types(&headers)?;
     let (requested, _text) = new_session_body(&app, body).await?;
-    let links = links(&base, &session);
-    let (status, reply) = driver::new_session(&app.sessions, &session, &app.config, &links, &requested).await?;
+    let sockets = base.driver_url(&session);
+    let (status, reply) = driver::new_session(&app.sessions, &session, &app.config, &sockets, &requested).await?;
     let reply: Value = serde_json::from_slice(&reply).map_err(Error::internal)?;
     Ok(w3c_reply(status, &reply))
 }
@@ -201,10 +215,6 @@ pub(super) async fn new_session_body(app: &App, body: Body) -> Result<(Value, Te
         text.copied(alternatives.len())?;
     }
     Ok((requested, text))
-}
-
-pub(super) fn links(base: &Base, session: &Session) -> Links {
-    Links { devtools: base.driver_url(session), bidi: base.bidi_url(session) }
 }
 
 /// `GET …/status`
@@ -257,6 +267,26 @@ pub(super) async fn socket(
 ) -> Result<Response, Error> {
     let session = open(&app, &id, &token)?;
     attach(&app, session, &driver_id, request).await
+}
+
+/// `GET …/session/<driver session>`: WebDriver BiDi, from the driver.
+async fn bidi(
+    State(app): State<App>,
+    Path((id, token, driver_id)): Path<(String, String, String)>,
+    request: Request,
+) -> Result<Response, Error> {
+    check_upgrade(&request)?;
+    let session = open(&app, &id, &token)?;
+    devtools::connect_driver(&app, session, &driver_id, request).await
+}
+
+/// The standard has no command that reads a session: only a websocket opens there.
+/// Errors: `MethodNotAllowed` for a request that asks for no upgrade.
+pub(super) fn check_upgrade(request: &Request) -> Result<(), Error> {
+    if request.headers().contains_key(UPGRADE) {
+        return Ok(());
+    }
+    Err(Error::MethodNotAllowed { method: request.method().to_string() })
 }
 
 pub(super) async fn attach(

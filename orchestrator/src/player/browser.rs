@@ -20,7 +20,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::script::{FailureCode, StepError};
 use crate::session::{Session, Sessions};
-use crate::webdriver::{self, Links};
+use crate::webdriver;
 
 /// Room for results beyond a task's output, in bytes: above all, a screenshot of a large window in base64.
 const ANSWER_ROOM: u64 = 64 << 20;
@@ -59,8 +59,8 @@ impl Browser {
             "unhandledPromptBehavior": "accept",
             "timeouts": timeouts.value(),
         }}});
-        let links = Links { devtools: String::new(), bidi: String::new() };
-        let made = webdriver::new_session(&self.sessions, &self.session, &self.config, &links, &requested).await;
+        // Nobody hears of the websockets beside it.
+        let made = webdriver::new_session(&self.sessions, &self.session, &self.config, "", &requested).await;
         let (status, body) = made.map_err(|error| StepError::new(FailureCode::DriverError, error.to_string()))?;
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let Some(id) = body["value"]["sessionId"].as_str().filter(|_| status.is_success()) else {
