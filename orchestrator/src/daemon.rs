@@ -320,8 +320,7 @@ async fn warm_up(
             () = sleep(RUNTIME_RETRY) => {}
         }
     }
-    let resuming = tasks.clone();
-    drain.spawn(async move { resuming.resume().await });
+    tasks.resume();
     for session in sessions.all_live().into_iter().filter(|session| session.options.recording) {
         let recorder = recorder.clone();
         drain.spawn(async move {

@@ -309,6 +309,18 @@ pub(crate) enum Error {
         /// The task's id, should it be accepted.
         task: String,
     },
+    /// A cancelled task has not ended yet.
+    #[error(
+        "task `{task}` is being cancelled, and after {} its end is not written yet: it begins nothing new, and ends once the \
+         store or its worker answers; look at it later, or cancel it again",
+        humantime::format_duration(*waited)
+    )]
+    TaskStopping {
+        /// The task's id.
+        task: String,
+        /// `tasks.cancel_timeout`
+        waited: Duration,
+    },
     /// The disk is nearly full.
     #[error("the disk is nearly full, so nothing new can be recorded: free space under the data directory")]
     DiskNearlyFull,

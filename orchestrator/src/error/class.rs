@@ -65,6 +65,7 @@ impl Error {
             Self::RuntimeDown => Code::RuntimeDown,
             Self::StoreBusy => Code::StoreBusy,
             Self::OutcomeUnknown { .. } => Code::OutcomeUnknown,
+            Self::TaskStopping { .. } => Code::TaskStopping,
             Self::DiskNearlyFull => Code::DiskNearlyFull,
             Self::NoSpace => Code::NoSpace,
             Self::Worker { .. } => Code::WorkerFailed,
@@ -95,9 +96,11 @@ impl Error {
             | Self::KeyLimit { .. }
             | Self::StreamLimit { .. }
             | Self::SocketLimit { .. } => Some(Duration::from_secs(5)),
-            Self::BodyMemory | Self::AddressLimit { .. } | Self::StoreBusy | Self::OutcomeUnknown { .. } => {
-                Some(Duration::from_secs(5))
-            }
+            Self::BodyMemory
+            | Self::AddressLimit { .. }
+            | Self::StoreBusy
+            | Self::OutcomeUnknown { .. }
+            | Self::TaskStopping { .. } => Some(Duration::from_secs(5)),
             Self::NoWorker { .. } | Self::NoStart { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
             Self::SignInLimit { retry_after } => Some(Duration::from_secs(seconds(retry_after))),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),

@@ -153,6 +153,8 @@ codes! {
     StoreBusy = "store_busy", SERVICE_UNAVAILABLE, SessionNotCreated, Daemon;
     /// The store has not answered yet, so the task may or may not be accepted.
     OutcomeUnknown = "outcome_unknown", SERVICE_UNAVAILABLE, SessionNotCreated, Daemon;
+    /// The task is being cancelled, and its end is not written yet (`tasks.cancel_timeout`).
+    TaskStopping = "task_stopping", SERVICE_UNAVAILABLE, UnknownError, Daemon;
     /// The disk is nearly full.
     DiskNearlyFull = "disk_nearly_full", INSUFFICIENT_STORAGE, SessionNotCreated, Daemon;
     /// The session has no room left for the file.

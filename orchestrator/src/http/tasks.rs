@@ -53,7 +53,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             cancel,
             Operation::new("cancel_task", "Cancel a task")
                 .writes::<TaskView>("The task; `alreadyEnded` says that it had ended before.")
-                .fails(&[Code::UnknownTask, Code::StoreBusy, Code::DiskNearlyFull]),
+                .fails(&[Code::UnknownTask, Code::StoreBusy, Code::TaskStopping, Code::DiskNearlyFull]),
         )
         .get(
             "/lam/tasks/{id}/order",

@@ -13,7 +13,7 @@ use warmpool_protocol::WorkerState;
 use super::journal::written;
 use super::record::Ended;
 use super::table::SessionEntry;
-use super::{Ending, Record, Session, Sessions};
+use super::{Ending, Kind, Record, Session, Sessions};
 use crate::clock::Now;
 use crate::error::Error;
 use crate::runtime::RuntimeError;
@@ -49,7 +49,7 @@ impl Sessions {
     }
 
     /// Looks for the workers of the sessions that have no end: those whose container runs live on under the same URLs, the
-    /// others end, and so do those whose key was revoked meanwhile. One whose agent does not answer is `unknown` until it
+    /// others end, and so do those of tasks and those whose key was revoked meanwhile. One whose agent does not answer is `unknown` until it
     /// does, or until its watch gives it up as it would any other.
     /// Fails when the runtime cannot be used; nothing has changed then.
     pub(crate) async fn reclaim(&self) -> Result<(), RuntimeError> {
@@ -73,6 +73,11 @@ impl Sessions {
             if !self.inner.keys.is_active(&record.owner) {
                 tracing::info!(session = %record.session_id, "the key of a session was revoked meanwhile");
                 self.end_past(&record, &Ending::KeyRevoked, now.unix_ms());
+                continue;
+            }
+            if record.options.kind == Kind::Task {
+                // The process that carried the task out is gone.
+                self.end_past(&record, &Ending::TaskFailed, now.unix_ms());
                 continue;
             }
             let mut record = Record::clone(&record);

@@ -88,6 +88,8 @@ pub(crate) struct ActiveTask {
     record: Mutex<Record>,
     /// Whether the store is known to have it. Until then the task does not exist for clients.
     stored: AtomicBool,
+    /// Whether an earlier process left it and nobody has gone on with it yet.
+    left: AtomicBool,
     events: broadcast::Sender<TaskEvent>,
     /// Cancelled once its end is in the store.
     ended: CancellationToken,
@@ -100,9 +102,9 @@ pub(crate) struct ActiveTask {
 }
 
 impl ActiveTask {
-    /// A task that is in the store.
-    pub(super) fn new(record: Record) -> Self {
-        Self { stored: AtomicBool::new(true), ..Self::unstored(record) }
+    /// A task that an earlier process left in the store.
+    pub(super) fn restored(record: Record) -> Self {
+        Self { stored: AtomicBool::new(true), left: AtomicBool::new(true), ..Self::unstored(record) }
     }
 
     /// A task that is on its way into the store.
@@ -112,6 +114,7 @@ impl ActiveTask {
             owner: record.owner.clone(),
             record: Mutex::new(record),
             stored: AtomicBool::new(false),
+            left: AtomicBool::new(false),
             events: broadcast::Sender::new(EVENTS),
             ended: CancellationToken::new(),
             stop: CancellationToken::new(),
@@ -128,6 +131,16 @@ impl ActiveTask {
 
     pub(super) fn set_stored(&self) {
         self.stored.store(true, Ordering::Release);
+    }
+
+    /// Whether an earlier process left it and nobody has gone on with it yet.
+    pub(super) fn is_left(&self) -> bool {
+        self.left.load(Ordering::Acquire)
+    }
+
+    /// The right to go on with a task that an earlier process left: only the first caller has it.
+    pub(super) fn take_up(&self) -> bool {
+        self.left.swap(false, Ordering::AcqRel)
     }
 
     /// What clients hear of it until the store has answered.

@@ -37,23 +37,29 @@ impl Tasks {
 
     /// Goes on with the tasks of an earlier process: queued ones run, fleets go on where they were, and those that were
     /// running end as interrupted unless they are safe to repeat. Those whose key was revoked meanwhile end unrun.
-    pub(crate) async fn resume(&self) {
-        self.inner.workers.end_sessions_before(self.inner.started_ms);
+    pub(crate) fn resume(&self) {
         let mut left = self.inner.table.all_active();
-        left.retain(|task| task.id.timestamp() < self.inner.started_ms);
+        left.retain(|task| task.is_left());
         if !left.is_empty() {
             tracing::info!(tasks = left.len(), "going on with the tasks of an earlier process");
         }
-        for task in left {
-            task.stop_if_revoked(&self.inner.keys);
-            if task.status() == Status::Queued || task.record().kind == Kind::Fleet {
-                self.launch(task);
-                continue;
-            }
-            // Each in its own: one that waits for the store delays no other.
-            let tasks = self.clone();
-            self.inner.drain.spawn(async move { tasks.resume_running(task).await });
+        left.into_iter().for_each(|task| self.go_on(task));
+    }
+
+    /// Goes on with a task that an earlier process left, unless somebody does. One that was stopped meanwhile only ends, so
+    /// this need not wait for workers.
+    pub(super) fn go_on(&self, task: Arc<ActiveTask>) {
+        if !task.take_up() {
+            return;
         }
+        task.stop_if_revoked(&self.inner.keys);
+        if task.status() == Status::Queued || task.record().kind == Kind::Fleet {
+            self.launch(task);
+            return;
+        }
+        // Each in its own: one that waits for the store delays no other.
+        let tasks = self.clone();
+        self.inner.drain.spawn(async move { tasks.resume_running(task).await });
     }
 
     /// Goes on with a run or extract that was running.
@@ -75,7 +81,8 @@ impl Tasks {
     pub(crate) async fn drain(&self, deadline: Duration) {
         let running = || -> Vec<Arc<ActiveTask>> {
             let mut tasks = self.inner.table.all_active();
-            tasks.retain(|task| task.status() == Status::Running);
+            // One that an earlier process left, and nobody went on with, stays as it is.
+            tasks.retain(|task| task.status() == Status::Running && !task.is_left());
             tasks
         };
         let all_ended = async {

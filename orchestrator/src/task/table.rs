@@ -78,7 +78,7 @@ impl TaskTable {
 
     /// Enters a task of an earlier process that has not ended.
     pub(super) fn restore(&self, record: Record) {
-        self.lock().active.insert(record.task_id, Arc::new(ActiveTask::new(record)));
+        self.lock().active.insert(record.task_id, Arc::new(ActiveTask::restored(record)));
     }
 
     pub(super) fn active(&self, id: TaskId) -> Option<Arc<ActiveTask>> {
@@ -105,6 +105,12 @@ impl TaskTable {
         tables.active.remove(&record.task_id);
         drop(tables);
         self.changed();
+    }
+
+    /// Makes all further ids larger than this one, as a clock that is later set back does.
+    #[cfg(test)]
+    pub(super) fn ids_past(&self, id: TaskId) {
+        self.lock().ids.past(id);
     }
 
     /// Removes a task that the next process continues.

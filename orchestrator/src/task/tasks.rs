@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::active::{ActiveTask, StopReason};
 use super::id::TaskId;
@@ -15,7 +16,6 @@ use super::record::{ArtifactRecord, Item, Output, Record};
 use super::storage::TaskStorage;
 use super::table::TaskTable;
 use super::workers::Workers;
-use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::drain::Drain;
 use crate::error::Error;
@@ -39,8 +39,6 @@ pub(super) struct Inner {
     pub(super) storage: TaskStorage,
     pub(super) workers: Workers,
     pub(super) idempotency: Idempotency,
-    /// When this process began, in Unix milliseconds.
-    pub(super) started_ms: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -69,7 +67,6 @@ impl Tasks {
             config,
             keys,
             drain,
-            started_ms: unix_ms(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -119,13 +116,17 @@ impl Tasks {
 
     /// Stops a task of `owner`, and waits until its end is written. Stopping one that has ended changes nothing; the answer
     /// says whether it had.
-    /// Errors: `UnknownTask`.
+    /// Errors: `UnknownTask`; `TaskStopping` when the end takes longer than `tasks.cancel_timeout`.
     pub(crate) async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<(Record, bool), Error> {
         match self.find(id, owner).await? {
             Task::Active(task) => {
                 task.stop(StopReason::Cancelled);
-                task.ended().await;
-                Ok((task.record(), false))
+                self.go_on(Arc::clone(&task));
+                let limit = self.inner.config.tasks.cancel_timeout;
+                match timeout(limit, task.ended()).await {
+                    Ok(()) => Ok((task.record(), false)),
+                    Err(_) => Err(Error::TaskStopping { task: id.to_string(), waited: limit }),
+                }
             }
             Task::Ended(record) => Ok((*record, true)),
         }
@@ -133,7 +134,12 @@ impl Tasks {
 
     /// Stops every task whose key was revoked.
     pub(crate) fn end_revoked(&self) {
-        self.inner.table.all_active().iter().for_each(|task| task.stop_if_revoked(&self.inner.keys));
+        for task in self.inner.table.all_active() {
+            task.stop_if_revoked(&self.inner.keys);
+            if task.stopped().is_some() {
+                self.go_on(task);
+            }
+        }
     }
 
     /// The whole output of a task or of one of its items.

@@ -9,7 +9,7 @@ use super::lifecycle::TaskEnd;
 use super::record::TaskError;
 use super::*;
 use crate::config::{Config, Flags, Host};
-use crate::drain::Drain;
+use crate::drain::{Drain, Phase};
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
@@ -21,9 +21,12 @@ use crate::store::{Store, StoreOptions};
 
 struct Bench {
     tasks: Tasks,
+    drain: Drain,
     faults: Faults,
+    store: Store,
+    keys: Keys,
     owner: KeyId,
-    _data: tempfile::TempDir,
+    data: tempfile::TempDir,
 }
 
 /// Free bytes that are enough.
@@ -32,24 +35,31 @@ const PLENTY: u64 = 1 << 40;
 impl Bench {
     async fn new() -> Self {
         let data = tempfile::tempdir().unwrap();
-        let env = [
-            ("WARMPOOL_STORE_DATA_DIR", data.path().display().to_string()),
-            ("WARMPOOL_DOCKER_HOST", format!("unix://{}/no-engine.sock", data.path().display())),
-        ];
-        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let host = Host { memory: 8 << 30, cores: 2, root: true };
-        let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
         let faults = Faults::default();
         faults.set_free_bytes(PLENTY);
         let options = StoreOptions { call_timeout: Duration::from_millis(100), ..StoreOptions::default() };
         let store = Store::faulty(&faults, options);
-        let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
-        let drain = Drain::default();
-        let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
-        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
         // In a store of their own, which does not fail.
         let keys = Keys::load(Store::memory()).await.unwrap();
         let owner = keys.create("owner", crate::keys::KeyRole::Client).await.unwrap().record.id;
+        let (tasks, drain) = Self::process(data.path(), keys.clone(), store.clone());
+        Self { tasks, drain, faults, store, keys, owner, data }
+    }
+
+    /// What a daemon of these files has of tasks.
+    fn process(data: &std::path::Path, keys: Keys, store: Store) -> (Tasks, Drain) {
+        let env = [
+            ("WARMPOOL_STORE_DATA_DIR", data.display().to_string()),
+            ("WARMPOOL_DOCKER_HOST", format!("unix://{}/no-engine.sock", data.display())),
+            ("WARMPOOL_TASKS_CANCEL_TIMEOUT", "1s".to_owned()),
+        ];
+        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
+        let instance = Arc::new(Instance::load_or_create(data).unwrap());
+        let drain = Drain::default();
+        let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
+        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
         let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
         let sessions = Sessions::new(
             config_too,
@@ -60,8 +70,26 @@ impl Bench {
             drain.clone(),
             ExternalServices::nowhere(&config),
         );
-        let tasks = Tasks::new(config, instance, keys, sessions, pool, store, drain);
-        Self { tasks, faults, owner, _data: data }
+        (Tasks::new(config, instance, keys, sessions, pool, store, drain.clone()), drain)
+    }
+
+    /// The daemon ends while none of its tasks has its turn, and starts again. Nothing has gone on yet.
+    async fn restart(&mut self) {
+        self.drain.advance(Phase::Draining);
+        until("no task is left", || self.tasks.inner.table.all_active().is_empty()).await;
+        (self.tasks, self.drain) = Self::process(self.data.path(), self.keys.clone(), self.store.clone());
+        self.tasks.load().await.unwrap();
+    }
+
+    /// Takes all turns, so that no task begins.
+    async fn hold_turns(&self) -> tokio::sync::OwnedSemaphorePermit {
+        let permits = self.tasks.inner.workers.permits();
+        let all = u32::try_from(permits.available_permits()).unwrap();
+        Arc::clone(permits).acquire_many_owned(all).await.unwrap()
+    }
+
+    fn active(&self, id: TaskId) -> Arc<ActiveTask> {
+        self.tasks.inner.table.active(id).unwrap()
     }
 
     /// Hands in a run under this idempotency key.
@@ -172,8 +200,8 @@ async fn a_task_runs_although_its_client_left() {
 #[tokio::test]
 async fn nothing_runs_before_it_is_on_the_disk() {
     let bench = Bench::new().await;
-    let all = u32::try_from(bench.tasks.inner.workers.permits().available_permits()).unwrap();
-    let turn = Arc::clone(bench.tasks.inner.workers.permits()).acquire_many_owned(all).await.unwrap();
+    let all = bench.tasks.inner.workers.permits().available_permits();
+    let turn = bench.hold_turns().await;
     let live = bench.accepted("a").await;
     bench.faults.set_free_bytes(0);
     let marked = bench.tasks.mark_running(&live).await;
@@ -184,7 +212,7 @@ async fn nothing_runs_before_it_is_on_the_disk() {
     let record = live.record();
     assert_eq!(record.waiting.unwrap().code, "disk_nearly_full");
     assert_eq!((record.status, bench.on_disk(live.id).await.status), (Status::Queued, Status::Queued));
-    assert_eq!(bench.tasks.inner.workers.permits().available_permits(), all as usize, "it holds up no other meanwhile");
+    assert_eq!(bench.tasks.inner.workers.permits().available_permits(), all, "it holds up no other meanwhile");
     bench.faults.set_free_bytes(PLENTY);
     until("it runs", || live.record().status == Status::Running).await;
     assert_eq!(live.record().waiting, None);
@@ -213,4 +241,58 @@ async fn an_end_is_published_once_it_is_on_the_disk() {
     assert_eq!((record.status, record.waiting.clone()), (Status::Failure, None));
     let told = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.name()).last();
     assert_eq!(told, Some("end"));
+}
+
+#[tokio::test]
+async fn tasks_go_on_whatever_the_clock_says() {
+    let mut bench = Bench::new().await;
+    let _turns = bench.hold_turns().await;
+    // A day later the clock is set right.
+    let tomorrow = u128::from(crate::clock::unix_ms() + 86_400_000) << 80;
+    bench.tasks.inner.table.ids_past(TaskId::from_number(tomorrow));
+    let id = bench.accepted("a").await.id;
+    assert!(id.number() > tomorrow);
+    bench.restart().await;
+    let new = bench.accepted("b").await;
+    assert!(!new.is_left(), "it is no earlier process's");
+    assert!(bench.active(id).is_left());
+    bench.tasks.resume();
+    until("it runs", || bench.active(id).status() == Status::Running).await;
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_the_engine_can_be_cancelled() {
+    let mut bench = Bench::new().await;
+    let turns = bench.hold_turns().await;
+    let queued = bench.accepted("a").await.id;
+    let revoked = bench.accepted("b").await.id;
+    bench.restart().await;
+    drop(turns);
+    // The engine does not answer, so nobody resumes the tasks.
+    let (record, had_ended) = bench.tasks.cancel(queued, &bench.owner).await.unwrap();
+    assert_eq!((record.status, had_ended), (Status::Cancelled, false));
+    assert_eq!(bench.on_disk(queued).await.status, Status::Cancelled);
+    bench.keys.revoke(&bench.owner).await.unwrap();
+    bench.tasks.end_revoked();
+    until("it has ended", || bench.tasks.inner.table.active(revoked).is_none()).await;
+    let record = bench.on_disk(revoked).await;
+    assert_eq!((record.status, record.error.unwrap().code.as_str()), (Status::Cancelled, "key_revoked"));
+    bench.tasks.resume();
+    assert_eq!(bench.tasks.counts(), (0, 0, 2), "nothing is left to go on with");
+}
+
+#[tokio::test]
+async fn cancelling_waits_for_a_limited_time() {
+    let bench = Bench::new().await;
+    let _turns = bench.hold_turns().await;
+    let task = bench.accepted("a").await;
+    let gate = FaultGate::default();
+    bench.faults.next(Point::Apply, StoreFault::Hang(gate.clone()));
+    let refused = bench.tasks.cancel(task.id, &bench.owner).await;
+    assert!(matches!(refused, Err(Error::TaskStopping { .. })), "{refused:?}");
+    gate.open();
+    task.ended().await;
+    assert_eq!(bench.on_disk(task.id).await.status, Status::Cancelled);
+    let (_, had_ended) = bench.tasks.cancel(task.id, &bench.owner).await.unwrap();
+    assert!(had_ended);
 }

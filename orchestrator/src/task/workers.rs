@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::keys::Keys;
 use crate::player::Browser;
 use crate::pool::Pool;
-use crate::session::{Ending, Kind as SessionKind, Session, Sessions};
+use crate::session::{Session, Sessions};
 
 /// How long a task keeps asking for a worker.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(600);
@@ -107,15 +107,6 @@ impl Workers {
     /// How many others than tasks wait for a worker.
     fn clients_waiting(&self) -> usize {
         self.pool.waiting().saturating_sub(self.leasing.load(Ordering::Relaxed))
-    }
-
-    /// Ends the sessions that an earlier process made for tasks.
-    pub(super) fn end_sessions_before(&self, started_ms: u64) {
-        for session in self.sessions.all_live() {
-            if session.options.kind == SessionKind::Task && session.created_ms < started_ms {
-                session.end(Ending::TaskFailed);
-            }
-        }
     }
 
     #[cfg(test)]

@@ -33,6 +33,8 @@ settings! {
         navigation_timeout: Duration = Is("30s"), min "100ms";
         /// The longest time a request may wait for its task to end.
         max_wait: Duration = Is("10m"), min "1s";
+        /// Time that the cancelling of a task waits for its end to be written; then the answer is that it is still stopping.
+        cancel_timeout: Duration = Is("10s"), min "100ms";
         /// Size of the body of a task.
         max_body: ByteSize = Is("8MiB"), min "1KiB";
         /// Items of a fleet that one session carries out, each in a browser context of its own; 1 gives each a container.
