@@ -28,6 +28,11 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The name of this boot of the machine; none where the kernel gives none.
+pub(crate) fn boot() -> Option<&'static str> {
+    BOOT.as_deref()
+}
+
 /// What the clocks show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Now {

@@ -237,7 +237,7 @@ impl Keys {
             return Err(KeyError::Active(id.clone()));
         }
         let mut batch = Batch::new();
-        batch.delete(Table::Keys, id.as_str());
+        batch.delete(Table::Keys, id.as_str()).irrevocable();
         self.inner.store.commit(batch, Durability::Power).await?;
         self.write(|entries| entries.remove(id));
         Ok(record)
@@ -323,7 +323,8 @@ impl Keys {
     /// Records a key, new or changed, then lets it take effect. The caller holds `changing`.
     async fn add(&self, record: &KeyRecord) -> Result<(), KeyError> {
         let mut batch = Batch::new();
-        batch.put_json(Table::Keys, record.id.as_str(), record)?;
+        // An older backup must not bring a revoked key back to life, an old secret or a rule, nor lose a new key.
+        batch.put_json(Table::Keys, record.id.as_str(), record)?.irrevocable();
         if record.state != KeyState::Active {
             batch.essential();
         }
@@ -337,11 +338,6 @@ impl Keys {
                 }
             }
         });
-        // Otherwise a restored backup could bring a revoked key back to life, or lose a new one.
-        match self.inner.store.backup().await {
-            Ok(_) | Err(StoreError::NoDirectory) => {}
-            Err(error) => tracing::warn!(%error, "no backup after a change of keys"),
-        }
         Ok(())
     }
 

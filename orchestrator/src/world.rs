@@ -251,7 +251,10 @@ impl Worlds {
                 record
             }
         };
-        self.write(&record, Durability::Power).await?;
+        let mut batch = Batch::new();
+        // An older backup must not make the old URL work again.
+        batch.put_json(Table::Worlds, record.world_id.as_str(), &record)?.essential().irrevocable();
+        self.inner.store.commit(batch, Durability::Power).await?;
         Ok(record)
     }
 

@@ -362,7 +362,7 @@ pub(super) async fn unshare(
 ) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
     if session.shares.remove(&share) {
-        app.sessions.note(&session).await;
+        app.sessions.note_ended_share(&session).await;
     }
     Ok(StatusCode::NO_CONTENT.into_response())
 }

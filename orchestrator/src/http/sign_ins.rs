@@ -54,7 +54,7 @@ impl SignIns {
     /// Errors: when the store cannot be read.
     pub(crate) async fn load(store: Store, timeout: Duration) -> Result<Self, StoreError> {
         let now = Now::read();
-        let (mut signed_in, mut range, mut over) = (HashMap::new(), KeyRange::all(), Vec::new());
+        let (mut signed_in, mut range, mut changed) = (HashMap::new(), KeyRange::all(), Vec::new());
         loop {
             let rows = store.scan(Table::SignIns, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { break };
@@ -62,14 +62,20 @@ impl SignIns {
             for row in &rows {
                 let Ok(hash) = <[u8; 32]>::try_from(row.key.as_slice()).map(TokenHash) else { continue };
                 match row.json::<SignIn>(Table::SignIns) {
-                    Ok(sign_in) if !sign_in.ends.is_over(&now) => drop(signed_in.insert(hash, sign_in)),
-                    _ => over.push(hash),
+                    Ok(mut sign_in) if !sign_in.ends.is_over(&now) => {
+                        if let Some(ends) = sign_in.ends.anchored(&now) {
+                            sign_in.ends = ends;
+                            changed.push(hash);
+                        }
+                        signed_in.insert(hash, sign_in);
+                    }
+                    _ => changed.push(hash),
                 }
             }
         }
         let signed_in = Arc::new(Mutex::new(signed_in));
         let sign_ins = Self { store, timeout, signed_in, writing: Arc::default(), attempts: Attempts::default() };
-        sign_ins.write(over);
+        sign_ins.write(changed);
         Ok(sign_ins)
     }
 
@@ -124,7 +130,7 @@ impl SignIns {
         let hash = TokenHash::of(token);
         let removed = self.signed_in.lock().remove(&hash);
         if removed.is_some() {
-            self.tell_store(vec![hash]).await;
+            self.tell_store(vec![hash], Batch::irrevocable).await;
         }
     }
 
@@ -137,20 +143,20 @@ impl SignIns {
     fn write(&self, changed: Vec<TokenHash>) {
         if !changed.is_empty() {
             let sign_ins = self.clone();
-            tokio::spawn(async move { sign_ins.tell_store(changed).await });
+            tokio::spawn(async move { sign_ins.tell_store(changed, |batch| batch).await });
         }
     }
 
-    /// Writes these sign-ins to the store, as they are at that moment.
-    async fn tell_store(&self, changed: Vec<TokenHash>) {
+    /// Writes these sign-ins to the store, as they are at that moment, in a batch that is marked so.
+    async fn tell_store(&self, changed: Vec<TokenHash>, mark: fn(&mut Batch) -> &mut Batch) {
         // One after another, so that the last state wins.
         let _writing = self.writing.lock().await;
-        if let Err(error) = self.commit(changed).await {
+        if let Err(error) = self.commit(changed, mark).await {
             tracing::warn!(%error, "who is signed in to the console was not written");
         }
     }
 
-    async fn commit(&self, changed: Vec<TokenHash>) -> Result<(), StoreError> {
+    async fn commit(&self, changed: Vec<TokenHash>, mark: fn(&mut Batch) -> &mut Batch) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         for hash in changed {
             let now = self.signed_in.lock().get(&hash).cloned();
@@ -159,6 +165,7 @@ impl SignIns {
                 None => batch.delete(Table::SignIns, hash.0).essential(),
             };
         }
+        mark(&mut batch);
         self.store.commit(batch, Durability::Process).await
     }
 }

@@ -22,11 +22,23 @@ impl Journal {
     /// Writes the record as it is when its turn comes; nothing once the end was written.
     /// Errors: `DiskNearlyFull`, `StoreBusy`: nothing was written.
     pub(super) async fn note(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
+        self.note_in(record, |batch| batch).await
+    }
+
+    /// Writes a record, which takes something away that must not come back.
+    /// Errors: as [`Journal::note`].
+    pub(super) async fn note_for_good(&self, record: impl FnOnce() -> Record) -> Result<(), Error> {
+        self.note_in(record, |batch| batch.essential().irrevocable()).await
+    }
+
+    async fn note_in(&self, record: impl FnOnce() -> Record, mark: fn(&mut Batch) -> &mut Batch) -> Result<(), Error> {
         let closed = self.closed.lock().await;
         if *closed {
             return Ok(());
         }
-        Ok(self.store.commit(written(&record())?, Durability::Process).await?)
+        let mut batch = written(&record())?;
+        mark(&mut batch);
+        Ok(self.store.commit(batch, Durability::Process).await?)
     }
 
     /// Writes the end, after all that was noted; tries until the store has taken it.

@@ -359,6 +359,16 @@ impl Sessions {
         }
     }
 
+    /// Notes that a link was ended, so that no older backup makes it work again. A failure is logged.
+    pub(crate) async fn note_ended_share(&self, session: &Session) {
+        self.changed();
+        if session.check_open().is_ok()
+            && let Err(error) = session.journal.note_for_good(|| session.record()).await
+        {
+            tracing::error!(session = %session.id, %error, "the end of a link was not written");
+        }
+    }
+
     pub(super) fn reconnect_window(&self) -> Duration {
         self.inner.config.session.reconnect_window
     }

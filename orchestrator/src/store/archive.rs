@@ -19,8 +19,9 @@ use tar::{Archive, Builder, EntryType, Header};
 
 use super::dump::{self, DumpTarget, Restored, Rows, Writer, WrittenDump};
 use super::folder::{self, DataPath, Folder};
+use super::ledger::Moment;
 use super::unfinished::Unfinished;
-use super::{StoreError, free_bytes};
+use super::{SCHEMA_VERSION, StoreError, free_bytes};
 
 /// The entry that holds the rows.
 const ROWS: &str = "dump.jsonl";
@@ -36,18 +37,19 @@ pub(super) fn create(path: &Path) -> Result<Writer, StoreError> {
     let mut out = Unfinished::create(path)?;
     // The header of the dump is written when its size is known.
     out.write_all(&[0; BLOCK as usize]).map_err(StoreError::io("write", out.name()))?;
-    Writer::begin(out)
+    Writer::begin(out, SCHEMA_VERSION)
 }
 
 /// Completes a backup that [`create`] began with the files of these folders of `data`, as long as the disk keeps
 /// `min_free` bytes.
 pub(super) fn finish(
     writer: Writer,
+    moment: Moment,
     data: &Path,
     folders: &[Folder],
     min_free: u64,
 ) -> Result<WrittenDump, StoreError> {
-    let (mut out, rows) = writer.end()?;
+    let (mut out, rows) = writer.end(moment)?;
     let writing = StoreError::io("write", out.name());
     let disk = out.name().parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
     let mut sums = sum_line(&rows.sha256, ROWS);

@@ -10,9 +10,10 @@ use super::batch::Op;
 use super::dump::{Restored, Writer, WrittenDump};
 use super::folder::Folder;
 use super::layout::create_private_dir;
+use super::ledger::is_ledger;
 use super::lock::DirLock;
 use super::request::Request;
-use super::{KeyRange, Row, Store, StoreError, Table, archive, build};
+use super::{KeyRange, Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build};
 use crate::clock::unix_ms;
 
 /// Rows read at a time.
@@ -33,35 +34,44 @@ async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<Wr
     let with_files = store.directory().filter(|_| !folders.is_empty()).map(|data| (data.to_owned(), folders.to_vec()));
     let (path, in_archive) = (path.to_owned(), with_files.is_some());
     let mut writer =
-        off_thread(move || if in_archive { archive::create(&path) } else { Writer::create(&path) }).await?;
-    store.call(|reply| Request::StartCapture { reply }).await?;
-    for table in Table::ALL {
-        let mut range = KeyRange::all();
-        loop {
-            let rows = store.scan(table, range.clone(), PAGE).await?;
-            let Some(last) = rows.last() else { break };
-            range = range.after(&last.key);
-            writer = off_thread(move || {
-                for Row { key, value } in &rows {
-                    writer.change(table, key, Some(value))?;
-                }
-                Ok(writer)
-            })
+        off_thread(move || if in_archive { archive::create(&path) } else { Writer::create(&path, SCHEMA_VERSION) })
             .await?;
-        }
+    store.call(|reply| Request::StartCapture { reply }).await?;
+    for table in Table::ALL.into_iter().filter(|table| !table.is_kept_apart()) {
+        writer = write_table(store, writer, table).await?;
     }
-    let changes = store.call(|reply| Request::EndCapture { reply }).await?;
+    let (changes, commits) = store.call(|reply| Request::EndCapture { reply }).await?;
+    let moment = store.moment(commits);
     let min_free = store.options().min_free_bytes;
-    off_thread(move || {
-        for Op { table, key, value } in &changes {
+    let dumped = off_thread(move || {
+        for Op { table, key, value } in changes.iter().filter(|op| !op.table.is_kept_apart()) {
             writer.change(*table, key, value.as_deref())?;
         }
         match with_files {
-            Some((data, folders)) => archive::finish(writer, &data, &folders, min_free),
-            None => writer.finish(),
+            Some((data, folders)) => archive::finish(writer, moment, &data, &folders, min_free),
+            None => writer.finish(moment),
         }
     })
-    .await
+    .await?;
+    // After it, so that it has the keys of every patient whom the dump has.
+    store.write_apart().await?;
+    Ok(dumped)
+}
+
+async fn write_table(store: &Store, mut writer: Writer, table: Table) -> Result<Writer, StoreError> {
+    let mut range = KeyRange::all();
+    loop {
+        let rows = store.scan(table, range.clone(), PAGE).await?;
+        let Some(last) = rows.last() else { return Ok(writer) };
+        range = range.after(&last.key);
+        writer = off_thread(move || {
+            for Row { key, value } in rows.iter().filter(|row| !is_ledger(table, &row.key)) {
+                writer.change(table, key, Some(value))?;
+            }
+            Ok(writer)
+        })
+        .await?;
+    }
 }
 
 impl Store {
@@ -72,6 +82,19 @@ impl Store {
     pub(crate) async fn dump(&self, file: &Path, folders: &[Folder]) -> Result<WrittenDump, StoreError> {
         let _one = self.dumping().await;
         write_dump(self, file, folders).await
+    }
+
+    /// Writes the file of what is kept apart anew: with what there is now, and nothing that was deleted before.
+    /// Errors: those of reading; [`StoreError::Io`].
+    pub(super) async fn write_apart(&self) -> Result<(), StoreError> {
+        let Some(dir) = self.directory().map(Path::to_owned) else { return Ok(()) };
+        let _one = self.writing_apart().await;
+        let mut writer = off_thread(move || Writer::create(&backup_folder::apart_path(&dir)?, SCHEMA_VERSION)).await?;
+        for table in Table::ALL.into_iter().filter(|table| table.is_kept_apart()) {
+            writer = write_table(self, writer, table).await?;
+        }
+        let moment = self.moment(0);
+        off_thread(move || writer.finish(moment)).await.map(drop)
     }
 
     /// Dumps into the store's directory of backups and removes old ones.
@@ -89,6 +112,7 @@ impl Store {
         let options = self.options().clone();
         off_thread(move || {
             rotate(&dir, options.backup_interval, options.backups_kept);
+            backup_folder::remove_with_keys(&dir);
             Ok(())
         })
         .await?;
@@ -106,7 +130,12 @@ pub(crate) async fn run_backups(store: Store, stop: CancellationToken) {
         return;
     }
     let mut wait = {
-        let newest = off_thread(move || Ok(list(&dir).first().map_or(0, |(ms, _)| *ms))).await.unwrap_or(0);
+        let newest = off_thread(move || match backup_folder::any_with_keys(&dir) {
+            // Which a new one replaces at once.
+            true => Ok(0),
+            false => Ok(list(&dir).first().map_or(0, |(ms, _)| *ms)),
+        });
+        let newest = newest.await.unwrap_or(0);
         let age = Duration::from_millis(unix_ms().saturating_sub(newest));
         every.saturating_sub(age)
     };

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::layout::create_private_dir;
-use super::{StoreError, unfinished};
+use super::schema::KEYS_APART;
+use super::{StoreError, Table, dump, unfinished};
 use crate::clock::unix_ms;
 
 /// Where backups are, below the data directory.
 const DIRECTORY: &str = "backups";
 const PREFIX: &str = "warmpool-";
 const SUFFIX: &str = ".jsonl";
+const APART: &str = "patient-keys.jsonl";
 /// The newest backups are kept whenever they were made.
 const KEEP_NEWEST: usize = 4;
 
@@ -25,12 +27,23 @@ pub(super) fn next_path(dir: &Path) -> Result<PathBuf, StoreError> {
     Ok(backups.join(name))
 }
 
+/// The file of what is kept apart from the backups.
+pub(super) fn apart(dir: &Path) -> PathBuf {
+    dir.join(DIRECTORY).join(APART)
+}
+
+/// Where the file of what is kept apart is written; its directory is created if need be.
+pub(super) fn apart_path(dir: &Path) -> Result<PathBuf, StoreError> {
+    create_private_dir(&dir.join(DIRECTORY))?;
+    Ok(apart(dir))
+}
+
 /// Removes dumps that an earlier process did not finish.
 pub(super) fn remove_unfinished(dir: &Path) {
     let entries = fs::read_dir(dir.join(DIRECTORY)).into_iter().flatten().filter_map(Result::ok);
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with(PREFIX)
+        if (name.starts_with(PREFIX) || name.starts_with(APART))
             && name.ends_with(unfinished::SUFFIX)
             && let Err(error) = fs::remove_file(&path)
         {
@@ -83,6 +96,29 @@ pub(super) fn rotate(dir: &Path, interval: Duration, keep: usize) {
             tracing::warn!(path = %path.display(), %error, "cannot remove an old backup");
         }
     }
+}
+
+/// Removes the backups of earlier releases that hold patients' keys, once there is a newer one.
+pub(super) fn remove_with_keys(dir: &Path) {
+    let backups = list(dir);
+    let apart = |path: &Path| dump::schema_of(path).is_none_or(|schema| schema >= KEYS_APART);
+    if !backups.first().is_some_and(|(_, newest)| apart(newest)) {
+        return;
+    }
+    for (_, path) in backups.iter().filter(|(_, path)| !apart(path) && dump::has_rows(path, Table::Patients)) {
+        match fs::remove_file(path) {
+            Ok(()) => tracing::info!(path = %path.display(), "removed a backup that held patients' keys"),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "cannot remove a backup with patients' keys"),
+        }
+    }
+}
+
+/// Whether there are backups of earlier releases that hold patients' keys.
+pub(super) fn any_with_keys(dir: &Path) -> bool {
+    let held = |path: &Path| {
+        dump::schema_of(path).is_some_and(|schema| schema < KEYS_APART) && dump::has_rows(path, Table::Patients)
+    };
+    list(dir).iter().any(|(_, path)| held(path))
 }
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ pub(crate) enum Table {
     Scenes,
     /// Patients' ids and names, encrypted, by a keyed hash.
     Patients,
+    /// Patients' own keys, encrypted, by the same hash. See [`Table::is_kept_apart`].
+    PatientKeys,
     /// Which worlds a patient has, by the patient's hash and the world's id.
     PatientWorlds,
     /// Requests for worlds, by time.
@@ -56,7 +58,7 @@ pub(crate) enum Table {
 
 impl Table {
     /// Every table.
-    pub(crate) const ALL: [Table; 16] = [
+    pub(crate) const ALL: [Table; 17] = [
         Table::Meta,
         Table::Keys,
         Table::Sessions,
@@ -70,6 +72,7 @@ impl Table {
         Table::Worlds,
         Table::Scenes,
         Table::Patients,
+        Table::PatientKeys,
         Table::PatientWorlds,
         Table::WorldRequests,
         Table::SignIns,
@@ -92,10 +95,18 @@ impl Table {
             Table::Worlds => "worlds",
             Table::Scenes => "scenes",
             Table::Patients => "patients",
+            Table::PatientKeys => "patient_keys",
             Table::PatientWorlds => "patient_worlds",
             Table::WorldRequests => "world_requests",
             Table::SignIns => "sign_ins",
         }
+    }
+
+    /// Whether its rows are in no backup but in one file of their own, which always holds the present ones alone. What they
+    /// encrypted can then be read in no backup once they are deleted.
+    #[must_use]
+    pub(super) const fn is_kept_apart(self) -> bool {
+        matches!(self, Table::PatientKeys)
     }
 
     /// The table of that name, if there is one.
@@ -125,6 +136,7 @@ pub(crate) enum Durability {
 pub(crate) struct Batch {
     pub(super) ops: Vec<Op>,
     pub(super) essential: bool,
+    pub(super) irrevocable: bool,
 }
 
 /// One change: a new value, or none to delete the key.
@@ -171,6 +183,19 @@ impl Batch {
     pub(crate) fn essential(&mut self) -> &mut Self {
         self.essential = true;
         self
+    }
+
+    /// Makes the batch outlive the database: it survives loss of power, and it is made again after every recovery from damage and
+    /// in every older backup that is restored. For what must never come back, such as a revoked key or a deleted patient, and
+    /// at the cost of one more sync. Small batches only.
+    pub(crate) fn irrevocable(&mut self) -> &mut Self {
+        self.irrevocable = true;
+        self
+    }
+
+    /// Whether it removes rows that the file of what is kept apart may still hold.
+    pub(super) fn shreds(&self) -> bool {
+        self.ops.iter().any(|op| op.table.is_kept_apart() && op.value.is_none())
     }
 
     /// How many changes the batch has.

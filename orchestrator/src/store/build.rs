@@ -9,19 +9,35 @@ use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::dump::{DumpTarget, Restored};
 use super::folder::{DataPath, Folder, Staging};
+use super::journal::FileJournal;
 use super::layout::{DATABASE, UNFINISHED, create_private_dir, sync_parent};
+use super::ledger::Ledger;
+use super::mark::Reached;
 use super::recovery_file::RecoveryFile;
 use super::schema::{self, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::{StoreError, record};
+use super::{StoreError, backup_folder, record};
 use crate::clock::unix_ms;
+
+/// What a database was built from.
+#[derive(Debug, Default)]
+pub(super) struct Built {
+    pub(super) restored: Option<Restored>,
+    /// How many irrevocable batches were made again.
+    pub(super) replayed: u64,
+    /// Why the file of what is kept apart is not usable.
+    pub(super) unusable: Option<String>,
+}
 
 /// Replaces a sound database, and those of the folders that a dump holds, by the dump.
 pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
     let database = dir.join(DATABASE);
     let unfinished = dir.join(UNFINISHED);
     let mut staging = Staging::new(dir, folders)?;
-    let restored = fill(&unfinished, Some(file), Some(&mut staging))?;
+    let built = fill(dir, Some(file), Some(&mut staging))?;
+    if let Some(reason) = built.unusable {
+        return Err(StoreError::Backup { path: backup_folder::apart(dir), reason });
+    }
     // Files first: with the old rows they are merely too many, new rows without them would be wrong.
     staging.put_in_place()?;
     if database.exists() {
@@ -32,27 +48,28 @@ pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Res
     sync_parent(&database)?;
     // Whatever was wrong with the old database is not wrong with this one.
     RecoveryFile::of(dir).clear()?;
-    restored.ok_or_else(|| StoreError::Backup { path: file.to_owned(), reason: "nothing was read".into() })
+    built.restored.ok_or_else(|| StoreError::Backup { path: file.to_owned(), reason: "nothing was read".into() })
 }
 
 /// Builds a database from the rows of a dump, or an empty one, and gives it its name once it is complete. Files stay as
 /// they are: only the database was damaged.
-pub(super) fn build(dir: &Path, file: Option<&Path>) -> Result<Option<Restored>, StoreError> {
+pub(super) fn build(dir: &Path, file: Option<&Path>) -> Result<Built, StoreError> {
     let database = dir.join(DATABASE);
     let unfinished = dir.join(UNFINISHED);
-    let restored = fill(&unfinished, file, None)?;
+    let built = fill(dir, file, None)?;
     if database.exists() {
         // Left by a start that died between the last two steps, and built from the same backups.
         fs::remove_dir_all(&database).map_err(StoreError::io("remove", &database))?;
     }
     fs::rename(&unfinished, &database).map_err(StoreError::io("rename", &unfinished))?;
     sync_parent(&database)?;
-    Ok(restored)
+    Ok(built)
 }
 
 /// What a dump fills.
 struct Build<'s, 'a> {
     backend: SledBackend,
+    ledger: Ledger,
     staging: Option<&'s mut Staging<'a>>,
 }
 
@@ -62,9 +79,7 @@ impl DumpTarget for Build<'_, '_> {
     }
 
     fn rows(&mut self, ops: Vec<Op>) -> Result<(), StoreError> {
-        let seal = |op: Op| Op { value: op.value.map(|value| record::seal(op.table, &op.key, &value)), ..op };
-        let sealed: Vec<Op> = ops.into_iter().map(seal).collect();
-        self.backend.apply(&sealed).map_err(writing)
+        self.ledger.apply(&mut self.backend, sealed(&ops)).map_err(writing)
     }
 
     fn file(&mut self, place: &DataPath, content: &mut dyn Read) -> Result<(), StoreError> {
@@ -72,20 +87,49 @@ impl DumpTarget for Build<'_, '_> {
     }
 }
 
-/// A new database at `path` with the content of a dump, durable and closed again; its files go to the staging.
-fn fill(path: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> Result<Option<Restored>, StoreError> {
+/// A new database with the content of a dump and all that is irrevocable, durable and closed again; its files go to the
+/// staging.
+fn fill(dir: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> Result<Built, StoreError> {
+    let path = dir.join(UNFINISHED);
     if path.exists() {
-        fs::remove_dir_all(path).map_err(StoreError::io("remove", path))?;
+        fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
     }
-    create_private_dir(path)?;
-    let mut backend = SledBackend::open(path).map_err(writing)?;
-    schema::begin(&mut backend, SCHEMA_VERSION).map_err(writing)?;
-    let mut filling = Build { backend, staging };
-    let restored = file.map(|file| archive::read(file, &mut filling)).transpose()?;
-    let Build { mut backend, .. } = filling;
+    create_private_dir(&path)?;
+    let mut backend = SledBackend::open(&path).map_err(writing)?;
+    let ledger = schema::begin(&mut backend, SCHEMA_VERSION).map_err(writing)?;
+    let mut filling = Build { backend, ledger, staging };
+    let mut built = Built::default();
+    if let Some(file) = file {
+        built.restored = Some(archive::read(file, &mut filling)?);
+        let apart = backup_folder::apart(dir);
+        if apart.exists() {
+            match archive::read(&apart, &mut filling) {
+                Err(StoreError::Backup { reason, .. }) => built.unusable = Some(reason),
+                outcome => drop(outcome?),
+            }
+        }
+    }
+    let Build { mut backend, mut ledger, .. } = filling;
+    let moment = built.restored.as_ref().and_then(|restored| restored.moment.as_ref());
+    built.replayed = FileJournal::open(dir)?.replay(moment, &mut backend, &mut ledger)?;
+    // No later commit may get the number of one that is lost.
+    let known = [moment.map(|moment| moment.commits), Reached::read(dir).map(|reached| reached.highest())];
+    ledger.skip_to(known.into_iter().flatten().max().unwrap_or(0));
+    ledger.apply(&mut backend, Vec::new()).map_err(writing)?;
     backend.flush().map_err(writing)?;
     backend.barrier().and_then(|mut barrier| barrier.wait()).map_err(writing)?;
-    Ok(restored)
+    Ok(built)
+}
+
+/// Changes with their values sealed, as backends take them.
+pub(super) fn sealed(ops: &[Op]) -> Vec<Op> {
+    ops.iter()
+        .map(|op| Op {
+            table: op.table,
+            key: op.key.clone(),
+            value: op.value.as_ref().map(|value| record::seal(op.table, &op.key, value)),
+        })
+        .collect()
 }
 
 pub(super) fn writing(error: BackendError) -> StoreError {

@@ -1,9 +1,8 @@
 //! Dumps: every row of the store as JSON lines.
 //!
-//! A dump is a header line, one line a change, and a trailer with counts and a SHA-256 of all bytes before it.
-//! A change with a value sets a key, one without deletes it; they apply in order. A dump of a store in use
-//! holds the rows as they were passed by, then every change made meanwhile, which together give the state at
-//! the end.
+//! A dump is a header line, one line a change, one that says which state this is, and a trailer with counts and a SHA-256
+//! of all bytes before it. A change with a value sets a key, one without deletes it; they apply in order. A dump of a store
+//! in use holds the rows as they were passed by, then every change made meanwhile, which together give the state at the end.
 //!
 //! Earlier releases wrote files into a dump, too (format 2): their folders stand in its header, and after the changes each
 //! file has a line with its place and size, which its content and a line's end follow. Such dumps are read, and no longer
@@ -13,7 +12,8 @@
 pub(crate) mod fuzzing;
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, Read, Write as _};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -24,8 +24,9 @@ use sha2::{Digest, Sha256};
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
 use super::folder::DataPath;
+use super::ledger::{Moment, is_ledger};
 use super::unfinished::Unfinished;
-use super::{KeyRange, SCHEMA_VERSION, StoreError, Table, record};
+use super::{KeyRange, SCHEMA_VERSION, StoreError, Table, record, schema};
 use crate::clock::unix_ms;
 
 /// The format of a dump of rows alone, which every release reads.
@@ -64,6 +65,9 @@ pub(crate) struct Restored {
     /// How many files it held.
     #[serde(default)]
     pub files: u64,
+    /// Which state it held; none when an earlier release wrote it.
+    #[serde(default)]
+    pub moment: Option<Moment>,
 }
 
 /// Where the content of a backup goes when it is read back.
@@ -98,12 +102,31 @@ struct Header {
     folders: Vec<String>,
 }
 
+/// One change, as it is written.
 #[derive(Serialize, Deserialize)]
-struct Line {
+pub(super) struct Change {
     t: String,
     k: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     v: Option<String>,
+}
+
+impl From<&Op> for Change {
+    fn from(op: &Op) -> Self {
+        Self::new(op.table, &op.key, op.value.as_deref())
+    }
+}
+
+impl Change {
+    fn new(table: Table, key: &[u8], value: Option<&[u8]>) -> Self {
+        let v = value.map(|value| BASE64.encode(value));
+        Self { t: table.name().to_owned(), k: BASE64.encode(key), v }
+    }
+
+    pub(super) fn into_op(self) -> Option<Op> {
+        let value = self.v.map(|text| BASE64.decode(text)).transpose().ok()?;
+        Some(Op { table: Table::from_name(&self.t)?, key: BASE64.decode(self.k).ok()?, value })
+    }
 }
 
 /// Comes before the content of a file.
@@ -146,15 +169,16 @@ pub(super) struct Rows {
 }
 
 impl Writer {
-    pub(super) fn create(path: &Path) -> Result<Self, StoreError> {
-        Self::begin(Unfinished::create(path)?)
+    /// Begins a dump of data of this schema.
+    pub(super) fn create(path: &Path, schema: u32) -> Result<Self, StoreError> {
+        Self::begin(Unfinished::create(path)?, schema)
     }
 
     /// Begins a dump within a file.
-    pub(super) fn begin(out: Unfinished) -> Result<Self, StoreError> {
+    pub(super) fn begin(out: Unfinished, schema: u32) -> Result<Self, StoreError> {
         let created_ms = unix_ms();
         let mut writer = Self { out, hash: Sha256::new(), bytes: 0, created_ms, lines: BTreeMap::new() };
-        writer.line(&Header { warmpool_dump: ROWS, schema: SCHEMA_VERSION, created_ms, folders: Vec::new() })?;
+        writer.line(&Header { warmpool_dump: ROWS, schema, created_ms, folders: Vec::new() })?;
         Ok(writer)
     }
 
@@ -169,15 +193,12 @@ impl Writer {
 
     pub(super) fn change(&mut self, table: Table, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
         *self.lines.entry(table.name().to_owned()).or_default() += 1;
-        self.line(&Line {
-            t: table.name().to_owned(),
-            k: BASE64.encode(key),
-            v: value.map(|value| BASE64.encode(value)),
-        })
+        self.line(&Change::new(table, key, value))
     }
 
-    /// Ends the dump, but not the file.
-    pub(super) fn end(mut self) -> Result<(Unfinished, Rows), StoreError> {
+    /// Ends the dump, which holds the state of this moment, but not the file.
+    pub(super) fn end(mut self, moment: Moment) -> Result<(Unfinished, Rows), StoreError> {
+        self.line(&moment)?;
         let sha256 = hex::encode(self.hash.clone().finalize());
         self.line(&Trailer { lines: self.lines.clone(), files: 0, sha256 })?;
         let (created_ms, lines) = (self.created_ms, self.lines.values().sum());
@@ -185,34 +206,70 @@ impl Writer {
         Ok((self.out, Rows { created_ms, lines, bytes: self.bytes, sha256 }))
     }
 
-    pub(super) fn finish(self) -> Result<WrittenDump, StoreError> {
-        let (out, Rows { created_ms, lines, .. }) = self.end()?;
+    pub(super) fn finish(self, moment: Moment) -> Result<WrittenDump, StoreError> {
+        let (out, Rows { created_ms, lines, .. }) = self.end(moment)?;
         let (path, bytes) = out.finish()?;
         Ok(WrittenDump { path, created_ms, lines, files: 0, bytes })
     }
 }
 
-/// Dumps a database that is open but not in use.
-pub(super) fn dump_backend(backend: &dyn Backend, path: &Path) -> Result<WrittenDump, StoreError> {
+/// Dumps a database that is open but not in use: some of its tables.
+pub(super) fn dump_backend(
+    backend: &dyn Backend,
+    path: &Path,
+    moment: Moment,
+    tables: impl Fn(Table) -> bool,
+) -> Result<WrittenDump, StoreError> {
     let refused = |error: BackendError| StoreError::Io {
         doing: "read the database".to_owned(),
         source: std::io::Error::other(error),
     };
-    let mut writer = Writer::create(path)?;
-    for table in Table::ALL {
+    let schema = schema::version(backend).map_err(refused)?.unwrap_or(SCHEMA_VERSION);
+    let mut writer = Writer::create(path, schema)?;
+    for table in Table::ALL.into_iter().filter(|table| tables(*table)) {
         let mut range = KeyRange::all();
         loop {
             let rows = backend.scan(table, &range, PAGE).map_err(refused)?;
             let Some((last, _)) = rows.last() else { break };
             range = range.after(last);
-            for (key, sealed) in &rows {
+            for (key, sealed) in rows.iter().filter(|(key, _)| !is_ledger(table, key)) {
                 let value = record::open(table, key, sealed)
                     .map_err(|error| refused(BackendError::Damaged(error.to_string())))?;
                 writer.change(table, key, Some(value))?;
             }
         }
     }
-    writer.finish()
+    writer.finish(moment)
+}
+
+/// The moment of a dump that lies alone in its file, unchecked.
+pub(super) fn moment_of(path: &Path) -> Option<Moment> {
+    end(path)?.0
+}
+
+/// The version of the data in a dump, unchecked.
+pub(super) fn schema_of(path: &Path) -> Option<u32> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(path).ok()?.take(MAX_LINE_BYTES)).read_until(b'\n', &mut line).ok()?;
+    serde_json::from_slice::<Header>(&line).ok().map(|header| header.schema)
+}
+
+/// Whether a dump has rows of a table, unchecked.
+pub(super) fn has_rows(path: &Path, table: Table) -> bool {
+    end(path).is_some_and(|(_, trailer)| trailer.lines.contains_key(table.name()))
+}
+
+/// The last two lines of a dump; the first of them is another one in those of earlier releases.
+fn end(path: &Path) -> Option<(Option<Moment>, Trailer)> {
+    const LONGEST: u64 = 8 * 1024;
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LONGEST))).ok()?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end).ok()?;
+    let mut lines = end.strip_suffix(b"\n")?.rsplit(|byte| *byte == b'\n');
+    let trailer = serde_json::from_slice(lines.next()?).ok()?;
+    Some((lines.next().and_then(|line| serde_json::from_slice(line).ok()), trailer))
 }
 
 /// Hands the content of a dump on, and checks it meanwhile: what it handed on counts only when it succeeds.
@@ -233,6 +290,7 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     let mut files = 0;
     let mut ops = Vec::new();
+    let mut moment = None;
     loop {
         // The trailer's hash is of what comes before it.
         let hash = input.hash.clone();
@@ -251,6 +309,10 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
                 return Err(bad("something follows its end".into()));
             }
             break;
+        }
+        if let Ok(found) = serde_json::from_slice::<Moment>(&bytes) {
+            moment = Some(found);
+            continue;
         }
         let number = counts.values().sum::<u64>() + files + 2;
         if let Ok(line) = serde_json::from_slice::<FileLine>(&bytes) {
@@ -272,7 +334,7 @@ pub(super) fn read(path: &Path, from: impl BufRead, target: &mut dyn DumpTarget)
         }
     }
     target.rows(ops)?;
-    Ok(Restored { path: path.to_owned(), created_ms: header.created_ms, lines: counts.values().sum(), files })
+    Ok(Restored { path: path.to_owned(), created_ms: header.created_ms, lines: counts.values().sum(), files, moment })
 }
 
 /// A dump that is being read, with the hash of what was read of it.
@@ -318,10 +380,5 @@ impl<R: BufRead> Content<'_, '_, R> {
 }
 
 fn change(line: &[u8]) -> Option<Op> {
-    let line: Line = serde_json::from_slice(line).ok()?;
-    let value = match line.v {
-        Some(text) => Some(BASE64.decode(text).ok()?),
-        None => None,
-    };
-    Some(Op { table: Table::from_name(&line.t)?, key: BASE64.decode(line.k).ok()?, value })
+    serde_json::from_slice::<Change>(line).ok()?.into_op()
 }

@@ -4,8 +4,11 @@ use std::sync::mpsc as std_mpsc;
 
 use tokio::sync::oneshot;
 
-use super::backend::{Backend, BackendError};
+use super::backend::{Backend, BackendError, Barrier};
 use super::batch::{Batch, Op};
+use super::build::sealed;
+use super::journal::{Entry, Journal};
+use super::ledger::Ledger;
 use super::lock::DirLock;
 use super::request::{Context, Reply, Request};
 use super::{Durability, Row, StoreError, Table, record};
@@ -19,21 +22,63 @@ const CAPTURE_BYTES: usize = 32 * 1024 * 1024;
 /// After a backend failure the executor answers no more requests.
 type BackendResult<T> = Result<T, BackendError>;
 
-/// Where commits go that need a barrier.
+/// A commit that was flushed and needs more than that.
+pub(super) struct Flushed {
+    pub(super) reply: Reply<()>,
+    /// What to keep in the journal before the answer.
+    pub(super) entry: Option<Entry>,
+}
+
+/// What commits wait for that need more than a flush.
+pub(super) struct Durable {
+    pub(super) barrier: Box<dyn Barrier>,
+    pub(super) journal: Box<dyn Journal>,
+}
+
+impl Durable {
+    /// Makes everything durable that has been flushed, keeps what is irrevocable, and answers.
+    pub(super) fn settle(&mut self, group: &mut Vec<Flushed>, context: &Context) -> BackendResult<()> {
+        let flushed = context.mark.last_flushed();
+        self.barrier.wait()?;
+        context.mark.durable(flushed)?;
+        context.monitor.made_durable();
+        let (mut entries, mut replies) = (Vec::new(), Vec::new());
+        for Flushed { reply, entry } in group.drain(..) {
+            match entry {
+                Some(entry) => {
+                    entries.push(entry);
+                    replies.push(reply);
+                }
+                None => drop(reply.send(Ok(()))),
+            }
+        }
+        if !entries.is_empty() {
+            // Not before the batch itself: the journal must not know of commits that the database may lose.
+            self.journal.keep(&entries)?;
+        }
+        for reply in replies {
+            let _ = reply.send(Ok(()));
+        }
+        Ok(())
+    }
+}
+
+/// Where commits go that need more than a flush.
 pub(super) enum BarrierLink {
-    Thread(std_mpsc::SyncSender<Reply<()>>, std::thread::JoinHandle<()>),
+    Thread(std_mpsc::SyncSender<Flushed>, std::thread::JoinHandle<()>),
     /// Waited for at once, for a store without threads.
     #[cfg(test)]
-    Inline(Box<dyn super::backend::Barrier>),
+    Inline(Durable),
 }
 
 /// Carries out requests one after the other.
 pub(super) struct Executor {
     backend: Box<dyn Backend>,
+    ledger: Ledger,
     after: BarrierLink,
     context: Context,
     /// Applied but not flushed.
-    group: Vec<(Durability, Reply<()>)>,
+    group: Vec<(Durability, Flushed)>,
     capture: Option<Capture>,
     /// Let go after the backend.
     lock: Option<DirLock>,
@@ -61,8 +106,13 @@ impl Capture {
 }
 
 impl Executor {
-    pub(super) fn new(backend: Box<dyn Backend>, after: BarrierLink, context: Context, lock: Option<DirLock>) -> Self {
-        Self { backend, after, context, group: Vec::with_capacity(GROUP), capture: None, lock }
+    pub(super) fn new(
+        (backend, ledger): (Box<dyn Backend>, Ledger),
+        after: BarrierLink,
+        context: Context,
+        lock: Option<DirLock>,
+    ) -> Self {
+        Self { backend, ledger, after, context, group: Vec::with_capacity(GROUP), capture: None, lock }
     }
 
     /// Carries out one request. Commits are answered by [`Executor::finish_group`] at the earliest.
@@ -100,7 +150,7 @@ impl Executor {
             }
             Request::EndCapture { reply } => {
                 let answer = match self.capture.take() {
-                    Some(capture) if !capture.overrun => Ok(capture.ops),
+                    Some(capture) if !capture.overrun => Ok((capture.ops, self.ledger.commits())),
                     _ => Err(StoreError::DumpOverrun),
                 };
                 let _ = reply.send(answer);
@@ -123,20 +173,15 @@ impl Executor {
             let _ = reply.send(Err(refusal));
             return Ok(());
         }
-        let sealed: Vec<Op> = batch
-            .ops
-            .iter()
-            .map(|op| Op {
-                table: op.table,
-                key: op.key.clone(),
-                value: op.value.as_ref().map(|value| record::seal(op.table, &op.key, value)),
-            })
-            .collect();
-        self.backend.apply(&sealed)?;
+        self.ledger.apply(&mut *self.backend, sealed(&batch.ops))?;
         if let Some(capture) = &mut self.capture {
             capture.add(&batch.ops);
         }
-        self.group.push((durability, reply));
+        let (durability, entry) = match batch.irrevocable {
+            true => (Durability::Power, Some(Entry { commits: self.ledger.commits(), ops: batch.ops })),
+            false => (durability, None),
+        };
+        self.group.push((durability, Flushed { reply, entry }));
         Ok(())
     }
 
@@ -146,21 +191,20 @@ impl Executor {
             return Ok(());
         }
         self.backend.flush()?;
+        self.context.mark.flushed(self.ledger.commits())?;
         self.context.monitor.committed();
-        for (durability, reply) in self.group.drain(..) {
+        for (durability, flushed) in self.group.drain(..) {
             match (durability, &mut self.after) {
                 (Durability::Process, _) => {
-                    let _ = reply.send(Ok(()));
+                    let _ = flushed.reply.send(Ok(()));
                 }
                 #[cfg(test)]
-                (Durability::Power, BarrierLink::Inline(barrier)) => {
-                    barrier.wait()?;
-                    self.context.monitor.made_durable();
-                    let _ = reply.send(Ok(()));
+                (Durability::Power, BarrierLink::Inline(durable)) => {
+                    durable.settle(&mut vec![flushed], &self.context)?;
                 }
                 (Durability::Power, BarrierLink::Thread(barrier, _)) => {
                     // Fails only after the barrier thread has; the caller then sees its reply dropped.
-                    let _ = barrier.send(reply);
+                    let _ = barrier.send(flushed);
                 }
             }
         }
@@ -172,7 +216,7 @@ impl Executor {
         match self.after {
             BarrierLink::Thread(to_barrier, thread) => {
                 let (reply, _) = oneshot::channel();
-                let _ = to_barrier.send(reply);
+                let _ = to_barrier.send(Flushed { reply, entry: None });
                 drop(to_barrier);
                 let _ = thread.join();
             }

@@ -11,6 +11,9 @@ use parking_lot::{Condvar, Mutex};
 use super::backend::{Backend, BackendError, Barrier, RawRow};
 use super::batch::Op;
 use super::health::Monitor;
+use super::journal::{Entry, Journal};
+use super::ledger::Ledger;
+use super::mark::Mark;
 use super::memory::MemoryBackend;
 use super::request::Context;
 use super::{KeyRange, Store, StoreOptions, Table};
@@ -24,6 +27,8 @@ pub(crate) enum Point {
     Flush,
     /// Before the disk barrier.
     Barrier,
+    /// Before irrevocable changes are kept in the journal.
+    Journal,
     /// Before a get or a scan.
     Read,
 }
@@ -184,6 +189,14 @@ impl Barrier for FaultBarrier {
     }
 }
 
+struct FaultJournal(Faults);
+
+impl Journal for FaultJournal {
+    fn keep(&mut self, _entries: &[Entry]) -> Result<(), BackendError> {
+        self.0.reach(Point::Journal)
+    }
+}
+
 impl Store {
     /// A store in memory, with threads, whose backend fails as planned.
     pub(crate) fn faulty(faults: &Faults, options: StoreOptions) -> Store {
@@ -194,9 +207,11 @@ impl Store {
             min_free_bytes: options.min_free_bytes,
             on_fatal: options.on_fatal.clone(),
             recovery_file: None,
+            mark: Arc::new(Mark::nowhere()),
         };
         let backend = FaultBackend { inner: MemoryBackend::default(), faults: faults.clone() };
-        Store::on(Box::new(backend), context, options, None, None).unwrap()
+        let backend = (Box::new(backend) as Box<dyn Backend>, Ledger::default());
+        Store::on(backend, Box::new(FaultJournal(faults.clone())), context, options, None).unwrap()
     }
 }
 

@@ -12,11 +12,16 @@ use super::batch::{Batch, Durability, KeyRange, Row, Table};
 use super::commit::Commit;
 use super::disk::{self, free_bytes};
 #[cfg(test)]
-use super::executor::{BarrierLink, Executor};
+use super::executor::{BarrierLink, Durable, Executor};
 #[cfg(test)]
 use super::health::{FatalHook, StoreState};
 use super::health::{Monitor, StoreHealth};
+use super::journal::{FileJournal, Journal};
+use super::ledger::{Ledger, Moment};
 use super::lock::DirLock;
+use super::mark::Mark;
+#[cfg(test)]
+use super::memory::{NoBarrier, NoJournal};
 use super::options::StoreOptions;
 use super::recover::{self, Recovery};
 use super::recovery_file::RecoveryFile;
@@ -52,10 +57,21 @@ struct Shared {
     options: StoreOptions,
     dir: Option<PathBuf>,
     context: Context,
+    /// Names the data directory in its dumps.
+    history: String,
     /// One dump at a time.
     dumping: tokio::sync::Mutex<()>,
+    /// Held while the file of what is kept apart is written.
+    writing_apart: tokio::sync::Mutex<()>,
     /// Dropped with the store, which ends the thread that measures the disk.
     _gauge: Option<std::sync::mpsc::Sender<()>>,
+}
+
+/// Where the files of a store lie.
+pub(super) struct Place {
+    dir: PathBuf,
+    history: String,
+    lock: DirLock,
 }
 
 impl std::fmt::Debug for Store {
@@ -84,6 +100,8 @@ impl Store {
     pub(crate) fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
         let monitor = Arc::new(Monitor::new());
+        let journal = FileJournal::open(dir)?;
+        let history = journal.history().to_owned();
         let database = dir.join(layout::DATABASE);
         let context = Context {
             monitor: Arc::clone(&monitor),
@@ -91,8 +109,11 @@ impl Store {
             min_free_bytes: options.min_free_bytes,
             on_fatal: options.on_fatal.clone(),
             recovery_file: Some(RecoveryFile::of(dir)),
+            mark: Arc::new(Mark::open(dir, prepared.ledger.commits())?),
         };
-        let store = Self::on(Box::new(prepared.backend), context, options, Some(dir.to_owned()), Some(lock))?;
+        let place = Place { dir: dir.to_owned(), history, lock };
+        let backend = (Box::new(prepared.backend) as Box<dyn Backend>, prepared.ledger);
+        let store = Self::on(backend, Box::new(journal), context, options, Some(place))?;
         Ok(Opened { store, recovery: prepared.recovery })
     }
 
@@ -109,9 +130,11 @@ impl Store {
             min_free_bytes: 0,
             on_fatal: FatalHook::default(),
             recovery_file: None,
+            mark: Arc::new(Mark::nowhere()),
         };
-        let after = BarrierLink::Inline(Box::new(super::memory::NoBarrier));
-        let executor = Executor::new(Box::new(backend), after, context.clone(), None);
+        let durable = Durable { barrier: Box::new(NoBarrier), journal: Box::new(NoJournal) };
+        let backend = (Box::new(backend) as Box<dyn Backend>, Ledger::default());
+        let executor = Executor::new(backend, BarrierLink::Inline(durable), context.clone(), None);
         Self {
             link: Link::Inline(Arc::new(parking_lot::Mutex::new(executor))),
             shared: Arc::new(Shared {
@@ -119,20 +142,26 @@ impl Store {
                 options: StoreOptions::default(),
                 dir: None,
                 context,
-                dumping: tokio::sync::Mutex::new(()),
+                history: String::new(),
+                dumping: tokio::sync::Mutex::default(),
+                writing_apart: tokio::sync::Mutex::default(),
                 _gauge: None,
             }),
         }
     }
 
     pub(super) fn on(
-        backend: Box<dyn Backend>,
+        backend: (Box<dyn Backend>, Ledger),
+        journal: Box<dyn Journal>,
         context: Context,
         options: StoreOptions,
-        dir: Option<PathBuf>,
-        lock: Option<DirLock>,
+        place: Option<Place>,
     ) -> Result<Self, StoreError> {
-        let sender = thread::spawn(backend, lock, context.clone(), options.queue)?;
+        let (dir, history, lock) = match place {
+            Some(place) => (Some(place.dir), place.history, Some(place.lock)),
+            None => (None, String::new(), None),
+        };
+        let sender = thread::spawn(backend, journal, lock, context.clone(), options.queue)?;
         let database = dir.as_ref().map(|dir| dir.join(layout::DATABASE));
         let size = move || database.as_deref().map_or(0, disk::directory_bytes);
         let gauge = Some(disk::watch(&context, size)?);
@@ -143,7 +172,9 @@ impl Store {
                 options,
                 dir,
                 context,
-                dumping: tokio::sync::Mutex::new(()),
+                history,
+                dumping: tokio::sync::Mutex::default(),
+                writing_apart: tokio::sync::Mutex::default(),
                 _gauge: gauge,
             }),
         })
@@ -154,7 +185,13 @@ impl Store {
     /// Errors: [`StoreError::Timeout`], sizes, a disk nearly full, or a store that is closed: nothing was or will be
     /// written. After [`StoreError::Failed`] the next start decides.
     pub(crate) async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
-        self.begin(batch, durability).await?.known().await
+        let shreds = batch.shreds();
+        self.begin(batch, durability).await?.known().await?;
+        if shreds && let Err(error) = self.write_apart().await {
+            // The journal keeps it deleted; the next backup writes the file anew, too.
+            tracing::warn!(%error, "the file of patients' keys still holds a deleted one");
+        }
+        Ok(())
     }
 
     /// Hands a commit over, for a caller who cannot wait until its outcome is known, however long that takes.
@@ -274,6 +311,16 @@ impl Store {
 
     pub(super) fn has_failed(&self) -> bool {
         self.shared.monitor.failed()
+    }
+
+    /// The state of this store after so many commits.
+    pub(super) fn moment(&self, commits: u64) -> Moment {
+        Moment { history: self.shared.history.clone(), commits }
+    }
+
+    /// Keeps two writers of the file of what is kept apart from each other.
+    pub(super) async fn writing_apart(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.shared.writing_apart.lock().await
     }
 
     /// Keeps two dumps apart.

@@ -7,6 +7,10 @@ use std::path::Path;
 use super::StoreError;
 
 pub(super) const DATABASE: &str = "db";
+/// How many commits the database must have.
+pub(super) const MARK: &str = "db.mark";
+/// Changes that hold whatever becomes of the database.
+pub(super) const JOURNAL: &str = "db.irrevocable";
 /// A database that is being built.
 pub(super) const UNFINISHED: &str = "db.new";
 /// Where files of a backup lie until all of them are there.

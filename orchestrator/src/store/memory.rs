@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::backend::{Backend, BackendError, Barrier, RawRow};
 use super::batch::Op;
+use super::journal::{Entry, Journal};
 use super::{KeyRange, Table};
 
 /// One ordered map a table.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct MemoryBackend {
     tables: BTreeMap<Table, BTreeMap<Vec<u8>, Vec<u8>>>,
 }
@@ -16,6 +17,15 @@ pub(super) struct NoBarrier;
 
 impl Barrier for NoBarrier {
     fn wait(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
+
+/// Nothing outlives a store in memory.
+pub(super) struct NoJournal;
+
+impl Journal for NoJournal {
+    fn keep(&mut self, _entries: &[Entry]) -> Result<(), BackendError> {
         Ok(())
     }
 }

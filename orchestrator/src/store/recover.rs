@@ -6,32 +6,29 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
 
 use serde::Serialize;
 
-use super::backend::{Backend, BackendError};
-use super::build::{build, writing};
+use super::backend::Backend as _;
+use super::build::{Built, build, writing};
 use super::dump::{self, Restored};
-use super::layout::{DATABASE, STAGING, UNFINISHED, create_private_dir, sync_parent};
+use super::journal::FileJournal;
+use super::layout::{DATABASE, MARK, STAGING, UNFINISHED, create_private_dir, sync_parent};
+use super::ledger::{Ledger, Moment};
 use super::lock::DirLock;
+use super::mark::Reached;
 use super::recovery_file::{RecoveryCause, RecoveryFile, RecoveryNotes};
 use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
 use super::sled::SledBackend;
-use super::{KeyRange, StoreError, StoreOptions, Table, backup_folder, record, thread};
+use super::verify::{OpenError, Sound, open_and_verify};
+use super::{StoreError, StoreOptions, Table, backup_folder};
 use crate::clock::unix_ms;
 
 /// How many starts may crash while opening before the database counts as the reason.
 const MAX_UNFINISHED_OPENS: u32 = 3;
 /// Damaged databases that are kept for inspection.
 const KEEP_CORRUPT: usize = 5;
-/// Rows checked between two signs of progress.
-const PAGE: usize = 256;
 
 /// A database was given up and replaced. Its `Display` is the sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,6 +41,10 @@ pub(crate) struct Recovery {
     pub restored: Option<Restored>,
     /// Newer backups that were not usable, and why.
     pub unusable: Vec<String>,
+    /// How many irrevocable batches were made again since they came after the backup.
+    pub replayed: u64,
+    /// How many other commits came after the backup and are lost; none where that is not known.
+    pub lost: Option<u64>,
 }
 
 impl fmt::Display for Recovery {
@@ -55,11 +56,23 @@ impl fmt::Display for Recovery {
         match &self.restored {
             Some(restored) => write!(
                 f,
-                "it was replaced by the backup {} from Unix time {} s: later changes are lost",
+                "it was replaced by the backup {} from Unix time {} s: {}",
                 restored.path.display(),
-                restored.created_ms / 1000
+                restored.created_ms / 1000,
+                match self.lost {
+                    Some(0) => "nothing is lost".to_owned(),
+                    Some(lost) => format!("later changes are lost: {lost} commits"),
+                    None => "later changes are lost".to_owned(),
+                }
             )?,
             None => f.write_str("there was no usable backup: the store starts empty")?,
+        }
+        if self.replayed > 0 {
+            write!(
+                f,
+                "; {} irrevocable changes after it, such as revocations and deletions, were made again",
+                self.replayed
+            )?;
         }
         for reason in &self.unusable {
             write!(f, "; not usable: {reason}")?;
@@ -71,14 +84,8 @@ impl fmt::Display for Recovery {
 /// An open database, and what had to be recovered.
 pub(super) struct OpenedDatabase {
     pub(super) backend: SledBackend,
+    pub(super) ledger: Ledger,
     pub(super) recovery: Option<Recovery>,
-}
-
-/// Why a database did not open.
-#[derive(Debug)]
-enum OpenError {
-    GiveUp(RecoveryCause),
-    Error(StoreError),
 }
 
 /// Opens the store's database, or its replacement.
@@ -95,10 +102,10 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
     let (cause, quarantined) = match notes.replacing.take() {
         Some(pending) => pending,
         None => match try_open(dir, &recovery_file, &mut notes, options) {
-            Ok(backend) => {
+            Ok((mut backend, mut ledger)) => {
+                make_irrevocable(dir, &mut backend, &mut ledger)?;
                 recovery_file.clear()?;
-                let recovery = None;
-                return Ok((OpenedDatabase { backend, recovery }, lock));
+                return Ok((OpenedDatabase { backend, ledger, recovery: None }, lock));
             }
             Err(OpenError::Error(error)) => {
                 // The data is not to blame, so this start does not count. What earlier ones noted stays.
@@ -116,18 +123,30 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
     recovery_file.write(&notes)?;
     let recovery = replace_damaged(dir, cause, quarantined)?;
     tracing::error!(%recovery, "the store was damaged");
-    let mut backend = match open_and_verify(&database, options.open_timeout) {
-        Ok(backend) => backend,
+    let (mut backend, mut ledger) = match open_and_verify(&database, options.open_timeout) {
+        Ok(sound) => sound,
         Err(OpenError::Error(error)) => return Err(error),
         Err(OpenError::GiveUp(cause)) => {
             let source = io::Error::other(cause.to_string());
             return Err(StoreError::io("open the restored", &database)(source));
         }
     };
-    migrate(dir, &mut backend)?;
+    migrate(dir, &mut backend, &mut ledger)?;
     recovery_file.clear()?;
     let recovery = Some(recovery);
-    Ok((OpenedDatabase { backend, recovery }, lock))
+    Ok((OpenedDatabase { backend, ledger, recovery }, lock))
+}
+
+/// Makes what is irrevocable again where a database that was put here by hand lacks it.
+fn make_irrevocable(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
+    let mut journal = FileJournal::open(dir)?;
+    let moment = Moment { history: journal.history().to_owned(), commits: ledger.commits() };
+    let replayed = journal.replay(Some(&moment), backend, ledger)?;
+    if replayed > 0 {
+        tracing::warn!(replayed, "irrevocable changes were made again that the database lacked");
+        backend.flush().and_then(|()| backend.barrier()?.wait()).map_err(writing)?;
+    }
+    Ok(())
 }
 
 /// Removes what an earlier process was making when it was killed: it may be as large as the data, and is of no use.
@@ -149,7 +168,7 @@ fn try_open(
     recovery_file: &RecoveryFile,
     notes: &mut RecoveryNotes,
     options: &StoreOptions,
-) -> Result<SledBackend, OpenError> {
+) -> Result<Sound, OpenError> {
     if !dir.join(DATABASE).exists() {
         return Err(OpenError::GiveUp(RecoveryCause::Missing));
     }
@@ -158,108 +177,48 @@ fn try_open(
     }
     notes.unfinished_opens += 1;
     recovery_file.write(notes).map_err(OpenError::Error)?;
-    let mut backend = open_and_verify(&dir.join(DATABASE), options.open_timeout)?;
-    if let Some(reason) = notes.failed.clone() {
+    let (mut backend, mut ledger) = open_and_verify(&dir.join(DATABASE), options.open_timeout)?;
+    let expected = Reached::read(dir).map_or(0, |reached| reached.expected());
+    let found = ledger.commits();
+    let cause = match notes.failed.clone() {
+        _ if found < expected => RecoveryCause::Behind { found, expected },
         // It reads well now, but it has failed before: move its content to a fresh one.
-        backup_folder::next_path(dir).and_then(|path| dump::dump_backend(&backend, &path)).map_err(OpenError::Error)?;
-        std::mem::forget(backend);
-        return Err(OpenError::GiveUp(RecoveryCause::FailedWhileRunning { reason }));
-    }
-    migrate(dir, &mut backend).map_err(OpenError::Error)?;
-    Ok(backend)
+        Some(reason) => RecoveryCause::FailedWhileRunning { reason },
+        None => {
+            migrate(dir, &mut backend, &mut ledger).map_err(OpenError::Error)?;
+            return Ok((backend, ledger));
+        }
+    };
+    carry_over(dir, &backend, found).map_err(OpenError::Error)?;
+    std::mem::forget(backend);
+    Err(OpenError::GiveUp(cause))
 }
 
-/// Opens a database in a thread of its own, which is abandoned if it panics or makes no progress.
-fn open_and_verify(database: &Path, timeout: Duration) -> Result<SledBackend, OpenError> {
-    let progress = Arc::new(AtomicU64::new(0));
-    let (done, outcome) = mpsc::sync_channel(1);
-    let spawned = std::thread::Builder::new().name("store-open".into()).spawn({
-        let progress = Arc::clone(&progress);
-        let database = database.to_owned();
-        move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
-                let backend = SledBackend::open(&database)?;
-                match inspect(&backend, &progress) {
-                    Ok(()) => Ok(backend),
-                    Err(OpenError::GiveUp(cause)) => {
-                        // Closing a damaged database may write to it, hang or panic.
-                        std::mem::forget(backend);
-                        Err(OpenError::GiveUp(cause))
-                    }
-                    Err(error) => Err(error),
-                }
-            }))
-            .unwrap_or_else(|panic| {
-                let reason = thread::panic_text(panic.as_ref());
-                Err(OpenError::GiveUp(RecoveryCause::Damaged { reason }))
-            });
-            let _ = done.send(outcome);
-        }
-    });
-    if let Err(source) = spawned {
-        let doing = "start a thread".to_owned();
-        return Err(OpenError::Error(StoreError::Io { doing, source }));
+/// Dumps a database that is given up though what it has is whole, unless the newest backup has as much.
+fn carry_over(dir: &Path, backend: &SledBackend, commits: u64) -> Result<(), StoreError> {
+    let history = FileJournal::open(dir)?.history().to_owned();
+    let newest = backup_folder::list(dir).into_iter().next().and_then(|(_, path)| dump::moment_of(&path));
+    if newest.is_some_and(|newest| newest.history == history && newest.commits >= commits) {
+        return Ok(());
     }
-    let mut seen = 0;
-    loop {
-        match outcome.recv_timeout(timeout) {
-            Ok(outcome) => return outcome,
-            Err(RecvTimeoutError::Timeout) if progress.load(Ordering::Relaxed) != seen => {
-                seen = progress.load(Ordering::Relaxed);
-            }
-            Err(RecvTimeoutError::Timeout) => return Err(OpenError::GiveUp(RecoveryCause::TimedOut)),
-            Err(RecvTimeoutError::Disconnected) => {
-                let reason = "the opening thread died".to_owned();
-                return Err(OpenError::GiveUp(RecoveryCause::Damaged { reason }));
-            }
-        }
-    }
+    dump_all(dir, backend, Moment { history, commits })
 }
 
-/// Checks the version, then every record, so that damage shows now and not while sessions run.
-fn inspect(backend: &dyn Backend, progress: &AtomicU64) -> Result<(), OpenError> {
-    let damaged = |reason: String| OpenError::GiveUp(RecoveryCause::Damaged { reason });
-    match schema::version(backend)? {
-        Some(found) if found > SCHEMA_VERSION => {
-            return Err(OpenError::Error(StoreError::NewerSchema { found, supported: SCHEMA_VERSION }));
-        }
-        Some(_) => {}
-        // A database gets its name only after its version: this one has lost it.
-        None => return Err(damaged("the schema version is missing".into())),
-    }
-    for table in Table::ALL {
-        let mut range = KeyRange::all();
-        loop {
-            let rows = backend.scan(table, &range, PAGE)?;
-            let Some((last, _)) = rows.last() else { break };
-            range = range.after(last);
-            for (key, sealed) in &rows {
-                record::open(table, key, sealed).map_err(|error| damaged(format!("table {table}: {error}")))?;
-            }
-            progress.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    Ok(())
-}
-
-impl From<BackendError> for OpenError {
-    fn from(error: BackendError) -> Self {
-        match error {
-            BackendError::Io(source) => {
-                OpenError::Error(StoreError::Io { doing: "open the database".to_owned(), source })
-            }
-            BackendError::Damaged(reason) => OpenError::GiveUp(RecoveryCause::Damaged { reason }),
-        }
-    }
+/// Dumps a database into the directory of backups, and what is kept apart into its file.
+fn dump_all(dir: &Path, backend: &SledBackend, moment: Moment) -> Result<(), StoreError> {
+    let apart = backup_folder::apart_path(dir)?;
+    dump::dump_backend(backend, &apart, moment.clone(), Table::is_kept_apart)?;
+    dump::dump_backend(backend, &backup_folder::next_path(dir)?, moment, |table| !table.is_kept_apart()).map(drop)
 }
 
 /// Brings the data up to this release; the state before is kept as a backup.
-fn migrate(dir: &Path, backend: &mut SledBackend) -> Result<(), StoreError> {
+fn migrate(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
     let before = schema::version(backend).map_err(writing)?;
     if before.is_some_and(|version| version < SCHEMA_VERSION) {
-        dump::dump_backend(backend, &backup_folder::next_path(dir)?)?;
+        let history = FileJournal::open(dir)?.history().to_owned();
+        dump_all(dir, backend, Moment { history, commits: ledger.commits() })?;
     }
-    schema::migrate(backend, MIGRATIONS).map_err(writing)
+    schema::migrate(backend, ledger, MIGRATIONS).map_err(writing)
 }
 
 /// Puts the damaged database aside, if that is not done yet, and builds another from the newest good backup.
@@ -271,11 +230,11 @@ fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Re
         forget_oldest_corrupt(dir);
     }
     let mut unusable = Vec::new();
-    let mut restored = None;
+    let mut built = None;
     for (_, file) in backup_folder::list(dir) {
         match build(dir, Some(&file)) {
             Ok(found) => {
-                restored = found;
+                built = Some(found);
                 break;
             }
             Err(error @ (StoreError::Backup { .. } | StoreError::NewerSchema { .. })) => {
@@ -284,11 +243,17 @@ fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Re
             Err(error) => return Err(error),
         }
     }
-    if restored.is_none() {
-        build(dir, None)?;
-    }
+    let Built { restored, replayed, unusable: apart } = match built {
+        Some(built) => built,
+        None => build(dir, None)?,
+    };
+    unusable.extend(apart.map(|reason| format!("{}: {reason}", backup_folder::apart(dir).display())));
+    let moment = restored.as_ref().and_then(|restored| restored.moment.as_ref());
+    let reached = Reached::read(dir).map(|reached| reached.highest());
+    let after = reached.zip(moment).map(|(reached, moment)| reached.saturating_sub(moment.commits));
+    let lost = after.map(|after| after.saturating_sub(replayed));
     let quarantined = quarantined.exists().then_some(quarantined);
-    Ok(Recovery { cause, quarantined, restored, unusable })
+    Ok(Recovery { cause, quarantined, restored, unusable, replayed, lost })
 }
 
 /// Whether a database is here, or was.
@@ -301,7 +266,9 @@ fn had_database(dir: &Path) -> bool {
     let earlier = format!("{DATABASE}.");
     let kept = |name: &str| ["corrupt-", "replaced-"].iter().any(|kind| name.starts_with(&format!("{earlier}{kind}")));
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    !backup_folder::list(dir).is_empty() || entries.into_iter().any(|entry| kept(&entry.file_name().to_string_lossy()))
+    dir.join(MARK).exists()
+        || !backup_folder::list(dir).is_empty()
+        || entries.into_iter().any(|entry| kept(&entry.file_name().to_string_lossy()))
 }
 
 /// Keeps the newest few; each may be as large as the database was.

@@ -18,6 +18,14 @@ pub(crate) enum RecoveryCause {
         /// What was found.
         reason: String,
     },
+    /// It lacks the last commits, as after damage to the end of its log. What it has is whole, and was carried over unless
+    /// there is a newer backup.
+    Behind {
+        /// The commits that it has.
+        found: u64,
+        /// Those that it must have.
+        expected: u64,
+    },
     /// Opening it made no progress.
     TimedOut,
     /// The process died each time it opened it.
@@ -35,6 +43,9 @@ impl fmt::Display for RecoveryCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecoveryCause::Damaged { reason } => write!(f, "it is damaged ({reason})"),
+            RecoveryCause::Behind { found, expected } => {
+                write!(f, "it lacks the last {} commits: it ends with number {found}", expected.saturating_sub(*found))
+            }
             RecoveryCause::TimedOut => f.write_str("opening it made no progress"),
             RecoveryCause::NeverOpened => f.write_str("the daemon died each time it opened it"),
             RecoveryCause::Missing => f.write_str("it is missing"),

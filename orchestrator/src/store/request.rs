@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use super::backend::BackendError;
 use super::batch::{Batch, Op};
 use super::health::{FatalHook, Monitor};
+use super::mark::Mark;
 use super::recovery_file::RecoveryFile;
 use super::ticket::Ticket;
 use super::{Durability, KeyRange, Row, StoreError, Table};
@@ -41,9 +42,9 @@ pub(super) enum Request {
     StartCapture {
         reply: Reply<()>,
     },
-    /// Hand over the changes remembered.
+    /// Hand over the changes remembered, and the number of the last commit.
     EndCapture {
-        reply: Reply<Vec<Op>>,
+        reply: Reply<(Vec<Op>, u64)>,
     },
     /// Answer once everything is durable and the files are closed.
     Close {
@@ -63,6 +64,8 @@ pub(super) struct Context {
     pub(super) on_fatal: FatalHook,
     /// Where to leave word for the next start that the data is damaged.
     pub(super) recovery_file: Option<RecoveryFile>,
+    /// Where to leave word for the next start how much data there is.
+    pub(super) mark: Arc<Mark>,
 }
 
 impl Context {

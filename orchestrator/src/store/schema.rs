@@ -2,10 +2,15 @@
 
 use super::backend::{Backend, BackendError};
 use super::batch::{Batch, Op};
-use super::{Table, record};
+use super::build::sealed;
+use super::ledger::Ledger;
+use super::{KeyRange, Table, record};
 
 /// The version this release reads and writes.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
+
+/// The version that brought the ledger, and has patients' keys in a table of their own.
+pub(super) const KEYS_APART: u32 = 2;
 
 /// The key in [`Table::Meta`] under which the version stands.
 const KEY: &[u8] = b"schema_version";
@@ -17,8 +22,24 @@ pub(super) struct Migration {
     pub(super) changes: fn(&dyn Backend) -> Result<Batch, BackendError>,
 }
 
-/// Every step, in order. None so far.
-pub(super) const MIGRATIONS: &[Migration] = &[];
+/// Every step, in order.
+pub(super) const MIGRATIONS: &[Migration] = &[Migration { to: KEYS_APART, changes: move_keys }];
+
+/// Moves the key of each patient out of the patient's row, which backups hold.
+fn move_keys(backend: &dyn Backend) -> Result<Batch, BackendError> {
+    let damaged = |reason: String| BackendError::Damaged(format!("a patient's row: {reason}"));
+    let mut batch = Batch::new();
+    for (key, sealed) in backend.scan(Table::Patients, &KeyRange::all(), usize::MAX)? {
+        let value = record::open(Table::Patients, &key, &sealed).map_err(|error| damaged(error.to_string()))?;
+        let mut row: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(value).map_err(|error| damaged(error.to_string()))?;
+        if let Some(serde_json::Value::String(own)) = row.remove("key") {
+            batch.put(Table::PatientKeys, key.clone(), own);
+            batch.put_json(Table::Patients, key, &row).map_err(|error| damaged(error.to_string()))?;
+        }
+    }
+    Ok(batch)
+}
 
 /// The version of the data; none in a database that was never finished.
 pub(super) fn version(backend: &dyn Backend) -> Result<Option<u32>, BackendError> {
@@ -36,25 +57,27 @@ fn set(version: u32) -> Op {
     Op { table: Table::Meta, key: KEY.to_vec(), value: Some(record::seal(Table::Meta, KEY, &version.to_be_bytes())) }
 }
 
-/// Gives a new database its version.
-pub(super) fn begin(backend: &mut dyn Backend, version: u32) -> Result<(), BackendError> {
-    backend.apply(&[set(version)])
+/// Gives a new database its version, and its ledger.
+pub(super) fn begin(backend: &mut dyn Backend, version: u32) -> Result<Ledger, BackendError> {
+    let mut ledger = Ledger::default();
+    ledger.apply(backend, vec![set(version)])?;
+    Ok(ledger)
 }
 
 /// Takes every step that leads on from the version of the data.
-pub(super) fn migrate(backend: &mut dyn Backend, migrations: &[Migration]) -> Result<(), BackendError> {
+pub(super) fn migrate(
+    backend: &mut dyn Backend,
+    ledger: &mut Ledger,
+    migrations: &[Migration],
+) -> Result<(), BackendError> {
     for step in migrations {
         if version(backend)?.unwrap_or(0) + 1 != step.to {
             continue;
         }
         tracing::info!(to = step.to, "migrating the store");
-        let mut ops: Vec<Op> = (step.changes)(backend)?
-            .ops
-            .into_iter()
-            .map(|op| Op { value: op.value.map(|value| record::seal(op.table, &op.key, &value)), ..op })
-            .collect();
+        let mut ops = sealed(&(step.changes)(backend)?.ops);
         ops.push(set(step.to));
-        backend.apply(&ops)?;
+        ledger.apply(backend, ops)?;
         backend.flush()?;
         backend.barrier()?.wait()?;
     }
@@ -80,16 +103,33 @@ mod tests {
     #[test]
     fn steps_run_once_from_where_the_data_is() {
         let mut backend = MemoryBackend::default();
-        begin(&mut backend, 1).unwrap();
-        let sealed = record::seal(Table::Sessions, b"a", b"value");
-        backend.apply(&[Op { table: Table::Sessions, key: b"a".to_vec(), value: Some(sealed) }]).unwrap();
+        let mut ledger = begin(&mut backend, 1).unwrap();
+        let mut batch = Batch::new();
+        batch.put(Table::Sessions, *b"a", *b"value");
+        ledger.apply(&mut backend, sealed(&batch.ops)).unwrap();
         for _ in 0..2 {
-            migrate(&mut backend, STEPS).unwrap();
+            migrate(&mut backend, &mut ledger, STEPS).unwrap();
             assert_eq!(version(&backend).unwrap(), Some(3));
             assert_eq!(backend.get(Table::Sessions, b"a").unwrap(), None);
             let moved = backend.get(Table::Sessions, b"b").unwrap().unwrap();
             assert_eq!(record::open(Table::Sessions, b"b", &moved), Ok(&b"value"[..]));
         }
+    }
+
+    #[test]
+    fn patients_keys_move_out_of_their_rows() {
+        let mut backend = MemoryBackend::default();
+        let mut ledger = begin(&mut backend, 1).unwrap();
+        let mut batch = Batch::new();
+        batch.put(Table::Patients, *b"ref", *br#"{"key":"own","identity":"name"}"#);
+        ledger.apply(&mut backend, sealed(&batch.ops)).unwrap();
+        migrate(&mut backend, &mut ledger, MIGRATIONS).unwrap();
+        let value = |table| {
+            let sealed = backend.get(table, b"ref").unwrap().unwrap();
+            String::from_utf8(record::open(table, b"ref", &sealed).unwrap().to_vec()).unwrap()
+        };
+        assert_eq!(value(Table::Patients), r#"{"identity":"name"}"#);
+        assert_eq!(value(Table::PatientKeys), "own");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod crash;
 mod damage;
 mod failure;
 mod files;
+mod irrevocable;
 mod model;
 mod opening;
 

@@ -11,18 +11,21 @@ use std::sync::mpsc as std_mpsc;
 use tokio::sync::mpsc;
 
 use super::StoreError;
-use super::backend::{Backend, BackendError, Barrier};
-use super::executor::{BarrierLink, Executor, GROUP};
+use super::backend::{Backend, BackendError};
+use super::executor::{BarrierLink, Durable, Executor, Flushed, GROUP};
 use super::health::StoreThread;
+use super::journal::Journal;
+use super::ledger::Ledger;
 use super::lock::DirLock;
-use super::request::{Context, Reply, Request};
+use super::request::{Context, Request};
 
 /// The most commits that wait for the barrier thread.
 const BARRIER_QUEUE: usize = 1024;
 
 /// Starts the two threads for a backend.
 pub(super) fn spawn(
-    backend: Box<dyn Backend>,
+    (backend, ledger): (Box<dyn Backend>, Ledger),
+    journal: Box<dyn Journal>,
     lock: Option<DirLock>,
     context: Context,
     queue: usize,
@@ -37,12 +40,12 @@ pub(super) fn spawn(
     let for_barrier = context.clone();
     let barrier_thread = std::thread::Builder::new()
         .name("store-barrier".into())
-        .spawn(move || run_barrier(barrier, &waiting, &for_barrier))
+        .spawn(move || run_barrier(Durable { barrier, journal }, &waiting, &for_barrier))
         .map_err(io)?;
     let after = BarrierLink::Thread(to_barrier, barrier_thread);
     std::thread::Builder::new()
         .name("store".into())
-        .spawn(move || run_storage(Executor::new(backend, after, context.clone(), lock), &context, requests))
+        .spawn(move || run_storage(Executor::new((backend, ledger), after, context.clone(), lock), &context, requests))
         .map_err(io)?;
     Ok(to_storage)
 }
@@ -83,24 +86,23 @@ fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Re
     executor.leak();
 }
 
-fn run_barrier(mut barrier: Box<dyn Barrier>, waiting: &std_mpsc::Receiver<Reply<()>>, context: &Context) {
+fn run_barrier(mut durable: Durable, waiting: &std_mpsc::Receiver<Flushed>, context: &Context) {
     let mut group = Vec::new();
     while let Ok(first) = waiting.recv() {
         group.push(first);
         group.extend(waiting.try_iter().take(BARRIER_QUEUE));
         let outcome = {
             let _busy = context.monitor.busy(StoreThread::Barrier);
-            barrier.wait()
+            durable.settle(&mut group, context).and_then(|()| context.mark.sync_if_due())
         };
         if let Err(error) = outcome {
             // After a failed sync the kernel may have dropped the pages: only a fresh process can find out.
             context.fatal(&error);
             return;
         }
-        context.monitor.made_durable();
-        for reply in group.drain(..) {
-            let _ = reply.send(Ok(()));
-        }
+    }
+    if let Err(error) = context.mark.sync() {
+        tracing::warn!(%error, "the mark of the store was not synced");
     }
 }
 

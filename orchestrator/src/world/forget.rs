@@ -10,6 +10,7 @@ use zip::write::SimpleFileOptions;
 
 use super::cipher::Cipher;
 use super::files::{PICTURES, found, read};
+use super::patient::forget;
 use super::record::{Content, WorldRecord};
 use super::{PatientRef, WorldCaller, Worlds};
 use crate::blocking::blocking;
@@ -37,10 +38,17 @@ impl Worlds {
     /// Errors: `UnknownWorld`; when store or disk refuse: then the world stays, perhaps without its files.
     pub(crate) async fn delete(&self, id: &str, caller: &WorldCaller) -> Result<(), Error> {
         let record = self.find(id, caller).await?;
-        self.remove(&record).await
+        self.remove_for_good(&record).await
     }
 
-    async fn remove(&self, record: &WorldRecord) -> Result<(), Error> {
+    async fn remove_for_good(&self, record: &WorldRecord) -> Result<(), Error> {
+        let mut batch = self.removal(record).await?;
+        batch.irrevocable();
+        Ok(self.inner.store.commit(batch, Durability::Power).await?)
+    }
+
+    /// Removes a world's files, and returns the changes that remove its rows.
+    async fn removal(&self, record: &WorldRecord) -> Result<Batch, Error> {
         let id = &record.world_id;
         if let Some(live) = self.remove_live(id) {
             live.cancel.cancel();
@@ -54,7 +62,7 @@ impl Worlds {
             batch.delete(Table::Scenes, record.scene.as_str());
         }
         batch.essential();
-        Ok(self.inner.store.commit(batch, Durability::Power).await?)
+        Ok(batch)
     }
 
     /// The patients that a caller means by this id.
@@ -73,13 +81,12 @@ impl Worlds {
             // So that no request for the patient comes between the worlds and the name.
             let _none = self.inner.accepting.lock().await;
             for record in self.worlds_of(&reference).await? {
-                self.remove(&record).await?;
+                self.remove_for_good(&record).await?;
                 forgotten.worlds += 1;
             }
             if self.inner.patients.find(&reference).await?.is_some() {
                 let mut batch = Batch::new();
-                batch.delete(Table::Patients, reference.as_str());
-                batch.essential();
+                forget(&reference, &mut batch);
                 self.inner.store.commit(batch, Durability::Power).await?;
                 forgotten.patients += 1;
             }
@@ -158,7 +165,9 @@ impl Worlds {
             for row in &rows {
                 let record: WorldRecord = row.json(Table::Worlds)?;
                 if record.status.is_end() && record.created_ms < oldest {
-                    self.remove(&record).await?;
+                    // Nothing irrevocable: what a backup brings back is as old, and goes the same way.
+                    let batch = self.removal(&record).await?;
+                    self.inner.store.commit(batch, Durability::Power).await?;
                 }
             }
         }

@@ -111,16 +111,32 @@ impl IntegrationKeys {
     /// Reads all keys from the store.
     /// Errors: when the store cannot be read.
     pub(crate) async fn load(store: Store) -> Result<Self, StoreError> {
-        let mut keys = HashMap::new();
+        Self::load_at(store, Now::read()).await
+    }
+
+    async fn load_at(store: Store, now: Now) -> Result<Self, StoreError> {
+        let (mut keys, mut moved) = (HashMap::new(), Batch::new());
         let mut range = KeyRange::all();
         loop {
             let rows = store.scan(Table::IntegrationKeys, range.clone(), PAGE).await?;
             let Some(last) = rows.last() else { break };
             range = range.after(&last.key);
             for row in &rows {
-                let key: IntegrationKey = row.json(Table::IntegrationKeys)?;
+                let mut key: IntegrationKey = row.json(Table::IntegrationKeys)?;
+                if let Some(replaced) = &mut key.replaced
+                    && let Some(until) = replaced.until.anchored(&now)
+                {
+                    replaced.until = until;
+                    moved.put_json(Table::IntegrationKeys, key.id.as_str(), &key)?;
+                }
                 keys.insert(key.id.clone(), key);
             }
+        }
+        // Where the disk is too full for that, the next start does it.
+        if !moved.is_empty()
+            && let Err(error) = store.commit(moved, Durability::Power).await
+        {
+            tracing::warn!(%error, "how long old secrets of integration keys still work was not written");
         }
         Ok(Self { inner: Arc::new(Inner { store, keys: RwLock::new(keys), changing: Mutex::default() }) })
     }
@@ -190,11 +206,14 @@ impl IntegrationKeys {
     /// The key whose secret this text is, working or revoked: a revoked one is logged by its name.
     #[must_use]
     pub(crate) fn find(&self, secret: &str) -> Option<IntegrationKey> {
+        self.find_at(secret, &Now::read())
+    }
+
+    fn find_at(&self, secret: &str, now: &Now) -> Option<IntegrationKey> {
         let hash = SecretHash::of(secret);
-        let now = Now::read();
         // What is compared is a hash of 256 random bits: the time that takes reveals nothing of the secret.
         let matches = |key: &IntegrationKey| {
-            let replaced = key.replaced.as_ref().filter(|replaced| !replaced.until.is_over(&now));
+            let replaced = key.replaced.as_ref().filter(|replaced| !replaced.until.is_over(now));
             key.hash == hash || replaced.is_some_and(|replaced| replaced.hash == hash)
         };
         self.read(|keys| keys.values().find(|key| matches(key)).cloned())
@@ -256,7 +275,8 @@ impl IntegrationKeys {
     /// Records a key, then lets it take effect. The caller holds `changing`.
     async fn put(&self, key: IntegrationKey) -> Result<(), Error> {
         let mut batch = Batch::new();
-        batch.put_json(Table::IntegrationKeys, key.id.as_str(), &key)?;
+        // An older backup must bring back neither a revoked key nor a secret that was replaced.
+        batch.put_json(Table::IntegrationKeys, key.id.as_str(), &key)?.irrevocable();
         if key.state != IntegrationState::Active {
             batch.essential();
         }
@@ -297,6 +317,7 @@ fn new_secret(kind: IntegrationKind) -> (Secret, SecretHash, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::StoreOptions;
 
     fn owner() -> KeyId {
         "0123456789ab".parse().unwrap()
@@ -328,6 +349,45 @@ mod tests {
         assert!(matches!(restarted.rotate(&found.id, Duration::ZERO).await, Err(Error::Conflict { .. })));
         let state = restarted.find(again.secret.expose()).unwrap().state;
         assert_ne!(state, IntegrationState::Active, "a revoked key is found, so that the log can name it");
+    }
+
+    #[tokio::test]
+    async fn an_old_secret_ends_in_time_however_the_clock_is_set_at_a_start() {
+        let hour = Duration::from_secs(3600);
+        let store = Store::memory();
+        let keys = IntegrationKeys::load(store.clone()).await.unwrap();
+        let made = keys.create(&owner(), "Ward 3", IntegrationKind::Live).await.unwrap();
+        keys.rotate(&made.key.id, hour).await.unwrap();
+        // Another boot, whose clock is wrong until something sets it.
+        let booted = Now::at(unix_ms(), "another", 10);
+        let keys = IntegrationKeys::load_at(store.clone(), booted).await.unwrap();
+        assert!(keys.find_at(made.secret.expose(), &booted).is_some());
+        // The daemon starts again on that boot, an hour later and with the clock set back.
+        let later = booted.later(hour).jumped(-86_400_000);
+        let keys = IntegrationKeys::load_at(store, later).await.unwrap();
+        assert!(keys.find_at(made.secret.expose(), &later).is_none(), "the hour is over by the clock of this boot");
+    }
+
+    #[tokio::test]
+    async fn a_revoked_key_and_an_old_secret_stay_away_after_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
+        let store = Store::open(dir.path(), options.clone()).unwrap().store;
+        let keys = IntegrationKeys::load(store.clone()).await.unwrap();
+        let revoked = keys.create(&owner(), "Ward 3", IntegrationKind::Live).await.unwrap();
+        let rotated = keys.create(&owner(), "Ward 4", IntegrationKind::Live).await.unwrap();
+        store.backup().await.unwrap();
+        keys.revoke(&revoked.key.id).await.unwrap();
+        let new = keys.rotate(&rotated.key.id, Duration::ZERO).await.unwrap();
+        store.close().await.unwrap();
+        std::fs::write(dir.path().join("db/db"), b"").unwrap();
+        let opened = Store::open(dir.path(), options).unwrap();
+        assert!(opened.recovery.is_some());
+        let keys = IntegrationKeys::load(opened.store.clone()).await.unwrap();
+        assert_ne!(keys.find(revoked.secret.expose()).unwrap().state, IntegrationState::Active);
+        assert!(keys.find(rotated.secret.expose()).is_none());
+        assert!(keys.find(new.secret.expose()).is_some());
+        opened.store.close().await.unwrap();
     }
 
     #[test]

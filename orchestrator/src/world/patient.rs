@@ -41,8 +41,6 @@ pub(crate) struct Identity {
 /// A patient's row.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct PatientRow {
-    /// The patient's own key, encrypted with the operator's.
-    key: String,
     /// The identity, encrypted with the patient's own key.
     identity: String,
 }
@@ -51,19 +49,28 @@ struct PatientRow {
 pub(super) struct Patient {
     pub reference: PatientRef,
     pub cipher: Cipher,
+    /// The patient's own key, encrypted with the operator's.
+    key: Vec<u8>,
     row: PatientRow,
 }
 
 impl Patient {
-    /// Adds the patient's row to a batch, with this name from now on.
+    /// Adds the patient's rows to a batch, with this name from now on.
     pub(super) fn put(&self, identity: &Identity, batch: &mut Batch) -> Result<(), StoreError> {
-        let row = PatientRow { key: self.row.key.clone(), identity: self.cipher.encrypt_json(identity) };
+        let row = PatientRow { identity: self.cipher.encrypt_json(identity) };
+        batch.put(Table::PatientKeys, self.reference.as_str(), self.key.clone());
         batch.put_json(Table::Patients, self.reference.as_str(), &row).map(drop)
     }
 
     pub(super) fn identity(&self) -> Option<Identity> {
         self.cipher.decrypt_json(&self.row.identity).ok()
     }
+}
+
+/// Adds to a batch what makes all that is kept of a patient unreadable for good, in every backup too.
+pub(super) fn forget(patient: &PatientRef, batch: &mut Batch) {
+    batch.delete(Table::Patients, patient.as_str()).delete(Table::PatientKeys, patient.as_str());
+    batch.essential().irrevocable();
 }
 
 #[derive(Clone)]
@@ -107,9 +114,13 @@ impl Patients {
     pub(super) async fn find(&self, reference: &PatientRef) -> Result<Option<Patient>, Error> {
         let row = self.inner.store.get(Table::Patients, reference.as_str().as_bytes()).await?;
         let Some(row) = row.and_then(|row| serde_json::from_slice::<PatientRow>(&row).ok()) else { return Ok(None) };
-        let key = self.inner.operator.decrypt(&row.key).ok().and_then(|key| <[u8; 32]>::try_from(key).ok());
-        let key = key.ok_or_else(|| Error::internal("a patient's key cannot be read"))?;
-        Ok(Some(Patient { reference: reference.clone(), cipher: Cipher::new(&key), row }))
+        // A backup that was restored without the file of patients' keys has patients whom nobody can name any more.
+        let key = self.inner.store.get(Table::PatientKeys, reference.as_str().as_bytes()).await?;
+        let Some(key) = key else { return Ok(None) };
+        let own = self.inner.operator.decrypt(&String::from_utf8_lossy(&key)).ok();
+        let own = own.and_then(|own| <[u8; 32]>::try_from(own).ok());
+        let own = own.ok_or_else(|| Error::internal("a patient's key cannot be read"))?;
+        Ok(Some(Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row }))
     }
 
     /// A patient, known or new. A new one is not in the store before [`Patient::put`] is committed.
@@ -118,9 +129,10 @@ impl Patients {
         if let Some(patient) = self.find(reference).await? {
             return Ok(patient);
         }
-        let key = random_bytes::<32>();
-        let row = PatientRow { key: self.inner.operator.encrypt(&key), identity: String::new() };
-        Ok(Patient { reference: reference.clone(), cipher: Cipher::new(&key), row })
+        let own = random_bytes::<32>();
+        let key = self.inner.operator.encrypt(&own).into_bytes();
+        let row = PatientRow { identity: String::new() };
+        Ok(Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row })
     }
 
     /// Adds the row that holds later starts to the same operator's key.
@@ -142,7 +154,7 @@ pub(crate) enum PatientsError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Durability;
+    use crate::store::{Durability, StoreOptions};
 
     async fn patients(store: &Store, instance: &Arc<Instance>, key: u8) -> Result<Patients, PatientsError> {
         Patients::open(store.clone(), Arc::clone(instance), Cipher::new(&[key; 32]), KeySource::Operator).await
@@ -175,10 +187,39 @@ mod tests {
         assert_eq!(patient.cipher.decrypt(&log).unwrap(), b"teapot");
 
         let mut batch = Batch::new();
-        batch.delete(Table::Patients, reference.as_str());
+        forget(&reference, &mut batch);
         store.commit(batch, Durability::Process).await.unwrap();
         let again = patients.find_or_make(&reference).await.unwrap();
         assert!(again.cipher.decrypt(&log).is_err(), "the old key is gone with the row");
+    }
+
+    #[tokio::test]
+    async fn a_deleted_patient_does_not_come_back_with_an_older_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let instance = Arc::new(Instance::load_or_create(dir.path()).unwrap());
+        let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
+        let store = Store::open(dir.path(), options.clone()).unwrap().store;
+        let named = patients(&store, &instance, 1).await.unwrap();
+        let ward = IntegrationKeyId::random();
+        let [ann, bob] = ["p-17", "p-18"].map(|id| named.reference(&ward, id));
+        for reference in [&ann, &bob] {
+            let mut batch = Batch::new();
+            let identity = Identity { id: "p".to_owned(), name: "Lee".to_owned() };
+            named.find_or_make(reference).await.unwrap().put(&identity, &mut batch).unwrap();
+            store.commit(batch, Durability::Process).await.unwrap();
+        }
+        store.backup().await.unwrap();
+        let mut batch = Batch::new();
+        forget(&ann, &mut batch);
+        store.commit(batch, Durability::Power).await.unwrap();
+        store.close().await.unwrap();
+        std::fs::write(dir.path().join("db/db"), b"").unwrap();
+        let opened = Store::open(dir.path(), options).unwrap();
+        assert!(opened.recovery.is_some());
+        let found = patients(&opened.store, &instance, 1).await.unwrap();
+        assert!(found.find(&ann).await.unwrap().is_none());
+        assert!(found.find(&bob).await.unwrap().unwrap().identity().is_some(), "the others keep their names");
+        opened.store.close().await.unwrap();
     }
 
     #[tokio::test]

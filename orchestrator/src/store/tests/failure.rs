@@ -127,6 +127,7 @@ async fn every_failure_ends_the_process() {
         (Point::Apply, Fault::Error(io::ErrorKind::StorageFull)),
         (Point::Flush, Fault::Error(io::ErrorKind::Other)),
         (Point::Barrier, Fault::Error(io::ErrorKind::Other)),
+        (Point::Journal, Fault::Error(io::ErrorKind::Other)),
         (Point::Read, Fault::Damage),
         (Point::Apply, Fault::Panic),
     ];
@@ -138,6 +139,7 @@ async fn every_failure_ends_the_process() {
         faults.next(point, fault.clone());
         let failed = match point {
             Point::Read => store.get(Table::Sessions, b"a").await.map(|_| ()),
+            Point::Journal => store.commit(one(b"b").irrevocable().clone(), Durability::Process).await,
             _ => store.commit(one(b"b"), Durability::Power).await,
         };
         assert!(matches!(failed, Err(StoreError::Failed)), "{failed:?}");

@@ -1,0 +1,210 @@
+//! What was taken away for good does not come back, by whatever way an older state does.
+
+use std::fs;
+
+use super::super::backend::Backend as _;
+use super::super::batch::Op;
+use super::super::layout::{DATABASE, MARK};
+use super::super::recovery_file::RecoveryCause;
+use super::super::sled::SledBackend;
+use super::super::{backup_folder, record};
+use super::*;
+
+/// A key that is revoked and a patient who is deleted, both of which a backup, and the dump that is returned, still have.
+async fn sample(dir: &Path) -> (Store, std::path::PathBuf) {
+    let store = open_sled(dir);
+    put(&store, Table::Keys, b"key", b"active").await;
+    for table in [Table::Patients, Table::PatientKeys] {
+        put(&store, table, b"ann", b"Ann's").await;
+        put(&store, table, b"bob", b"Bob's").await;
+    }
+    store.backup().await.unwrap();
+    let file = dir.join("before.tar");
+    store.dump(&file, &[]).await.unwrap();
+    let mut batch = Batch::new();
+    batch.put(Table::Keys, *b"key", *b"revoked").irrevocable();
+    store.commit(batch, Durability::Process).await.unwrap();
+    let mut batch = Batch::new();
+    batch.delete(Table::Patients, *b"ann").delete(Table::PatientKeys, *b"ann").irrevocable();
+    store.commit(batch, Durability::Process).await.unwrap();
+    (store, file)
+}
+
+async fn value(store: &Store, table: Table, key: &[u8]) -> Option<String> {
+    store.get(table, key).await.unwrap().map(|value| String::from_utf8(value).unwrap())
+}
+
+async fn nothing_came_back(store: &Store) {
+    assert_eq!(value(store, Table::Keys, b"key").await.as_deref(), Some("revoked"));
+    for table in [Table::Patients, Table::PatientKeys] {
+        assert_eq!(value(store, table, b"ann").await, None, "{table}");
+    }
+}
+
+fn damage(dir: &Path) {
+    fs::write(dir.join(DATABASE).join("db"), b"").unwrap();
+}
+
+fn backups(dir: &Path) -> Vec<std::path::PathBuf> {
+    backup_folder::list(dir).into_iter().map(|(_, path)| path).collect()
+}
+
+#[tokio::test]
+async fn no_recovery_and_no_restored_backup_brings_it_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, file) = sample(dir.path()).await;
+    put(&store, Table::Sessions, b"lost", b"x").await;
+    store.close().await.unwrap();
+
+    damage(dir.path());
+    let opened = Store::open(dir.path(), options()).unwrap();
+    nothing_came_back(&opened.store).await;
+    assert_eq!(value(&opened.store, Table::PatientKeys, b"bob").await.as_deref(), Some("Bob's"));
+    let recovery = opened.recovery.unwrap();
+    assert_eq!((recovery.replayed, recovery.lost), (2, Some(1)), "{recovery}");
+    assert!(recovery.to_string().contains("later changes are lost: 1 commits"), "{recovery}");
+    opened.store.close().await.unwrap();
+
+    restore(dir.path(), &file, &[]).unwrap();
+    let store = open_sled(dir.path());
+    nothing_came_back(&store).await;
+    assert_eq!(value(&store, Table::PatientKeys, b"bob").await.as_deref(), Some("Bob's"));
+    store.close().await.unwrap();
+
+    fs::remove_dir_all(dir.path().join("backups")).unwrap();
+    damage(dir.path());
+    let opened = Store::open(dir.path(), options()).unwrap();
+    nothing_came_back(&opened.store).await;
+    assert_eq!(opened.recovery.unwrap().restored, None);
+    opened.store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_made_anew_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = sample(dir.path()).await;
+    for table in [Table::Patients, Table::PatientKeys] {
+        put(&store, table, b"ann", b"another Ann's").await;
+    }
+    store.backup().await.unwrap();
+    store.close().await.unwrap();
+    for _ in 0..2 {
+        damage(dir.path());
+        let opened = Store::open(dir.path(), options()).unwrap();
+        assert!(opened.recovery.is_some());
+        for table in [Table::Patients, Table::PatientKeys] {
+            assert_eq!(value(&opened.store, table, b"ann").await.as_deref(), Some("another Ann's"));
+        }
+        opened.store.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn patients_keys_are_in_no_backup_and_deleted_ones_in_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, file) = sample(dir.path()).await;
+    store.backup().await.unwrap();
+    let text = |path: &Path| fs::read_to_string(path).unwrap();
+    for path in backups(dir.path()).into_iter().chain([file.clone()]) {
+        assert!(!text(&path).contains("patient_keys"), "{}", path.display());
+    }
+    let apart = text(&backup_folder::apart(dir.path()));
+    assert!(apart.contains("Ym9i") && !apart.contains("YW5u"), "Bob's key alone: {apart}");
+    store.close().await.unwrap();
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    restore(elsewhere.path(), &file, &[]).unwrap();
+    let store = open_sled(elsewhere.path());
+    assert_eq!(value(&store, Table::Patients, b"ann").await.as_deref(), Some("Ann's"), "unreadable without a key");
+    assert_eq!(value(&store, Table::PatientKeys, b"ann").await, None);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_went_back_is_noticed_and_its_content_carried_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_sled(dir.path());
+    put(&store, Table::Keys, b"key", b"active").await;
+    store.backup().await.unwrap();
+    put(&store, Table::Sessions, b"newer than the backup", b"x").await;
+    let earlier = dir.path().join("earlier");
+    copy_dir(&dir.path().join(DATABASE), &earlier);
+    let mut batch = Batch::new();
+    batch.put(Table::Keys, *b"key", *b"revoked").irrevocable();
+    store.commit(batch, Durability::Process).await.unwrap();
+    put(&store, Table::Sessions, b"lost", b"x").await;
+    store.close().await.unwrap();
+
+    fs::remove_dir_all(dir.path().join(DATABASE)).unwrap();
+    fs::rename(&earlier, dir.path().join(DATABASE)).unwrap();
+    let opened = Store::open(dir.path(), options()).unwrap();
+    let recovery = opened.recovery.unwrap();
+    assert!(matches!(recovery.cause, RecoveryCause::Behind { found, expected } if found + 2 == expected), "{recovery}");
+    assert_eq!((recovery.replayed, recovery.lost), (1, Some(1)), "{recovery}");
+    assert!(value(&opened.store, Table::Sessions, b"newer than the backup").await.is_some());
+    assert!(value(&opened.store, Table::Sessions, b"lost").await.is_none());
+    assert_eq!(value(&opened.store, Table::Keys, b"key").await.as_deref(), Some("revoked"));
+    opened.store.close().await.unwrap();
+    open_sled(dir.path()).close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_record_that_is_gone_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_sled(dir.path());
+    put(&store, Table::Keys, b"a", b"1").await;
+    store.backup().await.unwrap();
+    put(&store, Table::Keys, b"b", b"1").await;
+    store.close().await.unwrap();
+    let mut backend = SledBackend::open(&dir.path().join(DATABASE)).unwrap();
+    backend.apply(&[Op { table: Table::Keys, key: b"a".to_vec(), value: None }]).unwrap();
+    backend.flush().unwrap();
+    drop(backend);
+    let opened = Store::open(dir.path(), options()).unwrap();
+    let recovery = opened.recovery.unwrap();
+    assert!(matches!(&recovery.cause, RecoveryCause::Damaged { reason } if reason.contains("missing")), "{recovery}");
+    assert_eq!(value(&opened.store, Table::Keys, b"a").await.as_deref(), Some("1"));
+    opened.store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_its_mark_a_database_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = sample(dir.path()).await;
+    store.close().await.unwrap();
+    for mark in [None, Some(&b"nonsense"[..])] {
+        match mark {
+            None => fs::remove_file(dir.path().join(MARK)).unwrap(),
+            Some(nonsense) => fs::write(dir.path().join(MARK), nonsense).unwrap(),
+        }
+        let store = open_sled(dir.path());
+        nothing_came_back(&store).await;
+        store.close().await.unwrap();
+    }
+}
+
+/// As a release before the ledger left it.
+#[tokio::test]
+async fn backups_that_hold_patients_keys_go_once_there_is_a_newer_one() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join(DATABASE)).unwrap();
+    let mut backend = SledBackend::open(&dir.path().join(DATABASE)).unwrap();
+    let row =
+        |table, key: &[u8], value: &[u8]| Op { table, key: key.to_vec(), value: Some(record::seal(table, key, value)) };
+    let patient = row(Table::Patients, b"ann", br#"{"key":"Ann's","identity":"x"}"#);
+    backend.apply(&[row(Table::Meta, b"schema_version", &1_u32.to_be_bytes()), patient]).unwrap();
+    backend.flush().unwrap();
+    drop(backend);
+    let store = open_sled(dir.path());
+    assert_eq!(value(&store, Table::PatientKeys, b"ann").await.as_deref(), Some("Ann's"));
+    let old = backups(dir.path());
+    assert!(fs::read_to_string(&old[0]).unwrap().contains("patients"), "the state before is kept at first");
+    let stop = tokio_util::sync::CancellationToken::new();
+    let running = tokio::spawn(run_backups(store.clone(), stop.clone()));
+    super::super::fault::until("the old one is gone", || !old[0].exists()).await;
+    stop.cancel();
+    running.await.unwrap();
+    assert_eq!(backups(dir.path()).len(), 1);
+    store.close().await.unwrap();
+    open_sled(dir.path()).close().await.unwrap();
+}
