@@ -38,6 +38,8 @@ pub(crate) use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, SolverS
 pub(crate) use upstreams::upstreams_from;
 pub(crate) use upstreams::{ProxyScheme, UpstreamProxy, UpstreamTable};
 
+use warmpool_protocol::Allowed;
+
 use crate::engine::Engine;
 
 /// Container runtimes whose containers are processes of this host's kernel.
@@ -196,6 +198,11 @@ impl Config {
             Engine::Firefox => &self.worker.firefox_image,
             Engine::Webkit => &self.worker.webkit_image,
         }
+    }
+
+    /// What clients may set in Chromium beyond what is known to be safe.
+    pub(crate) fn chromium_allowed(&self) -> Allowed {
+        Allowed { switches: self.worker.chromium_switches.clone(), prefs: self.worker.chromium_prefs.clone() }
     }
 
     /// What is allowed but deserves a line in the log at start.

@@ -51,7 +51,7 @@ pub(crate) async fn new_session(
     let _busy = session.busy();
     session.admitted().await?;
     let warm = session.worker.snapshot.borrow().identity.clone();
-    let plan = capabilities::plan(body, session.options.engine, &warm.args)?;
+    let plan = capabilities::plan(body, session.options.engine, &warm.args, &config.chromium_allowed())?;
     let opening = session.open_driver()?;
     if let Some(proxy) = plan.proxy {
         session.egress.go_through_clients(proxy);
@@ -102,8 +102,8 @@ pub(crate) async fn new_session(
 
 /// Refuses what no session of this engine could fulfil, before a worker is spent on it.
 /// Errors: `Capability`, `InvalidBody`, `Field`.
-pub(crate) fn check_capabilities(body: &Value, engine: Engine) -> Result<(), Error> {
-    capabilities::plan(body, engine, &[]).map(drop)
+pub(crate) fn check_capabilities(body: &Value, engine: Engine, config: &Config) -> Result<(), Error> {
+    capabilities::plan(body, engine, &[], &config.chromium_allowed()).map(drop)
 }
 
 /// `DELETE /session/<id>`: the client is done. The worker goes, so the driver needs no telling.

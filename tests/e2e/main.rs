@@ -42,6 +42,7 @@ modules! {
     pages,
     live_durability,
     capabilities,
+    chromium_fence,
     new_session,
     transparency,
     files,

@@ -2,6 +2,7 @@
 
 use humantime::format_duration;
 use url::Url;
+use warmpool_protocol::{preferences::may_be_allowed, switches::check_allowed};
 
 use super::{
     layers::Layers,
@@ -237,6 +238,24 @@ fn worker(config: &Sections, layers: &mut Layers<'_>) {
             "worker.cpus",
             format!("{} of a core cannot run a browser", worker.cpus),
             "write 0.1 or more, or 0 for no limit",
+        );
+    }
+    for entry in &worker.chromium_switches {
+        if let Err(problem) = check_allowed(entry) {
+            layers.fault(
+                "worker.chromium_switches",
+                format!("{entry:?} {problem}"),
+                "write names such as use-file-for-fake-video-capture, and items of lists such as enable-features=WebMCP",
+            );
+        }
+    }
+    for name in worker.chromium_prefs.iter().filter(|name| !may_be_allowed(name)) {
+        layers.fault(
+            "worker.chromium_prefs",
+            format!(
+                "{name:?} is not the dotted name of a preference, or has those below it that would weaken the fence"
+            ),
+            "write narrower names such as custom_handlers or extensions.ui",
         );
     }
 }

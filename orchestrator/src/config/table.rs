@@ -169,6 +169,11 @@ settings! {
         unresponsive_timeout: Duration = Is("60s"), min "1s";
         /// Whether the browser's own sandbox is on. Without it a page is held by the container alone.
         sandbox: bool = Is("true");
+        /// Switches of Chromium that clients may give beyond those that are known to be safe, by name: `unheard-of`, or
+        /// `enable-features=WebMCP` for one item of a list. Those that would weaken the fence stay refused.
+        chromium_switches: Vec<String> = Unset("enable-features=WebMCP,use-file-for-fake-video-capture");
+        /// The same for Chromium's preferences; each name stands for all that is below it.
+        chromium_prefs: Vec<String> = Unset("custom_handlers");
         /// Whether waiting workers are frozen, so that they use no processor time.
         freeze: bool = Is("true");
         /// Size of one file sent to or fetched from a worker.

@@ -137,6 +137,7 @@ async fn start(config: &Config, runtime: &Runtime, id: &WorkerId, key: PoolKey) 
         unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
         file_limit: config.worker.file_limit.bytes(),
         preset: Default::default(),
+        chromium: Default::default(),
     };
     let claiming = async {
         loop {

@@ -1,7 +1,7 @@
 //! Chromium's command-line switches, as clients of other services send them for a browser that runs already.
 
 use serde_json::{Value, json};
-use warmpool_protocol::switches::{class, parts};
+use warmpool_protocol::switches::{Class, Switch};
 
 use super::CreateBody;
 use crate::error::Error;
@@ -9,11 +9,14 @@ use crate::error::Error;
 /// Reads one switch into the create call's body. `place` is where the client wrote it.
 /// Errors: `Field`, for a switch that a running browser cannot take and for one with a wrong value.
 pub(super) fn read(create_body: &mut CreateBody, place: &str, switch: &str) -> Result<(), Error> {
-    let (name, value) = parts(switch.trim());
-    let value = value.map(unquoted);
-    let wrong = |problem: &str| Err(Error::invalid(place, format!("has `{switch}`, which {problem}")));
-    match (name.to_ascii_lowercase().as_str(), value) {
-        ("", _) => wrong("is no command-line switch"),
+    let shown = switch.escape_debug();
+    let wrong = |problem: &str| Err(Error::invalid(place, format!("has `{shown}`, which {problem}")));
+    let read = match Switch::read(switch) {
+        Ok(read) => read,
+        Err(problem) => return wrong(&problem.to_string()),
+    };
+    let (class, value) = (read.class(), read.value.map(unquoted));
+    match (read.name.as_str(), value) {
         ("headless", _) => {
             create_body.set("headless", place, json!(value != Some("false")));
             Ok(())
@@ -38,15 +41,19 @@ pub(super) fn read(create_body: &mut CreateBody, place: &str, switch: &str) -> R
             }
         }
         ("user-agent" | "lang" | "accept-lang" | "window-size", None) => wrong("needs a value"),
-        _ if class(switch.trim()).is_harmless() => Ok(()),
+        _ if class.is_harmless() => Ok(()),
         ("proxy-server" | "proxy-bypass-list" | "proxy-pac-url", _) => Err(Error::not_supported(
             place,
-            format!("has `{switch}`, and a proxy cannot be given on this URL: leave it out"),
+            format!("has `{shown}`, and a proxy cannot be given on this URL: leave it out"),
+        )),
+        _ if class == Class::Refused => Err(Error::not_supported(
+            place,
+            format!("has `{shown}`, which would reach around the worker's isolation: leave it out"),
         )),
         _ => Err(Error::not_supported(
             place,
             format!(
-                "has `{switch}`, which cannot be given to a browser that runs already: leave it out, or use WebDriver at \
+                "has `{shown}`, which cannot be given to a browser that runs already: leave it out, or use WebDriver at \
                  /session, whose `goog:chromeOptions.args` start a browser of their own"
             ),
         )),
@@ -59,7 +66,6 @@ fn unquoted(value: &str) -> &str {
 
 /// Whether a switch asks for a browser without a display; `None` when it is about something else.
 pub(super) fn headless(switch: &Value) -> Option<bool> {
-    let switch = switch.as_str()?.trim().to_ascii_lowercase();
-    let (name, value) = parts(&switch);
-    (name == "headless").then_some(value != Some("false"))
+    let switch = Switch::read(switch.as_str()?).ok()?;
+    (switch.name == "headless").then_some(switch.value != Some("false"))
 }

@@ -166,7 +166,7 @@ async fn new_session(
     webdriver::refuse_page_types(&headers)?;
     let (body, _text) = webdriver::new_session_body(&app, body).await?;
     let wanted = read(&body, |engine| app.known_version(engine))?;
-    driver::check_capabilities(&wanted.body, wanted.engine)?;
+    driver::check_capabilities(&wanted.body, wanted.engine, &app.config)?;
     let created = make(&app, key, &wanted).await?;
     let session = created.session()?;
     let sockets = base.driver_url(session);

@@ -9,7 +9,7 @@ use warmpool_protocol::{Claim, Secret};
 
 use super::Pool;
 use super::state::{Failure, Remover};
-use crate::engine::{Mode, PoolKey, WorkerId};
+use crate::engine::{Engine, Mode, PoolKey, WorkerId};
 use crate::runtime::{RuntimeError, WorkerSpec};
 use crate::worker::{AgentError, LossReason, PAGE, Reports, Worker, watch};
 
@@ -118,6 +118,7 @@ impl Pool {
             orphan_timeout_ms: millis(config.worker.orphan_timeout),
             unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
             file_limit: config.worker.file_limit.bytes(),
+            chromium: if key.engine == Engine::Chromium { config.chromium_allowed() } else { Default::default() },
             preset: self.preset(key).map(|preset| preset.settings.clone()).unwrap_or_default(),
         };
         // Only from here on may a stop cut in: the container exists, and can be removed.

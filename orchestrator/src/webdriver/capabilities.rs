@@ -18,7 +18,7 @@ mod warnings;
 mod webkit;
 
 use serde_json::{Map, Value, json};
-use warmpool_protocol::DriverMode;
+use warmpool_protocol::{Allowed, DriverMode};
 
 use crate::egress::ClientProxy;
 use crate::engine::Engine;
@@ -63,8 +63,9 @@ pub(super) struct Plan {
     pub(super) warnings: Vec<String>,
 }
 
-/// Checks a new session's body and decides. `warm_args` are the warm browser's switches.
-pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String]) -> Result<Plan, Error> {
+/// Checks a new session's body and decides. `warm_args` are the warm browser's switches, `allowed` is what the operator lets
+/// clients set in Chromium beyond the tables.
+pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String], allowed: &Allowed) -> Result<Plan, Error> {
     let mut mode = DriverMode::Warm;
     let mut accepted = Vec::new();
     let mut proxies = Vec::new();
@@ -73,7 +74,7 @@ pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String]) -> Result
     for mut candidate in candidates(body)? {
         let mut idle = Warnings::default();
         let proxy = proxy::take(&mut candidate);
-        match proxy.and_then(|proxy| Ok((check(&mut candidate, engine, warm_args, &mut idle)?, proxy))) {
+        match proxy.and_then(|proxy| Ok((check(&mut candidate, engine, warm_args, allowed, &mut idle)?, proxy))) {
             Ok((needs, proxy)) => {
                 proxies.push(proxy);
                 warnings.extend(idle);
@@ -136,6 +137,7 @@ fn check(
     caps: &mut Map<String, Value>,
     engine: Engine,
     warm_args: &[String],
+    allowed: &Allowed,
     warnings: &mut Warnings,
 ) -> Result<DriverMode, Rejection> {
     let mismatch = |capability: &str, message: String| {
@@ -171,7 +173,7 @@ fn check(
         stays
     });
     match engine {
-        Engine::Chromium => chromium::check(caps, warm_args, warnings),
+        Engine::Chromium => chromium::check(caps, warm_args, allowed, warnings),
         Engine::Firefox => firefox::check(caps, warm_args, warnings),
         Engine::Webkit => webkit::check(caps, warnings),
     }
@@ -206,7 +208,7 @@ mod tests {
     }
 
     fn ask(body: Value) -> Result<Plan, Error> {
-        plan(&body, Engine::Chromium, &warm())
+        plan(&body, Engine::Chromium, &warm(), &Allowed::default())
     }
 
     fn options(options: Value) -> Result<Plan, Error> {

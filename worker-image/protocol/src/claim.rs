@@ -32,6 +32,27 @@ pub struct Claim {
     /// Settings that hold already while the worker waits. A launch that asks for the same ones finds them applied.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
     pub preset: Settings,
+    /// What clients may set in Chromium beyond the tables.
+    #[serde(default, skip_serializing_if = "Allowed::is_empty")]
+    pub chromium: Allowed,
+}
+
+/// What the operator allows clients to set in Chromium beyond the tables of this crate.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allowed {
+    /// Names of switches, and items of those that have lists.
+    #[serde(default)]
+    pub switches: Vec<String>,
+    /// Names of preferences.
+    #[serde(default)]
+    pub prefs: Vec<String>,
+}
+
+impl Allowed {
+    const fn is_empty(&self) -> bool {
+        self.switches.is_empty() && self.prefs.is_empty()
+    }
 }
 
 impl Claim {
@@ -137,6 +158,9 @@ mod tests {
         claim.preset.locales = vec!["de".to_owned()];
         let preset = json!({"locales": ["de"]});
         assert_eq!(serde_json::to_value(&claim).unwrap()["preset"], preset);
+        claim.chromium.switches = vec!["a".to_owned()];
+        let chromium = json!({"switches": ["a"], "prefs": []});
+        assert_eq!(serde_json::to_value(&claim).unwrap()["chromium"], chromium);
         let unknown = json!({"locales": ["de"], "timezone": "UTC"});
         assert!(serde_json::from_value::<Settings>(unknown).is_err());
     }

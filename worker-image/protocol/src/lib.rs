@@ -12,13 +12,14 @@
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | new WebDriver sessions, open pages, files |
 //! | `probe` | tries whether a worker reaches what it must not |
-//! | [`switches`] | Chromium's command-line switches, by what a client may do with them |
+//! | [`preferences`], [`switches`] | Chromium's preferences and command-line switches, by what a client may do with them |
 
 mod captcha;
 mod claim;
 mod driver;
 mod files;
 mod pages;
+pub mod preferences;
 mod probe;
 mod settings;
 mod state;
@@ -27,7 +28,7 @@ pub mod switches;
 use serde::{Deserialize, Serialize};
 
 pub use captcha::{Captcha, CaptchaAction, CaptchaEnd, CaptchaKind, CaptchaSolver, MAX_CAPTCHA_IMAGE, MAX_CAPTCHA_URL};
-pub use claim::{Claim, Secret};
+pub use claim::{Allowed, Claim, Secret};
 pub use driver::{DriverMode, NewDriverSession, Window};
 pub use files::{File, FileSource, StoredFile};
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};

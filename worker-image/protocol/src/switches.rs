@@ -1,7 +1,24 @@
 //! Chromium's command-line switches: what a client may do with each of them.
 //!
-//! Three places ask this one table: other services' addresses, whose clients send switches for a browser that runs already;
+//! Three places ask these tables: other services' addresses, whose clients send switches for a browser that runs already;
 //! WebDriver's `goog:chromeOptions.args`, which may have a browser started for them; and the agent, which starts it.
+//!
+//! The tables say what is allowed. A switch that they do not have reaches no browser, unless the operator names it in
+//! `worker.chromium_switches`; those that are known to weaken the fence stay refused even then.
+
+mod items;
+mod names;
+
+use thiserror::Error;
+
+pub use items::List;
+use items::Lists;
+use names::{Form, class_of, form_of};
+
+/// How pages' connections find their way, and the way that every browser here has been given.
+const WEBRTC: &str = "force-webrtc-ip-handling-policy";
+/// See [`WEBRTC`].
+pub const WEBRTC_POLICY: &str = "disable_non_proxied_udp";
 
 /// What becomes of a switch that a client sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,11 +29,13 @@ pub enum Class {
     Fulfilled,
     /// The same, and a client never sets it: whether there is a sandbox is for the operator to say.
     Ours,
-    /// It would reach around the worker's isolation: it takes the sandbox away, starts programs or opens the browser to
-    /// others.
+    /// It would reach around the worker's isolation: it takes the sandbox away, starts programs, names files of the
+    /// container, or opens the browser to others.
     Refused,
     /// A browser that is started gets it.
     Free,
+    /// Nobody has judged it. No browser gets it, unless the operator allows it by name.
+    Unknown,
 }
 
 impl Class {
@@ -25,186 +44,144 @@ impl Class {
     pub const fn is_harmless(self) -> bool {
         matches!(self, Self::Harmless | Self::Fulfilled | Self::Ours)
     }
+}
 
-    /// Whether the switch asks for nothing that a worker's browser is not.
-    #[must_use]
-    pub const fn is_fulfilled(self) -> bool {
-        matches!(self, Self::Fulfilled | Self::Ours)
+/// Why a text is no switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Misspelling {
+    /// There is no name.
+    #[error("is no command-line switch")]
+    Empty,
+    /// Chromium would take another name than the one that was judged.
+    #[error(
+        "has more than two dashes, a blank, a control character or one beyond ASCII in its name: write it as in --lang=de"
+    )]
+    Name,
+    /// A control character.
+    #[error("has a control character in its value")]
+    Value,
+}
+
+/// A switch as Chromium reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Switch<'a> {
+    /// Without dashes, in lower case.
+    pub name: String,
+    /// What stands after the equals sign.
+    pub value: Option<&'a str>,
+}
+
+impl<'a> Switch<'a> {
+    /// Reads a switch as clients write it: with two dashes, with one or without any.
+    /// Errors: why it is none.
+    pub fn read(text: &'a str) -> Result<Self, Misspelling> {
+        let bare = text.strip_prefix("--").or_else(|| text.strip_prefix('-')).unwrap_or(text);
+        let (name, value) = bare.split_once('=').map_or((bare, None), |(name, value)| (name, Some(value)));
+        if name.is_empty() {
+            return Err(Misspelling::Empty);
+        }
+        if name.starts_with('-') || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Misspelling::Name);
+        }
+        if value.is_some_and(|value| value.chars().any(char::is_control)) {
+            return Err(Misspelling::Value);
+        }
+        // Chromium takes blanks from the end of an argument.
+        Ok(Self { name: name.to_ascii_lowercase(), value: value.map(str::trim_end) })
     }
 
-    /// Whether a browser that is started for a client may get the switch from it.
+    /// What becomes of it.
     #[must_use]
-    pub const fn is_the_clients(self) -> bool {
-        !matches!(self, Self::Ours | Self::Refused)
+    pub fn class(&self) -> Class {
+        class_of(&self.name)
+    }
+
+    fn written(&self) -> String {
+        match self.value {
+            Some(value) => format!("--{}={value}", self.name),
+            None => format!("--{}", self.name),
+        }
     }
 }
 
-/// Beginnings of the names of refused switches.
-const REFUSED_PREFIX: &str = "remote-";
-
-/// Every switch that has a class of its own, by name.
-const CLASSES: [(&str, Class); 74] = [
-    ("allow-pre-commit-input", Class::Harmless),
-    ("allow-sandbox-debugging", Class::Refused),
-    ("browser-subprocess-path", Class::Refused),
-    ("crash-dumps-dir", Class::Refused),
-    ("disable-back-forward-cache", Class::Harmless),
-    ("disable-background-networking", Class::Harmless),
-    ("disable-background-timer-throttling", Class::Harmless),
-    ("disable-backgrounding-occluded-windows", Class::Harmless),
-    ("disable-breakpad", Class::Harmless),
-    ("disable-client-side-phishing-detection", Class::Harmless),
-    ("disable-component-extensions-with-background-pages", Class::Harmless),
-    ("disable-component-update", Class::Harmless),
-    ("disable-crash-reporter", Class::Harmless),
-    ("disable-default-apps", Class::Harmless),
-    ("disable-dev-shm-usage", Class::Fulfilled),
-    ("disable-domain-reliability", Class::Harmless),
-    ("disable-extensions", Class::Harmless),
-    ("disable-field-trial-config", Class::Harmless),
-    ("disable-gpu", Class::Harmless),
-    ("disable-gpu-sandbox", Class::Refused),
-    ("disable-hang-monitor", Class::Harmless),
-    ("disable-infobars", Class::Harmless),
-    ("disable-ipc-flooding-protection", Class::Harmless),
-    ("disable-namespace-sandbox", Class::Refused),
-    ("disable-notifications", Class::Harmless),
-    ("disable-popup-blocking", Class::Harmless),
-    ("disable-print-preview", Class::Harmless),
-    ("disable-prompt-on-repost", Class::Harmless),
-    ("disable-quic", Class::Fulfilled),
-    ("disable-renderer-backgrounding", Class::Harmless),
-    ("disable-search-engine-choice-screen", Class::Harmless),
-    ("disable-seccomp-filter-sandbox", Class::Refused),
-    ("disable-session-crashed-bubble", Class::Harmless),
-    ("disable-setuid-sandbox", Class::Ours),
-    ("disable-software-rasterizer", Class::Harmless),
-    ("disable-speech-api", Class::Harmless),
-    ("disable-sync", Class::Harmless),
-    ("disk-cache-dir", Class::Refused),
-    ("enable-automation", Class::Harmless),
-    ("export-tagged-pdf", Class::Harmless),
-    ("force-webrtc-ip-handling-policy", Class::Refused),
-    ("generate-pdf-document-outline", Class::Harmless),
-    ("gpu-launcher", Class::Refused),
-    ("headless", Class::Fulfilled),
-    ("hide-crash-restore-bubble", Class::Harmless),
-    ("hide-scrollbars", Class::Harmless),
-    ("host-resolver-rules", Class::Refused),
-    ("host-rules", Class::Refused),
-    ("ignore-gpu-blacklist", Class::Harmless),
-    ("ignore-gpu-blocklist", Class::Harmless),
-    ("load-extension", Class::Refused),
-    ("metrics-recording-only", Class::Harmless),
-    ("mute-audio", Class::Harmless),
-    ("no-default-browser-check", Class::Harmless),
-    ("no-first-run", Class::Harmless),
-    ("no-pings", Class::Harmless),
-    ("no-proxy-server", Class::Refused),
-    ("no-sandbox", Class::Ours),
-    ("no-service-autorun", Class::Harmless),
-    ("no-startup-window", Class::Harmless),
-    ("no-zygote", Class::Refused),
-    ("no-zygote-sandbox", Class::Refused),
-    ("password-store", Class::Harmless),
-    ("profile-directory", Class::Refused),
-    ("proxy-auto-detect", Class::Refused),
-    ("proxy-bypass-list", Class::Refused),
-    ("proxy-pac-url", Class::Refused),
-    ("proxy-server", Class::Refused),
-    ("renderer-cmd-prefix", Class::Refused),
-    ("single-process", Class::Refused),
-    ("start-maximized", Class::Harmless),
-    ("use-mock-keychain", Class::Harmless),
-    ("user-data-dir", Class::Refused),
-    ("utility-cmd-prefix", Class::Refused),
-];
-
-/// The class of a switch, as a client writes it: with or without leading dashes and a value.
-#[must_use]
-pub fn class(switch: &str) -> Class {
-    let (name, _) = parts(switch);
-    let name = name.to_ascii_lowercase();
-    if name.starts_with(REFUSED_PREFIX) {
-        return Class::Refused;
-    }
-    CLASSES.binary_search_by_key(&name.as_str(), |(name, _)| name).map_or(Class::Free, |at| CLASSES[at].1)
+/// What becomes of one argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    /// A browser that is started gets this. It goes without the parts in the list, each as an operator would allow it.
+    Taken(String, Vec<String>),
+    /// The worker has done the right thing already.
+    Fulfilled,
+    /// No browser gets anything of it. The list has what an operator would have to allow.
+    LeftOut(Vec<String>),
+    /// It would weaken the fence.
+    Refused,
+    /// It is no switch.
+    Misspelled(Misspelling),
 }
 
-/// A switch's name without dashes, and its value.
+/// Judges an argument of a client's. `allowed` has what the operator allows beyond the tables: names of switches, and items
+/// of lists such as `enable-features=WebMCP`.
 #[must_use]
-pub fn parts(switch: &str) -> (&str, Option<&str>) {
-    let bare = switch.trim_start_matches('-');
-    bare.split_once('=').map_or((bare, None), |(name, value)| (name, Some(value)))
+pub fn judge(argument: &str, allowed: &[String]) -> Judgement {
+    let switch = match Switch::read(argument) {
+        Ok(switch) => switch,
+        Err(misspelling) => return Judgement::Misspelled(misspelling),
+    };
+    if switch.name == WEBRTC && switch.value == Some(WEBRTC_POLICY) {
+        return Judgement::Fulfilled;
+    }
+    match switch.class() {
+        Class::Fulfilled | Class::Ours => return Judgement::Fulfilled,
+        Class::Refused => return Judgement::Refused,
+        Class::Harmless | Class::Free => {}
+        Class::Unknown if allowed.contains(&switch.name) => return Judgement::Taken(switch.written(), Vec::new()),
+        Class::Unknown => return Judgement::LeftOut(vec![switch.name]),
+    }
+    let list = match form_of(&switch.name) {
+        Form::Flag => return Judgement::Taken(format!("--{}", switch.name), Vec::new()),
+        Form::Text => return Judgement::Taken(switch.written(), Vec::new()),
+        Form::List(list) => list,
+    };
+    let Lists { kept, left_out, has_refused } = list.sift(&switch.name, switch.value.unwrap_or_default(), allowed);
+    if has_refused {
+        Judgement::Refused
+    } else if kept.is_empty() && left_out.is_empty() {
+        Judgement::Fulfilled
+    } else if kept.is_empty() {
+        Judgement::LeftOut(left_out)
+    } else {
+        Judgement::Taken(format!("--{}={}", switch.name, kept.join(list.separator())), left_out)
+    }
+}
+
+/// How the values of a switch add up, if they are a list.
+#[must_use]
+pub fn list(name: &str) -> Option<List> {
+    match form_of(name) {
+        Form::List(list) => Some(list),
+        Form::Flag | Form::Text => None,
+    }
+}
+
+/// Whether an operator may allow this: the name of a switch, or a switch and one item of its list.
+/// Errors: why not.
+pub fn check_allowed(entry: &str) -> Result<(), &'static str> {
+    let (name, item) = entry.split_once('=').map_or((entry, None), |(name, item)| (name, Some(item)));
+    let is_plain = |text: &str| {
+        text.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    if !is_plain(name) || name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err("is not the name of a switch");
+    }
+    match (class_of(name), list(name), item) {
+        (Class::Refused | Class::Ours, ..) => Err("would weaken the fence"),
+        (_, Some(list), Some(item)) if is_plain(item) && !list.refuses(item) => Ok(()),
+        (_, Some(_), Some(_)) => Err("names an item that would weaken the fence, or that is none"),
+        (_, None, Some(_)) => Err("has a value, and the switch takes no list"),
+        (_, _, None) => Ok(()),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(class: Class) -> Vec<&'static str> {
-        CLASSES.iter().filter(|(_, is)| *is == class).map(|(name, _)| *name).collect()
-    }
-
-    #[test]
-    fn the_table_is_in_order() {
-        assert!(CLASSES.is_sorted_by(|(one, _), (next, _)| one < next));
-    }
-
-    #[test]
-    fn what_touches_the_isolation_is_pinned() {
-        assert_eq!(of(Class::Ours), ["disable-setuid-sandbox", "no-sandbox"]);
-        assert_eq!(of(Class::Fulfilled), ["disable-dev-shm-usage", "disable-quic", "headless"]);
-        let refused = [
-            "allow-sandbox-debugging",
-            "browser-subprocess-path",
-            "crash-dumps-dir",
-            "disable-gpu-sandbox",
-            "disable-namespace-sandbox",
-            "disable-seccomp-filter-sandbox",
-            "disk-cache-dir",
-            "force-webrtc-ip-handling-policy",
-            "gpu-launcher",
-            "host-resolver-rules",
-            "host-rules",
-            "load-extension",
-            "no-proxy-server",
-            "no-zygote",
-            "no-zygote-sandbox",
-            "profile-directory",
-            "proxy-auto-detect",
-            "proxy-bypass-list",
-            "proxy-pac-url",
-            "proxy-server",
-            "renderer-cmd-prefix",
-            "single-process",
-            "user-data-dir",
-            "utility-cmd-prefix",
-        ];
-        assert_eq!(of(Class::Refused), refused);
-        assert_eq!(of(Class::Harmless).len(), 45);
-        assert!(of(Class::Free).is_empty());
-    }
-
-    #[test]
-    fn a_switch_has_one_class_however_it_is_written() {
-        for (switch, wanted) in [
-            ("--no-sandbox", Class::Ours),
-            ("NO-SANDBOX", Class::Ours),
-            ("-headless=new", Class::Fulfilled),
-            ("--mute-audio", Class::Harmless),
-            ("password-store=basic", Class::Harmless),
-            ("--Remote-Debugging-Port=1", Class::Refused),
-            ("user-data-dir=/x", Class::Refused),
-            ("--lang=de", Class::Free),
-            ("", Class::Free),
-        ] {
-            assert_eq!(class(switch), wanted, "{switch}");
-        }
-        let classes = [Class::Harmless, Class::Fulfilled, Class::Ours, Class::Refused, Class::Free];
-        let answers = classes.map(|class| (class.is_harmless(), class.is_fulfilled(), class.is_the_clients()));
-        let wanted =
-            [(true, false, true), (true, true, true), (true, true, false), (false, false, false), (false, false, true)];
-        assert_eq!(answers, wanted);
-    }
-}
+mod tests;

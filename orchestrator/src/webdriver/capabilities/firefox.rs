@@ -240,7 +240,12 @@ mod tests {
 
     fn options(options: Value) -> Result<Plan, Error> {
         let always = json!({"browserName": "firefox", "acceptInsecureCerts": true, OPTIONS: options});
-        plan(&json!({"capabilities": {"alwaysMatch": always}}), Engine::Firefox, &["--width=1280".to_owned()])
+        plan(
+            &json!({"capabilities": {"alwaysMatch": always}}),
+            Engine::Firefox,
+            &["--width=1280".to_owned()],
+            &Default::default(),
+        )
     }
 
     #[test]
@@ -266,11 +271,20 @@ mod tests {
     #[test]
     fn what_clients_say_to_every_browser_is_no_obstacle() {
         let always = json!({"goog:chromeOptions": {"w3c": true}, "moz:debuggerAddress": true});
-        let plan = plan(&json!({"capabilities": {"alwaysMatch": always}}), Engine::Firefox, &[]).unwrap();
+        let plan =
+            plan(&json!({"capabilities": {"alwaysMatch": always}}), Engine::Firefox, &[], &Default::default()).unwrap();
         assert_eq!(plan.capabilities["firstMatch"], json!([{}]));
         assert!(plan.warnings.is_empty(), "{:?}", plan.warnings);
         let always = json!({"goog:chromeOptions": {"w3c": true, "args": ["--lang=fr"]}});
-        assert!(super::super::plan(&json!({"capabilities": {"alwaysMatch": always}}), Engine::Firefox, &[]).is_err());
+        assert!(
+            super::super::plan(
+                &json!({"capabilities": {"alwaysMatch": always}}),
+                Engine::Firefox,
+                &[],
+                &Default::default()
+            )
+            .is_err()
+        );
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use warmpool_protocol::switches::{Class, Switch};
+use warmpool_protocol::{Allowed, preferences as prefs};
 
 use crate::error::ApiError;
 
@@ -48,6 +50,8 @@ pub(super) struct ColdStart<'a> {
     pub(super) profile: &'a Path,
     /// Where downloads go.
     pub(super) downloads: &'a Path,
+    /// What the operator lets clients set beyond the tables.
+    pub(super) allowed: &'a Allowed,
 }
 
 /// Capabilities for a session with a browser that the driver starts.
@@ -60,18 +64,33 @@ pub(super) fn cold(mut capabilities: Value, how: &ColdStart<'_>) -> Result<Value
             .and_then(Value::as_array)
             .map(|args| args.iter().filter_map(Value::as_str).map(str::to_owned).collect())
             .unwrap_or_default();
-        let mut args = switches::merge(how.switches, &wanted);
+        let mut args = switches::merge(how.switches, &wanted, &how.allowed.switches);
         args.push(format!("--user-data-dir={}", how.profile.display()));
         options.insert("args".into(), json!(args));
         options.insert("binary".into(), json!(how.binary));
-        let prefs = options.entry("prefs").or_insert_with(|| json!({}));
-        if let Some(prefs) = prefs.as_object_mut() {
-            for (name, value) in preferences(how.downloads) {
-                prefs.entry(name).or_insert(value);
+        if let Some(Value::Array(names)) = options.get_mut("excludeSwitches") {
+            names.retain(|name| name.as_str().is_some_and(may_be_excluded));
+        }
+        for member in ["prefs", "localState"] {
+            let wanted = options.remove(member);
+            let wanted = wanted.as_ref().and_then(Value::as_object);
+            let mut taken = wanted.map(|wanted| prefs::sift(wanted, &how.allowed.prefs).taken).unwrap_or_default();
+            if member == "prefs" {
+                for (name, value) in preferences(how.downloads) {
+                    taken.entry(name).or_insert(value);
+                }
+            }
+            if !taken.is_empty() {
+                options.insert(member.to_owned(), Value::Object(taken));
             }
         }
     })?;
     Ok(capabilities)
+}
+
+/// Whether the driver may leave this switch of its own out.
+fn may_be_excluded(name: &str) -> bool {
+    Switch::read(name).is_ok_and(|it| matches!(it.class(), Class::Harmless | Class::Fulfilled | Class::Free))
 }
 
 /// Whether a client says with its switches where the window is, or how large.
@@ -111,6 +130,8 @@ fn each_options(capabilities: &mut Value, change: impl Fn(&mut Map<String, Value
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+
     use super::*;
 
     #[test]
@@ -142,23 +163,34 @@ mod tests {
             switches: &["--a".to_owned(), "--b=1".to_owned()],
             profile: Path::new("/profile"),
             downloads: Path::new("/downloads"),
+            allowed: &Allowed { switches: vec!["b".to_owned()], prefs: vec!["own".to_owned()] },
         };
         let clients = json!({"alwaysMatch": {OPTIONS: {
-            "args": ["b=2", "no-sandbox", "utility-cmd-prefix=x", "--Remote-Debugging-Port=1"],
+            "args": ["b=2", "no-sandbox", "utility-cmd-prefix=x", "--Remote-Debugging-Port=1", "--no-sandbox "],
             "binary": "/evil", "debuggerAddress": "10.0.0.1:1", "minidumpPath": "/x", "logPath": "/x",
-            "excludeSwitches": ["enable-automation"],
-            "prefs": {"download.prompt_for_download": true},
+            "excludeSwitches": ["enable-automation", "proxy-server", "no-sandbox", "unheard-of"],
+            "prefs": {
+                "download": {"prompt_for_download": true, "default_directory": "/home/worker/profile-0/NativeMessagingHosts"},
+                "proxy": {"mode": "direct"}, "own.a": 1, "unheard": 1,
+            },
+            "localState": {"browser.enabled_labs_experiments": ["x@1"]},
         }}});
         let told = cold(clients, &how).unwrap();
         let options = &told["alwaysMatch"][OPTIONS];
         assert_eq!(options["args"], json!(["--a", "--b=2", "--user-data-dir=/profile"]));
         assert_eq!(options["binary"], "/agent");
-        for name in ["debuggerAddress", "minidumpPath", "logPath"] {
+        for name in ["debuggerAddress", "minidumpPath", "logPath", "localState"] {
             assert_eq!(options.get(name), None, "{name}");
         }
         assert_eq!(options["excludeSwitches"], json!(["enable-automation"]));
-        assert_eq!(options["prefs"]["download.prompt_for_download"], true);
-        assert_eq!(options["prefs"]["download.default_directory"], "/downloads");
+        let given = &options["prefs"];
+        assert_eq!((&given["download.prompt_for_download"], &given["own.a"]), (&json!(true), &json!(1)));
+        for name in ["download.default_directory", "savefile.default_directory"] {
+            assert_eq!(given[name], "/downloads", "{name}");
+        }
+        for name in ["proxy", "download", "unheard"] {
+            assert_eq!(given.get(name), None, "{name}");
+        }
     }
 
     #[test]
@@ -168,6 +200,65 @@ mod tests {
         assert!(warm(both.clone(), "127.0.0.1:9222").is_err());
         for odd in [json!([]), json!("x"), json!(1), json!(null)] {
             assert!(warm(json!({"alwaysMatch": {OPTIONS: odd}}), "127.0.0.1:9222").is_err(), "{odd}");
+        }
+    }
+
+    /// What the browser reads in an argument: without blanks at both ends, after two dashes or one, up to the equals sign.
+    fn name_read(argument: &str) -> &str {
+        let argument = argument.trim();
+        let bare = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')).unwrap_or(argument);
+        bare.split_once('=').map_or(bare, |(name, _)| name)
+    }
+
+    fn spelled() -> impl Strategy<Value = String> {
+        let around = || prop::sample::select(vec!["", " ", "\t", "\n", "\0", "\u{a0}", "=", "=x", " --", "\u{2011}"]);
+        let dashes = prop::sample::select(vec!["", "-", "--", "---", "\u{2013}", "\u{2014}", "--\t"]);
+        let names = [
+            "no-sandbox",
+            "single-process",
+            "no-proxy-server",
+            "zygote-cmd-prefix=/bin/sh",
+            "log-net-log=/x",
+            "in-process-gpu",
+            "remote-debugging-port=1",
+            "enable-blink-features=MojoJS",
+            "unheard-of",
+            "lang=de",
+            "disable-gpu",
+        ];
+        let name = prop::sample::select(names.to_vec());
+        (around(), dashes, name, any::<bool>(), around()).prop_map(|(before, dashes, name, is_upper, after)| {
+            let name = if is_upper { name.to_uppercase() } else { name.to_owned() };
+            format!("{before}{dashes}{name}{after}")
+        })
+    }
+
+    proptest! {
+        /// Whatever the daemon has let pass.
+        #[test]
+        fn no_spelling_brings_a_refused_or_unknown_switch_to_the_command_line(
+            args in prop::collection::vec(prop_oneof![spelled(), ".{0,20}"], 0..6),
+        ) {
+            let ours = ["--proxy-server=x".to_owned(), "--disable-features=A".to_owned()];
+            let how = ColdStart {
+                binary: Path::new("/agent"),
+                switches: &ours,
+                profile: Path::new("/profile"),
+                downloads: Path::new("/downloads"),
+                allowed: &Allowed::default(),
+            };
+            let told = cold(json!({"alwaysMatch": {OPTIONS: {"args": args}}}), &how).unwrap();
+            let told = told["alwaysMatch"][OPTIONS]["args"].as_array().unwrap().clone();
+            let of_agent = ["--proxy-server=x", "--user-data-dir=/profile"];
+            for argument in told.iter().filter_map(Value::as_str).filter(|it| !of_agent.contains(it)) {
+                let class = Switch::read(argument).unwrap().class();
+                prop_assert!(matches!(class, Class::Harmless | Class::Free), "{args:?} brought {argument:?}");
+                let name = name_read(argument);
+                prop_assert!(!["no-sandbox", "single-process", "no-proxy-server"].contains(&name), "{argument:?}");
+                prop_assert!(!argument.chars().any(char::is_control) && !argument.to_lowercase().contains("mojo"));
+            }
+            let count = told.iter().filter_map(Value::as_str).filter(|it| of_agent.contains(it)).count();
+            prop_assert_eq!(count, of_agent.len());
         }
     }
 }

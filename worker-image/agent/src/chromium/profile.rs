@@ -10,9 +10,10 @@ use super::ad_filter;
 
 /// Preferences every browser starts with, by their dotted names: downloads go where the daemon
 /// finds them, and no bubble asks anything.
-pub(super) fn preferences(downloads: &Path) -> [(&'static str, Value); 5] {
+pub(super) fn preferences(downloads: &Path) -> [(&'static str, Value); 6] {
     [
         ("download.default_directory", json!(downloads)),
+        ("savefile.default_directory", json!(downloads)),
         ("download.prompt_for_download", json!(false)),
         ("credentials_enable_service", json!(false)),
         ("profile.password_manager_enabled", json!(false)),

@@ -54,6 +54,7 @@ impl Chromium {
             switches: &switches::base(&self.worker.claim),
             profile: &profile,
             downloads: &self.worker.files.downloads(),
+            allowed: &self.worker.claim.chromium,
         };
         let window = self.window().filter(|_| !capabilities::places_window(&wanted));
         let capabilities = capabilities::cold(wanted, &how)?;

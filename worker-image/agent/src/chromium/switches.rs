@@ -1,7 +1,7 @@
 //! Chromium's command line.
 
 use crate::ports::LocalPort;
-use warmpool_protocol::switches::class;
+use warmpool_protocol::switches::{Judgement, Switch, WEBRTC_POLICY, judge, list};
 use warmpool_protocol::{Claim, EGRESS_PORT, Size};
 
 /// Loopback port of the DevTools protocol.
@@ -48,17 +48,14 @@ const QUIET: [&str; 28] = [
 
 /// The way out: the daemon's proxy, for every address, without exception for loopback, and nothing that would try to go
 /// around it.
-const EGRESS: [&str; 3] =
-    ["--proxy-bypass-list=<-loopback>", "--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp"];
-
-/// Switches whose value is a list, so that two of them add up.
-const LISTS: [&str; 4] =
-    ["--disable-features", "--enable-features", "--disable-blink-features", "--enable-blink-features"];
+const EGRESS: [&str; 2] = ["--proxy-bypass-list=<-loopback>", "--disable-quic"];
 
 /// Lets the first window fill the display.
 const MAXIMIZED: &str = "--start-maximized";
 /// What a client says of its window instead.
-const PLACES: [&str; 2] = ["--window-size", "--window-position"];
+const PLACES: [&str; 2] = ["window-size", "window-position"];
+/// How a client has its window fill the screen.
+const FILLS: [&str; 3] = ["start-maximized", "start-fullscreen", "kiosk"];
 
 /// What pages learn of pointers from media queries: one that hovers, and one that is exact.
 const MOUSE: &str =
@@ -77,6 +74,7 @@ pub(super) const fn window(page: Size) -> Size {
 /// The switches of every browser started here that a client could have chosen itself.
 pub(super) fn base(claim: &Claim) -> Vec<String> {
     let mut switches: Vec<String> = QUIET.iter().chain(&EGRESS).map(|&switch| switch.to_owned()).collect();
+    switches.push(format!("--force-webrtc-ip-handling-policy={WEBRTC_POLICY}"));
     switches.push(format!("--proxy-server=socks5://127.0.0.1:{EGRESS_PORT}"));
     // Neither without a display nor on ours does Chromium find a mouse, which every desktop has.
     switches.push(MOUSE.to_owned());
@@ -99,41 +97,41 @@ pub(super) fn base(claim: &Claim) -> Vec<String> {
 }
 
 /// Whether a client says with one of these where its window is, or how large.
-pub(super) fn places_window<'a>(mut clients: impl Iterator<Item = &'a str>) -> bool {
-    clients.any(|switch| {
-        let switch = dashed(switch);
-        PLACES.contains(&name(&switch)) || [MAXIMIZED, "--start-fullscreen", "--kiosk"].contains(&name(&switch))
-    })
+pub(super) fn places_window<'a>(clients: impl Iterator<Item = &'a str>) -> bool {
+    let mut names = clients.filter_map(|switch| Switch::read(switch).ok()).map(|switch| switch.name);
+    names.any(|name| PLACES.iter().chain(&FILLS).any(|place| *place == name))
 }
 
-/// Our switches with the client's over them: for the same switch the client's value counts, and
-/// lists are joined. Switches without the leading dashes, as drivers accept them, get them; those
-/// that are not the client's to set are left out.
-pub(super) fn merge(ours: &[String], clients: &[String]) -> Vec<String> {
-    let clients: Vec<String> =
-        clients.iter().map(|switch| dashed(switch)).filter(|switch| class(switch).is_the_clients()).collect();
+/// Our switches with the client's over them: for the same switch the client's value counts, and lists are joined. Each of
+/// the client's is judged once more, whatever the daemon has said of it; `allowed` has what the operator allows.
+pub(super) fn merge(ours: &[String], clients: &[String], allowed: &[String]) -> Vec<String> {
+    let clients: Vec<String> = clients
+        .iter()
+        .filter_map(|argument| match judge(argument, allowed) {
+            Judgement::Taken(switch, _) => Some(switch),
+            Judgement::Fulfilled | Judgement::LeftOut(_) | Judgement::Refused | Judgement::Misspelled(_) => None,
+        })
+        .collect();
     let is_placed = clients.iter().any(|switch| PLACES.contains(&name(switch)));
-    let gives_way =
-        |switch: &str| clients.iter().any(|client| name(client) == name(switch)) || (is_placed && switch == MAXIMIZED);
-    let mut merged: Vec<String> = ours.iter().filter(|switch| !gives_way(switch)).cloned().collect();
+    let mut merged: Vec<String> = ours.iter().filter(|switch| !(is_placed && *switch == MAXIMIZED)).cloned().collect();
     for switch in clients {
-        let twin = ours.iter().find(|o| LISTS.contains(&name(o)) && name(o) == name(&switch));
-        merged.push(match twin {
-            Some(twin) => format!("{twin},{}", value(&switch)),
-            None => switch,
-        });
+        let twin = merged.iter_mut().find(|before| name(before) == name(&switch));
+        match (twin, list(name(&switch)).filter(|list| list.adds_up())) {
+            (Some(twin), Some(list)) => {
+                twin.push_str(list.separator());
+                twin.push_str(value(&switch));
+            }
+            (Some(twin), None) => *twin = switch,
+            (None, _) => merged.push(switch),
+        }
     }
     merged
 }
 
-fn dashed(switch: &str) -> String {
-    let bare = switch.trim_start_matches('-');
-    format!("--{bare}")
-}
-
-/// The part before the equals sign.
+/// The name of a switch with two dashes.
 fn name(switch: &str) -> &str {
-    switch.split_once('=').map_or(switch, |(name, _)| name)
+    let bare = switch.trim_start_matches('-');
+    bare.split_once('=').map_or(bare, |(name, _)| name)
 }
 
 fn value(switch: &str) -> &str {
@@ -151,8 +149,8 @@ mod tests {
     #[test]
     fn the_clients_value_counts() {
         let ours = strings(&["--no-first-run", "--window-size=1280,800", "--start-maximized", "--headless=new"]);
-        let merged = merge(&ours, &strings(&["window-size=400,300", "-lang=de", "--headless"]));
-        assert_eq!(merged, strings(&["--no-first-run", "--window-size=400,300", "--lang=de", "--headless"]));
+        let merged = merge(&ours, &strings(&["window-size=400,300", "-lang=de", "--headless"]), &[]);
+        assert_eq!(merged, strings(&["--no-first-run", "--window-size=400,300", "--headless=new", "--lang=de"]));
     }
 
     #[test]
@@ -165,21 +163,34 @@ mod tests {
 
     #[test]
     fn lists_are_joined() {
-        let ours = strings(&["--disable-features=A,B"]);
-        let merged = merge(&ours, &strings(&["--disable-features=C", "--enable-features=D"]));
-        assert_eq!(merged, strings(&["--disable-features=A,B,C", "--enable-features=D"]));
+        let ours = strings(&["--disable-features=A,B", MOUSE]);
+        let clients = strings(&[
+            "--disable-features=Translate",
+            "--enable-features=SharedArrayBuffer",
+            "--enable-features=UserAgentClientHint",
+            "--blink-settings=imagesEnabled=false",
+            "--js-flags=--expose-gc",
+            "--js-flags=--random-seed=1",
+        ]);
+        let wanted = [
+            "--disable-features=A,B,Translate",
+            &format!("{MOUSE},imagesEnabled=false"),
+            "--enable-features=SharedArrayBuffer,UserAgentClientHint",
+            "--js-flags=--expose-gc --random-seed=1",
+        ];
+        assert_eq!(merge(&ours, &clients, &[]), strings(&wanted));
     }
 
     #[test]
     fn the_sandbox_is_not_the_clients() {
         let ours = strings(&["--a"]);
         let clients = strings(&["no-sandbox", "--remote-debugging-port=1", "-user-data-dir=/tmp"]);
-        assert_eq!(merge(&ours, &clients), ours);
+        assert_eq!(merge(&ours, &clients, &[]), ours);
     }
 
     #[test]
     fn nothing_from_the_client_changes_nothing() {
         let ours = strings(&["--a", "--b=1"]);
-        assert_eq!(merge(&ours, &[]), ours);
+        assert_eq!(merge(&ours, &[], &[]), ours);
     }
 }

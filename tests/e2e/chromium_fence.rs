@@ -1,0 +1,67 @@
+//! What a client's switches, preferences and extensions do to Chromium's fence: nothing.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use warmpool_tests::{Daemon, Driver, Group, Settings, Stage, group, webdriver};
+
+pub(crate) fn group() -> Group {
+    group!(None,
+        quick: [],
+        full: [only_judged_switches_reach_the_browser],
+    )
+}
+
+async fn only_judged_switches_reach_the_browser(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand().set("WORKER_CHROMIUM_SWITCHES", "wanted-by-the-operator")).await?;
+    let session = daemon.webdriver(json!({"headless": true})).await?;
+    let options = |options: Value| json!({"goog:chromeOptions": options});
+    for (misspelled, said) in [
+        ("--no-sandbox ", "--no-sandbox "),
+        ("--single-process\t", "--single-process\\t"),
+        ("\u{2013}no-sandbox", "no-sandbox"),
+        ("--zygote-cmd-prefix=/bin/sh", "--zygote-cmd-prefix"),
+        ("--enable-blink-features=MojoJS", "MojoJS"),
+    ] {
+        let always = json!({"alwaysMatch": options(json!({"args": [misspelled]}))});
+        let reply = webdriver::new_session(session.connect_url()?, always).await?;
+        let (_, message) = webdriver::fault(&reply, 500).or_else(|_| webdriver::fault(&reply, 400))?;
+        ensure!(message.contains(said), "{misspelled:?} is named: {reply}");
+    }
+    let always = options(json!({
+        "args": ["-LANG=de", "--unheard-of=1", "--wanted-by-the-operator=2", "--js-flags=--expose-gc,--allow-natives-syntax"],
+        // The driver leaves out what it would add itself, and nothing of the agent's.
+        "excludeSwitches": ["enable-automation", "disable-quic", "disable-features"],
+        "prefs": {"download.default_directory": "/tmp/own", "custom_handlers": {"enabled": true}},
+    }));
+    let driver = Driver::start(session.connect_url()?, always).await?;
+    let said = driver.capabilities["warmpool:options"]["warnings"].to_string();
+    for name in [
+        "args: unheard-of",
+        "js-flags=allow-natives-syntax",
+        "worker.chromium_switches",
+        "prefs.custom_handlers.enabled",
+    ] {
+        ensure!(said.contains(name), "{name}: {said}");
+    }
+    ensure!(!said.contains("wanted-by-the-operator"), "{said}");
+    let container = daemon.only_container().await?;
+    let browsers = "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/cmdline; done; find /home/worker -name Preferences -exec cat {} +";
+    let found = daemon.docker().run(&["exec", &container, "sh", "-c", browsers]).await?;
+    let switches: Vec<&str> = found.lines().collect();
+    for there in [
+        "--lang=de",
+        "--wanted-by-the-operator=2",
+        "--js-flags=--expose-gc",
+        "--disable-quic",
+        "--proxy-server=socks5://127.0.0.1:1080",
+        "--proxy-bypass-list=<-loopback>",
+        "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    ] {
+        ensure!(switches.contains(&there), "{there} is missing: {found}");
+    }
+    for not_there in ["--unheard-of", "--no-sandbox", "--enable-automation", "/tmp/own", "allow-natives-syntax"] {
+        ensure!(!found.contains(not_there), "{not_there}: {found}");
+    }
+    driver.quit().await?;
+    daemon.assert_idle().await
+}
