@@ -1,13 +1,13 @@
 //! What a client's switches, preferences and extensions do to Chromium's fence: nothing.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use warmpool_tests::{Daemon, Driver, Group, Settings, Stage, group, webdriver};
+use warmpool_tests::{Cdp, Daemon, Driver, Group, Settings, Stage, group, webdriver};
 
 pub(crate) fn group() -> Group {
     group!(None,
         quick: [],
-        full: [only_judged_switches_reach_the_browser],
+        full: [only_judged_switches_reach_the_browser, an_extension_runs_no_program_and_keeps_the_proxy],
     )
 }
 
@@ -64,4 +64,31 @@ async fn only_judged_switches_reach_the_browser(_: Stage) -> Result<()> {
     }
     driver.quit().await?;
     daemon.assert_idle().await
+}
+
+/// DevTools loads an extension from a folder of the container, and a client writes such a folder by downloads.
+async fn an_extension_runs_no_program_and_keeps_the_proxy(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::on_demand()).await?;
+    let session = daemon.session(json!({"headless": true, "url": "about:blank"})).await?;
+    let container = daemon.only_container().await?;
+    let mut cdp = session.cdp().await?;
+    for (name, permissions) in
+        [("plain", json!([])), ("programs", json!(["nativeMessaging"])), ("proxies", json!(["proxy"]))]
+    {
+        let manifest = json!({
+            "manifest_version": 3, "name": name, "version": "1",
+            "permissions": permissions, "background": {"service_worker": "background.js"},
+        });
+        let write = "mkdir /tmp/$0 && printf %s \"$1\" > /tmp/$0/manifest.json && : > /tmp/$0/background.js";
+        daemon.docker().run(&["exec", &container, "sh", "-c", write, name, &manifest.to_string()]).await?;
+        let loaded = load(&mut cdp, name).await;
+        ensure!(loaded.is_ok() == (name == "plain"), "{name}: {loaded:?}");
+    }
+    session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+async fn load(cdp: &mut Cdp, name: &str) -> Result<String> {
+    let loaded = cdp.call("Extensions.loadUnpacked", json!({"path": format!("/tmp/{name}")})).await?;
+    loaded["id"].as_str().map(str::to_owned).context("no id")
 }
