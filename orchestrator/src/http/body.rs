@@ -45,6 +45,11 @@ impl Deref for Text {
 }
 
 impl Text {
+    /// The text itself, which takes no memory of its own.
+    pub(super) fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
     /// Parses JSON; an error names the field by its path.
     /// Errors: `InvalidBody`, `Field`; `BodyTooHeavy` or `BodyMemory` when too much would be made of it.
     pub(super) fn parse<T: DeserializeOwned>(&mut self) -> Result<T, Error> {

@@ -6,6 +6,7 @@ use axum::response::Response;
 use axum::routing::any;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, UPGRADE};
 use http::{HeaderMap, Method, StatusCode};
+use hyper::body::Body as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -23,6 +24,7 @@ use crate::engine::Engine;
 use crate::error::{Code, Error};
 use crate::session::{DriverSession, Session};
 use crate::webdriver::{self as driver, Command};
+use crate::worker::full;
 
 /// What any command of a driver may fail with.
 const COMMAND_FAILURES: &[Code] = &[
@@ -44,7 +46,8 @@ pub(super) fn any_command(id: &'static str) -> Operation {
     operation(id, "A command of the W3C WebDriver standard")
         .about("The daemon passes it to the driver, and its answer back.")
         .writes::<W3cAnswer>("The driver's answer.")
-        .fails(&[Code::InvalidBody, Code::BodyTooLarge, Code::UnsupportedMediaType, Code::CapabilityRefused])
+        .fails(&[Code::InvalidBody, Code::BodyTooLarge, Code::BodyTooHeavy, Code::BodyMemory, Code::BodyTimeout])
+        .fails(&[Code::UnsupportedMediaType, Code::CapabilityRefused])
 }
 
 /// The websocket at the standard's own path.
@@ -367,7 +370,15 @@ pub(super) async fn forward(
     // A key of ours is no business of the driver's.
     parts.headers.remove(AUTHORIZATION);
     parts.headers.remove(SECRET_KEY);
-    let (body, fault) = forwarded_body(app, body, app.config.webdriver.max_body.bytes(), "webdriver.max_body")?;
+    let (limit, setting) = (app.config.webdriver.max_body.bytes(), "webdriver.max_body");
+    if body.size_hint().exact().is_none() {
+        // In chunks. Chromedriver takes a body whose length its head names, and waits in vain for any other.
+        let text = body::read(app, body, limit, setting).await?;
+        let request = http::Request::from_parts(parts, full(text.bytes()));
+        let response = driver::forward(session, &app.config, driver_id, command, request).await?;
+        return Ok(response.map(Body::new));
+    }
+    let (body, fault) = forwarded_body(app, body, limit, setting)?;
     let request = http::Request::from_parts(parts, body);
     let response = fault.or(driver::forward(session, &app.config, driver_id, command, request)).await?;
     Ok(response.map(Body::new))
