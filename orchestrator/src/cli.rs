@@ -164,10 +164,22 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = run(cli.command).unwrap_or_else(|error| {
-        eprintln!("warmpool: {error:#}");
+        eprintln!("warmpool: {}", with_causes(&error));
         exit_of(&error)
     });
     exit.into()
+}
+
+/// An error and its causes, each of them once: many errors have their cause in their own text.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 /// The exit code of an error.
@@ -301,6 +313,20 @@ fn restore(file: &std::path::Path, config: &Config) -> anyhow::Result<Exit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_cause_is_told_once() {
+        use crate::daemon::StartError;
+
+        let io = || std::io::Error::other("disk on fire");
+        let error =
+            anyhow::Error::from(StartError::Control(io())).context("the daemon: the control socket: disk on fire");
+        let text = with_causes(&error);
+        assert_eq!(text.matches("disk on fire").count(), 1, "{text}");
+        assert!(format!("{error:#}").matches("disk on fire").count() > 1, "the case is no longer one");
+        let text = with_causes(&anyhow::Error::from(io()).context("cannot listen"));
+        assert_eq!(text, "cannot listen: disk on fire");
+    }
 
     #[test]
     fn the_command_line_is_sound() {
