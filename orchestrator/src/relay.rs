@@ -205,7 +205,11 @@ impl Relay {
             }
             Outcome::BrowserLeft { clean: false } => Some(match timeout(VERDICT_GRACE, self.session.ended()).await {
                 Ok(ending) => (ending.close_code(), ending.message()),
-                Err(_) => (1001, "the browser closed the connection".to_owned()),
+                // While the container engine is away, nobody knows why the worker went.
+                Err(_) => match self.session.worker.agent.health().await {
+                    Ok(_) => (1001, "the browser closed the connection".to_owned()),
+                    Err(_) => (1011, "the browser's worker was lost".to_owned()),
+                },
             }),
             Outcome::Ended(ref ending) => Some((ending.close_code(), ending.message())),
             Outcome::FrameError { code, reason } => Some((code, reason.to_owned())),

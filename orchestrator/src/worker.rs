@@ -43,6 +43,8 @@ pub(crate) enum LossReason {
         /// The exit code of its first process.
         code: i64,
     },
+    /// The container engine stopped, and its containers with it.
+    EngineStopped,
     /// Somebody else removed the container.
     ContainerGone,
     /// The host that its container ran on is lost.
@@ -75,6 +77,7 @@ impl fmt::Display for LossReason {
             Self::OutOfMemory => f.write_str("out of memory: raise worker.memory"),
             Self::DriverExited => f.write_str("driver crashed"),
             Self::ContainerExited { code } => write!(f, "worker exited with code {code}"),
+            Self::EngineStopped => f.write_str("the container engine stopped, and the worker with it"),
             Self::ContainerGone => f.write_str("worker was removed"),
             Self::NodeLost { node } => write!(f, "node {node} was lost"),
             Self::NodeDrained { node } => write!(f, "node {node} was drained"),
@@ -95,6 +98,7 @@ impl LossReason {
             Self::OutOfMemory => "out_of_memory",
             Self::DriverExited => "driver_crashed",
             Self::ContainerExited { .. } | Self::ContainerGone => "worker_exited",
+            Self::EngineStopped => "engine_stopped",
             Self::NodeLost { .. } => "node_lost",
             Self::NodeDrained { .. } => "node_drained",
             Self::Unresponsive => "unresponsive",

@@ -4,6 +4,7 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::Pool;
 use crate::drain::Phase;
+use crate::error::Error;
 use crate::runtime::RuntimeError;
 use crate::worker::LossReason;
 
@@ -43,7 +44,7 @@ impl Pool {
                     self.look_at_nodes().await;
                 }
                 Err(error) => {
-                    let was_up = self.lock().runtime_went();
+                    let was_up = self.runtime_went();
                     // The daemon that answers, but with a network that workers must not be put on, is worth a word of its own.
                     let unfit = matches!(error, RuntimeError::UnfitNetwork { .. });
                     if was_up || (unfit && !told) {
@@ -53,6 +54,19 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Notes that the runtime cannot be used. Those who wait for a worker hear it as later callers do. Returns whether it
+    /// could be used until now.
+    fn runtime_went(&self) -> bool {
+        let (was_up, waiters) = {
+            let mut state = self.lock();
+            (state.runtime_went(), state.dismiss(|_| true))
+        };
+        for waiter in waiters {
+            let _ = waiter.sender.send(Err(Error::RuntimeDown));
+        }
+        was_up
     }
 
     /// Asks whether the runtime can be used. A new engine on the old socket may have lost the workers' network, or have
@@ -81,7 +95,7 @@ impl Pool {
         }
         if let Err(error @ RuntimeError::UnfitNetwork { .. }) = self.inner.runtime.ensure_network().await {
             tracing::error!(%error, "no more workers are started");
-            self.lock().runtime_went();
+            self.runtime_went();
         }
     }
 
@@ -90,11 +104,50 @@ impl Pool {
         if matches!(
             loss,
             LossReason::ContainerExited { .. }
+                | LossReason::EngineStopped
                 | LossReason::ContainerGone
                 | LossReason::NodeLost { .. }
                 | LossReason::NodeDrained { .. }
         ) {
             self.lock().lost_a_container();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use warmpool_protocol::Settings;
+
+    use super::*;
+    use crate::config::{Config, Flags, Host};
+    use crate::drain::Drain;
+    use crate::engine::{Engine, Mode, PoolKey};
+    use crate::instance::Instance;
+    use crate::runtime::Runtime;
+
+    #[tokio::test]
+    async fn who_waits_hears_that_the_runtime_went() {
+        let data = tempfile::tempdir().unwrap();
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Arc::new(Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap());
+        let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
+        let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
+        let pool = Pool::new(config, instance, runtime, Drain::default());
+        pool.lock().runtime_up = true;
+        let waiting = tokio::spawn({
+            let pool = pool.clone();
+            async move {
+                let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+                pool.lease(key, &Settings::default(), &"000000000000".parse().unwrap()).await.map(drop)
+            }
+        });
+        while pool.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(pool.runtime_went());
+        assert!(matches!(waiting.await.unwrap(), Err(Error::RuntimeDown)));
+        assert!(!pool.runtime_went(), "it is known");
     }
 }

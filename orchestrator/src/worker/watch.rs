@@ -33,10 +33,13 @@ pub(crate) async fn watch(worker: Arc<Worker>, reports: Reports, runtime: Runtim
 
 async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime) -> LossReason {
     let mut unreachable_since: Option<Instant> = None;
+    // Whether the engine of this host was away when the stream had been cut. A Swarm's workers outlive their manager.
+    let mut engine_went = false;
     loop {
         match worker.agent.events().await {
             Ok(events) => {
                 unreachable_since = None;
+                engine_went = false;
                 match listen(events, reports).await {
                     StreamOutcome::Lost(loss) => return loss,
                     StreamOutcome::Silence => return explain_silence(worker, runtime).await,
@@ -47,7 +50,7 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime) -> LossRe
         }
         // The stream is cut: only the runtime can distinguish a dead container from a passing fault.
         match runtime.state(&worker.id).await.map(ended) {
-            Ok(Some(loss)) => return loss,
+            Ok(Some(loss)) => return if engine_went { with_engine(loss) } else { loss },
             Ok(None) => {
                 let grace = CONNECT_GRACE + runtime.notices_within();
                 if unreachable_since.get_or_insert_with(Instant::now).elapsed() > grace {
@@ -56,6 +59,7 @@ async fn follow(worker: &Worker, reports: &Reports, runtime: &Runtime) -> LossRe
             }
             Err(error) => {
                 tracing::debug!(worker = %worker.id, %error, "neither agent nor runtime answer");
+                engine_went = runtime.notices_within().is_zero();
                 reports.health.send_if_modified(|health| {
                     let known = *health == Health::Alive;
                     if known {
@@ -78,6 +82,14 @@ fn ended(state: ContainerState) -> Option<LossReason> {
         ContainerState::Missing => Some(LossReason::ContainerGone),
         ContainerState::NodeLost { node } => Some(LossReason::NodeLost { node }),
         ContainerState::NodeDrained { node } => Some(LossReason::NodeDrained { node }),
+    }
+}
+
+/// The loss of a worker that fell silent together with its engine: an engine that stops stops its containers.
+fn with_engine(loss: LossReason) -> LossReason {
+    match loss {
+        LossReason::ContainerExited { .. } => LossReason::EngineStopped,
+        other => other,
     }
 }
 
@@ -227,6 +239,14 @@ mod tests {
         assert_eq!(reads(ENDED, true).await.0, unknown);
         assert_eq!(reads(ENDED, false).await.0, unknown);
         assert_eq!(reads(&format!("{ENDED}{{\"type\":\"beat\"}}\n"), false).await.0, unknown);
+    }
+
+    #[test]
+    fn a_container_that_went_with_its_engine_says_so() {
+        let exited = |oom| ended(ContainerState::Exited { code: 137, oom }).unwrap();
+        assert_eq!(with_engine(exited(false)), LossReason::EngineStopped);
+        assert_eq!(with_engine(exited(true)), LossReason::OutOfMemory);
+        assert_eq!(exited(false).code(), "worker_exited", "beside an engine that runs");
     }
 
     #[tokio::test]
