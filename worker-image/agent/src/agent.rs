@@ -80,6 +80,7 @@ impl Agent {
             home,
             upstream: Upstream::new(),
             egress: Arc::clone(&self.egress),
+            driver: Mutex::default(),
         });
         let engine = Engine::new(Arc::clone(&shared))?;
         let claimed = Claimed {

@@ -95,6 +95,10 @@ impl Chromium {
         }
     }
 
+    pub(crate) fn worker(&self) -> &Worker {
+        &self.worker
+    }
+
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         if !claim.headless {
@@ -102,19 +106,14 @@ impl Chromium {
             let _ = self.display.set(display);
         }
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
-        let socket = self.worker.home.join("shim");
+        let socket = self.socket();
         *self.reports.lock().await = Some(Reports::listen(&socket).map_err(|e| undriveable(&e))?);
 
         let environment = self.environment();
-        let mut for_driver = environment.clone();
-        for_driver.push((shim::SOCKET, socket.display().to_string()));
-        for_driver.push((shim::BROWSER, browser::PROGRAM.to_owned()));
         let switches = switches::base(claim);
         let profile = self.next_profile();
-        let (browser, driver) = tokio::try_join!(
-            Browser::start(&self.worker, &switches, &profile, &environment),
-            Driver::start(&self.worker, &for_driver),
-        )?;
+        let (browser, driver) =
+            tokio::try_join!(Browser::start(&self.worker, &switches, &profile, &environment), self.new_driver())?;
         browser.warm_up(self.window()).await?;
         let version = browser.cdp.call(None, "Browser.getVersion", json!({})).await;
         let version = version.map_err(|e| undriveable(&e))?;
@@ -130,6 +129,23 @@ impl Chromium {
         let _ = self.driver.set(driver);
         self.install(browser).await.map_err(|e| undriveable(&e))?;
         Ok(identity)
+    }
+
+    /// Starts the driver anew, in place of one that has ended.
+    pub(crate) async fn start_driver(&self) -> Result<(), BootError> {
+        self.new_driver().await.map(drop)
+    }
+
+    /// Starts the driver. Its browsers report to the agent's socket.
+    async fn new_driver(&self) -> Result<Driver, BootError> {
+        let mut environment = self.environment();
+        environment.push((shim::SOCKET, self.socket().display().to_string()));
+        environment.push((shim::BROWSER, browser::PROGRAM.to_owned()));
+        Driver::start(&self.worker, &environment).await
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.worker.home.join("shim")
     }
 
     /// The size of the first window, where no display has one.

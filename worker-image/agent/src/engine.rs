@@ -204,6 +204,11 @@ impl Engine {
     /// Fails when the capabilities have not the form in which the engines look through them, or nothing answers.
     pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         check_form(&wanted.capabilities)?;
+        let worker = each!(self, engine => engine.worker());
+        if !worker.take_driver() {
+            let started = each!(self, engine => engine.start_driver().await);
+            started.map_err(|error| ApiError::upstream(error.to_string()))?;
+        }
         each!(self, engine => engine.new_session(wanted).await)
     }
 }

@@ -69,6 +69,10 @@ impl Firefox {
         }
     }
 
+    pub(crate) fn worker(&self) -> &Worker {
+        &self.worker
+    }
+
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
         let claim = &self.worker.claim;
         let undriveable = |e: &dyn std::fmt::Display| BootError::Undriveable(e.to_string());
@@ -180,6 +184,11 @@ impl Firefox {
 
     pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
         Err(ApiError::not_found("Firefox speaks WebDriver BiDi and has no DevTools targets"))
+    }
+
+    /// Starts the driver anew, in place of one that has ended.
+    pub(crate) async fn start_driver(&self) -> Result<(), BootError> {
+        Driver::start(&self.worker).await.map(drop)
     }
 
     pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {

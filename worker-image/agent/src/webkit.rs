@@ -46,6 +46,7 @@ pub(crate) struct Webkit {
 struct Running {
     shell: Shell,
     driver: Driver,
+    display: Display,
     /// Where the agent serves the inspector as websockets.
     websockets: LocalPort,
 }
@@ -54,6 +55,10 @@ impl Webkit {
     /// Nothing runs yet.
     pub(crate) fn new(worker: Arc<Worker>) -> Self {
         Self { worker, running: OnceLock::new(), sessions: tokio::sync::Mutex::default() }
+    }
+
+    pub(crate) fn worker(&self) -> &Worker {
+        &self.worker
     }
 
     pub(crate) async fn boot(&self) -> Result<Identity, BootError> {
@@ -74,7 +79,7 @@ impl Webkit {
             headless: claim.headless,
             args: Vec::new(),
         };
-        let _ = self.running.set(Running { shell, driver, websockets });
+        let _ = self.running.set(Running { shell, driver, display, websockets });
         Ok(identity)
     }
 
@@ -138,6 +143,12 @@ impl Webkit {
 
     pub(crate) fn debugging(&self) -> Result<LocalPort, ApiError> {
         Ok(self.running()?.websockets)
+    }
+
+    /// Starts the driver anew, in place of one that has ended.
+    pub(crate) async fn start_driver(&self) -> Result<(), BootError> {
+        let running = self.running().map_err(|error| BootError::Undriveable(error.message))?;
+        Driver::start(&self.worker, &running.display).await.map(drop)
     }
 
     pub(crate) fn driver(&self) -> Result<LocalPort, ApiError> {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use warmpool_protocol::{Claim, WorkerEvent};
+use parking_lot::Mutex;
+use warmpool_protocol::{Claim, WorkerEvent, WorkerState};
 
 use crate::egress::Egress;
 use crate::files::Files;
@@ -28,6 +29,16 @@ pub(crate) struct Worker {
     pub(crate) upstream: Upstream,
     /// The browser's way out.
     pub(crate) egress: Arc<Egress>,
+    /// The driver, and whether a client has it.
+    pub(crate) driver: Mutex<DriverUse>,
+}
+
+/// What is known of the driver's process.
+#[derive(Default)]
+pub(crate) struct DriverUse {
+    /// Whether a client has asked it for a session.
+    used: bool,
+    process: Option<Process>,
 }
 
 impl Worker {
@@ -41,13 +52,26 @@ impl Worker {
         });
     }
 
-    /// Tells the daemon when the driver ends.
-    pub(crate) fn watch_driver(&self, process: &Process) {
-        let (status, process) = (Arc::clone(&self.status), process.clone());
+    /// Tells the daemon when the driver ends, unless a session has the browser that has never used its driver: the session
+    /// goes on, and [`Worker::take_driver`] notices.
+    pub(crate) fn watch_driver(self: &Arc<Self>, process: &Process) {
+        self.driver.lock().process = Some(process.clone());
+        let (worker, process) = (Arc::clone(self), process.clone());
         tokio::spawn(async move {
             let exit = process.exited().await;
-            tracing::warn!(code = exit.code, signal = exit.signal, "the driver has ended");
-            status.publish(&WorkerEvent::DriverExited);
+            let is_missed = worker.driver.lock().used || worker.status.state() != WorkerState::Active;
+            tracing::warn!(code = exit.code, signal = exit.signal, is_missed, "the driver has ended");
+            if is_missed {
+                worker.status.publish(&WorkerEvent::DriverExited);
+            }
         });
+    }
+
+    /// A client takes the driver, and the daemon hears of its end from now on. False when it has ended unused: it has to be
+    /// started anew.
+    pub(crate) fn take_driver(&self) -> bool {
+        let mut driver = self.driver.lock();
+        let is_first = !std::mem::replace(&mut driver.used, true);
+        !is_first || driver.process.as_ref().is_none_or(Process::running)
     }
 }

@@ -1,6 +1,7 @@
 //! Chromedriver.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,7 +34,7 @@ pub(super) struct Driver {
 
 impl Driver {
     /// Starts the driver and waits until it takes sessions. The daemon learns of its end.
-    pub(super) async fn start(worker: &Worker, environment: &[(&str, String)]) -> Result<Self, BootError> {
+    pub(super) async fn start(worker: &Arc<Worker>, environment: &[(&str, String)]) -> Result<Self, BootError> {
         let mut command = Command::new(PROGRAM);
         ports::hide_and_connect(&mut command)
             .arg(format!("--port={}", PORT.number()))

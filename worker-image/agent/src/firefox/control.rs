@@ -235,6 +235,7 @@ mod tests {
             home: home.to_owned(),
             upstream: crate::upstream::Upstream::new(),
             egress: Arc::new(crate::egress::Egress::new()),
+            driver: parking_lot::Mutex::default(),
         })
     }
 

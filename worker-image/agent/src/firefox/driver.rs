@@ -1,6 +1,7 @@
 //! Geckodriver.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -34,7 +35,7 @@ pub(super) struct Driver {
 
 impl Driver {
     /// Starts the driver and waits until it listens. The daemon learns of its end.
-    pub(super) async fn start(worker: &Worker) -> Result<Self, BootError> {
+    pub(super) async fn start(worker: &Arc<Worker>) -> Result<Self, BootError> {
         let mut command = Command::new(PROGRAM);
         ports::hide_and_connect(&mut command)
             .args(["--host", "127.0.0.1", "--port", &PORT.number().to_string(), "--connect-existing"])

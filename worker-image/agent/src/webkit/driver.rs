@@ -1,6 +1,7 @@
 //! WebKitWebDriver, attached to the browser that runs.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -33,7 +34,7 @@ pub(super) struct Driver {
 
 impl Driver {
     /// Starts the driver and waits until it takes sessions. The daemon learns of its end.
-    pub(super) async fn start(worker: &Worker, display: &Display) -> Result<Self, BootError> {
+    pub(super) async fn start(worker: &Arc<Worker>, display: &Display) -> Result<Self, BootError> {
         let mut command = Command::new(PROGRAM);
         ports::hide_and_connect(&mut command)
             .args(["--host=127.0.0.1", &format!("--port={}", PORT.number())])
