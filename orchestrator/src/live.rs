@@ -80,6 +80,7 @@ impl Live {
     /// Errors: `SocketLimit` when `live.max_viewers` watch it already.
     pub(crate) fn enter(&self, session: &Arc<Session>, rights: ViewerRights) -> Result<PendingViewer, Error> {
         let membership = Membership::take(self.room(session), self.config.live.max_viewers)?;
+        session.watched();
         let times = Times { write: self.config.live.write_timeout, beat: self.config.live.ping_interval };
         Ok(PendingViewer { viewer: Viewer::new(membership, rights, times) })
     }

@@ -1,9 +1,11 @@
 //! Faults of the daemon, of a worker, of its browser and of the container engine; and how the daemon shuts down.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -21,6 +23,8 @@ pub(crate) fn group() -> Group {
             a_worker_killed_while_warm_is_replaced,
             a_worker_lost_with_the_daemon_is_a_failure,
             the_engine_may_go_and_come_back,
+            a_driver_that_nobody_uses_is_replaced,
+            a_page_that_takes_all_memory_leaves_its_reason,
             sigterm_drains,
             drain_has_an_end,
             a_second_sigterm_ends_at_once,
@@ -145,9 +149,16 @@ async fn the_engine_may_go_and_come_back(_: Stage) -> Result<()> {
     let daemon = Daemon::start(settings).await?;
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         let session = daemon.session(json!({})).await?;
-        session.cdp().await?.call("Browser.getVersion", json!({})).await?;
+        let mut cdp = session.cdp().await?;
+        cdp.call("Browser.getVersion", json!({})).await?;
         engine.stop(signal).await?;
         let api = daemon.api();
+        // An engine that is killed ends its containers when it is back.
+        let went_with_it = signal == Signal::SIGTERM;
+        if went_with_it {
+            let (code, reason) = cdp.ended().await.context("a Close frame")?;
+            ensure!(code == 1011 && !reason.is_empty(), "{code} {reason}");
+        }
         eventually!("readiness says so", 30, api.get("/readyz").await?.status == 503)?;
         ensure!(api.get("/healthz").await?.status == 200, "the daemon itself is well");
         let reply = eventually!("new sessions are refused", 30, {
@@ -161,11 +172,44 @@ async fn the_engine_may_go_and_come_back(_: Stage) -> Result<()> {
         let containers = daemon.containers().await?;
         ensure!(containers.iter().any(|container| container.state == "running"), "ready without one: {containers:?}");
         // The engine took the container along, so the session is over, and no reply may still say that it runs.
-        eventually!("the session is over", 60, ["failure", "completed"].contains(&session.status().await?.as_str()))?;
+        let record = session.becomes("failure", 60).await?;
+        ensure!(!went_with_it || record["reason"] == "engine_stopped", "{record}");
         daemon.end_all().await?;
         daemon.assert_idle().await.context(signal)?;
     }
     Ok(())
+}
+
+async fn a_driver_that_nobody_uses_is_replaced(_: Stage) -> Result<()> {
+    let daemon = Daemon::start(Settings::new()).await?;
+    let container = daemon.only_container().await?;
+    let session = daemon.webdriver(json!({})).await?;
+    let pid = daemon.docker().driver_pid(&container).await?;
+    kill(Pid::from_raw(pid), Signal::SIGKILL)?;
+    eventually!("it is gone", 10, !Path::new(&format!("/proc/{pid}")).exists())?;
+    let driver = Driver::start(session.connect_url()?, json!({})).await?;
+    ensure!(driver.execute("return 6 * 7").await? == 42);
+    // Once somebody uses it, the session is nothing without it.
+    kill(Pid::from_raw(daemon.docker().driver_pid(&container).await?), Signal::SIGKILL)?;
+    let record = session.becomes("terminated", 15).await?;
+    ensure!(record["reason"] == "driver_crashed", "{record}");
+    daemon.assert_idle().await
+}
+
+async fn a_page_that_takes_all_memory_leaves_its_reason(_: Stage) -> Result<()> {
+    let (daemon, _, session, mut cdp) = attached(Settings::new().set("WORKER_MEMORY", "512MiB")).await?;
+    let page = cdp.first_page().await?;
+    let hoard = "all = []; setInterval(() => all.push(new Uint8Array(32 << 20).fill(7)), 10); 1";
+    cdp.evaluate(&page, hoard).await?;
+    let record = eventually!("the session says so", 30, {
+        let record = session.record().await?;
+        record["oom_kills"].is_number().then_some(record)
+    })?;
+    ensure!(record["status"] == "running", "its browser goes on: {record}");
+    cdp.call("Browser.getVersion", json!({})).await?;
+    session.delete().await?.ok()?;
+    ensure!(session.record().await?["oom_kills"] == record["oom_kills"], "{}", session.record().await?);
+    daemon.assert_idle().await
 }
 
 async fn sigterm_drains(_: Stage) -> Result<()> {

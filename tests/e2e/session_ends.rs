@@ -9,11 +9,15 @@ use serde_json::json;
 use warmpool_tests::{Group, Settings, Stage, group, poll};
 
 pub(crate) fn group() -> Group {
-    let settings = Settings::new().set("SESSION_RECONNECT_WINDOW", "3s").set("POOL_CHROMIUM_HEADLESS", "2");
+    let settings = Settings::new()
+        .set("SESSION_RECONNECT_WINDOW", "3s")
+        .set("SESSION_ATTACH_TIMEOUT", "4s")
+        .set("POOL_CHROMIUM_HEADLESS", "2");
     group!(Some(settings),
         quick: [the_hard_timeout_ends_it, a_client_may_come_back, delete_may_be_repeated],
         full: [
             the_idle_timeout_ends_it,
+            a_session_nobody_attaches_to_ends,
             keep_alive_outlasts_the_window,
             closing_the_browser_completes_it,
             a_killed_client_is_waited_for,
@@ -49,6 +53,18 @@ async fn the_idle_timeout_ends_it(stage: Stage) -> Result<()> {
     ensure!(code == 1001 && reason.contains("idle_timeout"), "{code} {reason}");
     let record = session.becomes("terminated", 10).await?;
     ensure!(record["reason"] == "idle_timeout", "{record}");
+    Ok(())
+}
+
+async fn a_session_nobody_attaches_to_ends(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let kept = daemon.session(json!({"keep_alive": true})).await?;
+    let left = daemon.session(json!({"session_timeout": 3600})).await?;
+    let record = left.becomes("terminated", 20).await?;
+    ensure!(record["reason"] == "attach_timeout", "{record}");
+    // The older one asked to be kept.
+    ensure!(kept.status().await? == "running");
+    kept.delete().await?.ok()?;
     Ok(())
 }
 

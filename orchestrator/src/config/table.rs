@@ -218,6 +218,9 @@ settings! {
         max_timeout: Duration = Is("1d"), min "1s";
         /// Time without any action after which a session that asks for no `idle_timeout` ends; never when unset.
         idle_timeout: Option<Duration> = Unset("2m"), min "1s";
+        /// Time a session waits for its first client: a connection, a command, a viewer. Then it ends and frees its place, unless
+        /// its client asked for `keep_alive` or a recording; with 0s it waits for its whole `session_timeout`.
+        attach_timeout: Duration = Is("5m");
         /// Time a session waits for a client whose connection dropped.
         reconnect_window: Duration = Is("30s");
         /// The page a session opens with when the client names none.

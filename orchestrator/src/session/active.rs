@@ -172,6 +172,11 @@ impl Session {
         Activity::attach(&self.activity, limit)
     }
 
+    /// Somebody watches it, so it is not left to nobody.
+    pub(crate) fn watched(&self) {
+        self.activity.note_use();
+    }
+
     /// Counts one command under way, until the guard is dropped.
     #[must_use]
     pub(crate) fn busy(&self) -> CommandGuard {
@@ -241,6 +246,7 @@ impl Session {
             egress: Some(self.egress.summary()),
             captchas: self.captchas.ended(),
             page_error: self.worker.snapshot.borrow().page_error.clone(),
+            oom_kills: self.worker.snapshot.borrow().oom_kills,
             ended: None,
         }
     }

@@ -19,6 +19,8 @@ pub(super) struct Activity {
     sockets: AtomicUsize,
     commands: AtomicUsize,
     attached: AtomicBool,
+    /// Whether anybody has had anything of it: a socket, a command, a look.
+    used: AtomicBool,
     detached_at: Mutex<Option<Instant>>,
     /// Rings when a socket comes or goes, and when a command is done.
     pub(super) changed: Notify,
@@ -34,6 +36,7 @@ impl Activity {
             sockets: AtomicUsize::new(0),
             commands: AtomicUsize::new(0),
             attached: AtomicBool::new(attached),
+            used: AtomicBool::new(attached),
             detached_at: Mutex::new(attached.then_some(now)),
             changed: Notify::new(),
         })
@@ -60,8 +63,20 @@ impl Activity {
 
     pub(super) fn busy(this: &Arc<Self>) -> CommandGuard {
         this.commands.fetch_add(1, Ordering::Relaxed);
+        this.note_use();
         this.touch();
         CommandGuard { activity: Arc::clone(this) }
+    }
+
+    pub(super) fn note_use(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    /// When it will have waited for its first client for `timeout`; `None` once it had one.
+    pub(super) fn unattached_at(&self, timeout: Duration) -> Option<Instant> {
+        // An attempt is under way.
+        let is_used = self.used.load(Ordering::Relaxed) || self.sockets() > 0;
+        (!is_used).then(|| self.begun + timeout)
     }
 
     /// Counts idleness and the reconnect window from now: until now nobody could reach the session.
@@ -117,6 +132,7 @@ impl Attachment {
     /// The browser has accepted the socket. True when it is the session's first ever.
     pub(crate) fn opened(&mut self) -> bool {
         self.open = true;
+        self.activity.note_use();
         !self.activity.attached.swap(true, Ordering::Relaxed)
     }
 }
@@ -172,6 +188,27 @@ mod tests {
         assert_eq!(activity.detached_at(), Some(left), "an attempt does not stop the clock");
         let _back = Activity::attach(&activity, 2).unwrap();
         assert_eq!(activity.detached_at(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_waits_for_its_first_client_until_it_has_one() {
+        const LIMIT: Duration = Duration::from_secs(300);
+        let activity = Activity::new(false);
+        let end = Instant::now() + LIMIT;
+        tokio::time::advance(Duration::from_secs(1)).await;
+        drop(Activity::attach(&activity, 2).unwrap());
+        assert_eq!(activity.unattached_at(LIMIT), Some(end), "an attempt that came to nothing is no client");
+        let uses: [fn(&Arc<Activity>); 3] = [
+            |activity| assert!(Activity::attach(activity, 2).unwrap().opened()),
+            |activity| drop(Activity::busy(activity)),
+            |activity| activity.note_use(),
+        ];
+        for r#use in uses {
+            let activity = Activity::new(false);
+            r#use(&activity);
+            assert_eq!(activity.unattached_at(LIMIT), None);
+        }
+        assert_eq!(Activity::new(true).unattached_at(LIMIT), None, "it had one before the restart");
     }
 
     #[tokio::test(start_paused = true)]

@@ -117,6 +117,7 @@ impl Sessions {
             egress: None,
             captchas: Vec::new(),
             page_error: None,
+            oom_kills: None,
             ended: None,
         };
         let mut attempt = 1;

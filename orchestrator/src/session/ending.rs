@@ -75,6 +75,8 @@ pub(crate) enum Ending {
     TimedOut,
     /// `idle_timeout` is over.
     Idle,
+    /// `session.attach_timeout` is over, and nobody ever used it.
+    NeverAttached,
     TaskSucceeded,
     /// The task that owned it did not succeed.
     TaskFailed,
@@ -107,6 +109,7 @@ impl Ending {
             | Self::Deleted
             | Self::TimedOut
             | Self::Idle
+            | Self::NeverAttached
             | Self::Drained
             | Self::KeyRevoked
             | Self::ClientGone => Status::Terminated,
@@ -126,6 +129,7 @@ impl Ending {
             Self::Deleted => "deleted",
             Self::TimedOut => "session_timeout",
             Self::Idle => "idle_timeout",
+            Self::NeverAttached => "attach_timeout",
             Self::TaskSucceeded => "task_succeeded",
             Self::TaskFailed => "task_failed",
             Self::Drained => "drained",
@@ -147,6 +151,7 @@ impl Ending {
             Self::Deleted => "ended by request".to_owned(),
             Self::TimedOut => "session_timeout is over".to_owned(),
             Self::Idle => "idle_timeout is over".to_owned(),
+            Self::NeverAttached => "nobody attached to it within session.attach_timeout".to_owned(),
             Self::TaskSucceeded => "its task succeeded".to_owned(),
             Self::TaskFailed => "its task did not succeed".to_owned(),
             Self::Drained => "the service is shutting down".to_owned(),
@@ -166,6 +171,7 @@ impl Ending {
             | Self::Deleted
             | Self::TimedOut
             | Self::Idle
+            | Self::NeverAttached
             | Self::ClientGone
             | Self::TaskSucceeded
             | Self::TaskFailed => 1001,

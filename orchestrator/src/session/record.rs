@@ -132,6 +132,9 @@ pub(crate) struct Record {
     /// Why its first page did not load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_error: Option<String>,
+    /// How many processes of its browser the kernel ended because memory ran out; a live session's is as of its last change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
     /// Its end, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
@@ -199,6 +202,9 @@ pub(crate) struct Listing {
     /// Why that page did not load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_error: Option<String>,
+    /// How many of its pages' processes, or others of its browser, the kernel ended because memory ran out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
     /// When it was made, in Unix milliseconds.
     pub timestamp: u64,
     /// When it ended, in Unix milliseconds.
@@ -252,6 +258,7 @@ impl Listing {
             headless: options.mode == Mode::Headless,
             url: options.launch.url.clone(),
             page_error: record.page_error.clone(),
+            oom_kills: record.oom_kills,
             timestamp: record.created_ms,
             ended_at: ended.map(|ended| ended.at_ms),
             execution_time: ended.map_or(now_ms, |ended| ended.at_ms).saturating_sub(record.created_ms),

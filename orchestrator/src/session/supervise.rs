@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::table::SessionEntry;
 use super::{Ending, Kind, Session, Sessions};
+use crate::config::Session as Limits;
 use crate::pool::Lease;
 use crate::worker::Health;
 
@@ -36,10 +37,12 @@ impl Sessions {
 
 /// Watches over `session` until it ends; then publishes the end, writes the record and drops the lease.
 async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
-    let ending = watch(&session, sessions.reconnect_window()).await;
+    let told = tokio::spawn(tell_oom_kills(sessions.clone(), Arc::clone(&session)));
+    let ending = watch(&session, &sessions.inner.config.session).await;
     session.end(ending);
     // The first reason holds, and it may not be the one found here.
     let ending = session.ended().await;
+    told.abort();
     tracing::info!(session = %session.id, status = ending.status().as_str(), reason = ending.code(), "session ended");
     sessions.close(&session, &ending).await;
     // A client that closes the last window closes the browser by a command, and must get the driver's answer to it.
@@ -56,14 +59,32 @@ async fn supervise(sessions: Sessions, session: Arc<Session>, lease: Lease) {
     drop(lease);
 }
 
+/// Says, and keeps, that a page or another process of the browser ended for lack of memory: the session may go on.
+async fn tell_oom_kills(sessions: Sessions, session: Arc<Session>) {
+    let mut snapshot = session.worker.snapshot.clone();
+    let mut told = None;
+    loop {
+        let kills = snapshot.borrow_and_update().oom_kills;
+        if kills != told {
+            told = kills;
+            tracing::warn!(session = %session.id, kills, "memory ran out, and the kernel ended a process of the browser: \
+                raise worker.memory");
+            sessions.note(&session).await;
+        }
+        if snapshot.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Waits for the first reason to end.
-async fn watch(session: &Session, reconnect_window: Duration) -> Ending {
+async fn watch(session: &Session, limits: &Limits) -> Ending {
     let mut health = session.worker.health.clone();
     loop {
         // While nobody can reach the worker its client can neither use it nor come back to it: only the hard cap counts.
         let out_of_reach = *health.borrow_and_update() == Health::Unknown;
         let (at, ending) =
-            if out_of_reach { (session.deadline, Ending::TimedOut) } else { next_deadline(session, reconnect_window) };
+            if out_of_reach { (session.deadline, Ending::TimedOut) } else { next_deadline(session, limits) };
         if at <= Instant::now() {
             return ending;
         }
@@ -82,7 +103,7 @@ async fn watch(session: &Session, reconnect_window: Duration) -> Ending {
 }
 
 /// The next time-out of the session, and its reason.
-fn next_deadline(session: &Session, reconnect_window: Duration) -> (Instant, Ending) {
+fn next_deadline(session: &Session, limits: &Limits) -> (Instant, Ending) {
     let mut next = (session.deadline, Ending::TimedOut);
     let mut sooner = |at: Instant, ending: Ending| {
         if at < next.0 {
@@ -92,11 +113,16 @@ fn next_deadline(session: &Session, reconnect_window: Duration) -> (Instant, End
     if let Some(idle) = session.options.idle_timeout() {
         sooner(session.activity.idle_at(idle), Ending::Idle);
     }
+    // One that is to stay, or that is recorded, does its work without a client.
+    let needs_client = !session.options.keep_alive && !session.options.recording && !limits.attach_timeout.is_zero();
+    if let Some(at) = session.activity.unattached_at(limits.attach_timeout).filter(|_| needs_client) {
+        sooner(at, Ending::NeverAttached);
+    }
     // A WebDriver session lives by its driver; sockets beside it come and go.
     let by_socket = session.options.kind == Kind::DevTools && !session.options.keep_alive;
     if let Some(detached) = session.activity.detached_at().filter(|_| by_socket) {
         // A client whose connection made the session has no URL to come back to.
-        let window = if session.options.one_connection { CLOSE_REPORT_TIMEOUT } else { reconnect_window };
+        let window = if session.options.one_connection { CLOSE_REPORT_TIMEOUT } else { limits.reconnect_window };
         sooner(detached + window, Ending::Disconnected);
     }
     next

@@ -369,10 +369,6 @@ impl Sessions {
         }
     }
 
-    pub(super) fn reconnect_window(&self) -> Duration {
-        self.inner.config.session.reconnect_window
-    }
-
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
         self.inner.table.lock()
     }

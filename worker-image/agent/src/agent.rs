@@ -18,6 +18,7 @@ use crate::engine::Engine;
 use crate::error::{ApiError, BootError};
 use crate::files::Files;
 use crate::freeze;
+use crate::oom;
 use crate::process::Processes;
 use crate::status::Status;
 use crate::upstream::Upstream;
@@ -29,6 +30,8 @@ const HOME: &str = "/home/worker";
 const BLANK_PAGE: &str = "about:blank";
 /// Time a warm browser gets to finish what it does after its start, before it is stopped.
 const SETTLE: Duration = Duration::from_secs(2);
+/// Time between two looks whether memory ran out.
+const MEMORY_LOOK: Duration = Duration::from_secs(1);
 
 /// The agent, claimed or not.
 pub(crate) struct Agent {
@@ -207,6 +210,7 @@ impl Claimed {
             });
         }
         tokio::spawn(Arc::clone(self).watch_for_hangs());
+        tokio::spawn(Arc::clone(self).watch_memory());
         // The first tab shows the blank page already.
         if let Some(url) = url.filter(|url| url != BLANK_PAGE) {
             let worker = Arc::clone(self);
@@ -255,6 +259,16 @@ impl Claimed {
                 self.shared.status.publish(&WorkerEvent::Unresponsive);
                 ping.await;
             }
+        }
+    }
+
+    /// Reports the processes that the kernel ends for lack of memory while the browser goes on.
+    async fn watch_memory(self: Arc<Self>) {
+        let Some(before) = oom::kills() else { return };
+        while self.shared.status.state() == WorkerState::Active {
+            sleep(MEMORY_LOOK).await;
+            let kills = oom::kills().unwrap_or(before);
+            self.shared.status.oom_kills(kills.saturating_sub(before));
         }
     }
 

@@ -92,6 +92,16 @@ impl Status {
         self.send(&WorkerEvent::State(inner.snapshot.clone()));
     }
 
+    /// The kernel has ended so many processes for lack of memory since a session has the browser.
+    pub(crate) fn oom_kills(&self, count: u64) {
+        let mut inner = self.inner.lock();
+        if inner.snapshot.oom_kills.unwrap_or(0) < count {
+            tracing::warn!(count, "memory ran out, and the kernel ended a process");
+            inner.snapshot.oom_kills = Some(count);
+            self.send(&WorkerEvent::State(inner.snapshot.clone()));
+        }
+    }
+
     /// This many requests for ads have been blocked.
     pub(crate) fn ads_blocked(&self, count: u64) {
         let mut inner = self.inner.lock();
@@ -220,6 +230,21 @@ mod tests {
         assert!(status.activate());
         assert!(!status.activate(), "a worker is handed out once");
         assert_eq!(next(&mut body).await.unwrap()["state"], "active");
+    }
+
+    #[tokio::test]
+    async fn a_page_that_ran_out_of_memory_is_reported_once() {
+        let status = Arc::new(Status::new());
+        status.warm(Identity::default());
+        assert!(status.activate());
+        let mut body = stream(&status);
+        assert_eq!(next(&mut body).await.unwrap()["oom_kills"], Value::Null);
+        for count in [0, 1, 1, 3] {
+            status.oom_kills(count);
+        }
+        assert_eq!(next(&mut body).await.unwrap()["oom_kills"], 1);
+        assert_eq!(next(&mut body).await.unwrap()["oom_kills"], 3);
+        assert_eq!(next(&mut stream(&status)).await.unwrap()["oom_kills"], 3, "a late reader hears of it too");
     }
 
     #[tokio::test]

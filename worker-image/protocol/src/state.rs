@@ -49,6 +49,9 @@ pub struct Snapshot {
     /// Requests for ads that were blocked so far, where the engine counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ads_blocked: Option<u64>,
+    /// How many processes of the browser the kernel ended because memory ran out, since a session has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
     /// The challenge that waits for an answer; the oldest where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captcha: Option<Box<Captcha>>,
@@ -113,7 +116,9 @@ mod tests {
         });
         assert_eq!(serde_json::to_value(WorkerEvent::State(snapshot.clone())).unwrap(), line);
         snapshot.page_error = Some("no answer".to_owned());
-        assert_eq!(serde_json::to_value(WorkerEvent::State(snapshot)).unwrap()["page_error"], "no answer");
+        snapshot.oom_kills = Some(2);
+        let line = serde_json::to_value(WorkerEvent::State(snapshot)).unwrap();
+        assert_eq!((&line["page_error"], &line["oom_kills"]), (&json!("no answer"), &json!(2)));
         let exited = WorkerEvent::Exited { clean: false, code: None, signal: Some(9), oom: true };
         let line = json!({"type": "exited", "clean": false, "code": null, "signal": 9, "oom": true});
         assert_eq!(serde_json::to_value(exited).unwrap(), line);
