@@ -64,8 +64,8 @@ settings! {
         body_memory: ByteSize = Is("128MiB"), min "1MiB";
         /// Whether `/status` and `/metrics` need a key.
         status_needs_key: bool = Is("false");
-        /// Failed sign-ins to the console from one address, or from one IPv6 network of 64 bits, within a minute; more are
-        /// refused for the rest of that minute. 0 sets no limit.
+        /// Failed sign-ins to the console from one address, or from one IPv6 network of 64 bits, within a minute; further
+        /// ones get 429 for the rest of that minute, and right keys still pass. 0 sets no limit.
         failed_sign_ins: usize = Is("10");
     }
 

@@ -1,4 +1,5 @@
-//! How often each client's address failed to sign in.
+//! How often each client's address failed to sign in. Only failures are counted and limited: many people may share one
+//! address, and what one of them gets wrong must lock out none of the others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -25,9 +26,9 @@ struct Window {
 }
 
 impl Attempts {
-    /// Counts an attempt as failed until [`Attempts::succeeded`] takes it back. 0 sets no limit.
-    /// Errors: with `limit` failures, the time until the address may try again.
-    pub(super) fn begin(&self, address: IpAddr, limit: usize, now: Instant) -> Result<(), Duration> {
+    /// Counts a failure. 0 sets no limit.
+    /// Errors: with `limit` failures before it, the time until the next one counts as a first.
+    pub(super) fn fail(&self, address: IpAddr, limit: usize, now: Instant) -> Result<(), Duration> {
         let mut windows = self.0.lock();
         let address = one_client(address);
         windows.retain(|_, window| now.duration_since(window.since) < WINDOW);
@@ -44,13 +45,6 @@ impl Attempts {
         window.failed += 1;
         Ok(())
     }
-
-    /// Takes an attempt back that did not fail.
-    pub(super) fn succeeded(&self, address: IpAddr) {
-        if let Some(window) = self.0.lock().get_mut(&one_client(address)) {
-            window.failed = window.failed.saturating_sub(1);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -63,18 +57,14 @@ mod tests {
         let (one, other) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
         let start = Instant::now();
         for _ in 0..2 {
-            attempts.begin(one, 2, start).unwrap();
+            attempts.fail(one, 2, start).unwrap();
         }
-        let wait = attempts.begin(one, 2, start + WINDOW / 2).unwrap_err();
+        let wait = attempts.fail(one, 2, start + WINDOW / 2).unwrap_err();
         assert_eq!(wait, WINDOW / 2);
-        attempts.begin(other, 2, start).unwrap();
-        attempts.begin(one, 2, start + WINDOW).unwrap();
+        attempts.fail(other, 2, start).unwrap();
+        attempts.fail(one, 2, start + WINDOW).unwrap();
         for _ in 0..10 {
-            attempts.begin(other, 2, start).unwrap();
-            attempts.succeeded(other);
-        }
-        for _ in 0..10 {
-            attempts.begin(one, 0, start).unwrap();
+            attempts.fail(one, 0, start).unwrap();
         }
     }
 
@@ -83,7 +73,7 @@ mod tests {
         let attempts = Attempts::default();
         let start = Instant::now();
         for number in 0..u32::try_from(MOST).unwrap() + 10 {
-            attempts.begin(IpAddr::from(number.to_be_bytes()), 1, start).unwrap();
+            attempts.fail(IpAddr::from(number.to_be_bytes()), 1, start).unwrap();
         }
         assert_eq!(attempts.0.lock().len(), MOST);
     }

@@ -119,11 +119,11 @@ pub(super) async fn sign_in(
     body: Body,
 ) -> Result<Response, Error> {
     let (credentials, _text): (Credentials, _) = body::json(&app, &headers, body).await?;
-    let attempts = &app.sign_ins.attempts;
-    let limit = app.config.server.failed_sign_ins;
-    attempts.begin(address, limit, Instant::now()).map_err(|retry_after| Error::SignInLimit { retry_after })?;
-    let key = app.keys.verify(credentials.key.trim()).ok_or(Error::InvalidKey)?;
-    attempts.succeeded(address);
+    // A right key always passes: to check it takes one hash, and others may have used up what this address may get wrong.
+    let Some(key) = app.keys.verify(credentials.key.trim()) else {
+        let counted = app.sign_ins.attempts.fail(address, app.config.server.failed_sign_ins, Instant::now());
+        return Err(counted.map_or_else(|retry_after| Error::SignInLimit { retry_after }, |()| Error::InvalidKey));
+    };
     note_caller(&key, AuthMethod::Key);
     // Nobody else's sign-in in the same browser is left behind.
     if let Some(token) = token(&headers) {
