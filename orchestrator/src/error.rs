@@ -183,6 +183,12 @@ pub(crate) enum Error {
         /// `world.queue_length`.
         length: usize,
     },
+    /// As many worlds of the key wait as may.
+    #[error("{limit} worlds of this key wait already: try again later, delete one, or raise `world.max_per_key`")]
+    WorldKeyLimit {
+        /// `world.max_per_key`.
+        limit: usize,
+    },
     /// Scenes cannot be rendered on this host.
     #[error("worlds need the image `{image}`, which is not on this host: make it with `scripts/images --scene`")]
     NoRenderer {

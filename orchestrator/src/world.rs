@@ -9,7 +9,7 @@
 //! | `record.rs`      | a world as it is kept, and as clients see it |
 //! | `attachment.rs`  | pictures, decoded within limits and re-encoded; `fetch.rs` brings those that are elsewhere |
 //! | `files.rs`       | the files of worlds, encrypted |
-//! | `queue.rs`       | whose turn it is; `render.rs` renders one world, `scene.rs` speaks to its renderer |
+//! | `queue.rs`       | the worlds that wait, in `turns.rs`; `render.rs` renders one world, `scene.rs` speaks to its renderer |
 //! | `log.rs`         | the log of requests; its `index.rs` says which rows match a query |
 //! | `forget.rs`      | deleting worlds and patients, export, and keeping within the limits of time |
 
@@ -27,8 +27,11 @@ mod record;
 mod render;
 mod request;
 mod scene;
+#[cfg(test)]
+mod tests;
+mod turns;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -50,6 +53,7 @@ use fetch::Fetcher;
 use files::Files;
 use patient::Patients;
 use record::Content;
+use turns::Turns;
 
 pub(crate) use accept::AcceptedWorld;
 pub(crate) use cipher::NamesKeyError;
@@ -86,14 +90,16 @@ struct Inner {
     state: Mutex<State>,
     /// There is something to render.
     work: Notify,
+    /// Changes each time a viewer's URL stops working.
+    viewers: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
     /// Worlds that are not ready yet.
     live: HashMap<WorldId, Arc<LiveWorld>>,
-    /// Those of them that wait, in the order of their turns.
-    queue: VecDeque<WorldId>,
+    /// Those of them that wait.
+    queue: Turns,
     /// When the image was looked for, and whether it was there.
     image: Option<(Instant, bool)>,
 }
@@ -101,12 +107,18 @@ struct State {
 /// A world that is not ready yet.
 pub(crate) struct LiveWorld {
     state: watch::Sender<(WorldRecord, f64)>,
+    /// Held from reading its record to having written its successor.
+    writing: tokio::sync::Mutex<()>,
     cancel: CancellationToken,
+    /// Cancelled once nobody renders it any more, of a world that somebody rendered.
+    released: CancellationToken,
 }
 
 impl LiveWorld {
     fn new(record: WorldRecord) -> Self {
-        Self { state: watch::Sender::new((record, 0.0)), cancel: CancellationToken::new() }
+        let (cancel, released) = (CancellationToken::new(), CancellationToken::new());
+        let (state, writing) = (watch::Sender::new((record, 0.0)), tokio::sync::Mutex::default());
+        Self { state, writing, cancel, released }
     }
 
     fn record(&self) -> WorldRecord {
@@ -171,7 +183,7 @@ impl Worlds {
         let files = Files::below(&config.store.data_dir, config.store.min_free.bytes());
         let state = Mutex::default();
         let accepting = tokio::sync::Mutex::default();
-        let work = Notify::new();
+        let (work, viewers) = (Notify::new(), watch::Sender::default());
         let inner = Inner {
             config,
             instance,
@@ -186,6 +198,7 @@ impl Worlds {
             accepting,
             state,
             work,
+            viewers,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -243,19 +256,34 @@ impl Worlds {
             record.viewers += u32::from(open);
         };
         let live = self.live(&record.world_id);
-        let record = match live {
-            Some(live) => live.change(renew),
-            None => {
-                let mut record = record;
-                renew(&mut record);
-                record
-            }
+        // In this order: whoever holds `accepting` may wait for the end of who holds the other.
+        let _alone = match &live {
+            Some(live) => Some(live.writing.lock().await),
+            None => None,
         };
+        let _none = self.inner.accepting.lock().await;
+        // It may have ended, or have been deleted, meanwhile.
+        let mut record = self.find(id, caller).await?;
+        match self.live(&record.world_id) {
+            Some(live) => record = live.change(renew),
+            None => renew(&mut record),
+        }
         let mut batch = Batch::new();
         // An older backup must not make the old URL work again.
         batch.put_json(Table::Worlds, record.world_id.as_str(), &record)?.essential().irrevocable();
-        self.inner.store.commit(batch, Durability::Power).await?;
+        let written = self.inner.store.commit(batch, Durability::Power).await;
+        self.announce_viewers();
+        written?;
         Ok(record)
+    }
+
+    /// Changes each time a viewer's URL stops working.
+    pub(crate) fn viewer_changes(&self) -> watch::Receiver<u64> {
+        self.inner.viewers.subscribe()
+    }
+
+    fn announce_viewers(&self) {
+        self.inner.viewers.send_modify(|count| *count += 1);
     }
 
     /// A world as clients see it.
@@ -309,6 +337,7 @@ impl Worlds {
         let patient = self.inner.patients.find(&live.record().patient).await?;
         if let Some(patient) = patient {
             let text = patient.cipher.encrypt_json(content);
+            let _alone = live.writing.lock().await;
             let record = live.change(|record| record.content = text);
             self.write(&record, Durability::Process).await?;
         }

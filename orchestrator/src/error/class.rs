@@ -42,7 +42,7 @@ impl Error {
             Self::UnknownWorld { .. } => Code::UnknownWorld,
             Self::UnknownViewer => Code::UnknownViewer,
             Self::UnknownPatient => Code::UnknownPatient,
-            Self::WorldQueueFull { .. } => Code::WorldQueueFull,
+            Self::WorldQueueFull { .. } | Self::WorldKeyLimit { .. } => Code::WorldQueueFull,
             Self::NoRenderer { .. } => Code::RendererNotInstalled,
             Self::UnknownTarget | Self::ForeignTarget => Code::UnknownTarget,
             Self::UnknownFile { .. } => Code::UnknownFile,
@@ -93,6 +93,7 @@ impl Error {
             Self::QueueFull { .. }
             | Self::TaskQueueFull { .. }
             | Self::WorldQueueFull { .. }
+            | Self::WorldKeyLimit { .. }
             | Self::KeyLimit { .. }
             | Self::StreamLimit { .. }
             | Self::SocketLimit { .. } => Some(Duration::from_secs(5)),

@@ -107,7 +107,7 @@ codes! {
     UnknownViewer = "unknown_viewer", NOT_FOUND, UnknownError, Client;
     /// Nothing is kept of such a patient.
     UnknownPatient = "unknown_patient", NOT_FOUND, UnknownError, Client;
-    /// As many worlds wait as may (`world.queue_length`).
+    /// As many worlds wait as may, in all or of this key (`world.queue_length`, `world.max_per_key`).
     WorldQueueFull = "world_queue_full", TOO_MANY_REQUESTS, UnknownError, Client;
     /// This host has no image of the renderer.
     RendererNotInstalled = "renderer_not_installed", SERVICE_UNAVAILABLE, UnknownError, Client;

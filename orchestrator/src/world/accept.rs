@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::Worlds;
 use super::attachment;
 use super::cipher::Cipher;
-use super::integration::{IntegrationKey, IntegrationKind};
+use super::integration::{IntegrationKey, IntegrationKeyId, IntegrationKind};
 use super::log::RequestRow;
 use super::patient::{Identity, PatientRef};
 use super::record::{Content, ContentItem, Status, WorldRecord};
@@ -36,8 +36,8 @@ pub(crate) struct AcceptedWorld {
 
 impl Worlds {
     /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns.
-    /// Errors: `InvalidField` for a picture; `NoRenderer` where there is no image; `WorldQueueFull`; when the store
-    /// refuses.
+    /// Errors: `InvalidField` for a picture; `InvalidApiKey` when the key was revoked meanwhile; `NoRenderer` where there is no
+    /// image; `WorldQueueFull`, `WorldKeyLimit`; when the store refuses.
     pub(crate) async fn generate(
         &self,
         key: &IntegrationKey,
@@ -54,6 +54,10 @@ impl Worlds {
         let reference = self.inner.patients.reference(&key.id, &request.patient_id);
         // Before the patient is looked up: a deletion in between would otherwise be undone, with the deleted key.
         let _one = self.inner.accepting.lock().await;
+        // Its worlds end under this lock when it is revoked.
+        if !self.inner.keys.is_active(&key.id) {
+            return Err(Error::InvalidApiKey);
+        }
         let patient = self.inner.patients.find_or_make(&reference).await?;
         let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
         row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.belongings()));
@@ -70,10 +74,7 @@ impl Worlds {
             return Ok(AcceptedWorld { record, cached: true });
         }
         self.check_renderers().await?;
-        let limit = self.inner.config.world.queue_length;
-        if self.lock().queue.len() >= limit {
-            return Err(Error::WorldQueueFull { length: limit });
-        }
+        self.check_queue(&key.id)?;
         let world_id = WorldId::random();
         let content = match self.keep_uploads(&patient.cipher, &world_id, request).await {
             Ok(content) => content,
@@ -122,6 +123,19 @@ impl Worlds {
         row.world = Some(world_id.clone());
         self.enqueue(record.clone());
         Ok(AcceptedWorld { record, cached: false })
+    }
+
+    /// Checks that one more world of a key may wait.
+    fn check_queue(&self, key: &IntegrationKeyId) -> Result<(), Error> {
+        let settings = &self.inner.config.world;
+        let state = self.lock();
+        if state.queue.len() >= settings.queue_length {
+            return Err(Error::WorldQueueFull { length: settings.queue_length });
+        }
+        if settings.max_per_key > 0 && state.queue.of(key) >= settings.max_per_key {
+            return Err(Error::WorldKeyLimit { limit: settings.max_per_key });
+        }
+        Ok(())
     }
 
     /// A hash of all that decides how the scene looks.

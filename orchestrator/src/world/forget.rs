@@ -37,6 +37,8 @@ impl Worlds {
     /// Deletes a world with all its files; one that is being made is given up.
     /// Errors: `UnknownWorld`; when store or disk refuse: then the world stays, perhaps without its files.
     pub(crate) async fn delete(&self, id: &str, caller: &WorldCaller) -> Result<(), Error> {
+        // So that nothing is written of it meanwhile.
+        let _none = self.inner.accepting.lock().await;
         let record = self.find(id, caller).await?;
         self.remove_for_good(&record).await
     }
@@ -44,14 +46,17 @@ impl Worlds {
     async fn remove_for_good(&self, record: &WorldRecord) -> Result<(), Error> {
         let mut batch = self.removal(record).await?;
         batch.irrevocable();
-        Ok(self.inner.store.commit(batch, Durability::Power).await?)
+        self.inner.store.commit(batch, Durability::Power).await?;
+        self.announce_viewers();
+        Ok(())
     }
 
-    /// Removes a world's files, and returns the changes that remove its rows.
+    /// Removes a world's files, and returns the changes that remove its rows. The caller holds `accepting`.
     async fn removal(&self, record: &WorldRecord) -> Result<Batch, Error> {
         let id = &record.world_id;
-        if let Some(live) = self.remove_live(id) {
-            live.cancel.cancel();
+        if let Some(live) = self.live(id) {
+            self.stop(&live).await;
+            self.remove_live(id);
         }
         self.inner.files.remove_all(id).await?;
         let mut batch = Batch::new();
@@ -165,6 +170,7 @@ impl Worlds {
             for row in &rows {
                 let record: WorldRecord = row.json(Table::Worlds)?;
                 if record.status.is_end() && record.created_ms < oldest {
+                    let _none = self.inner.accepting.lock().await;
                     // Nothing irrevocable: what a backup brings back is as old, and goes the same way.
                     let batch = self.removal(&record).await?;
                     self.inner.store.commit(batch, Durability::Power).await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::clock::{Deadline, Now, unix_ms};
 use crate::engine::random_text;
@@ -105,6 +105,7 @@ struct Inner {
     keys: RwLock<HashMap<IntegrationKeyId, IntegrationKey>>,
     /// Held from reading a record to having written its successor.
     changing: Mutex<()>,
+    changes: watch::Sender<u64>,
 }
 
 impl IntegrationKeys {
@@ -138,7 +139,8 @@ impl IntegrationKeys {
         {
             tracing::warn!(%error, "how long old secrets of integration keys still work was not written");
         }
-        Ok(Self { inner: Arc::new(Inner { store, keys: RwLock::new(keys), changing: Mutex::default() }) })
+        let (keys, changing, changes) = (RwLock::new(keys), Mutex::default(), watch::Sender::default());
+        Ok(Self { inner: Arc::new(Inner { store, keys, changing, changes }) })
     }
 
     /// Makes a key.
@@ -199,6 +201,7 @@ impl IntegrationKeys {
             key.replaced = None;
         }
         self.write(|keys| keys.insert(id.clone(), key.clone()));
+        self.announce();
         self.put(key.clone()).await?;
         Ok(key)
     }
@@ -217,6 +220,21 @@ impl IntegrationKeys {
             key.hash == hash || replaced.is_some_and(|replaced| replaced.hash == hash)
         };
         self.read(|keys| keys.values().find(|key| matches(key)).cloned())
+    }
+
+    /// Whether a key exists and is not revoked.
+    #[must_use]
+    pub(crate) fn is_active(&self, id: &IntegrationKeyId) -> bool {
+        self.read(|keys| keys.get(id).is_some_and(|key| key.state == IntegrationState::Active))
+    }
+
+    /// Changes each time a key is made, rotated or revoked.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
+    fn announce(&self) {
+        self.inner.changes.send_modify(|count| *count += 1);
     }
 
     /// The key of this id.
@@ -282,6 +300,7 @@ impl IntegrationKeys {
         }
         self.inner.store.commit(batch, Durability::Power).await?;
         self.write(|keys| keys.insert(key.id.clone(), key));
+        self.announce();
         Ok(())
     }
 

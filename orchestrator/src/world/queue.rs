@@ -1,4 +1,4 @@
-//! Whose turn it is. Worlds are rendered in the order of their requests, also after a restart.
+//! Renders worlds in turn, and takes out at once what nobody may have any more: deleted worlds, and those of revoked keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,15 +47,17 @@ impl Worlds {
             }
             self.enqueue(WorldRecord { status: Status::Queued, ..record });
         }
+        // Of keys that were revoked while no daemon ran.
+        self.end_revoked().await;
         Ok(())
     }
 
-    /// Puts a world at the end of the queue.
+    /// Puts a world behind those of its key.
     pub(super) fn enqueue(&self, record: WorldRecord) {
         let id = record.world_id.clone();
         let mut state = self.lock();
-        state.live.insert(id.clone(), Arc::new(LiveWorld::new(record)));
-        state.queue.push_back(id);
+        state.queue.push(&record.key, id.clone());
+        state.live.insert(id, Arc::new(LiveWorld::new(record)));
         metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
         drop(state);
         self.inner.work.notify_one();
@@ -72,6 +74,8 @@ impl Worlds {
         }
         let worlds = self.clone();
         self.inner.drain.spawn(async move { worlds.remove_left_later().await });
+        let worlds = self.clone();
+        self.inner.drain.spawn(async move { worlds.follow_revocations().await });
         let renderers = (0..self.inner.config.world.renderers).map(|_| {
             let worlds = self.clone();
             self.inner.drain.spawn(async move { worlds.render_in_turn().await })
@@ -95,7 +99,7 @@ impl Worlds {
         }
     }
 
-    async fn render_in_turn(&self) {
+    pub(super) async fn render_in_turn(&self) {
         let mut spare = self.spare().await;
         loop {
             let Some(live) = self.next() else {
@@ -104,6 +108,7 @@ impl Worlds {
                     () = self.inner.work.notified() => continue,
                 }
             };
+            let _released = live.released.clone().drop_guard();
             tokio::select! {
                 biased;
                 // What is unfinished stays in the store, for the next start.
@@ -117,12 +122,10 @@ impl Worlds {
 
     fn next(&self) -> Option<Arc<LiveWorld>> {
         let mut state = self.lock();
-        let mut found = None;
-        while let (None, Some(id)) = (&found, state.queue.pop_front()) {
-            found = state.live.get(&id).cloned();
-        }
+        // What waits is in both.
+        let found = state.queue.pop().and_then(|id| state.live.get(&id).cloned());
         metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
-        if !state.queue.is_empty() {
+        if state.queue.len() > 0 {
             self.inner.work.notify_one();
         }
         found
@@ -173,14 +176,64 @@ impl Worlds {
         patient.ok_or_else(|| Error::internal("the patient was deleted"))
     }
 
+    /// Ends the worlds of integration keys as they are revoked, until the daemon stops.
+    pub(super) async fn follow_revocations(&self) {
+        let mut changes = self.inner.keys.changes();
+        loop {
+            // Before the first wait as well: a key may have been revoked since the start.
+            self.end_revoked().await;
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                changed = changes.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// Ends every world whose key was revoked, wherever it is on its way.
+    pub(super) async fn end_revoked(&self) {
+        // So that none is accepted, or deleted, meanwhile.
+        let _none = self.inner.accepting.lock().await;
+        let live: Vec<Arc<LiveWorld>> = self.lock().live.values().cloned().collect();
+        for live in live {
+            let record = live.record();
+            if self.inner.keys.is_active(&record.key) {
+                continue;
+            }
+            self.stop(&live).await;
+            // It may have ended by itself just before.
+            if self.remove_live(&record.world_id).is_none() {
+                continue;
+            }
+            let message = "the integration key that asked for it was revoked".to_owned();
+            let ended = ended(&live, Some(Failure { code: "key_revoked".to_owned(), message }));
+            if let Err(error) = self.write(&ended, Durability::Power).await {
+                tracing::warn!(world = %ended.world_id, %error, "how a world ended could not be written; the next start does it");
+            }
+            live.change(|record| *record = ended);
+        }
+    }
+
+    /// Takes a world out of the queue or out of the hands of who renders it: once this returns, nobody does.
+    pub(super) async fn stop(&self, live: &LiveWorld) {
+        let id = live.record().world_id;
+        let waited = {
+            let mut state = self.lock();
+            let waited = state.queue.remove(&id);
+            metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
+            waited
+        };
+        if !waited {
+            live.cancel.cancel();
+            live.released.cancelled().await;
+        }
+    }
+
     /// Writes how a world ended, however long the store takes, and lets it go.
     async fn finish(&self, live: &LiveWorld, content: &Content, failure: Option<Failure>) {
         let patient = self.inner.patients.find(&live.record().patient).await.ok().flatten();
         let text = patient.map(|patient| patient.cipher.encrypt_json(content));
-        let mut ended = live.record();
-        ended.status = if failure.is_some() { Status::Failed } else { Status::Ready };
-        ended.ended_ms = Some(unix_ms());
-        ended.failure = failure;
+        let _alone = live.writing.lock().await;
+        let mut ended = ended(live, failure);
         ended.content = text.unwrap_or(ended.content);
         let mut batch = Batch::new();
         if let Err(error) = batch.put_json(Table::Worlds, ended.world_id.as_str(), &ended) {
@@ -201,6 +254,12 @@ impl Worlds {
     pub(super) fn remove_live(&self, world: &WorldId) -> Option<Arc<LiveWorld>> {
         self.lock().live.remove(world)
     }
+}
+
+/// A world's record at its end.
+fn ended(live: &LiveWorld, failure: Option<Failure>) -> WorldRecord {
+    let status = if failure.is_some() { Status::Failed } else { Status::Ready };
+    WorldRecord { status, ended_ms: Some(unix_ms()), failure, ..live.record() }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a queue is short")]

@@ -63,6 +63,8 @@ settings! {
         warm: bool = Is("false");
         /// Worlds that may wait for their turn; more are refused.
         queue_length: usize = Is("100"), min "1";
+        /// Worlds of one integration key that may wait for their turn; 0 sets no limit of its own. Keys take turns.
+        max_per_key: usize = Is("50");
         /// Width of a scene, in pixels; it is half as high. A viewer on a large screen shows the difference up to 4096.
         width: u32 = Is("2048"), min "128";
         /// Width of the first picture, which comes within seconds.

@@ -1,0 +1,141 @@
+//! Worlds without a renderer: no engine answers, so what is begun goes on for as long as nobody ends it.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::record::Status;
+use super::*;
+use crate::config::{Flags, Host};
+
+/// A test that waits longer has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Service {
+    worlds: Worlds,
+    _folder: TempDir,
+}
+
+impl Service {
+    async fn new(settings: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        let own = [("WARMPOOL_STORE_DATA_DIR", path), ("WARMPOOL_DOCKER_HOST", "unix:///nonexistent/docker.sock")];
+        let env = own.iter().chain(settings).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
+        let instance = Arc::new(Instance::load_or_create(folder.path()).unwrap());
+        let store = Store::memory();
+        let keys = IntegrationKeys::load(store.clone()).await.unwrap();
+        let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
+        let worlds = Worlds::open(config, instance, keys, store, runtime, Drain::default()).await.unwrap();
+        Self { worlds, _folder: folder }
+    }
+
+    async fn key(&self, name: &str) -> IntegrationKey {
+        let owner = "0123456789ab".parse().unwrap();
+        self.worlds.keys().create(&owner, name, IntegrationKind::Live).await.unwrap().key
+    }
+
+    async fn generate(&self, key: &IntegrationKey, variation: usize) -> Result<WorldRecord, Error> {
+        let body = json!({
+            "patient_id": "p", "patient_name": "Ann", "environment_type": "garden", "variation": variation,
+            "belongings": [{"label": "radio"}],
+        });
+        let request = WorldRequest::check(serde_json::from_value(body).unwrap(), self.worlds.limits()).unwrap();
+        let accepted = self.worlds.generate(key, &request, &mut RequestRow::default()).await?;
+        Ok(accepted.record)
+    }
+
+    async fn find(&self, key: &IntegrationKey, world: &WorldRecord) -> Result<WorldRecord, Error> {
+        self.worlds.find(world.world_id.as_str(), &caller(key)).await
+    }
+
+    /// Waits until a world that is not ready yet has this status.
+    async fn reaches(&self, world: &WorldRecord, status: Status) {
+        reaches(&mut self.worlds.follow(&world.world_id).unwrap(), status).await;
+    }
+}
+
+async fn reaches(changes: &mut watch::Receiver<(WorldRecord, f64)>, status: Status) {
+    let reached = timeout(PATIENCE, changes.wait_for(|(record, _)| record.status == status)).await;
+    drop(reached.unwrap_or_else(|_| panic!("no world became {status:?}")).unwrap());
+}
+
+fn caller(key: &IntegrationKey) -> WorldCaller {
+    WorldCaller::Integration(Box::new(key.clone()))
+}
+
+#[tokio::test]
+async fn deleted_worlds_take_no_place_in_the_queue() {
+    let service = Service::new(&[("WARMPOOL_WORLD_QUEUE_LENGTH", "3")]).await;
+    let (one, other) = (service.key("one").await, service.key("other").await);
+    for variation in 0..10 {
+        let world = service.generate(&one, variation).await.unwrap();
+        service.worlds.delete(world.world_id.as_str(), &caller(&one)).await.unwrap();
+    }
+    assert_eq!(service.worlds.counts(), (0, 0));
+    service.generate(&other, 0).await.unwrap();
+    service.generate(&one, 0).await.unwrap();
+    service.worlds.delete_patient("p", &caller(&one)).await.unwrap();
+    assert_eq!(service.worlds.counts(), (1, 0));
+}
+
+#[tokio::test]
+async fn one_key_cannot_take_the_whole_queue() {
+    let service = Service::new(&[("WARMPOOL_WORLD_QUEUE_LENGTH", "3"), ("WARMPOOL_WORLD_MAX_PER_KEY", "2")]).await;
+    let (one, other) = (service.key("one").await, service.key("other").await);
+    for variation in 0..2 {
+        service.generate(&one, variation).await.unwrap();
+    }
+    let refused = service.generate(&one, 2).await.unwrap_err();
+    assert!(matches!(refused, Error::WorldKeyLimit { limit: 2 }) && refused.retry_after().is_some(), "{refused}");
+    service.generate(&other, 0).await.unwrap();
+    assert!(matches!(service.generate(&other, 1).await, Err(Error::WorldQueueFull { length: 3 })));
+}
+
+#[tokio::test]
+async fn a_deleted_world_frees_its_renderer() {
+    let service = Service::new(&[]).await;
+    let key = service.key("ward").await;
+    let (first, second) = (service.generate(&key, 0).await.unwrap(), service.generate(&key, 1).await.unwrap());
+    let worlds = service.worlds.clone();
+    let renderer = tokio::spawn(async move { worlds.render_in_turn().await });
+    service.reaches(&first, Status::Rendering).await;
+    let caller = caller(&key);
+    timeout(PATIENCE, service.worlds.delete(first.world_id.as_str(), &caller)).await.unwrap().unwrap();
+    assert!(matches!(service.find(&key, &first).await, Err(Error::UnknownWorld { .. })));
+    service.reaches(&second, Status::Rendering).await;
+    renderer.abort();
+}
+
+#[tokio::test]
+async fn a_revoked_key_keeps_no_world_waiting_or_rendering() {
+    let service = Service::new(&[]).await;
+    let (revoked, other) = (service.key("revoked").await, service.key("other").await);
+    let (rendered, waits) =
+        (service.generate(&revoked, 0).await.unwrap(), service.generate(&revoked, 1).await.unwrap());
+    let others = service.generate(&other, 0).await.unwrap();
+    let worlds = service.worlds.clone();
+    let renderer = tokio::spawn(async move { worlds.render_in_turn().await });
+    let worlds = service.worlds.clone();
+    let following = tokio::spawn(async move { worlds.follow_revocations().await });
+    service.reaches(&rendered, Status::Rendering).await;
+    let mut changes: Vec<_> = [&rendered, &waits].map(|world| service.worlds.follow(&world.world_id).unwrap()).into();
+    service.worlds.keys().revoke(&revoked.id).await.unwrap();
+    for changes in &mut changes {
+        reaches(changes, Status::Failed).await;
+    }
+    for world in [&rendered, &waits] {
+        let failure = service.find(&revoked, world).await.unwrap().failure.unwrap();
+        assert_eq!(failure.code, "key_revoked");
+    }
+    service.reaches(&others, Status::Rendering).await;
+    // A request that was checked before the revocation comes too late as well.
+    let late = timeout(PATIENCE, service.generate(&revoked, 2)).await.unwrap();
+    assert!(matches!(late, Err(Error::InvalidApiKey)));
+    assert_eq!(service.worlds.counts(), (0, 1));
+    (renderer.abort(), following.abort());
+}
