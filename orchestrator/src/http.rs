@@ -4,7 +4,7 @@
 //! `guard` refuses what a foreign web page or name could send, and gives each request its id; `query` checks what stands
 //! behind the question mark, on every route; `auth` finds the caller's key; `body` reads JSON, within the memory that
 //! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read;
-//! `rotation` reads what both kinds of keys take for a new secret; `base` builds the URLs in replies; `reply` turns errors
+//! `right` lets no stream and no wait outlast what admitted it; `rotation` reads what both kinds of keys take for a new secret; `base` builds the URLs in replies; `reply` turns errors
 //! into responses; `console` holds the built-in pages and their routes; `sign_in` lets people into the console.
 //!
 //! Each of these files lists its routes with their description, and `openapi` makes one document of them.
@@ -40,6 +40,7 @@ mod query;
 mod recording;
 mod reply;
 mod request_target;
+mod right;
 mod rotation;
 mod server;
 mod sessions;

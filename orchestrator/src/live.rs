@@ -105,14 +105,18 @@ impl Live {
 }
 
 impl PendingViewer {
-    /// Shows the session on an upgraded connection, until the viewer leaves or the session ends.
-    pub(crate) async fn watch(self, connection: impl AsyncRead + AsyncWrite + Unpin) {
+    /// Shows the session on an upgraded connection, until the viewer leaves, the session ends or `refused` returns.
+    pub(crate) async fn watch(
+        self,
+        connection: impl AsyncRead + AsyncWrite + Unpin,
+        refused: impl Future<Output = ()>,
+    ) {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE))
             .max_frame_size(Some(MAX_MESSAGE))
             .read_buffer_size(READ_BUFFER)
             .write_buffer_size(WRITE_BUFFER);
         let socket = WebSocketStream::from_raw_socket(connection, Role::Server, Some(config)).await;
-        self.viewer.run(socket).await;
+        self.viewer.run(socket, refused).await;
     }
 }

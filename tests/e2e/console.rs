@@ -78,26 +78,50 @@ impl SignedIn {
 
     /// The events of this path.
     async fn stream(&self, path: &str) -> Result<Events> {
-        let target = Target::parse(&format!("{}{path}", self.api.base()))?;
-        let request = format!(
-            "GET {} HTTP/1.1\r\nhost: {}\r\ncookie: {}\r\nx-warmpool-console: 1\r\naccept: text/event-stream\r\n\r\n",
-            target.path,
-            target.authority(),
-            self.cookie
-        );
-        let mut stream = wire::connect(&target, None).await?;
-        stream.write_all(request.as_bytes()).await?;
-        Ok(Events { stream, text: String::new() })
+        Events::open(&self.api, path, &[("cookie", &self.cookie), ("x-warmpool-console", "1")]).await
     }
 }
 
 /// The events of a stream so far.
-struct Events {
+pub(crate) struct Events {
     stream: Box<dyn wire::Io>,
     text: String,
 }
 
 impl Events {
+    /// Asks for the events of a path, with these headers.
+    pub(crate) async fn open(api: &Api, path: &str, headers: &[(&str, &str)]) -> Result<Self> {
+        let target = Target::parse(&format!("{}{path}", api.base()))?;
+        let (path, host) = (&target.path, target.authority());
+        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\naccept: text/event-stream\r\n{headers}\r\n");
+        let mut stream = wire::connect(&target, None).await?;
+        stream.write_all(request.as_bytes()).await?;
+        Ok(Self { stream, text: String::new() })
+    }
+
+    /// Reads until this text. Returns all that came before it since the last call.
+    pub(crate) async fn before(&mut self, wanted: &str) -> Result<String> {
+        let reading = async {
+            loop {
+                if let Some(at) = self.text.find(wanted) {
+                    return Ok(self.text.drain(..at + wanted.len()).collect());
+                }
+                self.read(wanted).await?;
+            }
+        };
+        timeout(EVENT_WITHIN, reading).await.with_context(|| format!("no {wanted}"))?
+    }
+
+    async fn read(&mut self, wanted: &str) -> Result<()> {
+        let mut bytes = [0; 4096];
+        match self.stream.read(&mut bytes).await? {
+            0 => bail!("the stream ended before {wanted}: {}", self.text),
+            count => self.text.push_str(&String::from_utf8_lossy(&bytes[..count])),
+        }
+        Ok(())
+    }
+
     /// Reads until this text, and drops everything before it. Fails at the end of the stream.
     async fn until(&mut self, wanted: &str) -> Result<String> {
         let reading = async {
@@ -109,11 +133,7 @@ impl Events {
                     let said = std::mem::replace(&mut self.text, rest);
                     return Ok(said[at..].to_owned());
                 }
-                let mut bytes = [0; 4096];
-                match self.stream.read(&mut bytes).await? {
-                    0 => bail!("the stream ended before {wanted}: {}", self.text),
-                    count => self.text.push_str(&String::from_utf8_lossy(&bytes[..count])),
-                }
+                self.read(wanted).await?;
             }
         };
         timeout(EVENT_WITHIN, reading).await.with_context(|| format!("no {wanted}"))?

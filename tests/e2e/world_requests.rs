@@ -6,9 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
-use warmpool_tests::{Daemon, Group, Stage, group};
+use warmpool_tests::{Daemon, Group, Stage, eventually, group};
 
-use crate::worlds::{PATIENT, generate, integration, log, picture, request, settings, text};
+use crate::console::Events;
+use crate::worlds::{PATIENT, generate, integration, log, path, picture, request, settings, text};
 
 pub(crate) fn group() -> Group {
     group!(None,
@@ -18,6 +19,7 @@ pub(crate) fn group() -> Group {
             a_missing_renderer_is_named_with_its_remedy,
             the_console_is_signed_in_to_by_cookie,
             failed_sign_ins_lock_no_right_key_out,
+            no_stream_outlasts_what_opened_it,
         ],
         full: [],
     )
@@ -202,6 +204,62 @@ async fn failed_sign_ins_lock_no_right_key_out(_: Stage) -> Result<()> {
     let refused = sign_in("192.0.2.1", "wp_wrong").await?;
     ensure!(refused.fault(429)?.code == "sign_in_limit" && refused.header("retry-after").is_some(), "{refused}");
     ensure!(sign_in("192.0.2.1", daemon.key()).await?.status == 204, "a right key behind the same address signs in");
-    ensure!(sign_in("192.0.2.2", "wp_wrong").await?.fault(401)?.code == "invalid_key", "other addresses have their own");
+    ensure!(
+        sign_in("192.0.2.2", "wp_wrong").await?.fault(401)?.code == "invalid_key",
+        "other addresses have their own"
+    );
+    daemon.assert_idle().await
+}
+
+/// A world that no renderer begins, since its attachment never comes: its streams stay open.
+async fn no_stream_outlasts_what_opened_it(_: Stage) -> Result<()> {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let engine = crate::worlds::image("chromium");
+    let settings = settings().set("WORLD_ATTACHMENT_NETWORKS", "127.0.0.0/8").set("WORLD_FETCH_TIMEOUT", "10m");
+    let daemon = Daemon::start(settings.set("WORLD_IMAGE", &engine)).await?;
+    let key = integration(&daemon, &["ward"]).await?;
+    let mut body = request(&key, "garden");
+    body["images"] = json!([{"url": format!("http://{}/picture.png", silent.local_addr()?), "label": "By the sea"}]);
+    let world = generate(&daemon, body.clone()).await?.ok()?;
+    let id = text(&world["world_id"])?.to_owned();
+    let anybody = daemon.api().without_key();
+
+    // A viewer's URL that is renewed.
+    let viewer = path(&daemon, &world["viewer_url"])?;
+    let mut events = Events::open(&anybody, &format!("{viewer}/events"), &[]).await?;
+    events.before("By the sea").await?;
+    let renewed = daemon.api().post(&format!("/v1/worlds/{id}/viewer"), &json!({})).await?.ok()?;
+    let rest = events.before("event: revoked").await?;
+    ensure!(!rest.contains("event: scene"), "nothing is shown after the renewal: {rest}");
+
+    // An integration key that is revoked, while it follows and while it waits.
+    let mut events = Events::open(&anybody, &format!("/v1/worlds/{id}/events"), &[("x-api-key", &key)]).await?;
+    events.before("By the sea").await?;
+    body["wait"] = json!(600);
+    let used = async || -> Result<Value> {
+        Ok(daemon.api().get("/v1/integration-keys").await?.ok()?["keys"][0]["last_used_at"].take())
+    };
+    let before = used().await?;
+    let waits = tokio::spawn({
+        let api = anybody.clone();
+        async move { api.post("/v1/world/generate", &body).await }
+    });
+    eventually!("the second request waits", 20, used().await? != before)?;
+    daemon.cli_ok(&["integration-key", "revoke", "ward"]).await?;
+    let rest = events.before("event: revoked").await?;
+    let token = text(&renewed["viewer_url"])?;
+    ensure!(!rest.contains("event: world") && !rest.contains(token), "nothing is shown after the revocation: {rest}");
+    ensure!(waits.await??.fault(401)?.code == "invalid_api_key");
+    let world = daemon.api().get(&format!("/v1/worlds/{id}")).await?.ok()?;
+    ensure!(world["status"] == "failed" && world["error"]["code"] == "key_revoked", "{world}");
+
+    // A service key whose secret is replaced, and one that is revoked.
+    for (name, end) in [("rotated", "rotate"), ("revoked", "revoke")] {
+        let secret = crate::keys::create(&daemon, name).await?;
+        let mut events = Events::open(&anybody, "/v1/requests", &[("service-secret-key", &secret)]).await?;
+        events.before("200 OK").await?;
+        daemon.cli_ok(&["key", end, name]).await?;
+        events.before("event: revoked").await?;
+    }
     daemon.assert_idle().await
 }

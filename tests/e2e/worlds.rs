@@ -35,6 +35,11 @@ pub(crate) fn settings() -> Settings {
     Settings::on_demand().set("WORLD_WIDTH", "256").set("WORLD_PREVIEW_WIDTH", "128").set("WORLD_SAMPLES", "2")
 }
 
+/// An image of this run.
+pub(crate) fn image(name: &str) -> String {
+    format!("{}/{name}:latest", std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or("warmpool".to_owned()))
+}
+
 /// A picture of one colour, as PNG in base64.
 pub(crate) fn picture() -> Result<String> {
     let mut bytes = Cursor::new(Vec::new());
@@ -246,7 +251,7 @@ async fn unfinished_worlds_outlive_the_daemon(_: Stage) -> Result<()> {
 async fn a_renderer_that_was_left_is_removed(_: Stage) -> Result<()> {
     let daemon = Daemon::start(settings().set("DOCKER_RECONCILE_INTERVAL", "1s")).await?;
     let instance = format!("warmpool.instance={}", daemon.instance()?);
-    let image = format!("{}/scene:latest", std::env::var("WARMPOOL_IMAGE_REPOSITORY").unwrap_or("warmpool".to_owned()));
+    let image = image("scene");
     let name = format!("warmpool-left-{}", daemon.instance()?);
     let worker = format!("warmpool.worker=left-{}", daemon.instance()?);
     let labels = ["--label", &instance, "--label", &worker, "--label", "warmpool.renderer=earlier"];

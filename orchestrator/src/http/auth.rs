@@ -9,9 +9,11 @@ use http::request::Parts;
 
 use super::App;
 use super::reply::{AuthMethod, W3c, note_caller};
+use super::right::Right;
 use super::sign_in::SignedIn;
 use crate::error::Error;
 use crate::keys::KeyId;
+use crate::secret::Secret;
 
 /// The contract's header for the key.
 pub(super) const SECRET_KEY: &str = "service-secret-key";
@@ -142,10 +144,11 @@ pub(super) fn verify(app: &App, headers: &HeaderMap, token: Option<&str>) -> Res
     found
 }
 
-/// The id of a key that works. The log of requests hears of it.
+/// The id of a key that works. The log of requests hears of it, and the answer lasts no longer than the key.
 fn check(app: &App, key: &str) -> Option<KeyId> {
     let id = app.keys.verify(key)?;
     note_caller(&id, AuthMethod::Key);
+    Right::Key(Secret::new(key.to_owned())).note();
     Some(id)
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::App;
 use super::reply::json_reply;
+use super::right::while_held;
 use crate::config::Config;
 use crate::error::Error;
 use crate::task::{ActiveTask, Record, Task, TaskEvent, TaskView, record_view};
@@ -78,7 +79,7 @@ pub(super) async fn answer(app: &App, accepted: Task, delivery: Delivery) -> Res
         (Task::Active(live), Delivery::Stream) => events(live),
         (Task::Active(live), Delivery::AtOnce) => accepted_reply(&live),
         (Task::Active(live), Delivery::Wait(longest)) => {
-            let waited = tokio::time::timeout(longest, live.ended()).await;
+            let waited = while_held(app, tokio::time::timeout(longest, live.ended())).await?;
             let record = live.record();
             let mut response = if waited.is_ok() && record.status.is_end() {
                 json_reply(StatusCode::OK, &whole(app, &record).await?)

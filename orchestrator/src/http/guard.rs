@@ -1,4 +1,5 @@
-//! What every request passes: an id and a span, the checks that keep foreign web pages out, and that of its query.
+//! What every request passes: an id and a span, the checks that keep foreign web pages out, and that of its query; and what
+//! every answer passes: the question whether its caller may still have it.
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use super::base::{Peer, shown_segments};
 use super::console::RequestLine;
 use super::query;
 use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
+use super::right;
 use crate::config::Config;
 use crate::engine::RequestId;
 use crate::error::Error;
@@ -46,7 +48,8 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         note_status(response.status());
         response
     };
-    let mut response = REQUEST.scope(asked, work.instrument(traced).instrument(span)).await;
+    let response = REQUEST.scope(asked, work.instrument(traced).instrument(span)).await;
+    let mut response = right::hold(&app, notes.right.get(), response);
     if let Ok(header) = header {
         response.headers_mut().insert(X_REQUEST_ID, header);
     }

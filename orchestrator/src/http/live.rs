@@ -24,6 +24,7 @@ use super::body;
 use super::console;
 use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
+use super::right::Right;
 use crate::engine::ShareId;
 use crate::error::{Code, Error};
 use crate::live::{self, ViewerRights};
@@ -241,9 +242,17 @@ pub(super) async fn socket(
     let accept = accept(request.headers())?;
     let place = app.live.enter(&session, rights)?;
     let upgrade = hyper::upgrade::on(&mut request);
+    let (right, asked) = (Right::noted(), app.clone());
+    let refused = async move {
+        match right {
+            Some(right) => drop(right.lost(&asked).await),
+            // By a token of the session's own, which lasts as long as the session or the link.
+            None => std::future::pending().await,
+        }
+    };
     let work = async move {
         match upgrade.await {
-            Ok(connection) => place.watch(TokioIo::new(connection)).await,
+            Ok(connection) => place.watch(TokioIo::new(connection), refused).await,
             Err(error) => tracing::debug!(%error, "a viewer left before its websocket was open"),
         }
     };

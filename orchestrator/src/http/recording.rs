@@ -15,8 +15,10 @@ use super::auth::Caller;
 use super::live::ViewToken;
 use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
+use super::right::Right;
 use crate::engine::SessionId;
 use crate::error::{Code, Error};
+use crate::secret::Secret;
 use crate::session::Listing;
 use crate::video::Part;
 
@@ -122,6 +124,7 @@ pub(super) async fn fetch_for_view(
     request: Request,
 ) -> Result<Response, Error> {
     app.sessions.find_by_view_token(&id, &token)?;
+    Right::LiveView { session: id.clone(), token: Secret::new(token) }.note();
     part(&app, &id, name, request).await
 }
 

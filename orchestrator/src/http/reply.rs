@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::base::shown_segments;
+use super::right::Right;
 use crate::engine::RequestId;
 use crate::error::{Blame, Code, Error, closest};
 use crate::keys::KeyId;
@@ -30,6 +31,8 @@ pub(super) struct RequestContext {
 pub(super) struct RequestNotes {
     /// Whose key it has, and how that came.
     pub(super) caller: OnceLock<(KeyId, AuthMethod)>,
+    /// What it was admitted by.
+    pub(super) right: OnceLock<Right>,
     /// The code of the error that it got.
     pub(super) code: OnceLock<&'static str>,
 }

@@ -18,6 +18,7 @@ use super::App;
 use super::base::{Base, ClientAddress};
 use super::body;
 use super::reply::{AuthMethod, json_reply, note_caller};
+use super::right::Right;
 use super::sign_ins::TokenHash;
 use crate::error::Error;
 use crate::keys::KeyId;
@@ -33,8 +34,6 @@ pub(super) struct SignedIn {
     pub(super) key: KeyId,
     /// Whether they may see what all keys made.
     pub(super) is_operator: bool,
-    /// Names the sign-in.
-    pub(super) token: TokenHash,
 }
 
 impl SignedIn {
@@ -48,7 +47,9 @@ impl SignedIn {
         let Some(key) = app.sign_ins.find(token) else { return Ok(None) };
         app.keys.require(&key)?;
         note_caller(&key, AuthMethod::SignIn);
-        Ok(Some(Self { is_operator: app.keys.is_operator(&key), key, token: TokenHash::of(token) }))
+        let (is_operator, token) = (app.keys.is_operator(&key), TokenHash::of(token));
+        Right::SignIn { key: key.clone(), is_operator, token }.note();
+        Ok(Some(Self { key, is_operator }))
     }
 
     /// In whose name an operator does what this request asks for: in that of the key whose session or task the path names.

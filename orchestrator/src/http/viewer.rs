@@ -10,8 +10,10 @@ use super::console;
 use super::follow::wants;
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::reply::json_reply;
+use super::right::Right;
 use super::worlds::events;
 use crate::error::{Code, Error};
+use crate::secret::Secret;
 use crate::world::Scene;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -53,6 +55,7 @@ pub(super) async fn file(
     Path((token, name)): Path<(String, String)>,
 ) -> Result<Response, Error> {
     let record = app.worlds.find_by_token(&token).await?;
+    Right::WorldViewer(Secret::new(token)).note();
     let response = match name.as_str() {
         "scene.json" => json_reply(StatusCode::OK, &app.worlds.view(record, false).await?.scene()),
         "events" => events(&app, record, "scene", |view| view.scene()),

@@ -23,8 +23,10 @@ use super::body;
 use super::follow::{preferred_wait, wants};
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::reply::json_reply;
+use super::right::{Right, while_held};
 use crate::clock::{millis, unix_ms};
 use crate::error::{Code, Error};
+use crate::secret::Secret;
 use crate::world::{
     AcceptedWorld, Environment, GenerateRequest, IntegrationKey, IntegrationState, RequestRow, World, WorldCaller,
     WorldRecord, WorldRequest, shorten,
@@ -122,7 +124,11 @@ impl FromRequestParts<App> for WorldCaller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         match sent_key(&parts.headers) {
-            Some(key) => Ok(Self::Integration(Box::new(working(app, key)?))),
+            Some(secret) => {
+                let key = working(app, secret)?;
+                Right::IntegrationKey(Secret::new(secret.to_owned())).note();
+                Ok(Self::Integration(Box::new(key)))
+            }
             None => Caller::from_request_parts(parts, app).await.map(|Caller(key)| Self::Operator(key)),
         }
     }
@@ -138,8 +144,9 @@ fn sent_key(headers: &HeaderMap) -> Option<&str> {
     })
 }
 
-fn working(app: &App, key: &str) -> Result<IntegrationKey, Error> {
-    let found = app.worlds.keys().find(key);
+/// The integration key of this secret, if it works.
+pub(super) fn working(app: &App, secret: &str) -> Result<IntegrationKey, Error> {
+    let found = app.worlds.keys().find(secret);
     found.filter(|key| key.state == IntegrationState::Active).ok_or(Error::InvalidApiKey)
 }
 
@@ -177,14 +184,15 @@ async fn answer(
     // The key comes first, so that the wrong fields of a known client appear in its log.
     // All else is passed over, so that a body full of pictures is held in memory but once.
     let sender: Sender = serde_json::from_slice(&text).unwrap_or_default();
-    let key = sender.api_key.as_deref().or_else(|| sent_key(headers)).ok_or(Error::MissingApiKey)?;
-    row.shown = shorten(key);
-    let found = app.worlds.keys().find(key);
+    let secret = sender.api_key.as_deref().or_else(|| sent_key(headers)).ok_or(Error::MissingApiKey)?;
+    row.shown = shorten(secret);
+    let found = app.worlds.keys().find(secret);
     if let Some(key) = &found {
         (row.owner, row.key) = (Some(key.owner.clone()), Some(key.id.clone()));
     }
     row.environment = sender.environment_type.as_deref().and_then(Environment::named);
     let key = found.filter(|key| key.state == IntegrationState::Active).ok_or(Error::InvalidApiKey)?;
+    Right::IntegrationKey(Secret::new(secret.to_owned())).note();
     let request: GenerateRequest = text.parse()?;
     let wait = wait(headers, request.wait, app.config.world.max_wait)?;
     let request = WorldRequest::check(request, app.worlds.limits())?;
@@ -195,7 +203,7 @@ async fn answer(
     let begun = Instant::now();
     if let Some(wait) = wait {
         let ended = wait_for_end(app.worlds.follow(&record.world_id));
-        let _ = tokio::time::timeout(wait, ended).await;
+        let _ = while_held(app, tokio::time::timeout(wait, ended)).await?;
         let caller = WorldCaller::Integration(Box::new(key));
         record = app.worlds.find(record.world_id.as_str(), &caller).await?;
     }

@@ -72,7 +72,7 @@ impl Times {
 enum CloseReason {
     /// They left, or accept nothing of what is sent.
     Left,
-    /// Their link has ended.
+    /// Their link has ended, or what else admitted them.
     Unshared,
     /// The session has ended.
     Ended(Ending),
@@ -95,8 +95,12 @@ impl Viewer {
         }
     }
 
-    /// Shows the session until the viewer leaves or loses the right to watch.
-    pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(self, socket: WebSocketStream<S>) {
+    /// Shows the session until the viewer leaves or loses the right to watch, as they do when `refused` returns.
+    pub(super) async fn run<S: AsyncRead + AsyncWrite + Unpin>(
+        self,
+        socket: WebSocketStream<S>,
+        refused: impl Future<Output = ()>,
+    ) {
         let (mut sink, mut stream) = socket.split();
         let session = &self.room().session;
         let (notes, to_tell) = mpsc::channel(NOTES);
@@ -126,6 +130,7 @@ impl Viewer {
             biased;
             ending = session.ended() => CloseReason::Ended(ending),
             () = unshared => CloseReason::Unshared,
+            () = refused => CloseReason::Unshared,
             () = self.receive(&mut stream, &mut input, notes) => CloseReason::Left,
             () = self.send(&mut sink, from_display, to_tell) => CloseReason::Left,
         };

@@ -23,12 +23,10 @@ use super::super::App;
 use super::super::auth::{Caller, Scope};
 use super::super::query::topics;
 use super::super::sign_in::SignedIn;
-use super::super::sign_ins::TokenHash;
 use super::overview;
 use super::request_entry::RequestEntry;
 use crate::drain::Phase;
 use crate::error::Error;
-use crate::keys::KeyId;
 use crate::telemetry::{self, LogLine};
 
 /// Time between two keep-alive comments.
@@ -57,27 +55,21 @@ impl Topic {
     }
 }
 
-/// Who follows: somebody who is signed in, or the holder of a key.
+/// What somebody who follows may see: they are signed in, or hold a key.
 pub(super) struct Follower {
     scope: Scope,
-    key: KeyId,
-    sign_in: Option<TokenHash>,
 }
 
 impl FromRequestParts<App> for Follower {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        match SignedIn::find(app, &parts.headers)? {
-            Some(SignedIn { key, is_operator, token }) => {
-                let scope = if is_operator { Scope::All } else { Scope::Own(key.clone()) };
-                Ok(Self { scope, key, sign_in: Some(token) })
-            }
-            None => {
-                let Caller(key) = Caller::from_request_parts(parts, app).await?;
-                Ok(Self { scope: Scope::Own(key.clone()), key, sign_in: None })
-            }
-        }
+        let scope = match SignedIn::find(app, &parts.headers)? {
+            Some(SignedIn { is_operator: true, .. }) => Scope::All,
+            Some(SignedIn { key, .. }) => Scope::Own(key),
+            None => Caller::from_request_parts(parts, app).await.map(|Caller(key)| Scope::Own(key))?,
+        };
+        Ok(Self { scope })
     }
 }
 
@@ -85,12 +77,6 @@ impl Follower {
     /// Whether they may see this session.
     pub(super) fn sees_session(&self, app: &App, id: &str) -> bool {
         app.sessions.owner(id).is_some_and(|owner| self.scope.sees(Some(&owner)))
-    }
-
-    /// Whether they may still see as much as before.
-    pub(super) fn may_look(&self, app: &App) -> bool {
-        let operates = self.scope != Scope::All || app.keys.is_operator(&self.key);
-        operates && app.keys.is_active(&self.key) && self.sign_in.is_none_or(|token| app.sign_ins.lasts(token))
     }
 }
 
@@ -242,14 +228,9 @@ impl Source {
         }
     }
 
-    /// Updates the overview, and checks that the page may still follow.
+    /// Updates the overview and the keys.
     fn look(&mut self) {
         self.tick = Instant::now() + TICK;
-        if !self.follower.may_look(&self.app) {
-            self.over = true;
-            self.waiting.push_back(Event::default().event("signed-out").data("{}"));
-            return;
-        }
         if self.overview {
             let now = overview::now(&self.app);
             self.push("overview", &now);

@@ -77,9 +77,6 @@ impl Source {
                 () = drain.reached(Phase::Stopped) => return None,
                 () = sleep_until(self.next) => {}
             }
-            if !self.follower.may_look(&self.app) {
-                return None;
-            }
             self.next = Instant::now() + self.interval();
             self.look().await;
         }
