@@ -39,6 +39,7 @@ pub(crate) use upstreams::upstreams_from;
 pub(crate) use upstreams::{ProxyScheme, UpstreamProxy, UpstreamTable};
 
 use warmpool_protocol::Allowed;
+use warmpool_protocol::firefox::Allowed as AllowedInFirefox;
 
 use crate::engine::Engine;
 
@@ -203,6 +204,11 @@ impl Config {
     /// What clients may set in Chromium beyond what is known to be safe.
     pub(crate) fn chromium_allowed(&self) -> Allowed {
         Allowed { switches: self.worker.chromium_switches.clone(), prefs: self.worker.chromium_prefs.clone() }
+    }
+
+    /// What clients may set in Firefox beyond what is known to be safe.
+    pub(crate) fn firefox_allowed(&self) -> AllowedInFirefox {
+        AllowedInFirefox { args: self.worker.firefox_args.clone(), prefs: self.worker.firefox_prefs.clone() }
     }
 
     /// What is allowed but deserves a line in the log at start.

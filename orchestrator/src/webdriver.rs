@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::session::{DriverSession, Ending, Session, Sessions};
 use crate::worker::{AgentError, Body};
 
+use capabilities::Allowed;
 pub(crate) use capabilities::{OWN, candidates, is_known, match_options};
 pub(crate) use command::Command;
 pub(crate) use downloads::{download, downloads, remove_downloads};
@@ -51,7 +52,7 @@ pub(crate) async fn new_session(
     let _busy = session.busy();
     session.admitted().await?;
     let warm = session.worker.snapshot.borrow().identity.clone();
-    let plan = capabilities::plan(body, session.options.engine, &warm.args, &config.chromium_allowed())?;
+    let plan = capabilities::plan(body, session.options.engine, &warm.args, &Allowed::of(config))?;
     let opening = session.open_driver()?;
     if let Some(proxy) = plan.proxy {
         session.egress.go_through_clients(proxy);
@@ -103,7 +104,7 @@ pub(crate) async fn new_session(
 /// Refuses what no session of this engine could fulfil, before a worker is spent on it.
 /// Errors: `Capability`, `InvalidBody`, `Field`.
 pub(crate) fn check_capabilities(body: &Value, engine: Engine, config: &Config) -> Result<(), Error> {
-    capabilities::plan(body, engine, &[], &config.chromium_allowed()).map(drop)
+    capabilities::plan(body, engine, &[], &Allowed::of(config)).map(drop)
 }
 
 /// `DELETE /session/<id>`: the client is done. The worker goes, so the driver needs no telling.

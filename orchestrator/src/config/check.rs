@@ -2,6 +2,7 @@
 
 use humantime::format_duration;
 use url::Url;
+use warmpool_protocol::firefox::{arguments, prefs};
 use warmpool_protocol::{preferences::may_be_allowed, switches::check_allowed};
 
 use super::{
@@ -256,6 +257,20 @@ fn worker(config: &Sections, layers: &mut Layers<'_>) {
                 "{name:?} is not the dotted name of a preference, or has those below it that would weaken the fence"
             ),
             "write narrower names such as custom_handlers or extensions.ui",
+        );
+    }
+    for name in worker.firefox_prefs.iter().filter(|name| !prefs::may_be_allowed(name)) {
+        layers.fault(
+            "worker.firefox_prefs",
+            format!("{name:?} is not the dotted name of a preference, or would weaken the fence"),
+            "write names such as toolkit.backgroundtasks",
+        );
+    }
+    for name in worker.firefox_args.iter().filter(|name| arguments::class(name, &[]) != arguments::Class::Unknown) {
+        layers.fault(
+            "worker.firefox_args",
+            format!("{name:?} is known: it has its effect already, or would weaken the fence"),
+            "leave it out",
         );
     }
 }

@@ -174,6 +174,11 @@ settings! {
         chromium_switches: Vec<String> = Unset("enable-features=WebMCP,use-file-for-fake-video-capture");
         /// The same for Chromium's preferences; each name stands for all that is below it.
         chromium_prefs: Vec<String> = Unset("custom_handlers");
+        /// Preferences of Firefox that clients may set beyond those that are known to be safe; each name stands for all that is
+        /// below it. Those that would weaken the fence stay refused.
+        firefox_prefs: Vec<String> = Unset("toolkit.backgroundtasks");
+        /// The same for Firefox's arguments, by name and without a value.
+        firefox_args: Vec<String> = Unset("unheard-of");
         /// Whether waiting workers are frozen, so that they use no processor time.
         freeze: bool = Is("true");
         /// Size of one file sent to or fetched from a worker.

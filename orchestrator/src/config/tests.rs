@@ -112,6 +112,8 @@ fn a_value_that_is_no_value_is_refused_with_a_remedy() {
         ("worker.chromium_switches", "--lang", "is not the name of a switch"),
         ("worker.chromium_switches", "enable-features=MojoJS", "names an item that would weaken the fence"),
         ("worker.chromium_prefs", "extensions", "would weaken the fence"),
+        ("worker.firefox_prefs", "network.proxy.type", "would weaken the fence"),
+        ("worker.firefox_args", "profile", "would weaken the fence"),
         ("worker.cpus", "-1", "is too little"),
         ("worker.chromium_image", " ", "is empty"),
         ("pool.chromium_headed", "99", "raise it to"),

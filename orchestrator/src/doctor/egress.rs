@@ -138,6 +138,7 @@ async fn start(config: &Config, runtime: &Runtime, id: &WorkerId, key: PoolKey) 
         file_limit: config.worker.file_limit.bytes(),
         preset: Default::default(),
         chromium: Default::default(),
+        firefox: Default::default(),
     };
     let claiming = async {
         loop {

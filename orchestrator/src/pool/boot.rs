@@ -120,6 +120,7 @@ impl Pool {
             file_limit: config.worker.file_limit.bytes(),
             chromium: if key.engine == Engine::Chromium { config.chromium_allowed() } else { Default::default() },
             preset: self.preset(key).map(|preset| preset.settings.clone()).unwrap_or_default(),
+            firefox: if key.engine == Engine::Firefox { config.firefox_allowed() } else { Default::default() },
         };
         // Only from here on may a stop cut in: the container exists, and can be removed.
         tokio::select! {

@@ -18,8 +18,9 @@ mod warnings;
 mod webkit;
 
 use serde_json::{Map, Value, json};
-use warmpool_protocol::{Allowed, DriverMode};
+use warmpool_protocol::{Allowed as AllowedInChromium, DriverMode, firefox::Allowed as AllowedInFirefox};
 
+use crate::config::Config;
 use crate::egress::ClientProxy;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -63,8 +64,22 @@ pub(super) struct Plan {
     pub(super) warnings: Vec<String>,
 }
 
-/// Checks a new session's body and decides. `warm_args` are the warm browser's switches, `allowed` is what the operator lets
-/// clients set in Chromium beyond the tables.
+/// What the operator allows clients to set beyond what the tables of the protocol know.
+#[derive(Debug, Default)]
+pub(crate) struct Allowed {
+    /// In Chromium.
+    pub(crate) chromium: AllowedInChromium,
+    /// In Firefox.
+    pub(crate) firefox: AllowedInFirefox,
+}
+
+impl Allowed {
+    pub(crate) fn of(config: &Config) -> Self {
+        Self { chromium: config.chromium_allowed(), firefox: config.firefox_allowed() }
+    }
+}
+
+/// Checks a new session's body and decides. `warm_args` are the warm browser's switches.
 pub(super) fn plan(body: &Value, engine: Engine, warm_args: &[String], allowed: &Allowed) -> Result<Plan, Error> {
     let mut mode = DriverMode::Warm;
     let mut accepted = Vec::new();
@@ -173,8 +188,8 @@ fn check(
         stays
     });
     match engine {
-        Engine::Chromium => chromium::check(caps, warm_args, allowed, warnings),
-        Engine::Firefox => firefox::check(caps, warm_args, warnings),
+        Engine::Chromium => chromium::check(caps, warm_args, &allowed.chromium, warnings),
+        Engine::Firefox => firefox::check(caps, warm_args, &allowed.firefox, warnings),
         Engine::Webkit => webkit::check(caps, warnings),
     }
 }

@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
+use crate::firefox;
 use crate::settings::{Settings, Size};
 
 /// Length of the secret: 32 bytes in hexadecimal.
@@ -35,6 +36,9 @@ pub struct Claim {
     /// What clients may set in Chromium beyond the tables.
     #[serde(default, skip_serializing_if = "Allowed::is_empty")]
     pub chromium: Allowed,
+    /// What clients may set in Firefox beyond the tables.
+    #[serde(default, skip_serializing_if = "firefox::Allowed::is_empty")]
+    pub firefox: firefox::Allowed,
 }
 
 /// What the operator allows clients to set in Chromium beyond the tables of this crate.
@@ -161,6 +165,8 @@ mod tests {
         claim.chromium.switches = vec!["a".to_owned()];
         let chromium = json!({"switches": ["a"], "prefs": []});
         assert_eq!(serde_json::to_value(&claim).unwrap()["chromium"], chromium);
+        claim.firefox.prefs = vec!["a.b".to_owned()];
+        assert_eq!(serde_json::to_value(&claim).unwrap()["firefox"], json!({"args": [], "prefs": ["a.b"]}));
         let unknown = json!({"locales": ["de"], "timezone": "UTC"});
         assert!(serde_json::from_value::<Settings>(unknown).is_err());
     }

@@ -12,12 +12,14 @@
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | new WebDriver sessions, open pages, files |
 //! | `probe` | tries whether a worker reaches what it must not |
+//! | [`firefox`] | Firefox's preferences, arguments and profiles, by what a client may do with them |
 //! | [`preferences`], [`switches`] | Chromium's preferences and command-line switches, by what a client may do with them |
 
 mod captcha;
 mod claim;
 mod driver;
 mod files;
+pub mod firefox;
 mod pages;
 pub mod preferences;
 mod probe;

@@ -160,8 +160,9 @@ mod tests {
     use crate::error::Error;
 
     fn ask(options: &Value, allowed: &Allowed) -> Result<Plan, Error> {
+        let allowed = super::super::Allowed { chromium: allowed.clone(), ..Default::default() };
         let warm = ["--no-first-run", "--password-store=basic", "--disable-features=A"].map(str::to_owned);
-        plan(&json!({"capabilities": {"alwaysMatch": {OPTIONS: options}}}), Engine::Chromium, &warm, allowed)
+        plan(&json!({"capabilities": {"alwaysMatch": {OPTIONS: options}}}), Engine::Chromium, &warm, &allowed)
     }
 
     /// What a browser would be started with, and what the client is told.

@@ -2,22 +2,15 @@
 
 use serde_json::{Map, Value, json};
 use warmpool_protocol::DriverMode;
+use warmpool_protocol::firefox::profile::Profile;
+use warmpool_protocol::firefox::{Allowed, arguments, prefs};
 
+use super::standard::shown;
 use super::warnings::Warnings;
 use super::{OWN_BROWSER, Rejection, refused};
 
 /// The vendor capability.
 const OPTIONS: &str = "moz:firefoxOptions";
-
-/// Arguments that clients give out of habit: true already, or decided by the create call.
-const HABITS: [&str; 5] = ["headless", "no-remote", "new-instance", "foreground", "no-sandbox"];
-
-/// Arguments that take effect when a browser starts. All others could open the browser to somebody, or are its own.
-const START_ARGS: [&str; 8] =
-    ["width", "height", "window-size", "private", "private-window", "kiosk", "devtools", "jsconsole"];
-
-/// Arguments of those that take a value, which clients may write as an argument of its own.
-const WITH_VALUE: [&str; 3] = ["width", "height", "window-size"];
 
 /// Variables that a client may set.
 const VARIABLES: [&str; 1] = ["TZ"];
@@ -25,24 +18,17 @@ const VARIABLES: [&str; 1] = ["TZ"];
 /// Variables that clients set out of habit.
 const HABITUAL_VARIABLES: [&str; 3] = ["MOZ_HEADLESS", "MOZ_CRASHREPORTER_DISABLE", "MOZ_REMOTE_ALLOW_SYSTEM_ACCESS"];
 
-/// Preferences that clients set out of habit.
-const HABITUAL_PREFS: [&str; 1] = ["remote.active-protocols"];
-
-/// Beginnings of the names of preferences that would open the browser to others, or let pages out of their processes.
-const FORBIDDEN_PREFS: [&str; 12] = [
-    "autoadmin.",
-    "browser.tabs.remote.",
-    "devtools.chrome.",
-    "devtools.debugger.",
-    "dom.ipc.",
-    "fission.",
-    "general.config.",
-    "marionette.",
-    "network.proxy.",
-    "remote.",
-    "security.sandbox.",
-    "security.turn_off_all_security",
-];
+/// Why something has no effect that only the operator may allow.
+const UNKNOWN_PREF: &str =
+    "Warmpool does not know this preference; the operator's setting worker.firefox_prefs allows it";
+/// The same.
+const UNKNOWN_ARG: &str = "Warmpool does not know this argument; the operator's setting worker.firefox_args allows it";
+/// Why files of a profile have no effect.
+const UNKNOWN_FILE: &str = "a browser gets only those files of a profile that are known to be data";
+/// Why something is refused.
+const WEAKENS: &str = "would reach around the worker's isolation: leave it out";
+/// How many names of one kind in a profile are told.
+const MOST_TOLD: usize = 6;
 
 /// Beginnings of the names of preferences that Firefox heeds while it runs. With any other it starts anew.
 const LIVE_PREFS: [&str; 15] = [
@@ -67,6 +53,7 @@ const LIVE_PREFS: [&str; 15] = [
 pub(super) fn check(
     caps: &mut Map<String, Value>,
     warm_args: &[String],
+    allowed: &Allowed,
     warnings: &mut Warnings,
 ) -> Result<DriverMode, Rejection> {
     // An address of Chromium's protocol, which Firefox has no more.
@@ -81,7 +68,7 @@ pub(super) fn check(
     }
     let Some(options) = caps.get_mut(OPTIONS) else { return Ok(DriverMode::Warm) };
     let Value::Object(options) = options else { return Err(refused(OPTIONS, "must be an object")) };
-    let mode = check_options(options, warm_args, warnings)?;
+    let mode = check_options(options, warm_args, allowed, warnings)?;
     if options.is_empty() {
         caps.remove(OPTIONS);
     }
@@ -96,6 +83,7 @@ fn is_harmless(name: &str) -> bool {
 fn check_options(
     options: &mut Map<String, Value>,
     warm_args: &[String],
+    allowed: &Allowed,
     warnings: &mut Warnings,
 ) -> Result<DriverMode, Rejection> {
     let mut mode = DriverMode::Warm;
@@ -104,13 +92,13 @@ fn check_options(
         let value = options[&name].take();
         let left = match (name.as_str(), value) {
             (_, Value::Null) => None,
-            ("args", Value::Array(args)) => check_args(&path, &args, warm_args)?.map(|left| {
+            ("args", Value::Array(args)) => check_args(&path, &args, warm_args, allowed, warnings)?.map(|left| {
                 mode = DriverMode::Cold;
                 json!(left)
             }),
             ("args", _) => return Err(refused(path, "must be an array of strings")),
             ("prefs", Value::Object(prefs)) => {
-                let left = check_prefs(&path, prefs)?;
+                let left = check_prefs(&path, prefs, allowed, warnings)?;
                 if left.keys().any(|name| !LIVE_PREFS.iter().any(|live| name.starts_with(live))) {
                     mode = DriverMode::Cold;
                 }
@@ -125,10 +113,12 @@ fn check_options(
                 (!left.is_empty()).then_some(Value::Object(left))
             }
             ("env", _) => return Err(refused(path, "must be an object")),
-            ("profile", Value::String(profile)) => (!profile.is_empty()).then(|| {
+            ("profile", Value::String(profile)) if profile.is_empty() => None,
+            ("profile", Value::String(profile)) => {
+                check_profile(&path, &profile, allowed, warnings)?;
                 mode = DriverMode::Cold;
-                Value::String(profile)
-            }),
+                Some(Value::String(profile))
+            }
             ("profile", _) => return Err(refused(path, "must be a zip of a profile, in base64")),
             // How much the driver writes into a log that nobody reads.
             ("log", Value::Object(_)) => None,
@@ -152,7 +142,13 @@ fn check_options(
 }
 
 /// The arguments that are not true already, if there are any.
-fn check_args(path: &str, args: &[Value], warm_args: &[String]) -> Result<Option<Vec<String>>, Rejection> {
+fn check_args(
+    path: &str,
+    args: &[Value],
+    warm_args: &[String],
+    allowed: &Allowed,
+    warnings: &mut Warnings,
+) -> Result<Option<Vec<String>>, Rejection> {
     let mut left = Vec::new();
     let mut args = args.iter();
     while let Some(arg) = args.next() {
@@ -160,26 +156,26 @@ fn check_args(path: &str, args: &[Value], warm_args: &[String]) -> Result<Option
         if arg == "about:blank" {
             continue;
         }
-        let bare = arg.trim_start_matches('-');
-        let (name, value) = bare.split_once('=').map_or((bare, None), |(name, value)| (name, Some(value.to_owned())));
-        let name = name.to_ascii_lowercase();
-        if HABITS.contains(&name.as_str()) && arg.starts_with('-') {
-            continue;
-        }
-        if !START_ARGS.contains(&name.as_str()) || !arg.starts_with('-') {
-            return Err(refused(arg, "is not an argument that can be honoured here: leave it out"));
-        }
-        let mut written = format!("--{name}");
-        if WITH_VALUE.contains(&name.as_str()) {
-            let value = match value {
-                Some(value) => Some(value),
-                None => args.next().and_then(Value::as_str).map(str::to_owned),
-            };
-            let Some(value) = value.filter(|value| !value.is_empty() && !value.starts_with('-')) else {
-                return Err(refused(arg, "needs a value"));
-            };
-            written = format!("{written}={value}");
-        }
+        let Some((name, value)) = arguments::parts(arg) else {
+            return Err(refused(shown(arg), "is not an argument that can be honoured here: leave it out"));
+        };
+        let written = match arguments::class(&name, &allowed.args) {
+            arguments::Class::Idle => continue,
+            arguments::Class::Refused => return Err(refused(shown(arg), WEAKENS)),
+            arguments::Class::Unknown => {
+                warnings.idle(&format!("{path}: {arg}"), UNKNOWN_ARG);
+                continue;
+            }
+            arguments::Class::Free => format!("--{name}"),
+            arguments::Class::Valued => {
+                // Clients may write the value as an argument of its own.
+                let value = value.or_else(|| args.next().and_then(Value::as_str));
+                let Some(value) = value.filter(|value| !value.is_empty() && !value.starts_with('-')) else {
+                    return Err(refused(shown(arg), "needs a value"));
+                };
+                format!("--{name}={value}")
+            }
+        };
         if !warm_args.contains(&written) {
             left.push(written);
         }
@@ -188,31 +184,54 @@ fn check_args(path: &str, args: &[Value], warm_args: &[String]) -> Result<Option
 }
 
 /// The preferences that are more than a habit.
-fn check_prefs(path: &str, prefs: Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
+fn check_prefs(
+    path: &str,
+    prefs: Map<String, Value>,
+    allowed: &Allowed,
+    warnings: &mut Warnings,
+) -> Result<Map<String, Value>, Rejection> {
     let mut left = Map::new();
     for (name, value) in prefs {
-        let at = || format!("{path}.{name}");
-        if HABITUAL_PREFS.contains(&name.as_str()) {
-            continue;
+        let at = format!("{path}.{}", shown(&name));
+        match judge(&at, &name, &value, allowed)? {
+            prefs::Class::Free => drop(left.insert(name, value)),
+            prefs::Class::Unknown => warnings.idle(&at, UNKNOWN_PREF),
+            prefs::Class::Idle | prefs::Class::Refused => {}
         }
-        if FORBIDDEN_PREFS.iter().any(|start| name.starts_with(start)) {
-            return Err(refused(at(), "would reach around the worker's isolation: leave it out"));
-        }
-        if name.is_empty() || name.chars().any(char::is_control) {
-            return Err(refused(at(), "is no name of a preference"));
-        }
-        let is_value = match &value {
-            Value::Bool(_) => true,
-            Value::String(text) => !text.contains('\0'),
-            Value::Number(number) => number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
-            _ => false,
-        };
-        if !is_value {
-            return Err(refused(at(), "must be true, false, a text or a whole number of 32 bits"));
-        }
-        left.insert(name, value);
     }
     Ok(left)
+}
+
+/// The class of a preference, which is not [`prefs::Class::Refused`].
+fn judge(at: &str, name: &str, value: &Value, allowed: &Allowed) -> Result<prefs::Class, Rejection> {
+    if !prefs::is_name(name) {
+        return Err(refused(at, "is no name of a preference"));
+    }
+    match prefs::class(name, &allowed.prefs) {
+        prefs::Class::Refused => Err(refused(at, WEAKENS)),
+        class if class == prefs::Class::Idle || prefs::is_value(value) => Ok(class),
+        _ => Err(refused(at, "must be true, false, a text or a whole number of 32 bits")),
+    }
+}
+
+/// Looks through a profile, which goes to the worker as it is: the agent leaves out the same.
+fn check_profile(path: &str, profile: &str, allowed: &Allowed, warnings: &mut Warnings) -> Result<(), Rejection> {
+    let profile = Profile::open(profile).map_err(|e| refused(path, &e.to_string()))?;
+    let mut unknown = Vec::new();
+    for (file, name, value) in &profile.prefs {
+        let at = format!("{path}: {file}: {}", shown(name));
+        if judge(&at, name, value, allowed)? == prefs::Class::Unknown && !unknown.contains(&at) {
+            unknown.push(at);
+        }
+    }
+    let files = profile.left_out.iter().map(|file| format!("{path}: {file}")).collect::<Vec<_>>();
+    for (names, reason) in [(files, UNKNOWN_FILE), (unknown, UNKNOWN_PREF)] {
+        names.iter().take(MOST_TOLD).for_each(|name| warnings.idle(name, reason));
+        if names.len() > MOST_TOLD {
+            warnings.idle(&format!("{path}: {} more", names.len() - MOST_TOLD), reason);
+        }
+    }
+    Ok(())
 }
 
 /// The variables that are more than a habit.
@@ -233,6 +252,12 @@ fn check_env(path: &str, variables: Map<String, Value>) -> Result<Map<String, Va
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Cursor, Write as _};
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use zip::write::{SimpleFileOptions, ZipWriter};
+
     use super::*;
     use crate::engine::Engine;
     use crate::error::Error;
@@ -301,7 +326,7 @@ mod tests {
             json!({"args": ["-private"]}),
             json!({"args": ["--width", "800", "--height=600"]}),
             json!({"prefs": {"image.mem.decode_bytes_at_a_time": 4096}}),
-            json!({"profile": "UEsFBg=="}),
+            json!({"profile": profile(&[("user.js", "user_pref('dom.battery.enabled', false);")])}),
             json!({"env": {"TZ": "Asia/Tokyo"}}),
         ] {
             assert_eq!(options(requested.clone()).unwrap().mode, DriverMode::Cold, "{requested}");
@@ -317,6 +342,8 @@ mod tests {
             (json!({"args": ["--remote-debugging-port=1"]}), "--remote-debugging-port=1"),
             (json!({"args": ["--remote-allow-system-access"]}), "--remote-allow-system-access"),
             (json!({"args": ["-profile", "/x"]}), "-profile"),
+            (json!({"args": ["--profile "]}), "--profile "),
+            (json!({"args": ["\u{2013}profile"]}), "\u{2013}profile"),
             (json!({"args": ["--width"]}), "--width"),
             (json!({"args": ["http://example.com"]}), "http://example.com"),
             (json!({"args": ["headless"]}), "headless"),
@@ -325,9 +352,32 @@ mod tests {
                 json!({"prefs": {"security.sandbox.content.level": 0}}),
                 "moz:firefoxOptions.prefs.security.sandbox.content.level",
             ),
-            (json!({"prefs": {"a": 1.5}}), "moz:firefoxOptions.prefs.a"),
-            (json!({"prefs": {"a": []}}), "moz:firefoxOptions.prefs.a"),
+            (
+                json!({"prefs": {"extensions.experiments.enabled": true}}),
+                "moz:firefoxOptions.prefs.extensions.experiments.enabled",
+            ),
+            (
+                json!({"prefs": {"security.sandbox.content.level ": 0}}),
+                "moz:firefoxOptions.prefs.security.sandbox.content.level ",
+            ),
+            (
+                json!({"prefs": {"\u{173}ecurity.sandbox.content.level": 0}}),
+                "moz:firefoxOptions.prefs.\u{173}ecurity.sandbox.content.level",
+            ),
+            (json!({"prefs": {"dom.a": 1.5}}), "moz:firefoxOptions.prefs.dom.a"),
+            (json!({"prefs": {"dom.a": []}}), "moz:firefoxOptions.prefs.dom.a"),
             (json!({"profile": 7}), "moz:firefoxOptions.profile"),
+            (json!({"profile": "UEsFBg=="}), "moz:firefoxOptions.profile"),
+            (
+                json!({"profile": profile(&[("user.js", "pref( 'security.sandbox\\x2econtent.level',\n0);")])}),
+                "moz:firefoxOptions.profile: user.js: security.sandbox.content.level",
+            ),
+            (
+                json!({"profile": profile(&[("prefs.js", "user_pref('extensions.experiments.enabled', true);")])}),
+                "moz:firefoxOptions.profile: prefs.js: extensions.experiments.enabled",
+            ),
+            (json!({"profile": profile(&[("user.js", "lockPref('dom.a', 1);")])}), "moz:firefoxOptions.profile"),
+            (json!({"profile": profile(&[("../user.js", "")])}), "moz:firefoxOptions.profile"),
             (json!({"unheardOf": 1}), "moz:firefoxOptions.unheardOf"),
         ] {
             match options(requested.clone()) {
@@ -335,5 +385,56 @@ mod tests {
                 other => panic!("{requested}: {other:?}"),
             }
         }
+    }
+
+    fn profile(files: &[(&str, &str)]) -> String {
+        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, text) in files {
+            writer.start_file(*name, SimpleFileOptions::default()).unwrap();
+            writer.write_all(text.as_bytes()).unwrap();
+        }
+        STANDARD.encode(writer.finish().unwrap().into_inner())
+    }
+
+    #[test]
+    fn what_nobody_has_judged_is_left_out_and_said() {
+        let requested = json!({
+            "args": ["--unheard-of", "-private"], "prefs": {"shop.colour": "red", "dom.a": 1, "app.update.enabled": false},
+            "profile": profile(&[("handlers.json", "{}"), ("user.js", "user_pref('shop.size', 2);"), ("times.json", "{}")]),
+        });
+        let made = options(requested.clone()).unwrap();
+        let left = &made.capabilities["firstMatch"][0][OPTIONS];
+        assert_eq!((&left["args"], &left["prefs"]), (&json!(["--private"]), &json!({"dom.a": 1})));
+        let said = made.warnings.join(" ");
+        for name in ["--unheard-of", "firefoxOptions.prefs.shop.colour", "handlers.json", "user.js: shop.size"] {
+            assert!(said.contains(name), "{name}: {said}");
+        }
+        assert!(said.contains("worker.firefox_prefs") && said.contains("worker.firefox_args"), "{said}");
+        assert_eq!(made.warnings.len(), 4, "{said}");
+
+        // The operator may allow it, and nothing that is refused.
+        let mut allowed = super::super::Allowed::default();
+        allowed.firefox.prefs = vec!["shop".to_owned(), "security".to_owned()];
+        allowed.firefox.args = vec!["unheard-of".to_owned(), "profile".to_owned()];
+        let ask = |options: Value| {
+            let body = json!({"capabilities": {"alwaysMatch": {OPTIONS: options}}});
+            plan(&body, Engine::Firefox, &[], &allowed)
+        };
+        let made = ask(requested).unwrap();
+        let left = &made.capabilities["firstMatch"][0][OPTIONS];
+        assert_eq!(left["args"], json!(["--unheard-of", "--private"]));
+        assert_eq!(left["prefs"], json!({"shop.colour": "red", "dom.a": 1}));
+        assert_eq!(made.warnings.len(), 1, "{:?}", made.warnings);
+        assert!(ask(json!({"prefs": {"security.sandbox.content.level": 0}})).is_err());
+        assert!(ask(json!({"args": ["--profile"]})).is_err());
+    }
+
+    #[test]
+    fn a_profile_of_many_files_fills_no_answer() {
+        let names: Vec<_> = (0..100).map(|number| format!("{number}.bin")).collect();
+        let files: Vec<_> = names.iter().map(|name| (name.as_str(), "x")).collect();
+        let warnings = options(json!({"profile": profile(&files)})).unwrap().warnings;
+        assert_eq!(warnings.len(), MOST_TOLD + 1);
+        assert!(warnings[MOST_TOLD].contains("94 more"), "{warnings:?}");
     }
 }

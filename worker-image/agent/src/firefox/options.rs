@@ -1,6 +1,7 @@
 //! The vendor capability `moz:firefoxOptions`, which the agent itself carries out.
 
 use serde_json::{Map, Value};
+use warmpool_protocol::firefox::{Allowed, arguments, prefs};
 
 use crate::error::ApiError;
 
@@ -26,8 +27,9 @@ pub(super) struct Options {
 impl Options {
     /// Takes the options out of capabilities, which go to a driver that would not heed them: it only
     /// attaches to a browser that runs.
-    /// Fails when an option is not of its type.
-    pub(super) fn take(capabilities: &mut Value) -> Result<Self, ApiError> {
+    /// Fails when an option is not of its type, or none that a client may have: the daemon has looked at them with the same
+    /// tables.
+    pub(super) fn take(capabilities: &mut Value, allowed: &Allowed) -> Result<Self, ApiError> {
         let mut taken = capabilities["alwaysMatch"].as_object_mut().and_then(|always| always.remove(NAME));
         for entry in capabilities["firstMatch"].as_array_mut().into_iter().flatten() {
             let options = entry.as_object_mut().and_then(|entry| entry.remove(NAME));
@@ -36,8 +38,32 @@ impl Options {
         }
         match taken {
             None | Some(Value::Null) => Ok(Self::default()),
-            Some(Value::Object(options)) => Self::read(options),
+            Some(Value::Object(options)) => {
+                let options = Self::read(options)?;
+                options.check(allowed)?;
+                Ok(options)
+            }
             Some(_) => Err(ApiError::bad_request(format!("{NAME}: an object wanted"))),
+        }
+    }
+
+    fn check(&self, allowed: &Allowed) -> Result<(), ApiError> {
+        let refused = |name: &str| ApiError::bad_request(format!("{NAME}: {name} is no client's to set"));
+        let is_open = |arg: &str| {
+            let Some((name, value)) = arguments::parts(arg) else { return false };
+            match arguments::class(&name, &allowed.args) {
+                arguments::Class::Free => value.is_none(),
+                arguments::Class::Valued => value.is_some(),
+                arguments::Class::Idle | arguments::Class::Refused | arguments::Class::Unknown => false,
+            }
+        };
+        if let Some(arg) = self.args.iter().find(|arg| !is_open(arg)) {
+            return Err(refused(arg));
+        }
+        let is_open = |name: &str| prefs::is_name(name) && prefs::class(name, &allowed.prefs) == prefs::Class::Free;
+        match self.prefs.iter().find(|(name, value)| !is_open(name) || !prefs::is_value(value)) {
+            Some((name, _)) => Err(refused(name)),
+            None => Ok(()),
         }
     }
 
@@ -68,34 +94,47 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn take(capabilities: &mut Value) -> Result<Options, ApiError> {
+        Options::take(capabilities, &Allowed::default())
+    }
+
     #[test]
     fn options_are_taken_from_wherever_they_are() {
         let mut capabilities = json!({
             "alwaysMatch": {},
             "firstMatch": [
-                {"acceptInsecureCerts": true, NAME: {"args": ["-private"], "prefs": {"a": 1}, "env": {"TZ": "UTC"}}},
+                {"acceptInsecureCerts": true, NAME: {"args": ["-private"], "prefs": {"dom.a": 1}, "env": {"TZ": "UTC"}}},
                 {NAME: {"args": ["-kiosk"]}},
             ],
         });
-        let options = Options::take(&mut capabilities).unwrap();
+        let options = take(&mut capabilities).unwrap();
         assert_eq!(options.args, ["-private"]);
-        assert_eq!(options.prefs["a"], 1);
+        assert_eq!(options.prefs["dom.a"], 1);
         assert_eq!(options.environment, [("TZ".to_owned(), "UTC".to_owned())]);
         assert_eq!(capabilities, json!({"alwaysMatch": {}, "firstMatch": [{"acceptInsecureCerts": true}, {}]}));
-        assert_eq!(Options::take(&mut capabilities).unwrap(), Options::default());
-        assert_eq!(Options::take(&mut json!(null)).unwrap(), Options::default());
+        assert_eq!(take(&mut capabilities).unwrap(), Options::default());
+        assert_eq!(take(&mut json!(null)).unwrap(), Options::default());
     }
 
     #[test]
-    fn what_is_of_the_wrong_type_is_refused() {
+    fn what_no_client_may_have_is_refused() {
         for wrong in [
             json!(1),
             json!({"args": "x"}),
             json!({"prefs": []}),
             json!({"env": {"TZ": 1}}),
             json!({"env": {"LD_PRELOAD": "x"}}),
+            json!({"args": ["--profile"]}),
+            json!({"args": ["--remote-allow-system-access"]}),
+            json!({"args": ["--private=1"]}),
+            json!({"args": ["about:config"]}),
+            json!({"args": ["--unheard-of"]}),
+            json!({"prefs": {"security.sandbox.content.level": 0}}),
+            json!({"prefs": {"extensions.experiments.enabled\0": true}}),
+            json!({"prefs": {"unheard.of": 1}}),
+            json!({"prefs": {"dom.a": []}}),
         ] {
-            assert!(Options::take(&mut json!({"alwaysMatch": {NAME: wrong}})).is_err());
+            assert!(take(&mut json!({"alwaysMatch": {NAME: wrong}})).is_err());
         }
     }
 }

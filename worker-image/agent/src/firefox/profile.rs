@@ -1,20 +1,17 @@
 //! A new profile, empty or a client's own.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Cursor, Read, Write};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
-use zip::ZipArchive;
+use warmpool_protocol::firefox::profile::{Profile, ProfileError};
+use warmpool_protocol::firefox::{Allowed, pref_file, prefs};
 
 use crate::error::ApiError;
 
 /// Where a profile keeps preferences that its user chose, in a form people write.
 const PREFS: &str = "user.js";
-/// Files in a client's profile at most.
-const MAX_FILES: usize = 10_000;
 
 /// Where the image keeps what spares a new profile the work of a first start.
 const TEMPLATE: &str = "/usr/lib/firefox-esr/warmpool/profile";
@@ -27,6 +24,11 @@ pub(super) fn empty(profile: &Path) -> io::Result<()> {
 }
 
 fn begin(profile: &Path, template: &Path) -> io::Result<()> {
+    // A download of the browser before may have gone there.
+    match fs::remove_dir_all(profile) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     fs::create_dir_all(profile.join(CACHE))?;
     // An image without a template only takes longer.
     for file in fs::read_dir(template).into_iter().flatten() {
@@ -43,69 +45,103 @@ fn begin(profile: &Path, template: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a profile of a client's archive, unpacked to at most `limit` bytes, and preferences.
+/// A client's archive with the preferences that a client may set.
+pub(super) struct Own {
+    archive: Profile,
+    prefs: Vec<(String, Value)>,
+}
+
+impl Own {
+    /// Opens a client's archive.
+    /// Fails when it is none, or has what no client may set: the daemon has looked at it with the same tables.
+    pub(super) fn open(archive: &str, allowed: &Allowed) -> Result<Self, ApiError> {
+        let mut archive = Profile::open(archive).map_err(|e| bad(&e))?;
+        let mut open = Vec::new();
+        for (file, name, value) in std::mem::take(&mut archive.prefs) {
+            match prefs::class(&name, &allowed.prefs) {
+                class if class == prefs::Class::Refused || !prefs::is_name(&name) => {
+                    return Err(bad(&format!("{file}: {name} is no client's to set")));
+                }
+                prefs::Class::Free => open.push((name, value)),
+                _ => {}
+            }
+        }
+        Ok(Self { archive, prefs: open })
+    }
+}
+
+/// Makes a profile of a client's archive, unpacked to at most `limit` bytes, and of preferences.
 ///
 /// Blocks; meant for a thread of its own.
-pub(super) fn make(
-    profile: &Path,
-    archive: Option<&str>,
-    prefs: &Map<String, Value>,
-    limit: u64,
-) -> Result<(), ApiError> {
+pub(super) fn make(profile: &Path, own: Option<Own>, prefs: &Map<String, Value>, limit: u64) -> Result<(), ApiError> {
     empty(profile)?;
-    if let Some(archive) = archive {
-        unpack(archive, profile, limit)?;
+    let mut text = String::new();
+    let mut add = |name: &str, value: &Value| {
+        let line =
+            pref_file::line(name, value).ok_or_else(|| ApiError::bad_request(format!("{name}: no file can hold it")));
+        line.map(|line| text.push_str(&line))
+    };
+    if let Some(Own { mut archive, prefs }) = own {
+        prefs.iter().try_for_each(|(name, value)| add(name, value))?;
+        unpack(&mut archive, profile, limit)?;
     }
-    let mut file = OpenOptions::new().create(true).append(true).open(profile.join(PREFS))?;
-    for (name, value) in prefs {
-        // Its strings are written as in JSON.
-        writeln!(file, "\nuser_pref({}, {value});", Value::from(name.as_str()))?;
-    }
+    prefs.iter().try_for_each(|(name, value)| add(name, value))?;
+    fs::write(profile.join(PREFS), text)?;
     Ok(())
 }
 
-fn unpack(archive: &str, profile: &Path, limit: u64) -> Result<(), ApiError> {
-    let bad = |e: &dyn std::fmt::Display| ApiError::bad_request(format!("moz:firefoxOptions.profile: {e}"));
-    let text: Vec<u8> = archive.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let bytes = STANDARD.decode(text).map_err(|e| bad(&e))?;
-    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| bad(&e))?;
-    if archive.len() > MAX_FILES {
-        return Err(bad(&format!("more than {MAX_FILES} files in it")));
+fn bad(error: &dyn std::fmt::Display) -> ApiError {
+    ApiError::bad_request(format!("moz:firefoxOptions.profile: {error}"))
+}
+
+/// Why a file of an archive does not become one of a profile.
+enum UnpackError {
+    Archive(ProfileError),
+    Write(io::Error),
+    TooLarge,
+}
+
+impl From<ProfileError> for UnpackError {
+    fn from(error: ProfileError) -> Self {
+        Self::Archive(error)
     }
+}
+
+impl From<io::Error> for UnpackError {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
+fn unpack(archive: &mut Profile, profile: &Path, limit: u64) -> Result<(), ApiError> {
     let mut left = limit;
-    for index in 0..archive.len() {
-        let file = archive.by_index(index).map_err(|e| bad(&e))?;
-        let name = file.name().map_err(|e| bad(&e))?.into_owned();
-        let Some(path) = inside(&name) else { return Err(bad(&format!("{name:?} lies outside of it"))) };
-        let path = profile.join(path);
-        if file.is_dir() {
-            fs::create_dir_all(path)?;
-            continue;
-        }
+    let unpacked = archive.unpack(|name, content| {
+        let path = profile.join(name);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        // What lies there already may be a link into the image.
-        let _ = fs::remove_file(&path);
         // The size in the archive's directory may be a lie, so the bytes themselves are counted.
-        let size = io::copy(&mut file.take(left.saturating_add(1)), &mut File::create(path)?).map_err(|e| bad(&e))?;
-        left = left.checked_sub(size).ok_or_else(|| ApiError::too_large(limit))?;
-    }
-    Ok(())
-}
-
-/// A relative path that stays below where it starts, if the name is one.
-fn inside(name: &str) -> Option<PathBuf> {
-    let name = name.strip_suffix('/').unwrap_or(name);
-    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\\') && !part.contains('\0');
-    name.split('/').all(plain).then(|| PathBuf::from(name))
+        let size = io::copy(&mut content.take(left.saturating_add(1)), &mut File::create(path)?)?;
+        left = left.checked_sub(size).ok_or(UnpackError::TooLarge)?;
+        Ok(())
+    });
+    unpacked.map_err(|error| match error {
+        UnpackError::Archive(error) => bad(&error),
+        UnpackError::Write(error) => bad(&error),
+        UnpackError::TooLarge => ApiError::too_large(limit),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::{Cursor, Write as _};
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
     use zip::write::{SimpleFileOptions, ZipWriter};
+
+    use super::*;
 
     fn zipped(files: &[(&str, &str)]) -> String {
         let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
@@ -116,23 +152,39 @@ mod tests {
         STANDARD.encode(writer.finish().unwrap().into_inner())
     }
 
+    fn own(files: &[(&str, &str)]) -> Result<Option<Own>, ApiError> {
+        Own::open(&zipped(files), &Allowed { prefs: vec!["my".to_owned()], ..Allowed::default() }).map(Some)
+    }
+
     #[test]
-    fn a_clients_profile_keeps_its_preferences_and_gets_more() {
+    fn a_clients_profile_keeps_what_it_may_have_and_gets_more() {
         let home = tempfile::tempdir().unwrap();
-        let profile = home.path().join("profile");
-        let archive = zipped(&[("user.js", "user_pref(\"a\", 1);"), ("chrome/userChrome.css", "x")]);
-        let prefs = json!({"b": "\"two\"", "c": true, "d": 4});
-        make(&profile, Some(&archive), prefs.as_object().unwrap(), 100).unwrap();
+        let profile = home.path().join("profile-1");
+        // What an earlier browser may have put there.
+        fs::create_dir(&profile).unwrap();
+        fs::write(profile.join(PREFS), "pref('security.sandbox.content.level', 0);").unwrap();
+        let own = own(&[
+            ("prefs.js", "user_pref('dom.a', 1); user_pref('unheard.of', 1); user_pref('app.update.auto', true);"),
+            ("user.js", "/* mine */ pref(\"my.own\" , 'x');"),
+            ("chrome/userChrome.css", "x"),
+            ("handlers.json", "{}"),
+            ("extensions.json", "{}"),
+        ]);
+        let prefs = json!({"dom.b": "\"two\"\u{8}", "dom.c": true, "dom.d": 4});
+        make(&profile, own.unwrap(), prefs.as_object().unwrap(), 100).unwrap();
         let text = fs::read_to_string(profile.join(PREFS)).unwrap();
-        let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
         let wanted = [
-            r#"user_pref("a", 1);"#,
-            r#"user_pref("b", "\"two\"");"#,
-            r#"user_pref("c", true);"#,
-            r#"user_pref("d", 4);"#,
+            r#"user_pref("dom.a", 1);"#,
+            r#"user_pref("my.own", "x");"#,
+            r#"user_pref("dom.b", "\"two\"\x08");"#,
+            r#"user_pref("dom.c", true);"#,
+            r#"user_pref("dom.d", 4);"#,
         ];
-        assert_eq!(lines, wanted);
+        assert_eq!(text.lines().collect::<Vec<_>>(), wanted);
         assert_eq!(fs::read(profile.join("chrome/userChrome.css")).unwrap(), b"x");
+        for gone in ["prefs.js", "handlers.json", "extensions.json"] {
+            assert!(!profile.join(gone).exists(), "{gone}");
+        }
     }
 
     #[test]
@@ -150,18 +202,20 @@ mod tests {
     }
 
     #[test]
-    fn archives_that_reach_out_or_swell_are_refused() {
+    fn archives_with_more_than_a_client_may_have_are_refused() {
+        for (name, text) in [
+            ("user.js", "user_pref('security.sandbox.content.level', 0);"),
+            ("prefs.js", "user_pref('extensions.experiments.enabled', true);"),
+            ("user.js", "user_pref('network.proxy.type ', 0);"),
+            ("user.js", "lockPref('dom.a', 1);"),
+            ("../x", "x"),
+        ] {
+            assert!(own(&[(name, text)]).is_err(), "{name}: {text}");
+        }
         let home = tempfile::tempdir().unwrap();
         let none = Map::new();
-        for name in ["../x", "/etc/x", "a/../../x", "a\\..\\x"] {
-            let archive = zipped(&[(name, "x")]);
-            assert!(make(&home.path().join("p"), Some(&archive), &none, 100).is_err(), "{name}");
-        }
-        let archive = zipped(&[("a", "12345"), ("b", "12345")]);
-        assert!(make(&home.path().join("p"), Some(&archive), &none, 9).is_err());
-        assert!(make(&home.path().join("p"), Some(&archive), &none, 10).is_ok());
-        for nonsense in ["?", "aGVsbG8="] {
-            assert!(make(&home.path().join("p"), Some(nonsense), &none, 100).is_err());
-        }
+        let swelling = || own(&[("key4.db", "12345"), ("cert9.db", "12345")]).unwrap();
+        assert!(make(&home.path().join("p"), swelling(), &none, 9).is_err());
+        assert!(make(&home.path().join("p"), swelling(), &none, 10).is_ok());
     }
 }

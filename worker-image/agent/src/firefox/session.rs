@@ -15,13 +15,14 @@ use crate::error::ApiError;
 
 use super::browser::{Browser, Start};
 use super::options::Options;
+use super::profile::Own;
 use super::{Firefox, gone, profile};
 
 impl Firefox {
     pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
         let _alone = self.sessions.lock().await;
         let mut capabilities = wanted.capabilities;
-        let options = Options::take(&mut capabilities)?;
+        let options = Options::take(&mut capabilities, &self.worker.claim.firefox)?;
         match wanted.mode {
             DriverMode::Warm => {
                 if !options.prefs.is_empty() {
@@ -49,13 +50,17 @@ impl Firefox {
         let failed = |e: &dyn std::fmt::Display| ApiError::upstream(e.to_string());
         let profile = self.next_profile();
         let Options { args, prefs, environment, profile: archive } = options;
-        let (place, limit) = (profile.clone(), self.worker.claim.file_limit);
-        tokio::task::spawn_blocking(move || profile::make(&place, archive.as_deref(), &prefs, limit))
-            .await
-            .map_err(|e| failed(&e))??;
+        let (place, limit, allowed) =
+            (profile.clone(), self.worker.claim.file_limit, self.worker.claim.firefox.clone());
+        let open = move || archive.map(|archive| Own::open(&archive, &allowed)).transpose();
+        let own = tokio::task::spawn_blocking(open).await.map_err(|e| failed(&e))??;
+        // Before its successor's profile exists, since it writes wherever a client sends its downloads.
         if let Ok(browser) = self.browser() {
             browser.process.retire().await;
         }
+        tokio::task::spawn_blocking(move || profile::make(&place, own, &prefs, limit))
+            .await
+            .map_err(|e| failed(&e))??;
         let display = self.display.get().map(|display| display.name.as_str());
         let how = Start { profile: &profile, args: &args, environment: &environment, display };
         let browser = Browser::start(&self.worker, how).await.map_err(|e| failed(&e))?;
