@@ -1,9 +1,15 @@
 //! Firefox as a session's browser: its clients' whole flows, its one BiDi session, its settings and its options.
 
+use std::io::{Cursor, Write as _};
+
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use warmpool_tests::{Cdp, Driver, Group, Session, Settings, Stage, eventually, flows, group, webdriver};
+use zip::write::{SimpleFileOptions, ZipWriter};
 
 const ENGINE: &str = "firefox";
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64) WarmpoolTest/7.1";
@@ -27,6 +33,7 @@ pub(crate) fn group() -> Group {
             a_crash_is_a_failure_and_the_pool_is_refilled,
             options_take_effect,
             dangerous_options_are_refused_by_name,
+            no_profile_and_no_extension_leads_out_of_the_fence,
         ],
     )
 }
@@ -259,6 +266,133 @@ async fn dangerous_options_are_refused_by_name(stage: Stage) -> Result<()> {
     let warnings = &driver.capabilities["warmpool:options"]["warnings"];
     ensure!(warnings.to_string().contains("moz:firefoxOptions.binary"), "{warnings}");
     ensure!(driver.execute("return 6 * 7").await? == 42);
+    driver.quit().await?;
+    Ok(())
+}
+
+fn zipped(files: &[(&str, &[u8])]) -> Result<Vec<u8>> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, content) in files {
+        writer.start_file(*name, SimpleFileOptions::default())?;
+        writer.write_all(content)?;
+    }
+    Ok(writer.finish()?.into_inner())
+}
+
+/// An extension that marks each page with a name, and opens a window that shows the browser's home page. It may have an API of
+/// its own with the browser's rights.
+fn extension(mark: &str, has_own_api: bool) -> Result<Vec<u8>> {
+    let mut manifest = json!({
+        "manifest_version": 2, "name": mark, "version": "1",
+        "browser_specific_settings": {"gecko": {"id": format!("{mark}@test.example")}},
+        "content_scripts": [{"matches": ["<all_urls>"], "js": ["page.js"]}], "background": {"scripts": ["window.js"]},
+    });
+    if has_own_api {
+        let parent = json!({"scopes": ["addon_parent"], "paths": [["own"]], "script": "own.js", "events": ["startup"]});
+        manifest["experiment_apis"] = json!({"own": {"schema": "own.json", "parent": parent}});
+    }
+    let own = b"Services.prefs.unlockPref('network.proxy.type'); Services.prefs.setIntPref('network.proxy.type', 0);
+        this.own = class extends ExtensionAPI { onStartup() {} getAPI() { return {}; } };";
+    let window: &[u8] = if mark == "temporary" { b"browser.windows.create({})" } else { b"" };
+    let page = format!("document.documentElement.setAttribute('data-{mark}', 'here')");
+    zipped(&[
+        ("manifest.json", manifest.to_string().as_bytes()),
+        ("page.js", page.as_bytes()),
+        ("window.js", window),
+        ("own.json", b"[]"),
+        ("own.js", own),
+    ])
+}
+
+async fn no_profile_and_no_extension_leads_out_of_the_fence(stage: Stage) -> Result<()> {
+    let daemon = stage.daemon()?;
+    let site = stage.site_for(daemon).await?;
+    let session = daemon.webdriver(firefox(json!({}))).await?;
+    let profile = |files: &[(&str, &[u8])]| zipped(files).map(|bytes| json!({"profile": STANDARD.encode(bytes)}));
+    for (options, name) in [
+        (
+            profile(&[("user.js", b"user_pref('security.sandbox.content.level', 0);")])?,
+            "security.sandbox.content.level",
+        ),
+        (profile(&[("user.js", b"pref (\"\\x6eetwork.proxy.type\", 0);")])?, "network.proxy.type"),
+        (
+            profile(&[("prefs.js", b"user_pref('extensions.experiments.enabled', true);")])?,
+            "extensions.experiments.enabled",
+        ),
+        (json!({"prefs": {"extensions.experiments.enabled": true}}), "extensions.experiments.enabled"),
+        (json!({"prefs": {"xpinstall.signatures.required\0": false}}), "xpinstall.signatures.required"),
+        (profile(&[("user.js", b"lockPref('dom.a', 1);")])?, "line 1"),
+    ] {
+        let always = json!({"alwaysMatch": {"moz:firefoxOptions": options}});
+        let reply = webdriver::new_session(session.connect_url()?, always).await?;
+        let (_, message) = webdriver::fault(&reply, 500)?;
+        ensure!(message.contains(name), "{name}: {message}");
+    }
+
+    // One profile that would do more than it may.
+    let shell = json!([{"name": "sh", "path": "/bin/sh"}]);
+    let handlers = json!({
+        "defaultHandlersVersion": {},
+        "mimeTypes": {"application/x-trial": {"action": 2, "ask": false, "extensions": ["trial"], "handlers": shell}},
+        "schemes": {"x-trial": {"action": 2, "ask": false, "handlers": shell}},
+    });
+    let marked = extension("kept", false)?;
+    let options = profile(&[
+        (
+            "user.js",
+            b"user_pref('general.useragent.override', 'Trial/1'); user_pref('xpinstall.signatures.required', false);
+            user_pref('browser.startup.homepage', 'about:config');",
+        ),
+        ("handlers.json", handlers.to_string().as_bytes()),
+        ("extensions/kept@test.example.xpi", &marked),
+    ])?;
+    let driver = driver_with(&session, options).await?;
+    let warnings = driver.capabilities["warmpool:options"]["warnings"].to_string();
+    ensure!(warnings.contains("handlers.json"), "{warnings}");
+    driver.goto(&format!("{site}/")).await?;
+    ensure!(driver.execute("return navigator.userAgent").await? == "Trial/1", "its preferences have effect");
+    let has =
+        async |mark: &str| driver.execute(&format!("return document.documentElement.dataset.{mark} ?? null")).await;
+    ensure!(has("kept").await? == "here", "its extension works");
+
+    // A download is saved, and no program runs.
+    let script = "location = URL.createObjectURL(new Blob(['touch ~/ran'], {type: 'application/x-trial'}))";
+    driver.execute(script).await?;
+    eventually!("the download is kept", 20, {
+        let listed = session.get_file("").await?.ok()?;
+        listed.as_array().is_some_and(|files| files.iter().any(|file| file["complete"] == true))
+    })?;
+
+    // Temporary extensions work, and have an extension's rights.
+    let install = async |bytes: Vec<u8>| {
+        let body = json!({"addon": STANDARD.encode(bytes), "temporary": true, "allowPrivateBrowsing": true});
+        driver.command(Method::POST, "/moz/addon/install", &body).await
+    };
+    install(extension("temporary", false)?).await?.ok()?;
+    driver.goto(&format!("{site}/")).await?;
+    ensure!(has("temporary").await? == "here", "a temporary extension works");
+    let handles = eventually!("its window opens", 10, {
+        let handles = driver.command(Method::GET, "/window/handles", &Value::Null).await?.ok()?["value"].clone();
+        handles.as_array().filter(|handles| handles.len() == 2).cloned()
+    })?;
+    let first = driver.command(Method::GET, "/window", &Value::Null).await?.ok()?["value"].clone();
+    let second = handles.iter().find(|handle| **handle != first).context("another window")?;
+    driver.command(Method::POST, "/window", &json!({"handle": second})).await?.ok()?;
+    // A driver runs no script in a page of the browser's own, but it can click and type there.
+    eventually!("a page that says what is blocked", 10, {
+        let title = driver.command(Method::GET, "/title", &Value::Null).await?.ok()?;
+        title["value"] == "Blocked Page"
+    })?;
+    driver.command(Method::POST, "/window", &json!({"handle": first})).await?.ok()?;
+    let (_, message) = webdriver::fault(&install(extension("privileged", true)?).await?, 500)?;
+    ensure!(message.contains("invalid"), "{message}");
+    let chrome = driver.command(Method::POST, "/moz/context", &json!({"context": "chrome"})).await?;
+    ensure!(chrome.status == 500 && chrome.to_string().contains("System access"), "{chrome}");
+
+    for container in daemon.containers().await? {
+        let home = daemon.docker().run(&["exec", &container.id, "ls", "/home/worker"]).await?;
+        ensure!(!home.lines().any(|file| file == "ran"), "a program of the container ran: {home}");
+    }
     driver.quit().await?;
     Ok(())
 }

@@ -7,6 +7,7 @@ import { answerAds, blockAds, connectAds } from "resource://warmpool/ads.sys.mjs
 import { askCaptchas, connectCaptchas, watchCaptchas } from "resource://warmpool/captchas.sys.mjs";
 import { closeContext, openContext, openWindow } from "resource://warmpool/contexts.sys.mjs";
 import { watchDownloads } from "resource://warmpool/downloads.sys.mjs";
+import { closeFence } from "resource://warmpool/fence.sys.mjs";
 import { actOn, listPages, openFirst } from "resource://warmpool/pages.sys.mjs";
 import { freeAbandonedSessions } from "resource://warmpool/sessions.sys.mjs";
 import { applySettings, watchWindows } from "resource://warmpool/settings.sys.mjs";
@@ -158,6 +159,8 @@ export function start(path) {
   // Nothing but preferences works yet.
   const begin = () => {
     Services.obs.removeObserver(begin, "final-ui-startup");
+    // First, for without a fence the agent hears nothing, and the worker does not start.
+    closeFence();
     const channel = new Channel(path);
     channel.send(hello());
     channel.listen();
