@@ -18,18 +18,31 @@
  * Anything else, and what cannot be done, is answered with "failed" and a reason. */
 #include "shell.h"
 
+#include <fcntl.h>
 #include <gio/gunixinputstream.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+/* Where the answers go. */
+static FILE *answers;
+
+/* Keeps the standard output for the answers. The library prints there too, as webkit://gpu/stdout does, and what it starts
+ * would inherit it: both have the standard error in its place. */
+void command_open_answers(void) {
+  answers = fdopen(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0), "w");
+  if (!answers || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    g_error("no place for the answers");
+  }
+}
+
 void command_answer(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vprintf(format, arguments);
+  vfprintf(answers, format, arguments);
   va_end(arguments);
-  putchar('\n');
-  fflush(stdout);
+  putc('\n', answers);
+  fflush(answers);
 }
 
 static WebKitWebView *first_view(const Shell *shell) { return shell->views ? shell->views->data : NULL; }

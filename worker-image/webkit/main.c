@@ -50,6 +50,8 @@ int main(int argc, char **argv) {
     return EXIT_FAILURE;
   }
 
+  command_open_answers();
+
   Shell shell = {
       .context = make_context(home, egress),
       .settings = make_settings(),

@@ -46,5 +46,6 @@ void captchas_reply(guint number, const char *text); /* does nothing when no suc
 void screen_resize(int width, int height);
 
 /* command.c: a line in, a line out. */
+void command_open_answers(void);
 void command_listen(Shell *shell);
 void command_answer(const char *format, ...) G_GNUC_PRINTF(1, 2);

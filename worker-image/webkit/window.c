@@ -55,20 +55,23 @@ static gboolean wants_download(WebKitResponsePolicyDecision *decision) {
   return g_ascii_strcasecmp(disposition, "attachment") == 0;
 }
 
-/* The container's own files are nobody's pages. */
-static gboolean names_file(WebKitNavigationPolicyDecision *decision) {
+/* What WebKit shows of the worker itself: files of the container, its libraries and its machine. They are nobody's pages. It
+ * knows no scheme but these and those of the web. */
+static gboolean names_worker(WebKitNavigationPolicyDecision *decision) {
   WebKitNavigationAction *action = webkit_navigation_policy_decision_get_navigation_action(decision);
   const char *url = webkit_uri_request_get_uri(webkit_navigation_action_get_request(action));
-  return g_ascii_strncasecmp(url, "file:", strlen("file:")) == 0;
+  static const char *const schemes[] = {"file", "resource", "webkit", NULL};
+  const char *scheme = g_uri_peek_scheme(url);
+  return scheme && g_strv_contains(schemes, scheme);
 }
 
 static gboolean on_decide_policy(WebKitWebView *view, WebKitPolicyDecision *decision, WebKitPolicyDecisionType type,
                                  gpointer data) {
   (void)data;
-  if (type != WEBKIT_POLICY_DECISION_TYPE_RESPONSE && names_file(WEBKIT_NAVIGATION_POLICY_DECISION(decision))) {
+  if (type != WEBKIT_POLICY_DECISION_TYPE_RESPONSE && names_worker(WEBKIT_NAVIGATION_POLICY_DECISION(decision))) {
     webkit_policy_decision_ignore(decision);
     /* A navigation that came to nothing would leave its client waiting. */
-    webkit_web_view_load_html(view, "<!doctype html><title>Blocked</title><h1>Blocked</h1><p>Files of the worker are not shown.",
+    webkit_web_view_load_html(view, "<!doctype html><title>Blocked</title><h1>Blocked</h1><p>What is inside the worker is not shown.",
                               "about:blank");
     return TRUE;
   }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response};
 use http_body_util::Full;
-use serde_json::json;
+use serde_json::{Value, json};
 use warmpool_protocol::{Identity, NewDriverSession, Page, PageAction, Settings};
 
 use crate::ads::AdRules;
@@ -34,6 +34,9 @@ use crate::worker::Worker;
 use driver::Driver;
 use inspector::{INSPECTOR, Inspector};
 use shell::{Shell, ShellError};
+
+/// How the names of options end, with the port of WebKit before it.
+const OPTIONS: &str = ":browserOptions";
 
 /// WebKit, its driver and its display.
 pub(crate) struct Webkit {
@@ -174,12 +177,24 @@ impl Webkit {
     /// See [`crate::engine::Engine::new_session`]. Every session has the warm browser: what a client may ask of this
     /// driver takes effect there.
     pub(crate) async fn new_session(&self, wanted: NewDriverSession) -> Result<Response<Body>, ApiError> {
+        check_options(&wanted.capabilities)?;
         let _one_at_a_time = self.sessions.lock().await;
         let body = json!({"capabilities": wanted.capabilities}).to_string();
         let mut request = Request::new(Full::new(Bytes::from(body)));
         *request.method_mut() = Method::POST;
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.worker.upstream.forward(request, self.driver()?, "/session").await
+    }
+}
+
+/// The options name a program to start and what to tell it. The driver has its browser, and the daemon has taken them out.
+fn check_options(capabilities: &Value) -> Result<(), ApiError> {
+    let always = &capabilities["alwaysMatch"];
+    let first = capabilities["firstMatch"].as_array().into_iter().flatten();
+    let mut names = first.chain([always]).filter_map(Value::as_object).flat_map(serde_json::Map::keys);
+    match names.find(|name| name.ends_with(OPTIONS)) {
+        Some(name) => Err(ApiError::bad_request(format!("{name}: the browser runs already"))),
+        None => Ok(()),
     }
 }
 
@@ -190,4 +205,19 @@ async fn inspect() -> io::Result<Inspector> {
 #[expect(clippy::needless_pass_by_value, reason = "the form map_err wants")]
 fn failed(error: ShellError) -> ApiError {
     ApiError::upstream(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_client_names_a_program() {
+        let options = json!({"binary": "/bin/sh", "args": ["-c", "true"]});
+        for name in ["webkitgtk:browserOptions", "wpe:browserOptions"] {
+            assert!(check_options(&json!({"alwaysMatch": {name: options}})).is_err());
+            assert!(check_options(&json!({"firstMatch": [{}, {name: options}]})).is_err());
+        }
+        assert!(check_options(&json!({"alwaysMatch": {"acceptInsecureCerts": true}, "firstMatch": [{}]})).is_ok());
+    }
 }
