@@ -1,13 +1,14 @@
 //! `warmpool doctor`: what is wrong with the host, in plain words, and the remedy.
 //!
 //! [`Facts::gather`] looks at the host, [`check()`] judges what was found and is pure, [`report`] shows it. [`probe_egress`]
-//! starts a worker and tries to get out of it; [`probe_nodes`] looks at each node of a swarm.
+//! starts workers and tries to get out of them; [`probe_nodes`] looks at each node of a swarm.
 
 mod check;
 mod egress;
 mod facts;
 mod nodes;
 mod port;
+mod programs;
 
 use std::io::{self, Write};
 
@@ -62,7 +63,7 @@ pub(crate) enum Style {
 pub(crate) enum Subject {
     /// Whether this host can serve sessions.
     Host,
-    /// What workers reach.
+    /// What workers reach and execute.
     Egress,
     /// Whether the nodes of the swarm can have workers.
     Swarm,
@@ -76,8 +77,8 @@ impl Subject {
             (Self::Host, _) => "This host is not ready",
             (Self::Swarm, 0) => "Workers can run on the nodes of this swarm",
             (Self::Swarm, _) => "Some nodes of this swarm get no workers",
-            (Self::Egress, 0) => "Workers reach nothing that no rule allows",
-            (Self::Egress, _) => "Workers reach what they must not",
+            (Self::Egress, 0) => "Workers reach nothing that no rule allows, and execute nothing but their engine",
+            (Self::Egress, _) => "Workers reach or execute what they must not",
         };
         match (failed, warned) {
             (0, 0) => format!("{verdict}."),

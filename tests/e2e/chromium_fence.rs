@@ -46,7 +46,7 @@ async fn only_judged_switches_reach_the_browser(_: Stage) -> Result<()> {
     ensure!(!said.contains("wanted-by-the-operator"), "{said}");
     let container = daemon.only_container().await?;
     let browsers = "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/cmdline; done; find /home/worker -name Preferences -exec cat {} +";
-    let found = daemon.docker().run(&["exec", &container, "sh", "-c", browsers]).await?;
+    let found = daemon.docker().inspect(&container, &["sh", "-c", browsers]).await?;
     let switches: Vec<&str> = found.lines().collect();
     for there in [
         "--lang=de",
@@ -80,7 +80,7 @@ async fn an_extension_runs_no_program_and_keeps_the_proxy(_: Stage) -> Result<()
             "permissions": permissions, "background": {"service_worker": "background.js"},
         });
         let write = "mkdir /tmp/$0 && printf %s \"$1\" > /tmp/$0/manifest.json && : > /tmp/$0/background.js";
-        daemon.docker().run(&["exec", &container, "sh", "-c", write, name, &manifest.to_string()]).await?;
+        daemon.docker().inspect(&container, &["sh", "-c", write, name, &manifest.to_string()]).await?;
         let loaded = load(&mut cdp, name).await;
         ensure!(loaded.is_ok() == (name == "plain"), "{name}: {loaded:?}");
     }

@@ -61,15 +61,14 @@ async fn no_engine_sends_datagrams(stage: Stage) -> Result<()> {
         };
         ensure!(!candidates.iter().any(shows), "{engine}: {candidates:?}");
 
-        for address in [
-            "file:///etc/passwd",
-            "view-source:file:///etc/passwd",
-            "file:///proc/self/environ",
-            "webkit://gpu/stdout",
-        ] {
+        for address in
+            ["file:///etc/passwd", "view-source:file:///etc/passwd", "file:///proc/self/environ", "webkit://gpu/stdout"]
+        {
             let _ = driver.command(Method::POST, "/url", &json!({"url": address})).await?;
             let shown = driver.execute("return document.documentElement?.innerText ?? ''").await?.to_string();
-            let read = ["root:", "worker:", "WARMPOOL", "HOME=", "Operating system"].iter().any(|secret| shown.contains(secret));
+            let read = ["root:", "worker:", "WARMPOOL", "HOME=", "Operating system"]
+                .iter()
+                .any(|secret| shown.contains(secret));
             ensure!(!read, "{engine} shows {address}: {shown}");
         }
         session.delete().await?.ok()?;
@@ -133,7 +132,18 @@ async fn the_doctor_gets_out_of_no_worker(_: Stage) -> Result<()> {
         serde_json::from_str(&daemon.cli_ok(&["doctor", "--egress", "--json", "--egress-allow", "192.0.2.9"]).await?)?;
     ensure!(report["ok"] == true, "{report}");
     let findings = report["findings"].as_array().context("findings")?;
-    for title in ["Metadata", "Gateway", "This host", "Docker", "Another worker", "Notation", "Name", "Internet"] {
+    for title in [
+        "Metadata",
+        "Gateway",
+        "This host",
+        "Docker",
+        "Another worker",
+        "Notation",
+        "Name",
+        "Internet",
+        "Programs",
+        "Landlock",
+    ] {
         let of_title = |finding: &&Value| finding["title"] == title;
         ensure!(findings.iter().any(|finding| of_title(&finding)), "{title} was not tried");
         ensure!(findings.iter().filter(of_title).all(|finding| finding["level"] == "ok"), "{title}: {report}");

@@ -34,7 +34,7 @@ const PROXY: &str = "0100007F:0438";
 async fn listening(daemon: &Daemon, container: &str) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for table in ["tcp", "tcp6"] {
-        let text = daemon.docker().run(&["exec", container, "cat", &format!("/proc/net/{table}")]).await?;
+        let text = daemon.docker().inspect(container, &["cat", &format!("/proc/net/{table}")]).await?;
         for line in text.lines().skip(1) {
             let columns: Vec<&str> = line.split_whitespace().collect();
             let (local, state) = (columns.get(1).context("an address")?, columns.get(3).context("a state")?);
@@ -62,7 +62,7 @@ async fn try_ports(stage: &Stage, daemon: &Daemon, container: &str, engine: &str
     let session = daemon.webdriver(json!({"browser_type": engine, "headless": true})).await?;
     let driver = Driver::start(session.connect_url()?, always).await?;
     rebind(daemon, container).await?;
-    let own = daemon.docker().run(&["exec", container, "hostname", "-i"]).await?;
+    let own = daemon.docker().inspect(container, &["hostname", "-i"]).await?;
     let own = own.split_whitespace().next().context("an address")?;
     let name = format!("{engine}-{}", session.id);
     let page =

@@ -12,6 +12,9 @@ use tokio::process::Command;
 
 use crate::eventually;
 
+/// The user of a worker with the group root, to which the image's shell and tools are open.
+pub const INSPECTOR: &str = "1000:0";
+
 /// Label that names the daemon a container belongs to.
 pub const INSTANCE_LABEL: &str = "warmpool.instance";
 
@@ -82,6 +85,11 @@ impl Docker {
         let problem = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "docker {}: {problem}", arguments.join(" "));
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// Runs a program in a worker's container as its user, with the group that the image's other programs are open to.
+    pub async fn inspect(&self, container: &str, command: &[&str]) -> Result<String> {
+        self.run(&[&["exec", "--user", INSPECTOR, container], command].concat()).await
     }
 
     /// Makes sure that this engine has `image`, as the machine's own engine has it.

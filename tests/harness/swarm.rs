@@ -17,7 +17,7 @@ use futures_util::future::try_join_all;
 use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
-use crate::docker::Docker;
+use crate::docker::{Docker, INSPECTOR};
 use crate::seed::{self, Seed};
 use crate::{eventually, suite};
 
@@ -167,6 +167,8 @@ impl Swarm {
                 SEAT,
                 "--network",
                 "bridge",
+                "--user",
+                INSPECTOR,
                 "--entrypoint",
                 "sleep",
                 image,

@@ -1,4 +1,4 @@
-//! `warmpool doctor --egress`: what a worker reaches that it must not, tried from inside.
+//! `warmpool doctor --egress`: what a worker reaches or executes that it must not, tried from inside.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::future::try_join_all;
+use futures_util::{StreamExt as _, stream};
 use tokio::time::{sleep, timeout};
 use warmpool_protocol::{Claim, Probe, ProbeWay, Secret};
 
-use super::{Finding, Level};
+use super::{Finding, Level, programs};
 use crate::config::{Config, EgressRules};
 use crate::egress::{Egress, EgressContext, Policy, Resolver, Upstreams};
 use crate::engine::{Engine, Mode, PoolKey, WorkerId, random_bytes};
@@ -60,13 +60,23 @@ struct EgressTry {
     probe: Probe,
 }
 
-/// Starts two workers, tries everything from the first one, and removes both.
+/// Starts a worker of each engine, and at least two, tries everything from them, and removes them.
 /// Errors: [`ProbeError`], when nothing could be tried.
 pub(crate) async fn probe_egress(config: Arc<Config>) -> Result<Vec<Finding>, ProbeError> {
     let runtime = Runtime::new(Arc::clone(&config), format!("doctor-{}", hex::encode(random_bytes::<6>())));
-    let (worker, sibling) = (WorkerId::random(), WorkerId::random());
-    let tried = probe(&config, &runtime, &worker, &sibling).await;
-    for id in [&worker, &sibling] {
+    let mut keys = Vec::new();
+    for engine in Engine::ALL {
+        if runtime.image_id(config.image(engine)).await.is_ok() {
+            keys.push(PoolKey::plain(engine, Mode::Headless));
+        }
+    }
+    // One more is the other's neighbour.
+    if let [only] = keys[..] {
+        keys.push(only);
+    }
+    let keys: Vec<_> = keys.into_iter().map(|key| (WorkerId::random(), key)).collect();
+    let tried = probe(&config, &runtime, &keys).await;
+    for (id, _) in &keys {
         if let Err(error) = runtime.remove(id).await {
             eprintln!("the container of worker {id} is left: {error}");
         }
@@ -77,19 +87,13 @@ pub(crate) async fn probe_egress(config: Arc<Config>) -> Result<Vec<Finding>, Pr
 async fn probe(
     config: &Arc<Config>,
     runtime: &Runtime,
-    id: &WorkerId,
-    sibling: &WorkerId,
+    keys: &[(WorkerId, PoolKey)],
 ) -> Result<Vec<Finding>, ProbeError> {
-    let mut engine = None;
-    for candidate in Engine::ALL {
-        if engine.is_none() && runtime.image_id(config.image(candidate)).await.is_ok() {
-            engine = Some(candidate);
-        }
-    }
-    let key = PoolKey::plain(engine.ok_or(ProbeError::NoImage)?, Mode::Headless);
+    let [(id, _), (sibling, _), ..] = keys else { return Err(ProbeError::NoImage) };
     runtime.ensure_network().await?;
-    let worker = start(config, runtime, id, key).await?;
-    let _sibling = start(config, runtime, sibling, key).await?;
+    let started = keys.iter().map(|(id, key)| start(config, runtime, id, *key));
+    let workers = try_join_all(started).await?;
+    let worker = Arc::clone(&workers[0]);
     let addresses = runtime.addresses(id).await?;
     let beside = runtime.addresses(sibling).await?.map(|(address, _)| address);
 
@@ -102,7 +106,7 @@ async fn probe(
     let policy = Policy::new(vec![rules]);
     let egress = Egress::open(Arc::clone(&worker), policy.clone(), config, &context, None, None);
     let tries = tries(config.server.listen.port(), addresses.map(|(_, gateway)| gateway), beside);
-    let findings: Vec<Finding> = stream::iter(tries)
+    let mut findings: Vec<Finding> = stream::iter(tries)
         .map(|EgressTry { title, probe }| {
             let (worker, policy) = (&worker, &policy);
             async move {
@@ -116,6 +120,7 @@ async fn probe(
         .into_iter()
         .collect::<Result<_, _>>()?;
     egress.close();
+    findings.extend(programs::probe(&workers).await?);
     Ok(findings)
 }
 

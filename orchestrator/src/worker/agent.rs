@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use warmpool_protocol::{
     BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page,
-    PageAction, Probe, Probed, Secret, Snapshot, StoredFile, Window, WorkerEvent,
+    PageAction, Probe, Probed, ProgramsProbed, Secret, Snapshot, StoredFile, Window, WorkerEvent,
 };
 
 use super::connection::{AgentStream, Connector};
@@ -277,6 +277,12 @@ impl Agent {
     pub(crate) async fn probe(&self, probe: &Probe) -> Result<Probed, AgentError> {
         let request = json_request(Method::POST, Some(probe))?;
         let response = success(self.send("/probe", request).await?).await?;
+        read(&collect(response).await?)
+    }
+
+    /// Has the agent try to execute what nobody may, for as long as that takes.
+    pub(crate) async fn probe_programs(&self) -> Result<ProgramsProbed, AgentError> {
+        let response = success(self.send("/probe/programs", json_request(Method::POST, None::<&()>)?).await?).await?;
         read(&collect(response).await?)
     }
 

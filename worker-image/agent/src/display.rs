@@ -8,13 +8,16 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use warmpool_protocol::Size;
 
+use crate::domain::Domain;
 use crate::error::{ApiError, BootError};
 use crate::process::Processes;
 use crate::program::{Program, ReadySign};
 use crate::window_manager::{self, kiosk};
 
-/// The program, and its name in messages.
+/// The program's name in messages.
 const PROGRAM: &str = "Xtigervnc";
+/// The library in the image that starts xkbcomp without a shell.
+const LIBRARY: &str = "/usr/local/lib/xkbcomp.so";
 /// Where X puts its sockets. Only root or we can make it, and the server itself does not.
 const SOCKETS: &str = "/tmp/.X11-unix";
 /// Where the RFB protocol is spoken: not on a port, which pages could reach. Only our user may open it.
@@ -37,8 +40,9 @@ impl Display {
         if fs::create_dir(SOCKETS).is_ok() {
             fs::set_permissions(SOCKETS, fs::Permissions::from_mode(0o1777)).map_err(failed)?;
         }
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(Domain::Display.program());
         command
+            .env("LD_PRELOAD", LIBRARY)
             .args(["-geometry", &format!("{}x{}", size.width, size.height)])
             .args(["-depth", "24", "-SecurityTypes", "None", "-AlwaysShared", "-noreset"])
             .args(["-rfbport", "-1", "-rfbunixpath", RFB_SOCKET, "-nolisten", "tcp"])
@@ -46,7 +50,7 @@ impl Display {
             .args(["-FrameRate", FRAME_RATE, "-AcceptSetDesktopSize=0"])
             // The server writes its number to this descriptor once it is ready.
             .args(["-displayfd", "1"]);
-        let program = Program::start(processes, PROGRAM, &mut command, Some(ReadySign::Stdout("")))?;
+        let program = Program::start(processes, Domain::Display, PROGRAM, &mut command, Some(ReadySign::Stdout("")))?;
         let number = program.until(START_TIMEOUT, program.ready()).await?;
         let name = format!(":{}", number.trim());
         window_manager::start(&name).map_err(|error| BootError::Undriveable(error.to_string()))?;

@@ -18,6 +18,7 @@
 //! | `pages` | which pages there are, and what a viewer does to them |
 //! | `recording` | the display as a stream of video |
 //! | `process`, `program`, `freeze`, `oom`, `display`, `shim` | the container's processes |
+//! | `domain`, `execution` | which programs may be executed, and tries to execute others |
 
 mod ads;
 mod agent;
@@ -27,10 +28,12 @@ mod captchas;
 mod cdp;
 mod chromium;
 mod display;
+mod domain;
 mod egress;
 mod endpoint;
 mod engine;
 mod error;
+mod execution;
 mod files;
 mod firefox;
 mod frames;
@@ -83,6 +86,8 @@ enum AgentError {
     Io(#[from] io::Error),
     #[error(transparent)]
     Network(#[from] NetworkError),
+    #[error("no domain of Landlock can be entered: {0}")]
+    Domain(#[from] landlock::RulesetError),
 }
 
 fn main() -> ExitCode {
@@ -106,6 +111,10 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, AgentError> {
+    // Before there is a second thread, which would stay outside.
+    if !domain::confine_agent()? {
+        tracing::warn!("this kernel has no Landlock: the image alone says which programs may be executed");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = {
         let _inside = runtime.enter();

@@ -16,6 +16,8 @@ use nix::unistd::Pid;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::domain::Domain;
+
 /// How a process ended. One of the two is known, or neither when the end was not observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Exit {
@@ -94,11 +96,11 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Starts a command. The returned [`Child`] is for its pipes only and must not be waited for.
-    pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<(Process, Child)> {
+    /// Starts a command in its domain. The returned [`Child`] is for its pipes only and must not be waited for.
+    pub(crate) fn spawn(&self, domain: Domain, command: &mut Command) -> io::Result<(Process, Child)> {
         // The lock keeps `reap` from taking a status before anyone waits for it.
         let mut awaited = self.awaited.lock();
-        let child = command.spawn()?;
+        let child = domain.spawn(command)?;
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
         let (sender, exit) = watch::channel(None);
         awaited.insert(pid, sender);
@@ -148,8 +150,8 @@ mod tests {
     async fn reports_code_and_signal_of_each_child() {
         let processes = Processes::of_tests();
         let mut children = signal(SignalKind::child()).unwrap();
-        let (seven, _) = processes.spawn(Command::new("sh").args(["-c", "exit 7"])).unwrap();
-        let (killed, _) = processes.spawn(Command::new("sleep").arg("600")).unwrap();
+        let (seven, _) = processes.spawn(Domain::Open, Command::new("sh").args(["-c", "exit 7"])).unwrap();
+        let (killed, _) = processes.spawn(Domain::Open, Command::new("sleep").arg("600")).unwrap();
         assert!(killed.running());
         killed.signal(Signal::SIGKILL);
         while seven.running() || killed.running() {

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::domain::Domain;
 use crate::error::BootError;
 use crate::process::{Process, Processes};
 
@@ -40,6 +41,7 @@ impl Program {
     /// Starts a program that takes no input.
     pub(crate) fn start(
         processes: &Processes,
+        domain: Domain,
         name: &'static str,
         command: &mut Command,
         sign: Option<ReadySign>,
@@ -47,7 +49,7 @@ impl Program {
         let failed = |source| BootError::Start { program: name, source };
         let on_stdout = matches!(sign, Some(ReadySign::Stdout(_)));
         command.stdin(Stdio::null()).stdout(if on_stdout { Stdio::piped() } else { Stdio::null() });
-        let (mut program, mut child) = Self::spawn(processes, name, command)?;
+        let (mut program, mut child) = Self::spawn(processes, domain, name, command)?;
         let (sender, ready) = watch::channel(None);
         program.ready = ready;
         let (to_stdout, to_stderr) = match sign {
@@ -68,10 +70,12 @@ impl Program {
     /// caller takes from the [`Child`].
     pub(crate) fn converse(
         processes: &Processes,
+        domain: Domain,
         name: &'static str,
         command: &mut Command,
     ) -> Result<(Self, Child), BootError> {
-        let (program, mut child) = Self::spawn(processes, name, command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let (program, mut child) = Self::spawn(processes, domain, name, command)?;
         if let Some(pipe) = child.stderr.take() {
             let pipe = ChildStderr::from_std(pipe).map_err(|source| BootError::Start { program: name, source })?;
             program.read(pipe, None);
@@ -79,9 +83,14 @@ impl Program {
         Ok((program, child))
     }
 
-    fn spawn(processes: &Processes, name: &'static str, command: &mut Command) -> Result<(Self, Child), BootError> {
+    fn spawn(
+        processes: &Processes,
+        domain: Domain,
+        name: &'static str,
+        command: &mut Command,
+    ) -> Result<(Self, Child), BootError> {
         let (process, child) = processes
-            .spawn(command.stderr(Stdio::piped()))
+            .spawn(domain, command.stderr(Stdio::piped()))
             .map_err(|source| BootError::Start { program: name, source })?;
         let ready = watch::channel(None).1;
         Ok((Self { process, name, ready, tail: Tail::default(), readers: Mutex::default() }, child))
@@ -196,7 +205,8 @@ mod tests {
     fn program(script: &str, sign: ReadySign) -> Program {
         let processes = Processes::of_tests();
         let mut children = signal(SignalKind::child()).unwrap();
-        let program = Program::start(&processes, "sh", Command::new("sh").args(["-c", script]), Some(sign)).unwrap();
+        let mut command = Command::new("sh");
+        let program = Program::start(&processes, Domain::Open, "sh", command.args(["-c", script]), Some(sign)).unwrap();
         tokio::spawn(async move {
             while children.recv().await.is_some() {
                 processes.reap();

@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 
 use crate::body::{Body, BodyError};
 use crate::display::RFB_SOCKET;
+use crate::domain::Domain;
 use crate::error::ApiError;
 use crate::process::Processes;
 
@@ -33,6 +34,8 @@ const RATE: u32 = 10;
 const KILOBITS: u32 = 1000;
 /// Pictures whose times wait for the encoder, and encoded ones that wait for the daemon.
 const WAITING: usize = 8;
+/// The library of coreutils that changes how a program buffers its output.
+const UNBUFFERED: &str = "/usr/libexec/coreutils/libstdbuf.so";
 /// IVF: the file's header and each picture's.
 const FILE_HEADER: usize = 32;
 const PICTURE_HEADER: usize = 12;
@@ -44,16 +47,17 @@ pub(crate) fn stream(processes: &Processes, query: &str) -> Result<Response<Body
     let rate = rate(query)?;
     let socket = UnixStream::connect(RFB_SOCKET).map_err(|_| ApiError::not_found("this worker has no display"))?;
     let hang_up = socket.try_clone()?;
-    // Unbuffered: an encoded picture must not wait for the next one, which may come much later.
-    let mut command = Command::new("stdbuf");
+    let mut command = Command::new(Domain::Encoder.program());
     command
-        .args(["-o0", "vpxenc", "--codec=vp8", "--ivf", "--rt", "--cpu-used=10", "--threads=1", "--quiet"])
+        // Unbuffered, as `stdbuf -o0` makes it: an encoded picture must not wait for the next one, which may come much later.
+        .envs([("LD_PRELOAD", UNBUFFERED), ("_STDBUF_O", "0")])
+        .args(["--codec=vp8", "--ivf", "--rt", "--cpu-used=10", "--threads=1", "--quiet"])
         .args(["--disable-warning-prompt", "--lag-in-frames=0", "--end-usage=vbr", "--min-q=4", "--max-q=48"])
         .args(["--kf-max-dist=100", "--static-thresh=100", &format!("--target-bitrate={KILOBITS}"), "-o", "-", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    let (process, mut child) = processes.spawn(&mut command)?;
+    let (process, mut child) = processes.spawn(Domain::Encoder, &mut command)?;
     let (Some(to_encoder), Some(from_encoder)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(ApiError::internal("the encoder has no pipes"));
     };

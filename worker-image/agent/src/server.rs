@@ -18,6 +18,7 @@ use crate::ads::AdRules;
 use crate::agent::Agent;
 use crate::body::{Body, collect, empty, failure, full, json, read_json, read_json_within};
 use crate::error::ApiError;
+use crate::execution;
 use crate::listener::Listener;
 use crate::pages;
 use crate::percent;
@@ -133,6 +134,10 @@ async fn route(agent: &Arc<Agent>, request: Request<Incoming>) -> Result<Respons
         }
         ("GET", "recording", "") => recording::stream(&worker.shared.processes, &query),
         ("POST", "probe", "") => json(&probe::carry_out(&read_json(request.into_body()).await?).await),
+        ("POST", "probe", "programs") => {
+            let shared = &worker.shared;
+            json(&execution::carry_out(&shared.processes, &shared.home).await?)
+        }
         ("GET", "egress", "") => worker.shared.egress.open(request),
         ("GET", "screen", "") => tunnel::screen(request).await,
         ("GET", "bidi", _) => tunnel::open(request, engine.bidi(format!("/{rest}{query}"))?).await,

@@ -17,6 +17,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::UnixListener;
 use tokio::sync::{mpsc, watch};
 
+use crate::domain::Domain;
 use crate::ports;
 use crate::process::{Exit, Process};
 
@@ -36,6 +37,7 @@ pub(crate) fn run_if_asked() -> Option<ExitCode> {
 }
 
 fn run(socket: &Path, browser: &Path) -> io::Result<ExitCode> {
+    Domain::Chromium.enter().map_err(io::Error::other)?;
     let mut report = UnixStream::connect(socket)?;
     let mut command = Command::new(browser);
     let mut child =

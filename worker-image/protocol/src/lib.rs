@@ -11,7 +11,7 @@
 //! | `state` | the worker's state and its events |
 //! | `captcha` | challenges that pages put to their visitors, and what is done about them |
 //! | `driver`, `pages`, `files` | new WebDriver sessions, open pages, files |
-//! | `probe` | tries whether a worker reaches what it must not |
+//! | `probe` | tries whether a worker reaches or executes what it must not |
 //! | [`firefox`] | Firefox's preferences, arguments and profiles, by what a client may do with them |
 //! | [`preferences`], [`switches`] | Chromium's preferences and command-line switches, by what a client may do with them |
 
@@ -34,7 +34,7 @@ pub use claim::{Allowed, Claim, Secret};
 pub use driver::{DriverMode, NewDriverSession, Window};
 pub use files::{File, FileSource, StoredFile};
 pub use pages::{MAX_PAGES, MAX_TEXT, Page, PageAction};
-pub use probe::{Probe, ProbeWay, Probed};
+pub use probe::{Probe, ProbeWay, Probed, ProgramTry, ProgramsProbed};
 pub use settings::{Launch, Launched, SettingError, Settings, Size, check_locales, check_user_agent, check_viewport};
 pub use state::{Identity, Snapshot, WorkerEvent, WorkerState};
 

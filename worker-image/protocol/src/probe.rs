@@ -30,3 +30,25 @@ pub struct Probed {
     /// What happened, in a few words.
     pub detail: String,
 }
+
+/// Answer to `POST /probe/programs`: what came of programs that nobody may execute in a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramsProbed {
+    /// Whether the kernel confines each program of the worker by Landlock.
+    pub landlock: bool,
+    /// Every try.
+    pub tries: Vec<ProgramTry>,
+}
+
+/// One try to execute a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramTry {
+    /// The program of the worker in whose place it was tried.
+    pub from: String,
+    /// What was to be executed, in a few words.
+    pub what: String,
+    /// Whether it was.
+    pub executed: bool,
+    /// What happened, in a few words.
+    pub detail: String,
+}

@@ -59,13 +59,13 @@ impl Docker {
     /// What holds for every container, whatever runs in it.
     pub(super) fn hardened(&self, limits: &Limits) -> HostConfig {
         // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
-        let tmpfs = |bytes: u64| format!("rw,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
+        let tmpfs = |bytes: u64| format!("rw,noexec,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
         HostConfig {
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={SECCOMP}")]),
             readonly_rootfs: Some(true),
             tmpfs: Some(HashMap::from([
-                ("/tmp".to_owned(), format!("rw,nosuid,nodev,size={},mode=1777", limits.tmp)),
+                ("/tmp".to_owned(), format!("rw,noexec,nosuid,nodev,size={},mode=1777", limits.tmp)),
                 ("/run".to_owned(), tmpfs(16 << 20)),
                 ("/home/worker".to_owned(), tmpfs(limits.tmp)),
             ])),

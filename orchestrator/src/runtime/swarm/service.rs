@@ -65,7 +65,12 @@ impl Swarm {
         let config = &self.inner.config;
         let instance = self.inner.instance.clone();
         let labels = HashMap::from([(LABEL_INSTANCE.to_owned(), instance.clone()), (LABEL_PROBE.to_owned(), instance)]);
-        let container = TaskSpecContainerSpec { command: Some(command), ..container(config, image, labels.clone()) };
+        let container = TaskSpecContainerSpec {
+            command: Some(command),
+            // The image closes its shell to the worker's user, and not to this group.
+            groups: Some(vec!["0".to_owned()]),
+            ..container(config, image, labels.clone())
+        };
         let here = std::iter::once(format!("node.id=={node}"));
         let task = TaskSpec {
             resources: Some(TaskSpecResources { limits: Some(resources(config).0), ..Default::default() }),

@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 use warmpool_protocol::Size;
 
 use crate::cdp::{Cdp, CdpError};
+use crate::domain::Domain;
 use crate::error::BootError;
 use crate::ports::{self, LocalPort};
 use crate::process::Process;
@@ -21,7 +22,7 @@ use super::switches::DEBUGGING_PORT;
 use super::targets::Targets;
 
 /// The program itself; the wrapper script beside it would add switches of its own.
-pub(super) const PROGRAM: &str = "/usr/lib/chromium/chromium";
+pub(super) const PROGRAM: &str = Domain::Chromium.program();
 /// Its name in messages.
 const NAME: &str = "chromium";
 /// What it prints once its debugging port listens, followed by the websocket's URL.
@@ -80,7 +81,8 @@ impl Browser {
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg(BLANK)
             .envs(environment.iter().map(|(name, value)| (name, value)));
-        let program = Program::start(&worker.processes, NAME, &mut command, Some(ReadySign::Stderr(READY)))?;
+        let program =
+            Program::start(&worker.processes, Domain::Chromium, NAME, &mut command, Some(ReadySign::Stderr(READY)))?;
         let line = program.until(START_TIMEOUT, program.ready()).await.map_err(|error| match error {
             BootError::Ended { output, .. } if output.contains("No usable sandbox") => BootError::NoSandbox,
             error => error,

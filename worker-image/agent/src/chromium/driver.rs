@@ -9,6 +9,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::Value;
 
+use crate::domain::Domain;
 use crate::error::{ApiError, BootError};
 use crate::ports::{self, LocalPort};
 use crate::program::{Program, ReadySign};
@@ -35,11 +36,17 @@ pub(super) struct Driver {
 impl Driver {
     /// Starts the driver and waits until it takes sessions. The daemon learns of its end.
     pub(super) async fn start(worker: &Arc<Worker>, environment: &[(&str, String)]) -> Result<Self, BootError> {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(Domain::Chromedriver.program());
         ports::hide_and_connect(&mut command)
             .arg(format!("--port={}", PORT.number()))
             .envs(environment.iter().map(|(name, value)| (name, value)));
-        let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(ReadySign::Stdout(READY)))?;
+        let program = Program::start(
+            &worker.processes,
+            Domain::Chromedriver,
+            PROGRAM,
+            &mut command,
+            Some(ReadySign::Stdout(READY)),
+        )?;
         program.until(START_TIMEOUT, program.ready()).await?;
         let version = status(&worker.upstream, PORT).await?;
         worker.watch_driver(&program.process);

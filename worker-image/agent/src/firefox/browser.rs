@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::time::timeout;
 use warmpool_protocol::Size;
 
+use crate::domain::Domain;
 use crate::error::BootError;
 use crate::ports::{self, LocalPort};
 use crate::process::Process;
@@ -18,8 +19,7 @@ use crate::worker::Worker;
 use super::bidi;
 use super::control::{Control, ControlError, ControlSocket, Hello};
 
-const PROGRAM: &str = "/usr/lib/firefox-esr/firefox-esr";
-/// Its name in messages.
+/// The program's name in messages.
 const NAME: &str = "firefox";
 /// Where WebDriver BiDi is spoken.
 const BIDI_PORT: LocalPort = LocalPort::new(9222);
@@ -64,7 +64,7 @@ impl Browser {
         let start = |source| BootError::Start { program: NAME, source };
         let claim = &worker.claim;
         let door = ControlSocket::open(how.profile.with_extension("control")).map_err(start)?;
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(Domain::Firefox.program());
         ports::hide(&mut command)
             .args(base_args(window(claim.page)))
             .args([
@@ -88,7 +88,8 @@ impl Browser {
         if !claim.sandbox {
             command.envs(UNSANDBOXED.map(|process| (format!("MOZ_DISABLE_{process}_SANDBOX"), "1")));
         }
-        let program = Program::start(&worker.processes, NAME, &mut command, Some(ReadySign::Stderr(READY)))?;
+        let program =
+            Program::start(&worker.processes, Domain::Firefox, NAME, &mut command, Some(ReadySign::Stderr(READY)))?;
         let entered = async {
             match door.enter(Arc::clone(worker)).await {
                 Err(ControlError::Closed) => Err(program.ended().await),

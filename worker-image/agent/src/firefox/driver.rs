@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
 use crate::body::Body;
+use crate::domain::Domain;
 use crate::error::{ApiError, BootError};
 use crate::ports::{self, LocalPort};
 use crate::program::{Program, ReadySign};
@@ -36,11 +37,17 @@ pub(super) struct Driver {
 impl Driver {
     /// Starts the driver and waits until it listens. The daemon learns of its end.
     pub(super) async fn start(worker: &Arc<Worker>) -> Result<Self, BootError> {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(Domain::Geckodriver.program());
         ports::hide_and_connect(&mut command)
             .args(["--host", "127.0.0.1", "--port", &PORT.number().to_string(), "--connect-existing"])
             .args(["--marionette-port", &MARIONETTE_PORT.to_string()]);
-        let program = Program::start(&worker.processes, PROGRAM, &mut command, Some(ReadySign::Stdout(READY)))?;
+        let program = Program::start(
+            &worker.processes,
+            Domain::Geckodriver,
+            PROGRAM,
+            &mut command,
+            Some(ReadySign::Stdout(READY)),
+        )?;
         program.until(START_TIMEOUT, program.ready()).await?;
         worker.watch_driver(&program.process);
         Ok(Self { port: PORT })

@@ -10,6 +10,7 @@ use http_body_util::Full;
 use tokio::time::sleep;
 
 use crate::display::Display;
+use crate::domain::Domain;
 use crate::error::BootError;
 use crate::ports::{self, LocalPort};
 use crate::program::Program;
@@ -17,7 +18,7 @@ use crate::worker::Worker;
 
 use super::inspector::INSPECTOR;
 
-/// The program, and its name in messages.
+/// The program's name in messages.
 const PROGRAM: &str = "WebKitWebDriver";
 /// Where it listens.
 const PORT: LocalPort = LocalPort::new(9515);
@@ -35,13 +36,13 @@ pub(super) struct Driver {
 impl Driver {
     /// Starts the driver and waits until it takes sessions. The daemon learns of its end.
     pub(super) async fn start(worker: &Arc<Worker>, display: &Display) -> Result<Self, BootError> {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(Domain::WebkitDriver.program());
         ports::hide_and_connect(&mut command)
             .args(["--host=127.0.0.1", &format!("--port={}", PORT.number())])
             .arg(format!("--target={}", INSPECTOR.authority()))
             .env("DISPLAY", &display.name)
             .env("LC_ALL", "C.UTF-8");
-        let program = Program::start(&worker.processes, PROGRAM, &mut command, None)?;
+        let program = Program::start(&worker.processes, Domain::WebkitDriver, PROGRAM, &mut command, None)?;
         program
             .until(START_TIMEOUT, async {
                 answers(worker).await;

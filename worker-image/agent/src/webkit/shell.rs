@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use warmpool_protocol::{EGRESS_PORT, MAX_PAGES, MAX_TEXT, Page, PageAction, Settings, Size};
 
 use crate::display::Display;
+use crate::domain::Domain;
 use crate::error::BootError;
 use crate::percent;
 use crate::ports;
@@ -21,6 +22,7 @@ use crate::worker::Worker;
 
 use super::inspector::INSPECTOR;
 
+/// The program's name in messages.
 const PROGRAM: &str = "warmpool-webkit";
 /// How long it may take until its first page has painted.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -87,7 +89,7 @@ impl Shell {
     pub(super) fn start(worker: &Worker, display: &Display) -> Result<Self, BootError> {
         let start = |source| BootError::Start { program: PROGRAM, source };
         let size = worker.claim.page;
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(Domain::Webkit.program());
         // The browser connects to its own inspector. Another process makes the requests of pages.
         ports::hide_and_connect(&mut command)
             .arg("--home")
@@ -101,7 +103,7 @@ impl Shell {
             // There is no desktop environment.
             .envs([("LC_ALL", "C.UTF-8"), ("NO_AT_BRIDGE", "1"), ("GSETTINGS_BACKEND", "memory")])
             .envs([("GTK_USE_PORTAL", "0"), ("GIO_USE_VFS", "local"), ("GTK_CSD", "0")]);
-        let (program, mut child) = Program::converse(&worker.processes, PROGRAM, &mut command)?;
+        let (program, mut child) = Program::converse(&worker.processes, Domain::Webkit, PROGRAM, &mut command)?;
         let broken = || start(std::io::ErrorKind::BrokenPipe.into());
         let input = OwnedFd::from(child.stdin.take().ok_or_else(broken)?);
         let output = OwnedFd::from(child.stdout.take().ok_or_else(broken)?);
