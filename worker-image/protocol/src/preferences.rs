@@ -114,9 +114,10 @@ pub fn class(name: &str, allowed: &[String]) -> Class {
         Class::Refused
     } else if has(FULFILLED, name) {
         Class::Fulfilled
-    } else if has(FREE, name) || FREE_STARTS.iter().any(|start| name.starts_with(start)) {
-        Class::Free
-    } else if allowed.iter().any(|above| has(&[above], name)) {
+    } else if has(FREE, name)
+        || FREE_STARTS.iter().any(|start| name.starts_with(start))
+        || allowed.iter().any(|above| has(&[above], name))
+    {
         Class::Free
     } else {
         Class::Unknown

@@ -258,7 +258,7 @@ proptest! {
             prop_assert!(matches!(class_of(&name), Class::Harmless | Class::Free), "{written:?} became {argument:?}");
             prop_assert!(!argument.chars().any(char::is_control) && argument.starts_with("--"));
             if let Some(list) = list(&name) {
-                prop_assert!(!value.split(|c| c == ',' || c == ' ').any(|item| list.refuses(item)));
+                prop_assert!(!value.split([',', ' ']).any(|item| list.refuses(item)));
                 prop_assert!(list.sift(&name, &value, &[]).left_out.is_empty(), "{argument:?}");
             }
         }
