@@ -303,6 +303,9 @@ pub(crate) enum Error {
     /// The container runtime does not answer.
     #[error("the container runtime cannot be reached at the moment: try again later")]
     RuntimeDown,
+    /// The daemon has not looked for its sessions and workers yet.
+    #[error("the service has just started, and is looking for its sessions and browsers: try again in a moment")]
+    Starting,
     /// The store did not answer in time, and nothing was written.
     #[error("the store does not answer at the moment, and nothing was changed: try again later")]
     StoreBusy,

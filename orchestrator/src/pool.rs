@@ -109,7 +109,7 @@ impl Pool {
     ///
     /// Dropping the future leaves the queue.
     /// Errors: `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`,
-    /// `Draining`.
+    /// `Starting`, `Draining`.
     pub(crate) async fn lease(&self, plain: PoolKey, settings: &Settings, owner: &KeyId) -> Result<Lease, Error> {
         let key = self.kind_for(plain, settings);
         self.check_image(key).await?;
@@ -134,7 +134,7 @@ impl Pool {
                 return Ok(Lease { pool: self.clone(), worker, used: false });
             }
             if !state.runtime_up {
-                return Err(Error::RuntimeDown);
+                return Err(state.unavailable());
             }
             if let Some(reason) = state.start_error(key, Instant::now()) {
                 return Err(Error::NoStart { kind: key.to_string(), reason });
@@ -250,6 +250,11 @@ impl Pool {
             // `notify_one` may have been taken by `run` on its way out; look again in a moment at the latest.
             let _ = timeout(Duration::from_millis(100), emptied).await;
         }
+    }
+
+    /// Why nothing can be had of the runtime, where nothing can.
+    pub(crate) fn unavailable(&self) -> Error {
+        self.lock().unavailable()
     }
 
     /// Ends the queue: callers that wait are answered `Draining`, and nothing new is handed out.

@@ -63,6 +63,7 @@ impl Error {
             Self::NoUpstream => Code::ProxyUnavailable,
             Self::Draining => Code::Draining,
             Self::RuntimeDown => Code::RuntimeDown,
+            Self::Starting => Code::Starting,
             Self::StoreBusy => Code::StoreBusy,
             Self::OutcomeUnknown { .. } => Code::OutcomeUnknown,
             Self::TaskStopping { .. } => Code::TaskStopping,
@@ -97,6 +98,7 @@ impl Error {
             | Self::KeyLimit { .. }
             | Self::StreamLimit { .. }
             | Self::SocketLimit { .. } => Some(Duration::from_secs(5)),
+            Self::Starting => Some(Duration::from_secs(2)),
             Self::BodyMemory
             | Self::AddressLimit { .. }
             | Self::StoreBusy

@@ -149,6 +149,8 @@ codes! {
     Draining = "draining", SERVICE_UNAVAILABLE, SessionNotCreated, Client;
     /// The container runtime does not answer.
     RuntimeDown = "runtime_down", SERVICE_UNAVAILABLE, SessionNotCreated, Daemon;
+    /// The daemon has just started, and has not found its sessions and browsers yet.
+    Starting = "starting", SERVICE_UNAVAILABLE, SessionNotCreated, Daemon;
     /// The store did not answer in time, and nothing was changed.
     StoreBusy = "store_busy", SERVICE_UNAVAILABLE, SessionNotCreated, Daemon;
     /// The store has not answered yet, so the task may or may not be accepted.

@@ -46,6 +46,7 @@ pub(super) const FAILURES: &[Code] = &[
     Code::ProxyUnavailable,
     Code::Draining,
     Code::RuntimeDown,
+    Code::Starting,
     Code::StoreBusy,
     Code::DiskNearlyFull,
     Code::WorkerFailed,

@@ -16,8 +16,14 @@ use crate::relay;
 use crate::session::Session;
 
 /// What the opening of a session's websocket may fail with.
-pub(super) const SOCKET_FAILURES: &[Code] =
-    &[Code::UpgradeRequired, Code::SocketLimit, Code::RuntimeDown, Code::WorkerFailed, Code::WorkerTimeout];
+pub(super) const SOCKET_FAILURES: &[Code] = &[
+    Code::UpgradeRequired,
+    Code::SocketLimit,
+    Code::RuntimeDown,
+    Code::Starting,
+    Code::WorkerFailed,
+    Code::WorkerTimeout,
+];
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let operation = |id, summary| {

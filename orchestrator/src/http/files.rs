@@ -75,6 +75,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             Code::UnknownSession,
             Code::SessionEnded,
             Code::RuntimeDown,
+            Code::Starting,
             Code::WorkerFailed,
             Code::WorkerTimeout,
         ])

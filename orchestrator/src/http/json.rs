@@ -32,7 +32,7 @@ pub(super) fn routes() -> Routes {
             )
             .access(Access::Socket)
             .writes::<Vec<AnyObject>>("The targets.")
-            .fails(&[Code::InvalidToken, Code::NotSupported, Code::UnknownSession, Code::SessionEnded, Code::RuntimeDown])
+            .fails(&[Code::InvalidToken, Code::NotSupported, Code::UnknownSession, Code::SessionEnded, Code::RuntimeDown, Code::Starting])
             .fails(&[Code::WorkerFailed, Code::WorkerTimeout])
     };
     Routes::new("browserless")

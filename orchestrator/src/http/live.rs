@@ -67,10 +67,16 @@ pub(super) fn routes(routes: Routes) -> Routes {
         Operation::new(id, summary)
             .access(Access::Address)
             .about("The token is that of `livestream_url`, or of a link; the service key that made the session will do as well.")
-            .fails(&[Code::UnknownSession, Code::SessionEnded, Code::InvalidKey, Code::RuntimeDown])
+            .fails(&[Code::UnknownSession, Code::SessionEnded, Code::InvalidKey, Code::RuntimeDown, Code::Starting])
     };
-    let share_of =
-        |id, summary| Operation::new(id, summary).fails(&[Code::UnknownSession, Code::SessionEnded, Code::RuntimeDown]);
+    let share_of = |id, summary| {
+        Operation::new(id, summary).fails(&[
+            Code::UnknownSession,
+            Code::SessionEnded,
+            Code::RuntimeDown,
+            Code::Starting,
+        ])
+    };
     routes
         .get(
             "/sessions/{id}/stream",
@@ -195,7 +201,7 @@ pub(super) async fn page(
             let state = match &error {
                 Error::SessionEnded { .. } => "ended",
                 Error::UnknownSession { .. } => "unknown",
-                Error::RuntimeDown => "unavailable",
+                Error::RuntimeDown | Error::Starting => "unavailable",
                 _ => "denied",
             };
             let past = app.sessions.past(&id);

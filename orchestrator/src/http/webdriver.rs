@@ -33,6 +33,7 @@ const COMMAND_FAILURES: &[Code] = &[
     Code::UnknownPath,
     Code::MethodNotAllowed,
     Code::RuntimeDown,
+    Code::Starting,
     Code::WorkerFailed,
     Code::WorkerTimeout,
 ];

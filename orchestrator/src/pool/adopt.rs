@@ -30,6 +30,17 @@ impl Pool {
     /// Errors: [`RuntimeError`] when the runtime cannot be used; nothing has changed then.
     pub(crate) async fn adopt(
         &self,
+        owners: HashMap<WorkerId, KeyId>,
+    ) -> Result<(HashMap<WorkerId, Lease>, Unclaimed), RuntimeError> {
+        let adopted = self.try_adopt(owners).await;
+        if adopted.is_err() {
+            self.lock().runtime_went();
+        }
+        adopted
+    }
+
+    async fn try_adopt(
+        &self,
         mut owners: HashMap<WorkerId, KeyId>,
     ) -> Result<(HashMap<WorkerId, Lease>, Unclaimed), RuntimeError> {
         let runtime = &self.inner.runtime;

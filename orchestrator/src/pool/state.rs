@@ -86,6 +86,8 @@ pub(super) struct PoolState {
     pub(super) workers: HashMap<WorkerId, PooledWorker>,
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) runtime_up: bool,
+    /// Whether the runtime has let us down, so that it is not only the daemon that is new.
+    runtime_failed: bool,
     /// Whether the pool has been warm since its workers were last lost together, as in an outage of the runtime.
     warmed: bool,
     pub(super) closed: bool,
@@ -111,6 +113,7 @@ impl PoolState {
             workers: HashMap::new(),
             waiters: VecDeque::new(),
             runtime_up: false,
+            runtime_failed: false,
             warmed: false,
             closed: false,
             absent: HashSet::new(),
@@ -177,8 +180,14 @@ impl PoolState {
         self.runtime_up && self.warmed
     }
 
+    /// Why nothing can be had of the runtime, where nothing can.
+    pub(super) fn unavailable(&self) -> Error {
+        if self.runtime_failed && !self.runtime_up { Error::RuntimeDown } else { Error::Starting }
+    }
+
     /// The runtime cannot be used any more. Gives whether it could be until now.
     pub(super) fn runtime_went(&mut self) -> bool {
+        self.runtime_failed = true;
         self.warmed = false;
         std::mem::replace(&mut self.runtime_up, false)
     }

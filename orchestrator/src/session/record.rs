@@ -149,17 +149,11 @@ impl Record {
         })
     }
 
-    /// The error for requests to it, because it is not live.
-    pub(super) fn past_error(&self) -> Error {
-        match &self.ended {
-            Some(ended) => Error::SessionEnded {
-                id: self.session_id.to_string(),
-                status: ended.status.as_str(),
-                reason: ended.message.clone(),
-            },
-            // Not found again yet: the runtime does not answer.
-            None => Error::RuntimeDown,
-        }
+    /// The error for requests to it once it has ended.
+    pub(super) fn past_error(&self) -> Option<Error> {
+        let ended = self.ended.as_ref()?;
+        let (id, reason) = (self.session_id.to_string(), ended.message.clone());
+        Some(Error::SessionEnded { id, status: ended.status.as_str(), reason })
     }
 
     /// The key in the store: ordered by time, then by id.

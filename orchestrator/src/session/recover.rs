@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
 use futures_util::stream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use warmpool_protocol::WorkerState;
 
@@ -14,7 +15,8 @@ use super::journal::written;
 use super::record::Ended;
 use super::table::SessionEntry;
 use super::{Ending, Kind, Record, Session, Sessions};
-use crate::clock::Now;
+use crate::clock::{Now, unix_ms};
+use crate::engine::SessionId;
 use crate::error::Error;
 use crate::runtime::RuntimeError;
 use crate::store::{Durability, KeyRange, Table};
@@ -67,17 +69,17 @@ impl Sessions {
         let (mut moved, mut heard) = (Vec::new(), Vec::new());
         for record in open {
             let Some(mut lease) = leases.remove(&record.worker) else {
-                self.end_past(&record, &Ending::Interrupted, now.unix_ms());
+                drop(self.end_past(&record.session_id, &Ending::Interrupted));
                 continue;
             };
             if !self.inner.keys.is_active(&record.owner) {
                 tracing::info!(session = %record.session_id, "the key of a session was revoked meanwhile");
-                self.end_past(&record, &Ending::KeyRevoked, now.unix_ms());
+                drop(self.end_past(&record.session_id, &Ending::KeyRevoked));
                 continue;
             }
             if record.options.kind == Kind::Task {
                 // The process that carried the task out is gone.
-                self.end_past(&record, &Ending::TaskFailed, now.unix_ms());
+                drop(self.end_past(&record.session_id, &Ending::TaskFailed));
                 continue;
             }
             let mut record = Record::clone(&record);
@@ -87,7 +89,7 @@ impl Sessions {
             record.deadline = anchored.or(Some(deadline));
             let time_left = record.deadline().left(&now);
             let session = self.build(record, time_left, &mut lease, Vec::new());
-            let session = self.admit(session, lease);
+            let Some(session) = self.admit_found(session, lease) else { continue };
             if changed {
                 moved.push(Arc::clone(&session));
             }
@@ -112,17 +114,26 @@ impl Sessions {
         Ok(())
     }
 
-    fn end_past(&self, record: &Record, ending: &Ending, now: u64) {
-        let ended = Record { ended: Some(Ended::new(ending, now)), deadline: None, ..record.clone() };
-        self.lock().insert(ended.session_id.clone(), SessionEntry::Past(Arc::new(ended.clone())));
+    /// Ends a session whose worker has not been found again, and writes that. None where it is found, or had ended.
+    pub(super) fn end_past(&self, id: &SessionId, ending: &Ending) -> Option<JoinHandle<()>> {
+        let ended = {
+            let mut table = self.lock();
+            let entry = table.get_mut(id).filter(|entry| entry.is_open_past())?;
+            let SessionEntry::Past(record) = &*entry else { return None };
+            let ended = Record { ended: Some(Ended::new(ending, unix_ms())), deadline: None, ..Record::clone(record) };
+            *entry = SessionEntry::Past(Arc::new(ended.clone()));
+            ended
+        };
+        self.changed();
+        tracing::info!(session = %id, reason = ending.code(), "session ended before its worker was found again");
         let store = self.inner.store.clone();
-        self.inner.drain.spawn(async move {
+        Some(self.inner.drain.spawn(async move {
             let outcome =
                 async { Ok::<_, Error>(store.commit_with_retry(written(&ended)?, Durability::Process, |_| {}).await?) };
             if let Err(error) = outcome.await {
                 tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
             }
-        });
+        }))
     }
 }
 

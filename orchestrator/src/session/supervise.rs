@@ -22,6 +22,25 @@ impl Sessions {
     pub(super) fn admit(&self, session: Session, lease: Lease) -> Arc<Session> {
         let session = Arc::new(session);
         self.lock().insert(session.id.clone(), SessionEntry::Live(Arc::clone(&session)));
+        self.supervise(session, lease)
+    }
+
+    /// Puts a session into the table whose worker was found again. None where it has ended meanwhile: its worker goes.
+    pub(super) fn admit_found(&self, session: Session, lease: Lease) -> Option<Arc<Session>> {
+        let session = Arc::new(session);
+        let is_open = {
+            let mut table = self.lock();
+            let entry = table.get_mut(&session.id).filter(|entry| entry.is_open_past());
+            entry.map(|entry| *entry = SessionEntry::Live(Arc::clone(&session))).is_some()
+        };
+        if !is_open {
+            session.egress.close();
+            return None;
+        }
+        Some(self.supervise(session, lease))
+    }
+
+    fn supervise(&self, session: Arc<Session>, lease: Lease) -> Arc<Session> {
         self.inner.grid_ids.add(&session);
         self.changed();
         tracing::info!(

@@ -78,6 +78,11 @@ pub(super) enum SessionEntry {
 }
 
 impl SessionEntry {
+    /// Whether its worker has not been found again yet.
+    pub(super) fn is_open_past(&self) -> bool {
+        matches!(self, Self::Past(record) if record.ended.is_none())
+    }
+
     fn owner(&self) -> &KeyId {
         match self {
             Self::Live(session) => &session.owner,
@@ -164,13 +169,19 @@ impl Sessions {
     pub(crate) fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
         let session = match self.lock().get(&SessionId::from(id)) {
             Some(SessionEntry::Live(session)) => Arc::clone(session),
-            Some(SessionEntry::Past(record)) => return Err(record.past_error()),
+            Some(SessionEntry::Past(record)) => return Err(self.past_error(record)),
             None => return Err(Error::UnknownSession { id: id.to_owned() }),
         };
         if !self.inner.keys.is_active(&session.owner) {
             session.end(Ending::KeyRevoked);
         }
         session.check_open().map(|()| session)
+    }
+
+    /// The error for requests to a session that is not live.
+    fn past_error(&self, record: &Record) -> Error {
+        // One without an end is not found again yet: the daemon has just started, or the runtime does not answer.
+        record.past_error().unwrap_or_else(|| self.inner.pool.unavailable())
     }
 
     /// Finds a session of `owner`, live or not.
@@ -246,9 +257,17 @@ impl Sessions {
         (found.into_iter().skip(skip).take(limit).collect(), total)
     }
 
-    /// Ends a session of `owner` and waits until that is written. Ending one that has ended changes nothing.
+    /// Ends a session of `owner` and waits until that is written. Ending one that has ended changes nothing. One whose worker
+    /// has not been found again yet ends at once, and its worker is removed when it is found.
     /// Errors: `UnknownSession`.
     pub(crate) async fn end(&self, id: &str, owner: &KeyId) -> Result<Listing, Error> {
+        if let (_, None) = self.find(id, owner)?
+            && let Some(writing) = self.end_past(&SessionId::from(id), &Ending::Deleted)
+            && timeout(RECORD_TIMEOUT, writing).await.is_err()
+        {
+            tracing::warn!(session = id, "the end of a session is not on the disk yet");
+        }
+        // Also where its worker was found at this very moment.
         if let (_, Some(session)) = self.find(id, owner)? {
             session.end(Ending::Deleted);
             session.recorded().await;

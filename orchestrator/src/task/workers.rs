@@ -124,6 +124,7 @@ pub(super) const fn is_shortage(error: &Error) -> bool {
             | Error::NoWorker { .. }
             | Error::NoStart { .. }
             | Error::RuntimeDown
+            | Error::Starting
             | Error::Worker { .. }
     )
 }
