@@ -32,7 +32,7 @@ pub(crate) use fault::{ConfigError, ConfigErrors, Source};
 pub(crate) use flags::{Flags, HiddenFlags};
 pub(crate) use host::Host;
 pub(crate) use presets::PoolPreset;
-pub(crate) use table::{Captcha, Recording, Sections, Session};
+pub(crate) use table::{Captcha, Drain as DrainSettings, Recording, Sections, Session};
 pub(crate) use units::{AgentTransport, ByteSize, CaptchaMode, LogFormat, SolverService};
 #[cfg(test)]
 pub(crate) use upstreams::upstreams_from;

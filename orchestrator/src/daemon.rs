@@ -7,10 +7,11 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::captcha::{CaptchaError, Captchas};
+use crate::closing::Closing;
 use crate::config::Config;
 use crate::control;
 use crate::drain::{Drain, Phase};
@@ -35,9 +36,6 @@ const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 const WARM_POLL: Duration = Duration::from_millis(20);
 /// Time between two checks whether a newer program may take over.
 const IDLE_POLL: Duration = Duration::from_millis(200);
-/// How long removing the last containers may take.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Why the daemon does not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
@@ -103,6 +101,11 @@ pub(crate) struct Shutdown {
 pub(crate) enum End {
     /// Nothing of it is left.
     Drained,
+    /// It ended in time and left containers, which the next start finds. The process is to end at once.
+    Left {
+        /// How many workers may have one.
+        workers: usize,
+    },
     /// Its workers run on, for the next start. The process is to end at once: whatever still holds a session here would
     /// end it when it is dropped.
     SessionsKept,
@@ -113,7 +116,7 @@ pub(crate) enum End {
     Superseded,
 }
 
-/// Runs the daemon until `shutdown`; `listener` is bound already. Returns when nothing of it is left.
+/// Runs the daemon until `shutdown`; `listener` is bound already. Returns when nothing of it is left, or its time is over.
 /// Errors: when the data directory, the store or the keys cannot be used, when other hosts could reach a daemon without a
 /// key, or when workers could reach one another.
 pub(crate) async fn run(
@@ -253,35 +256,39 @@ pub(crate) async fn run(
         Ok(Err(error)) = &mut warming => Err(error),
     };
     drain.advance(Phase::Draining);
+    let closing = Closing::begin(&config.drain, shutdown.force.clone());
     if let Ok(End::SessionsKept | End::Replaced) = end {
-        store.close().await?;
-        ownership.give_up().await;
+        closing.close(&store).await?;
+        closing.within(ownership.give_up()).await;
         return end;
     }
     pool.stop_leasing();
     // Tasks are interrupted a little before their sessions end, so that they hear the reason and not a dead browser.
     let for_tasks = config.drain.timeout.mul_f64(0.9);
+    let drained = async |for_tasks, for_sessions| tokio::join!(tasks.drain(for_tasks), sessions.drain(for_sessions));
     tokio::select! {
-        _ = async { tokio::join!(tasks.drain(for_tasks), sessions.drain(config.drain.timeout)) } => {}
+        _ = closing.within(drained(for_tasks, config.drain.timeout)) => {}
         () = shutdown.force.cancelled() => {
-            tasks.drain(Duration::ZERO).await;
-            sessions.drain(Duration::ZERO).await;
+            closing.within(drained(Duration::ZERO, Duration::ZERO)).await;
         }
         why = ownership.lost() => {
             tracing::error!(why, "the daemon stops, and leaves its workers to another one");
             return Ok(End::Superseded);
         }
     }
-    if timeout(CLOSE_TIMEOUT, pool.close()).await.is_err() {
-        tracing::error!("not every container could be removed; the next start will find them");
-    }
+    closing.within(pool.close()).await;
     drain.advance(Phase::Stopped);
     stop.cancel();
-    let _ = last_used.await;
-    let _ = timeout(CLOSE_TIMEOUT, drain.finished()).await;
-    store.close().await?;
-    ownership.give_up().await;
-    end
+    closing.within(async { tokio::join!(last_used, drain.finished()) }).await;
+    closing.close(&store).await?;
+    closing.within(ownership.give_up()).await;
+    match pool.left() {
+        0 => end,
+        workers => {
+            tracing::error!(workers, "not every container could be removed: the next start finds them");
+            end.map(|_| End::Left { workers })
+        }
+    }
 }
 
 /// Returns once a newer program may take this one's place.

@@ -17,6 +17,8 @@ pub enum Exit {
     Refused = 65,
     /// The daemon or its store cannot be reached, or cannot serve now.
     Unavailable = 69,
+    /// The daemon ended and left containers, which its next start removes.
+    Left = 74,
     /// Another daemon has the workers of this one.
     Superseded = 75,
     /// The key is missing or not valid.
@@ -33,6 +35,7 @@ Exit codes:
   64  the command line, the configuration or a file that it names is wrong
   65  the request was refused
   69  the daemon or its store cannot be reached, or cannot serve now
+  74  the daemon ended and left containers, which its next start finds
   75  another daemon has the workers of this one, or may have
   77  the key is missing or not valid";
 }

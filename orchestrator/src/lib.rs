@@ -11,6 +11,7 @@
 //! | [`sort`]      | the order of a list |
 //! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
 //! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
+//! | `closing`     | the time that the daemon has to end |
 //! | [`telemetry`] | the log, the metrics and the traces |
 //! | [`ads`]       | the rules by which sessions block ads, compiled once |
 //! | [`captcha`]   | challenges that pages put to their visitors, and who solves them |
@@ -74,6 +75,7 @@ mod captcha;
 pub mod cli;
 mod client;
 mod clock;
+mod closing;
 mod config;
 mod control;
 mod doctor;

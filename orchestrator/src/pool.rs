@@ -252,6 +252,11 @@ impl Pool {
         }
     }
 
+    /// How many workers still have a container, as far as the pool knows.
+    pub(crate) fn left(&self) -> usize {
+        self.lock().workers.len()
+    }
+
     /// Why nothing can be had of the runtime, where nothing can.
     pub(crate) fn unavailable(&self) -> Error {
         self.lock().unavailable()

@@ -42,6 +42,8 @@ pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
     match end? {
         End::Drained => Ok(Exit::Success),
         End::SessionsKept => std::process::exit(0),
+        // Without waiting for what still waits for them.
+        End::Left { .. } => std::process::exit(Exit::Left as i32),
         End::Superseded => std::process::exit(Exit::Superseded as i32),
         End::Replaced => {
             tracing::error!(error = %run_anew(), "the program cannot be started again");

@@ -325,6 +325,11 @@ settings! {
     drain: Drain {
         /// Time running work is given after SIGTERM; a second SIGTERM ends it at once.
         timeout: Duration = Is("30s");
+        /// Time after that for removing the last containers and writing what is left to write. The next start removes what
+        /// could not be removed. The service manager must wait for longer than both, and force_timeout.
+        close_timeout: Duration = Is("10s"), min "1s";
+        /// The same after a second SIGTERM.
+        force_timeout: Duration = Is("5s"), min "1s";
         /// Whether SIGTERM leaves sessions and warm browsers to the daemon's next start, as a kill does, in place of ending
         /// them. For service managers that stop a daemon in order to start a newer one.
         keep_sessions: bool = Is("false");
