@@ -341,6 +341,8 @@ async fn warm_up(
     drain.spawn(async move { recorder.keep_recordings(ended).await });
     let follow = pool.clone();
     drain.spawn(async move { follow.follow_runtime().await });
+    let compare = pool.clone();
+    drain.spawn(async move { compare.keep_in_step().await });
     let run = pool.clone();
     drain.spawn(async move { run.run().await });
     while !pool.is_warm() {

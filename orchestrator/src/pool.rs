@@ -1,8 +1,8 @@
 //! The pool: which workers there are, who has them, and who waits.
 //!
 //! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
-//! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `nodes` takes workers off nodes;
-//! `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given
+//! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `reconcile` compares it with the
+//! runtime; `nodes` takes workers off nodes; `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given
 //! to a second owner.
 
 mod adopt;
@@ -14,6 +14,7 @@ mod lease;
 mod nodes;
 mod plan;
 mod readiness;
+mod reconcile;
 mod state;
 
 use std::collections::BTreeMap;
@@ -58,6 +59,8 @@ struct Inner {
     drain: Drain,
     state: Mutex<PoolState>,
     changed: Notify,
+    /// Wakes the comparison with the runtime before its time.
+    compare: Notify,
     rejections: Rejections,
     /// As they were at the last look.
     nodes: Mutex<Vec<NodeFacts>>,
@@ -98,6 +101,7 @@ impl Pool {
             drain,
             state: Mutex::new(state),
             changed: Notify::new(),
+            compare: Notify::new(),
             rejections: Rejections::default(),
             nodes: Mutex::default(),
         };
@@ -203,9 +207,9 @@ impl Pool {
         state.kinds(usize::MAX, now).into_iter().map(status).collect()
     }
 
-    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::keep_unclaimed`].
+    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::keep_unclaimed`]. It decides and
+    /// hands on, and so never waits for the runtime.
     pub(crate) async fn run(&self) {
-        let mut reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
         loop {
             let (actions, wake_at) = {
                 let mut state = self.lock();
@@ -221,21 +225,21 @@ impl Pool {
             for job in actions {
                 self.inner.drain.spawn(job.run(self.clone()));
             }
-            let wake_at = wake_at.map_or(reconcile_at, |at| at.min(reconcile_at));
+            let later = async {
+                match wake_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 () = self.inner.changed.notified() => {}
-                () = sleep_until(wake_at) => {}
-            }
-            if Instant::now() >= reconcile_at {
-                reconcile_at = Instant::now() + self.inner.config.docker.reconcile_interval;
-                self.look_for_images().await;
-                self.check_network().await;
-                self.reconcile().await;
+                () = later => {}
             }
         }
     }
 
-    /// Ends the queue, removes every worker that no session owns, and waits until all containers are gone.
+    /// Ends the queue, removes every worker that no session owns, and waits until all containers are gone, also those of starts
+    /// whose answer was lost.
     pub(crate) async fn close(&self) {
         self.stop_leasing();
         let unowned = self.lock().unowned();
@@ -245,6 +249,10 @@ impl Pool {
         loop {
             let emptied = self.inner.changed.notified();
             if self.lock().workers.is_empty() {
+                // Before the first look at the runtime its containers may be those of sessions.
+                if self.runtime_up() {
+                    self.reconcile().await;
+                }
                 return;
             }
             // `notify_one` may have been taken by `run` on its way out; look again in a moment at the latest.

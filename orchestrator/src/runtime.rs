@@ -2,10 +2,11 @@
 //!
 //! The rest of the daemon speaks of workers; this module turns them into containers with the one hardened profile, and
 //! finds them again by label after a restart. [`Runtime`] is what the pool, sessions and probes have. Behind it, `docker`
-//! speaks to the engine of this host, whose network for workers `network` describes; `swarm` speaks to a manager. Nothing
-//! outside knows bollard.
+//! speaks to the engine of this host, whose network for workers `network` describes; `swarm` speaks to a manager. Both go
+//! through `client`, which gives each call a deadline. Nothing outside knows bollard.
 
 mod agent_folder;
+mod client;
 mod docker;
 mod facts;
 mod network;

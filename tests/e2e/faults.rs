@@ -9,7 +9,9 @@ use nix::unistd::Pid;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-use warmpool_tests::{Cdp, Daemon, Driver, Engine, Group, Session, Settings, Stage, eventually, group, poll};
+use warmpool_tests::{
+    Cdp, Daemon, Driver, Engine, Fault, FaultyEngine, Group, Session, Settings, Stage, eventually, group, poll,
+};
 
 const IMAGE: &str = "warmpool/chromium:latest";
 
@@ -25,6 +27,7 @@ pub(crate) fn group() -> Group {
             the_engine_may_go_and_come_back,
             a_driver_that_nobody_uses_is_replaced,
             a_page_that_takes_all_memory_leaves_its_reason,
+            half_an_answer_of_the_engine_stops_nothing,
             sigterm_drains,
             drain_has_an_end,
             a_second_sigterm_ends_at_once,
@@ -57,7 +60,9 @@ async fn fails(daemon: &Daemon, session: &Session, cdp: &mut Cdp, reason: &str) 
 }
 
 async fn sessions_outlive_a_killed_daemon(stage: Stage) -> Result<()> {
-    let mut daemon = Daemon::start(Settings::new().set("POOL_CHROMIUM_HEADLESS", "2")).await?;
+    let engine = FaultyEngine::start()?;
+    let settings = Settings::new().set("POOL_CHROMIUM_HEADLESS", "2").set("DOCKER_HOST", engine.url());
+    let mut daemon = Daemon::start(settings).await?;
     let site = stage.site_for(&daemon).await?;
     let session = daemon.session(json!({})).await?;
     let mut cdp = session.cdp().await?;
@@ -69,11 +74,24 @@ async fn sessions_outlive_a_killed_daemon(stage: Stage) -> Result<()> {
     driver.goto(&format!("{site}/tab/7")).await?;
     let over = daemon.session(json!({})).await?;
     over.delete().await?.ok()?;
+    let unwanted = daemon.session(json!({})).await?;
 
     daemon.kill9().await?;
     ensure!(cdp.ended().await.is_none(), "a crash sends no Close frame");
+    // It listens, and does not know yet which workers there are.
+    engine.all(Fault::Silence);
     daemon.restart().await?;
+    let reply = daemon.api().post("/sessions/create", &json!({"headless": true})).await?;
+    ensure!(reply.fault(503)?.code == "starting" && reply.header("retry-after").is_some(), "{reply}");
+    let reply = daemon.api().get(&format!("/sessions/{}/files", session.id)).await?;
+    ensure!(reply.fault(503)?.code == "starting", "{reply}");
+    let ended = unwanted.delete().await?.ok()?;
+    ensure!(ended["status"] == "terminated" && ended["reason"] == "deleted", "{ended}");
+    daemon.kill9().await?;
+    daemon.restart().await?;
+    engine.heal();
     daemon.ready().await?;
+    ensure!(unwanted.record().await?["reason"] == "deleted", "what was deleted meanwhile stays so");
 
     ensure!(session.status().await? == "running" && driven.status().await? == "running");
     ensure!(over.record().await?["reason"] == "deleted", "what was over stays over");
@@ -209,6 +227,64 @@ async fn a_page_that_takes_all_memory_leaves_its_reason(_: Stage) -> Result<()> 
     cdp.call("Browser.getVersion", json!({})).await?;
     session.delete().await?.ok()?;
     ensure!(session.record().await?["oom_kills"] == record["oom_kills"], "{}", session.record().await?);
+    daemon.assert_idle().await
+}
+
+/// Each call is spoiled once while two workers are replaced, and two signals end the daemon while every answer is missing.
+async fn half_an_answer_of_the_engine_stops_nothing(_: Stage) -> Result<()> {
+    const CREATE: &str = "POST /containers/create";
+    const CALLS: [&str; 8] = [
+        "GET /_ping",
+        "GET /containers/json",
+        "GET /containers/{}/json",
+        "GET /images/{}/json",
+        "GET /networks",
+        CREATE,
+        "POST /containers/{}/start",
+        "DELETE /containers/{}",
+    ];
+    let engine = FaultyEngine::start()?;
+    let settings = Settings::new()
+        .set("DOCKER_HOST", engine.url())
+        .set("DOCKER_TIMEOUT", "1s")
+        .set("DOCKER_WORK_TIMEOUT", "2s")
+        .set("DOCKER_RECONCILE_INTERVAL", "1s")
+        .set("DRAIN_FORCE_TIMEOUT", "1s")
+        .set("POOL_CHROMIUM_HEADED", "1");
+    let mut daemon = Daemon::start(settings).await?;
+    for call in CALLS {
+        engine.next(call, Fault::Cut);
+    }
+    // This one's container comes into being when nobody asks for it any more.
+    engine.next(CREATE, Fault::Late);
+    for container in daemon.containers().await? {
+        daemon.docker().run(&["kill", &container.id]).await?;
+    }
+    for call in CALLS {
+        let times = if call == CREATE { 2 } else { 1 };
+        eventually!("the call is spoiled", 60, engine.spoiled(call) == times)
+            .with_context(|| format!("{call}: {:?}", engine.seen()))?;
+    }
+    daemon.warm().await?;
+    daemon.session(json!({})).await?.delete().await?.ok()?;
+    daemon.assert_idle().await?;
+
+    engine.all(Fault::Silence);
+    daemon.signal(Signal::SIGTERM)?;
+    let api = daemon.api();
+    eventually!(
+        "the first is taken",
+        10,
+        api.get("/readyz").await.is_ok_and(|reply| reply.text().contains("draining"))
+    )?;
+    daemon.signal(Signal::SIGTERM)?;
+    let status = daemon.wait(30).await?;
+    ensure!(status.code() == Some(74), "the exit code says that something is left: {status}");
+    let left = daemon.containers().await?.len();
+    ensure!(left == 2, "{left}");
+    engine.heal();
+    daemon.restart().await?;
+    daemon.warm().await?;
     daemon.assert_idle().await
 }
 

@@ -75,8 +75,10 @@ settings! {
         host: DockerHost = Found(default::docker_host, "DOCKER_HOST, else unix:///var/run/docker.sock", "unix:///var/run/docker.sock");
         /// The bridge network of the workers, which leads nowhere; made when it is missing.
         network: String = Is("warmpool-workers");
-        /// Time for one request to the engine.
+        /// Time for one answer of the engine, to its last byte.
         timeout: Duration = Is("10s"), min "1s";
+        /// The same where the engine starts or removes something, which takes longer.
+        work_timeout: Duration = Is("60s"), min "1s";
         /// Time between two comparisons of the engine's containers with the pool.
         reconcile_interval: Duration = Is("30s"), min "1s";
         /// The container runtime to ask for; the engine's own default when unset.

@@ -1,4 +1,4 @@
-//! Starting workers, removing them, and finding those that nobody knows.
+//! Starting workers, and removing them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,28 +202,8 @@ impl Pool {
             sleep(pause).await;
             pause = (pause * 2).min(REMOVE_BACKOFF_MAX);
         }
-        self.lock().workers.remove(id);
+        self.lock().forget(id);
         self.settle();
-    }
-
-    /// Removes containers that carry our label and that nobody here knows.
-    pub(super) async fn reconcile(&self) {
-        let owned = match self.inner.runtime.owned().await {
-            Ok(owned) => owned,
-            Err(error) => {
-                tracing::debug!(%error, "cannot list the containers");
-                return;
-            }
-        };
-        for container in owned {
-            // The table knows a worker before its container exists, so an unknown one is nobody's.
-            if !self.lock().workers.contains_key(&container.worker) {
-                tracing::info!(worker = %container.worker, "removing a container that nobody owns");
-                if let Err(error) = self.inner.runtime.remove(&container.worker).await {
-                    tracing::warn!(worker = %container.worker, %error, "a container could not be removed yet");
-                }
-            }
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which engines can be served at all: those whose image is on this host.
 
+use futures_util::future::join_all;
+
 use super::Pool;
 use super::state::PoolState;
 use crate::engine::{Engine, PoolKey};
@@ -9,9 +11,7 @@ use crate::runtime::RuntimeError;
 impl Pool {
     /// Asks the runtime for every engine's image.
     pub(super) async fn look_for_images(&self) {
-        for engine in Engine::ALL {
-            self.look_for_image(engine).await;
-        }
+        join_all(Engine::ALL.map(|engine| self.look_for_image(engine))).await;
     }
 
     /// Asks the runtime for the image of `engine`, and remembers whether it is there. When the runtime cannot be asked

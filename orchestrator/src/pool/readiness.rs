@@ -3,6 +3,7 @@
 use tokio::time::{Duration, Instant, sleep};
 
 use super::Pool;
+use super::state::ProgressBounds;
 use crate::drain::Phase;
 use crate::error::Error;
 use crate::runtime::RuntimeError;
@@ -23,10 +24,12 @@ impl Pool {
         self.lock().runtime_up
     }
 
-    /// Whether a caller can have a worker, now or as soon as the one behind the last hand-out is warm. After an outage
-    /// that is once every kind is at its target again.
+    /// Whether a caller can have a worker, now or as soon as the one is warm that is being started. After an outage that is
+    /// once every kind was at its target again.
     pub(crate) fn can_serve(&self) -> bool {
-        self.lock().can_serve(Instant::now())
+        let config = &self.inner.config;
+        let bounds = ProgressBounds { max_workers: config.pool.max_workers, patience: config.worker.ready_timeout };
+        self.lock().can_serve(Instant::now(), bounds)
     }
 
     /// Notices when the container runtime goes and comes back, until the daemon stops.
@@ -40,7 +43,7 @@ impl Pool {
             match self.probe().await {
                 Ok(()) => {
                     told = false;
-                    self.runtime_came().await;
+                    self.runtime_came();
                     self.look_at_nodes().await;
                 }
                 Err(error) => {
@@ -76,14 +79,13 @@ impl Pool {
         if self.runtime_up() { Ok(()) } else { self.inner.runtime.ensure_network().await }
     }
 
-    /// Notes that the runtime can be used; after an outage looks for what was missed.
-    async fn runtime_came(&self) {
+    /// Notes that the runtime can be used; after an outage has what was missed looked for.
+    fn runtime_came(&self) {
         let was_up = std::mem::replace(&mut self.lock().runtime_up, true);
         if !was_up {
             tracing::info!("the container runtime answers");
             self.lock().forget_failures();
-            self.look_for_images().await;
-            self.reconcile().await;
+            self.inner.compare.notify_one();
             self.inner.changed.notify_one();
         }
     }

@@ -1,4 +1,6 @@
-//! The pool's one table. Everything in it happens under one short lock; nothing in it waits.
+//! The pool's one table. Everything in it happens under one short lock; nothing in it waits. `serving` judges it.
+
+mod serving;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -7,6 +9,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+pub(super) use serving::ProgressBounds;
 
 use super::Lease;
 use super::image_builds::ImageBuilds;
@@ -90,6 +94,10 @@ pub(super) struct PoolState {
     runtime_failed: bool,
     /// Whether the pool has been warm since its workers were last lost together, as in an outage of the runtime.
     warmed: bool,
+    /// How many workers have become warm since then, whatever became of them.
+    made: usize,
+    /// When a worker last came further on its way.
+    moved: Instant,
     pub(super) closed: bool,
     /// Engines whose image is not on this host.
     pub(super) absent: HashSet<Engine>,
@@ -115,6 +123,8 @@ impl PoolState {
             runtime_up: false,
             runtime_failed: false,
             warmed: false,
+            made: 0,
+            moved: Instant::now(),
             closed: false,
             absent: HashSet::new(),
             builds: ImageBuilds::default(),
@@ -151,52 +161,6 @@ impl PoolState {
         kinds
     }
 
-    /// Whether every kind has what it is to keep. One that nobody asked for may fail without keeping the others up.
-    /// Only workers that are known to live count: those of a runtime that has just come back may be gone.
-    pub(super) fn is_warm(&self, now: Instant) -> bool {
-        let fails =
-            |key| self.backoffs.contains_key(key) && self.targets.get(key).is_some_and(|target| target.optional);
-        self.kinds(usize::MAX, now).iter().all(|(key, kind)| self.alive(Some(*key)) >= kind.target || fails(key))
-    }
-
-    /// How many workers, of one kind or of all, are warm or leased and known to live.
-    fn alive(&self, key: Option<PoolKey>) -> usize {
-        let of_key = |entry: &&PooledWorker| key.is_none_or(|key| entry.key == key);
-        let lives = |entry: &&PooledWorker| match &entry.stage {
-            WorkerStage::Ready(worker) | WorkerStage::Leased(_, worker) => worker.is_alive(),
-            WorkerStage::Starting | WorkerStage::Removing => false,
-        };
-        self.workers.values().filter(of_key).filter(lives).count()
-    }
-
-    /// Whether a caller can have a worker, now or as soon as the next one is warm. One kind that has none for a moment
-    /// behind a hand-out does not make it false; the loss of all workers does, until the pool is warm again.
-    pub(super) fn can_serve(&mut self, now: Instant) -> bool {
-        if !self.warmed && self.is_warm(now) {
-            let on_demand = self.targets.values().all(|target| target.count == 0);
-            let installed = self.absent.len() < Engine::ALL.len();
-            self.warmed = if on_demand { installed } else { self.alive(None) > 0 };
-        }
-        self.runtime_up && self.warmed
-    }
-
-    /// Why nothing can be had of the runtime, where nothing can.
-    pub(super) fn unavailable(&self) -> Error {
-        if self.runtime_failed && !self.runtime_up { Error::RuntimeDown } else { Error::Starting }
-    }
-
-    /// The runtime cannot be used any more. Gives whether it could be until now.
-    pub(super) fn runtime_went(&mut self) -> bool {
-        self.runtime_failed = true;
-        self.warmed = false;
-        std::mem::replace(&mut self.runtime_up, false)
-    }
-
-    /// A container ended by itself; where it was the last one the runtime may have been away.
-    pub(super) fn lost_a_container(&mut self) {
-        self.warmed &= self.alive(None) > 0;
-    }
-
     pub(super) fn leased(&self) -> usize {
         self.workers.values().filter(|entry| matches!(entry.stage, WorkerStage::Leased(..))).count()
     }
@@ -228,6 +192,7 @@ impl PoolState {
         let WorkerStage::Ready(worker) = &entry.stage else { return None };
         let worker = Arc::clone(worker);
         entry.stage = WorkerStage::Leased(owner.clone(), Arc::clone(&worker));
+        self.moved = Instant::now();
         Some(worker)
     }
 
@@ -278,6 +243,7 @@ impl PoolState {
 
     fn insert(&mut self, id: WorkerId, key: PoolKey, stage: WorkerStage) -> CancellationToken {
         let stop = CancellationToken::new();
+        self.moved = Instant::now();
         self.workers.insert(id, PooledWorker { key, stage, since: Instant::now(), stop: stop.clone() });
         stop
     }
@@ -290,6 +256,8 @@ impl PoolState {
                 self.backoffs.remove(&entry.key);
                 entry.since = Instant::now();
                 entry.stage = WorkerStage::Ready(worker);
+                self.made += 1;
+                self.moved = entry.since;
                 true
             }
             _ => false,
@@ -311,12 +279,19 @@ impl PoolState {
     /// Marks a worker for removal, and says who has to remove it.
     pub(super) fn set_removing(&mut self, id: &WorkerId) -> Remover {
         let Some(entry) = self.workers.get_mut(id) else { return Remover::Nobody };
+        self.moved = Instant::now();
         entry.stop.cancel();
         match std::mem::replace(&mut entry.stage, WorkerStage::Removing) {
             WorkerStage::Starting => Remover::Boot,
             WorkerStage::Ready(_) | WorkerStage::Leased(..) => Remover::Caller,
             WorkerStage::Removing => Remover::Nobody,
         }
+    }
+
+    /// Its container is gone.
+    pub(super) fn forget(&mut self, id: &WorkerId) {
+        self.moved = Instant::now();
+        self.workers.remove(id);
     }
 
     /// Marks a ready worker of this kind for removal.
@@ -354,7 +329,7 @@ impl PoolState {
         let pause = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
         // One failure may be bad luck; when none can be started, none can be had.
         if failures >= FAILURES_TO_GIVE_UP {
-            self.warmed &= self.alive(None) > 0;
+            self.lost_a_container();
         }
         self.backoffs.insert(key, Backoff { failures, until: Instant::now() + pause, failure });
     }
@@ -415,6 +390,8 @@ mod tests {
 
     const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
 
+    const BOUNDS: ProgressBounds = ProgressBounds { max_workers: 2, patience: Duration::from_secs(60) };
+
     fn state(optional: bool) -> PoolState {
         PoolState::new(BTreeMap::from([(FIREFOX, Target { count: 1, optional })]))
     }
@@ -474,18 +451,18 @@ mod tests {
     fn readiness_means_that_a_worker_can_be_had() {
         let (mut state, now) = (state(false), Instant::now());
         state.runtime_up = true;
-        assert!(!state.can_serve(now), "there is none yet");
+        assert!(!state.can_serve(now, BOUNDS), "there is none yet");
         let (first, reports) = worker();
         state.add_ready(Arc::clone(&first));
-        assert!(!state.can_serve(now), "nobody has heard of it yet");
+        assert!(!state.can_serve(now, BOUNDS), "nobody has heard of it yet");
         reports.say(Health::Alive);
-        assert!(state.can_serve(now));
+        assert!(state.can_serve(now, BOUNDS));
 
         // Its session ends before the next worker is warm.
         state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
         state.set_removing(&first.id);
         state.workers.remove(&first.id);
-        assert!(state.can_serve(now), "a kind may have none for a moment");
+        assert!(state.can_serve(now, BOUNDS), "a kind may have none for a moment");
 
         // The runtime goes and comes back; what it left is not known at first.
         let (second, reports) = worker();
@@ -493,16 +470,16 @@ mod tests {
         reports.say(Health::Alive);
         assert!(state.runtime_went());
         reports.say(Health::Unknown);
-        assert!(!state.can_serve(now));
+        assert!(!state.can_serve(now, BOUNDS));
         state.runtime_up = true;
-        assert!(!state.can_serve(now), "nobody knows whether its worker outlived that");
+        assert!(!state.can_serve(now, BOUNDS), "nobody knows whether its worker outlived that");
         reports.say(Health::Alive);
-        assert!(state.can_serve(now));
+        assert!(state.can_serve(now, BOUNDS));
 
         // It goes and comes back between two looks.
         reports.say(Health::Lost(LossReason::ContainerGone));
         state.lost_a_container();
-        assert!(!state.can_serve(now), "its last worker went with it");
+        assert!(!state.can_serve(now, BOUNDS), "its last worker went with it");
     }
 
     #[test]
@@ -531,12 +508,12 @@ mod tests {
         let (only, reports) = worker();
         state.add_ready(Arc::clone(&only));
         reports.say(Health::Alive);
-        assert!(state.can_serve(now));
+        assert!(state.can_serve(now, BOUNDS));
         state.set_removing(&only.id);
         fail(&mut state, None);
-        assert!(state.can_serve(now), "one failure may be bad luck");
+        assert!(state.can_serve(now, BOUNDS), "one failure may be bad luck");
         fail(&mut state, None);
-        assert!(!state.can_serve(now));
+        assert!(!state.can_serve(now, BOUNDS));
     }
 
     #[test]
@@ -544,9 +521,9 @@ mod tests {
         let mut state = PoolState::new(BTreeMap::from([(FIREFOX, Target { count: 0, optional: false })]));
         state.runtime_up = true;
         state.absent.extend(Engine::ALL);
-        assert!(!state.can_serve(Instant::now()));
+        assert!(!state.can_serve(Instant::now(), BOUNDS));
         state.absent.clear();
-        assert!(state.can_serve(Instant::now()));
+        assert!(state.can_serve(Instant::now(), BOUNDS));
     }
 
     #[test]
@@ -555,5 +532,54 @@ mod tests {
         fail(&mut state, None);
         fail(&mut state, None);
         assert_eq!(state.start_error(FIREFOX, Instant::now()), None);
+    }
+
+    /// A worker on its way, and the word that it is warm.
+    fn becomes_warm(state: &mut PoolState, key: PoolKey) -> (Arc<Worker>, crate::worker::Reports) {
+        let id = state.add_starting(key);
+        let address = AgentAddress::Tcp(([127, 0, 0, 1], 1).into());
+        let (worker, reports) = Worker::found(id, key, address.into(), &Secret::new(String::new()));
+        reports.say(Health::Alive);
+        assert!(state.set_ready(Arc::clone(&worker)));
+        (worker, reports)
+    }
+
+    #[test]
+    fn a_backlog_that_takes_every_worker_keeps_no_pool_from_being_warm() {
+        let other = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let targets = [FIREFOX, other].map(|key| (key, Target { count: 1, optional: false }));
+        let mut state = PoolState::new(BTreeMap::from(targets));
+        state.runtime_up = true;
+        for made in 0..2 {
+            assert!(!state.can_serve(Instant::now(), BOUNDS), "{made} of two were warm");
+            let (worker, _reports) = becomes_warm(&mut state, FIREFOX);
+            state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
+            state.set_removing(&worker.id);
+            state.forget(&worker.id);
+        }
+        assert!(state.can_serve(Instant::now(), BOUNDS), "workers become warm, whoever takes them");
+        state.cool();
+        let _warm = [(); 2].map(|()| becomes_warm(&mut state, FIREFOX));
+        state.start_failed(other, Failure { error: "it broke".to_owned(), reason: None });
+        assert!(!state.can_serve(Instant::now(), BOUNDS), "the other kind does not start");
+    }
+
+    #[test]
+    fn a_pool_that_comes_no_further_cannot_serve() {
+        let (mut state, now) = (state(false), Instant::now());
+        state.runtime_up = true;
+        let (only, reports) = becomes_warm(&mut state, FIREFOX);
+        assert!(state.can_serve(now + BOUNDS.patience * 2, BOUNDS), "one is warm");
+        state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
+        state.add_starting(FIREFOX);
+        assert!(state.can_serve(now, BOUNDS), "one is on its way");
+        let later = Instant::now() + BOUNDS.patience;
+        assert!(!state.can_serve(later, BOUNDS), "nothing came of it");
+        let bounds = ProgressBounds { max_workers: 1, ..BOUNDS };
+        assert!(state.can_serve(later, bounds), "its session has all that there may be");
+        reports.say(Health::Lost(LossReason::ContainerGone));
+        state.set_removing(&only.id);
+        state.forget(&only.id);
+        assert!(state.can_serve(Instant::now(), BOUNDS), "the pool moves");
     }
 }

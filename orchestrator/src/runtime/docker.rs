@@ -7,10 +7,8 @@ mod renderer;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
-use bollard::errors::Error as Bollard;
-use bollard::models::Network;
+use bollard::models::{ContainerInspectResponse, Network};
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, InspectContainerOptions, InspectNetworkOptions, ListContainersOptionsBuilder,
     ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
@@ -23,6 +21,7 @@ pub(super) use profile::{labels, signed};
 pub(crate) use renderer::RendererPipes;
 
 use super::agent_folder::AgentFolders;
+use super::client::{CallError, Client, refused, status};
 use super::facts::{DockerFacts, ImageFact};
 use super::network::{self, NetworkFacts};
 use super::{
@@ -31,9 +30,6 @@ use super::{
 };
 use crate::config::Config;
 use crate::engine::{Engine, PoolKey, WorkerId};
-
-/// Starting and removing a container forks, mounts and wires a network: it may take longer than a look-up.
-const WORK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The port of agents that say nothing of how they are reached: those of workers that an earlier version started.
 const EARLIER_AGENT_PORT: u16 = 8400;
@@ -54,7 +50,7 @@ struct Inner {
     /// Tells the renderers of this process from those of an earlier one.
     process: String,
     folders: AgentFolders,
-    client: RwLock<Option<bollard::Docker>>,
+    client: RwLock<Option<Client>>,
 }
 
 impl Docker {
@@ -66,15 +62,11 @@ impl Docker {
         Self { inner: Arc::new(Inner { config, instance, process, folders, client: RwLock::new(None) }) }
     }
 
-    pub(super) async fn client(&self) -> Result<bollard::Docker, RuntimeError> {
+    pub(super) async fn client(&self) -> Result<Client, RuntimeError> {
         if let Some(client) = self.inner.client.read().clone() {
             return Ok(client);
         }
-        let socket = self.inner.config.docker.host.socket().to_string_lossy();
-        let timeout = self.inner.config.docker.timeout.as_secs().max(1);
-        let client = bollard::Docker::connect_with_unix(&socket, timeout, bollard::API_DEFAULT_VERSION)
-            .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
-        let client = client.negotiate_version().await.map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
+        let client = Client::connect(&self.inner.config).await?;
         if self.inner.config.shares_folders() {
             let data_dir = own_container::path_on_host(&client, &self.inner.config.store.data_dir).await?;
             self.inner.folders.known_to_the_engine_below(&data_dir);
@@ -87,7 +79,8 @@ impl Docker {
     /// Errors: [`RuntimeError::Unreachable`].
     pub(crate) async fn ping(&self) -> Result<(), RuntimeError> {
         let client = self.client().await?;
-        client.ping().await.map(drop).map_err(|error| RuntimeError::Unreachable(error.to_string()))
+        let answer = client.look(|engine| async move { engine.ping().await }).await;
+        answer.map(drop).map_err(|error| RuntimeError::Unreachable(error.to_string()))
     }
 
     /// Makes the workers' own bridge network where it is missing: no traffic between workers or to anywhere else, no IPv6. One
@@ -97,7 +90,8 @@ impl Docker {
         if self.networks().await?.is_empty() {
             let config = &self.inner.config;
             let asked = network::request(&config.docker.network, config.shares_folders());
-            match self.client().await?.create_network(asked).await {
+            let client = self.client().await?;
+            match client.work(|engine| async move { engine.create_network(asked).await }).await {
                 Ok(_) => {}
                 // Somebody else was first: perhaps another daemon on this engine.
                 Err(error) if status(&error) == Some(409) => {}
@@ -126,7 +120,7 @@ impl Docker {
                 break;
             }
             let id = network.id.as_deref().unwrap_or_default();
-            match client.remove_network(id).await {
+            match client.work(|engine| async move { engine.remove_network(id).await }).await {
                 Ok(()) => left -= 1,
                 Err(error) if status(&error) == Some(404) => left -= 1,
                 Err(error) => tracing::warn!(id, %error, "a second network of the name stays"),
@@ -145,7 +139,10 @@ impl Docker {
     async fn network(&self) -> Result<Option<NetworkFacts>, RuntimeError> {
         let networks = self.networks().await?;
         let Some(id) = networks.first().and_then(|network| network.id.as_deref()) else { return Ok(None) };
-        match self.client().await?.inspect_network(id, None::<InspectNetworkOptions>).await {
+        let client = self.client().await?;
+        let look =
+            |engine: bollard::Docker| async move { engine.inspect_network(id, None::<InspectNetworkOptions>).await };
+        match client.look(look).await {
             Ok(found) => Ok(Some(NetworkFacts::read(found, self.inner.config.shares_folders()))),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(error) => Err(refused("look up the network", error)),
@@ -157,7 +154,8 @@ impl Docker {
         let name = &self.inner.config.docker.network;
         let filters = HashMap::from([("name", vec![name.as_str()])]);
         let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
-        let found = self.client().await?.list_networks(Some(options)).await;
+        let client = self.client().await?;
+        let found = client.look(|engine| async move { engine.list_networks(Some(options)).await }).await;
         let mut found = found.map_err(|error| refused("look up the network", error))?;
         // The filter also lets those through whose names only contain this one.
         found.retain(|network| network.name.as_ref() == Some(name));
@@ -170,14 +168,15 @@ impl Docker {
     /// Safe to call again for the same worker when a reply was lost: the name decides.
     /// Errors: [`RuntimeError`]; the caller removes what may have been made.
     pub(crate) async fn start(&self, spec: &WorkerSpec) -> Result<AgentAddress, RuntimeError> {
-        let client = self.client().await?.with_timeout(WORK_TIMEOUT);
-        let name = container_name(&spec.worker);
+        let client = self.client().await?;
+        let name = &container_name(&spec.worker);
         let folders = &self.inner.folders;
         if self.inner.config.shares_folders() {
             folders.make(&spec.worker).map_err(|error| RuntimeError::Folder(error.to_string()))?;
         }
-        let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        match client.create_container(Some(options), self.container(spec)).await {
+        let options = CreateContainerOptionsBuilder::default().name(name).build();
+        let profile = self.container(spec);
+        match client.work(|engine| async move { engine.create_container(Some(options), profile).await }).await {
             Ok(_) => {}
             // Our own earlier call made it and its reply was lost.
             Err(error) if status(&error) == Some(409) => {}
@@ -185,7 +184,7 @@ impl Docker {
             Err(error) => return Err(refused("create a container", error)),
         }
         client
-            .start_container(&name, None::<StartContainerOptions>)
+            .work(|engine| async move { engine.start_container(name, None::<StartContainerOptions>).await })
             .await
             .map_err(|error| refused("start a container", error))?;
         if self.inner.config.shares_folders() {
@@ -198,10 +197,7 @@ impl Docker {
                 Err(error) => Err(RuntimeError::Folder(error.to_string())),
             };
         }
-        let detail = client
-            .inspect_container(&name, None::<InspectContainerOptions>)
-            .await
-            .map_err(|error| refused("inspect a container", error))?;
+        let detail = inspect(&client, name).await.map_err(|error| refused("inspect a container", error))?;
         let address = detail
             .network_settings
             .and_then(|settings| settings.networks)
@@ -221,7 +217,7 @@ impl Docker {
     /// Errors: [`RuntimeError`] when the engine cannot be asked.
     pub(crate) async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
         let client = self.client().await?;
-        let detail = client.inspect_container(&container_name(worker), None::<InspectContainerOptions>).await;
+        let detail = inspect(&client, &container_name(worker)).await;
         let networks = detail.map_err(|error| refused("inspect a container", error))?.network_settings;
         let networks = networks.and_then(|settings| settings.networks);
         let endpoint = networks.and_then(|mut networks| networks.remove(&self.inner.config.docker.network));
@@ -237,7 +233,7 @@ impl Docker {
     /// Errors: [`RuntimeError`] when the engine cannot be asked.
     pub(crate) async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
         let client = self.client().await?;
-        match client.inspect_container(&container_name(worker), None::<InspectContainerOptions>).await {
+        match inspect(&client, &container_name(worker)).await {
             Ok(detail) => {
                 let state = detail.state.unwrap_or_default();
                 if state.running == Some(true) {
@@ -257,9 +253,10 @@ impl Docker {
     /// Removes a worker's container, running or not, with all it wrote. A container that is gone is a success.
     /// Errors: [`RuntimeError`]; reconciling tries again.
     pub(crate) async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
-        let client = self.client().await?.with_timeout(WORK_TIMEOUT);
+        let client = self.client().await?;
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        match client.remove_container(&container_name(worker), Some(options)).await {
+        let name = &container_name(worker);
+        match client.work(|engine| async move { engine.remove_container(name, Some(options)).await }).await {
             Ok(()) => {}
             // Gone already, or somebody else's removal is under way.
             Err(error) if matches!(status(&error), Some(404 | 409)) => {}
@@ -276,8 +273,8 @@ impl Docker {
         let label = format!("{LABEL_INSTANCE}={}", self.inner.instance);
         let filters = HashMap::from([("label".to_owned(), vec![label])]);
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-        let list =
-            client.list_containers(Some(options)).await.map_err(|error| refused("list the containers", error))?;
+        let list = client.look(|engine| async move { engine.list_containers(Some(options)).await }).await;
+        let list = list.map_err(|error| refused("list the containers", error))?;
         let owned = list.into_iter().filter_map(|container| {
             let labels = container.labels.unwrap_or_default();
             if labels.contains_key(LABEL_RENDERER) {
@@ -319,7 +316,7 @@ impl Docker {
     /// Errors: [`RuntimeError::NoImage`] when there is none.
     pub(crate) async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
         let client = self.client().await?;
-        match client.inspect_image(name).await {
+        match client.look(|engine| async move { engine.inspect_image(name).await }).await {
             Ok(image) => Ok(image.id.unwrap_or_default()),
             Err(error) if status(&error) == Some(404) => Err(RuntimeError::NoImage(name.to_owned())),
             Err(error) => Err(refused("look up an image", error)),
@@ -330,8 +327,10 @@ impl Docker {
     /// Errors: [`RuntimeError`] when the engine cannot be asked.
     pub(crate) async fn facts(&self) -> Result<DockerFacts, RuntimeError> {
         let client = self.client().await?;
-        let version = client.version().await.map_err(|error| refused("report its version", error))?;
-        let info = client.info().await.map_err(|error| refused("describe itself", error))?;
+        let version = client.look(|engine| async move { engine.version().await }).await;
+        let version = version.map_err(|error| refused("report its version", error))?;
+        let info = client.look(|engine| async move { engine.info().await }).await;
+        let info = info.map_err(|error| refused("describe itself", error))?;
         let mut images = Vec::new();
         for engine in Engine::ALL {
             let (name, needed) = (self.inner.config.image(engine), self.inner.config.needs_engine(engine));
@@ -366,18 +365,7 @@ pub(super) fn container_name(worker: &WorkerId) -> String {
     format!("warmpool-{worker}")
 }
 
-/// The status with which the engine answered, where it did.
-pub(super) fn status(error: &Bollard) -> Option<u16> {
-    match error {
-        Bollard::DockerResponseServerError { status_code, .. } => Some(*status_code),
-        _ => None,
-    }
-}
-
-/// An answer of the engine is a refusal; anything else means that it could not be asked.
-pub(super) fn refused(action: &'static str, error: Bollard) -> RuntimeError {
-    match error {
-        Bollard::DockerResponseServerError { message, .. } => RuntimeError::Refused { action, message },
-        other => RuntimeError::Unreachable(other.to_string()),
-    }
+/// What the engine says of a container.
+async fn inspect(client: &Client, name: &str) -> Result<ContainerInspectResponse, CallError> {
+    client.look(|engine| async move { engine.inspect_container(name, None::<InspectContainerOptions>).await }).await
 }

@@ -2,7 +2,7 @@
 //! node and watches it; this module asks the manager that the daemon sits on.
 //!
 //! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, `network` the overlay
-//! between daemon and workers, and `registry` what nodes fetch images with. `manager` asks what bollard does not.
+//! between daemon and workers, and `registry` what nodes fetch images with.
 //!
 //! `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at one from inside and `fence`
 //! judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens out the rest. `lease` keeps
@@ -13,7 +13,6 @@ mod avoided;
 mod constraints;
 mod fence;
 mod lease;
-mod manager;
 mod network;
 mod nodes;
 mod probe;
@@ -42,7 +41,8 @@ use self::nodes::{is_down, is_drained, node_name};
 use self::spread::Spread;
 use self::tasks::Task;
 use self::term::Term;
-use super::docker::{Docker, container_name, refused, status};
+use super::client::{refused, status};
+use super::docker::{Docker, container_name};
 use super::{
     AgentAddress, ContainerState, LABEL_ENGINE, LABEL_IMAGE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER,
     OwnedContainer, Place, RuntimeError,
@@ -97,8 +97,9 @@ impl Swarm {
     /// Whether the engine answers and is a manager that can decide.
     pub(super) async fn ping(&self) -> Result<(), RuntimeError> {
         let client = self.inner.engine.client().await?;
-        client.ping().await.map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
-        let swarm = client.inspect_swarm().await;
+        let ping = client.look(|engine| async move { engine.ping().await }).await;
+        ping.map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
+        let swarm = client.look(|engine| async move { engine.inspect_swarm().await }).await;
         swarm.map(drop).map_err(|error| RuntimeError::Unreachable(format!("the engine manages no swarm: {error}")))
     }
 
@@ -110,9 +111,8 @@ impl Swarm {
             None => {
                 let client = self.inner.engine.client().await?;
                 let settings = &self.inner.config;
-                let made =
-                    client.create_network(network::request(&settings.docker.network, settings.swarm.encrypted)).await;
-                match made {
+                let asked = network::request(&settings.docker.network, settings.swarm.encrypted);
+                match client.work(|engine| async move { engine.create_network(asked).await }).await {
                     Ok(_) => {}
                     // Somebody else was first.
                     Err(error) if status(&error) == Some(409) => {}
@@ -130,7 +130,10 @@ impl Swarm {
 
     async fn network(&self) -> Result<Option<OverlayFacts>, RuntimeError> {
         let client = self.inner.engine.client().await?;
-        match client.inspect_network(&self.inner.config.docker.network, None::<InspectNetworkOptions>).await {
+        let name = &self.inner.config.docker.network;
+        let look =
+            |engine: bollard::Docker| async move { engine.inspect_network(name, None::<InspectNetworkOptions>).await };
+        match client.look(look).await {
             Ok(found) => Ok(Some(OverlayFacts::read(found, self.inner.config.swarm.encrypted))),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(error) => Err(refused("look up the network", error)),
@@ -171,7 +174,7 @@ impl Swarm {
     async fn remove_service(&self, name: &str) -> Result<(), RuntimeError> {
         self.inner.term.check()?;
         let client = self.inner.engine.client().await?;
-        match client.delete_service(name).await {
+        match client.work(|engine| async move { engine.delete_service(name).await }).await {
             Ok(()) => Ok(()),
             Err(error) if status(&error) == Some(404) => Ok(()),
             Err(error) => Err(refused("remove a service", error)),
@@ -184,8 +187,8 @@ impl Swarm {
         let label = format!("{LABEL_INSTANCE}={}", self.inner.instance);
         let filters = HashMap::from([("label".to_owned(), vec![label.clone()])]);
         let options = ListServicesOptionsBuilder::default().filters(&filters).build();
-        let services =
-            client.list_services(Some(options)).await.map_err(|error| refused("list the services", error))?;
+        let services = client.look(|engine| async move { engine.list_services(Some(options)).await }).await;
+        let services = services.map_err(|error| refused("list the services", error))?;
         let tasks = self.tasks(&json!({ "label": [label] })).await?;
         let tasks: HashMap<&str, &Task> = tasks.iter().map(|task| (task.service.as_str(), task)).collect();
         let owned = services.into_iter().filter_map(|service| {
@@ -215,7 +218,7 @@ impl Swarm {
             return Ok(name.to_owned());
         }
         let client = self.inner.engine.client().await?;
-        match client.inspect_image(name).await {
+        match client.look(|engine| async move { engine.inspect_image(name).await }).await {
             Ok(image) => {
                 let digests = image.repo_digests.unwrap_or_default();
                 let repository = repository(name);
@@ -235,13 +238,7 @@ impl Swarm {
 
     async fn tasks(&self, filters: &Value) -> Result<Vec<Task>, RuntimeError> {
         let client = self.inner.engine.client().await?;
-        tasks::list(
-            self.inner.config.docker.host.socket(),
-            client.client_version(),
-            self.inner.config.docker.timeout,
-            filters,
-        )
-        .await
+        tasks::list(&client, filters).await
     }
 
     /// Where a task's container is to be found.

@@ -3,11 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use bollard::Docker;
-use bollard::query_parameters::InspectContainerOptions;
-
-use super::{refused, status};
+use super::inspect;
 use crate::runtime::RuntimeError;
+use crate::runtime::client::{Client, refused, status};
 
 /// The kernel's list of what is mounted for this process.
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -16,12 +14,12 @@ const ID_LENGTH: usize = 64;
 
 /// The data directory as the engine knows it.
 /// Errors: [`RuntimeError`]; `Folder` where the directory lies inside this daemon's container, out of every worker's reach.
-pub(super) async fn path_on_host(client: &Docker, data_dir: &Path) -> Result<PathBuf, RuntimeError> {
+pub(super) async fn path_on_host(client: &Client, data_dir: &Path) -> Result<PathBuf, RuntimeError> {
     let data_dir = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_owned());
     let Some(id) = std::fs::read_to_string(MOUNTS).ok().and_then(|mounts| container_id(&mounts)) else {
         return Ok(data_dir);
     };
-    let own = match client.inspect_container(&id, None::<InspectContainerOptions>).await {
+    let own = match inspect(client, &id).await {
         Ok(own) => own,
         // An engine that does not know the container is not the one that runs it: they share their paths, or `start` says so.
         Err(error) if status(&error) == Some(404) => return Ok(data_dir),

@@ -14,8 +14,9 @@ use futures_util::stream::{BoxStream, StreamExt as _};
 use tokio::io::AsyncWrite;
 
 use super::profile::Limits;
-use super::{Docker, WORK_TIMEOUT, container_name, refused, status};
+use super::{Docker, container_name};
 use crate::engine::WorkerId;
+use crate::runtime::client::{CallError, refused, status};
 use crate::runtime::{LABEL_INSTANCE, LABEL_RENDERER, LABEL_WORKER, RuntimeError};
 
 /// Beside other containers, a renderer gets this much of a busy processor; 1024 is what each of them gets.
@@ -30,12 +31,13 @@ pub(crate) struct RendererPipes {
 }
 
 impl Docker {
-    /// Makes and starts a renderer's container. It ends with the connection that the pipes are.
+    /// Makes and starts a renderer's container. It ends with the connection that the pipes are; who reads from them limits
+    /// the wait.
     /// Errors: [`RuntimeError`]; the caller removes what may have been made.
     pub(crate) async fn start_renderer(&self, worker: &WorkerId) -> Result<RendererPipes, RuntimeError> {
         let settings = &self.inner.config.world;
-        let client = self.client().await?.with_timeout(WORK_TIMEOUT);
-        let name = container_name(worker);
+        let client = self.client().await?;
+        let name = &container_name(worker);
         let limits = Limits {
             memory: settings.memory.bytes(),
             shm: SHM,
@@ -68,8 +70,8 @@ impl Docker {
             host_config: Some(host),
             ..Default::default()
         };
-        let options = CreateContainerOptionsBuilder::default().name(&name).build();
-        match client.create_container(Some(options), body).await {
+        let options = CreateContainerOptionsBuilder::default().name(name).build();
+        match client.work(|engine| async move { engine.create_container(Some(options), body).await }).await {
             Ok(_) => {}
             Err(error) if status(&error) == Some(404) => return Err(RuntimeError::NoImage(settings.image.clone())),
             Err(error) => return Err(refused("create a container", error)),
@@ -78,11 +80,11 @@ impl Docker {
         let options =
             AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
         let attached = client
-            .attach_container(&name, Some(options))
+            .work(|engine| async move { engine.attach_container(name, Some(options)).await })
             .await
             .map_err(|error| refused("attach to a container", error))?;
         client
-            .start_container(&name, None::<StartContainerOptions>)
+            .work(|engine| async move { engine.start_container(name, None::<StartContainerOptions>).await })
             .await
             .map_err(|error| refused("start a container", error))?;
         let output = attached.output.filter_map(|part| async {
@@ -90,7 +92,7 @@ impl Docker {
                 Ok(LogOutput::StdOut { message }) => Some(Ok(message)),
                 // What a renderer complains of may quote what it was given.
                 Ok(_) => None,
-                Err(error) => Some(Err(refused("read from a container", error))),
+                Err(error) => Some(Err(refused("read from a container", CallError::from(error)))),
             }
         });
         Ok(RendererPipes { input: attached.input, output: output.boxed() })
@@ -103,8 +105,8 @@ impl Docker {
         let labels = vec![format!("{LABEL_INSTANCE}={}", self.inner.instance), LABEL_RENDERER.to_owned()];
         let filters = HashMap::from([("label".to_owned(), labels)]);
         let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-        let found =
-            client.list_containers(Some(options)).await.map_err(|error| refused("list the containers", error))?;
+        let found = client.look(|engine| async move { engine.list_containers(Some(options)).await }).await;
+        let found = found.map_err(|error| refused("list the containers", error))?;
         let is_left =
             |labels: &HashMap<String, String>| labels.get(LABEL_RENDERER).is_some_and(|by| *by != self.inner.process);
         let left = found.into_iter().filter_map(|container| container.labels.filter(is_left));

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::{Instant, timeout};
 
-use super::super::docker::refused;
+use super::super::client::refused;
 use super::super::{LABEL_PROBE, Lack, NodeUse, RuntimeError};
 use super::Swarm;
 use super::constraints::{constraints, met};
@@ -227,7 +227,8 @@ impl Swarm {
         let label = format!("{LABEL_PROBE}={}", self.inner.instance);
         let filters = HashMap::from([("label".to_owned(), vec![label])]);
         let options = ListServicesOptionsBuilder::default().filters(&filters).build();
-        let left = client.list_services(Some(options)).await.map_err(|error| refused("list the services", error))?;
+        let left = client.look(|engine| async move { engine.list_services(Some(options)).await }).await;
+        let left = left.map_err(|error| refused("list the services", error))?;
         for name in left.into_iter().filter_map(|service| service.spec?.name) {
             self.remove_service(&name).await?;
         }

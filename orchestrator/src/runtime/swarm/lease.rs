@@ -19,7 +19,7 @@ use nix::fcntl::{Flock, FlockArg};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::super::docker::{refused, status};
+use super::super::client::{refused, status};
 use super::super::{LABEL_INSTANCE, Ownership, RuntimeError};
 use super::Swarm;
 use crate::engine::random_bytes;
@@ -84,7 +84,8 @@ impl Lease {
             return;
         }
         let Ok(client) = self.swarm.inner.engine.client().await else { return };
-        if let Err(error) = client.delete_config(&self.name).await {
+        let name = &self.name;
+        if let Err(error) = client.look(|engine| async move { engine.delete_config(name).await }).await {
             tracing::warn!(%error, "the lease could not be removed: a daemon elsewhere waits until it is over");
         }
     }
@@ -151,7 +152,7 @@ impl Swarm {
     /// The lease as it is; none where there is none.
     async fn look(&self, name: &str) -> Result<Option<Seen>, RuntimeError> {
         let client = self.inner.engine.client().await?;
-        let config = match client.inspect_config(name).await {
+        let config = match client.look(|engine| async move { engine.inspect_config(name).await }).await {
             Ok(config) => config,
             Err(error) if status(&error) == Some(404) => return Ok(None),
             Err(error) => return Err(refused("read the lease", error)),
@@ -185,10 +186,15 @@ impl Swarm {
             ..Default::default()
         };
         match seen {
-            None => client.create_config(spec).await.map(drop).map_err(|error| refused("make the lease", error)),
+            None => {
+                let made = client.look(|engine| async move { engine.create_config(spec).await }).await;
+                made.map(drop).map_err(|error| refused("make the lease", error))
+            }
             Some(seen) => {
                 let options = UpdateConfigOptions { version: seen.version.try_into().unwrap_or_default() };
-                let updated = client.update_config(&candidate.name, spec, options).await;
+                let name = &candidate.name;
+                let updated =
+                    client.look(|engine| async move { engine.update_config(name, spec, options).await }).await;
                 updated.map_err(|error| refused("renew the lease", error))
             }
         }

@@ -9,7 +9,7 @@ use bollard::models::{Node, NodeSpecAvailabilityEnum, NodeState as Reach};
 use bollard::query_parameters::{ListNodesOptions, UpdateNodeOptions};
 use serde_json::json;
 
-use super::super::docker::{refused, status};
+use super::super::client::{CallError, Client, refused, status};
 use super::super::{LABEL_WORKER, NodeFacts, NodeState, NodeUse, RuntimeError};
 use super::Swarm;
 
@@ -67,13 +67,14 @@ impl Swarm {
         let client = self.inner.engine.client().await?;
         let mut left = TRIES;
         loop {
-            let node = client.inspect_node(id).await.map_err(|error| refused("look up a node", error))?;
+            let node = inspect(&client, id).await.map_err(|error| refused("look up a node", error))?;
             let mut spec = node.spec.clone().unwrap_or_default();
             change(spec.labels.get_or_insert_default(), &mut spec.availability);
             let version = version(&node).try_into().unwrap_or_default();
             left -= 1;
-            match client.update_node(id, spec, UpdateNodeOptions { version }).await {
-                Ok(()) => return client.inspect_node(id).await.map_err(|error| refused("look up a node", error)),
+            let options = UpdateNodeOptions { version };
+            match client.look(|engine| async move { engine.update_node(id, spec, options).await }).await {
+                Ok(()) => return inspect(&client, id).await.map_err(|error| refused("look up a node", error)),
                 Err(error) if left == 0 => return Err(refused("change a node", error)),
                 // Somebody else may have changed it since; what they did stays.
                 Err(error) => tracing::debug!(%error, "a node could not be changed yet"),
@@ -83,12 +84,13 @@ impl Swarm {
 
     pub(super) async fn list_nodes(&self) -> Result<Vec<Node>, RuntimeError> {
         let client = self.inner.engine.client().await?;
-        client.list_nodes(None::<ListNodesOptions>).await.map_err(|error| refused("list the nodes", error))
+        let nodes = client.look(|engine| async move { engine.list_nodes(None::<ListNodesOptions>).await }).await;
+        nodes.map_err(|error| refused("list the nodes", error))
     }
 
     pub(super) async fn node(&self, id: &str) -> Result<Option<Node>, RuntimeError> {
         let client = self.inner.engine.client().await?;
-        match client.inspect_node(id).await {
+        match inspect(&client, id).await {
             Ok(node) => Ok(Some(node)),
             Err(error) if status(&error) == Some(404) => Ok(None),
             Err(error) => Err(refused("look up a node", error)),
@@ -111,6 +113,10 @@ impl Swarm {
             id,
         }
     }
+}
+
+async fn inspect(client: &Client, id: &str) -> Result<Node, CallError> {
+    client.look(|engine| async move { engine.inspect_node(id).await }).await
 }
 
 /// The id of the node of this name, or with this id.

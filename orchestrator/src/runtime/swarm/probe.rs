@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use bollard::container::LogOutput;
 use bollard::models::TaskState;
 use bollard::query_parameters::LogsOptionsBuilder;
-use futures_util::StreamExt as _;
+use futures_util::TryStreamExt as _;
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::docker::refused;
+use super::super::client::refused;
 use super::super::{LABEL_WORKER, Lack, NodeFence, RuntimeError};
 use super::Swarm;
 use super::fence::{Report, Wanted, judge};
@@ -161,12 +162,12 @@ impl Swarm {
         loop {
             let client = self.inner.engine.client().await?;
             let options = LogsOptionsBuilder::default().stdout(true).build();
-            let mut lines = std::pin::pin!(client.service_logs(name, Some(options)));
-            let mut text = Vec::new();
-            while let Some(line) = lines.next().await {
-                let line = line.map_err(|error| refused("read what a probe printed", error))?;
-                text.extend_from_slice(&line.into_bytes());
-            }
+            let read = |engine: bollard::Docker| async move {
+                let lines = engine.service_logs(name, Some(options));
+                lines.map_ok(LogOutput::into_bytes).try_collect::<Vec<_>>().await
+            };
+            let lines = client.look(read).await.map_err(|error| refused("read what a probe printed", error))?;
+            let text = lines.concat();
             let text = String::from_utf8_lossy(&text).into_owned();
             if Report::read(&text).is_some() {
                 return Ok(text);

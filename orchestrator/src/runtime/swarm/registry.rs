@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::super::RuntimeError;
-use super::{Swarm, manager};
+use super::Swarm;
 use crate::secret::Secret;
 
 /// The header of a request to the engine. bollard would write it in the other of base64's alphabets, which engines do not read.
@@ -70,13 +70,13 @@ impl Swarm {
         credentials: &Secret,
     ) -> Result<(StatusCode, Bytes), RuntimeError> {
         let client = self.inner.engine.client().await?;
-        let docker = &self.inner.config.docker;
-        let request = manager::request(method, client.client_version(), path)
+        let request = client
+            .request(method, path)
             .header("content-type", "application/json")
             .header(HEADER, credentials.expose())
             .body(body.into())
             .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
-        manager::ask(docker.host.socket(), docker.timeout, request).await
+        client.ask(request).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bollard::models::{ServiceSpec, TaskState};
 use tokio::time::{Instant, sleep};
 
-use super::super::docker::{refused, status};
+use super::super::client::{refused, status};
 use super::super::{Place, RuntimeError, WorkerSpec};
 use super::Swarm;
 use super::spread::Choice;
@@ -78,7 +78,7 @@ impl Swarm {
             return self.create_with(&service, &credentials).await.map(drop);
         }
         let client = self.inner.engine.client().await?;
-        match client.create_service(service, None).await {
+        match client.work(|engine| async move { engine.create_service(service, None).await }).await {
             Ok(_) => Ok(()),
             // Our own earlier call made it and its reply was lost.
             Err(error) if status(&error) == Some(409) => Ok(()),

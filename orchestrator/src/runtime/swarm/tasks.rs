@@ -1,18 +1,15 @@
 //! Tasks: what Swarm made of services. bollard's model of them leaves out their addresses, so this asks the manager itself.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
-use std::time::Duration;
 
-use bollard::ClientVersion;
 use bollard::models::TaskState;
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
+use super::super::client::Client;
 use super::super::{ContainerState, RuntimeError};
-use super::manager;
 
 /// The one try at running a service.
 #[derive(Debug, Clone, Deserialize)]
@@ -116,18 +113,12 @@ impl Task {
 
 /// The tasks that filters let through; none where one names a service that there is not.
 /// Errors: [`RuntimeError`] when the manager cannot be asked.
-pub(super) async fn list(
-    socket: &Path,
-    version: ClientVersion,
-    limit: Duration,
-    filters: &serde_json::Value,
-) -> Result<Vec<Task>, RuntimeError> {
+pub(super) async fn list(client: &Client, filters: &serde_json::Value) -> Result<Vec<Task>, RuntimeError> {
     let filters = filters.to_string();
     let path = format!("/tasks?filters={}", utf8_percent_encode(&filters, NON_ALPHANUMERIC));
     let unreachable = |error: &dyn std::fmt::Display| RuntimeError::Unreachable(error.to_string());
-    let request =
-        manager::request(Method::GET, version, &path).body(Full::default()).map_err(|error| unreachable(&error))?;
-    let (status, body) = manager::ask(socket, limit, request).await?;
+    let request = client.request(Method::GET, &path).body(Full::default()).map_err(|error| unreachable(&error))?;
+    let (status, body) = client.ask(request).await?;
     match status {
         StatusCode::OK => serde_json::from_slice(&body).map_err(|error| unreachable(&error)),
         StatusCode::NOT_FOUND => Ok(Vec::new()),
