@@ -175,9 +175,9 @@ impl Runtime {
         }
     }
 
-    /// Notes that the agent of a worker of this image does not answer from where it runs.
-    pub(crate) async fn distrust(&self, place: &Place, image: &str) {
-        if let (Self::Swarm(swarm), Some(node)) = (self, &place.node) {
+    /// Notes that the agents of workers of this image do not answer from this node.
+    pub(crate) async fn distrust(&self, node: Option<&str>, image: &str) {
+        if let (Self::Swarm(swarm), Some(node)) = (self, node) {
             swarm.distrust(node, image).await;
         }
     }

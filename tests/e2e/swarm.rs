@@ -147,6 +147,10 @@ async fn sessions_end_with_their_node_alone_and_none_is_left_when_it_is_back(sta
     swarm.kill(&third)?;
     swarm.plug(&second, "down")?;
     daemon.forget_lost_nodes(&swarm);
+    // Swarm does not know yet, and still has warm workers there and gives it new ones.
+    let after = Placed::create(&daemon, &swarm).await?;
+    ensure!(after.node == first, "a client gets a worker of the node that is left, not of {}", after.node);
+    placed.push(after);
     for one in placed.iter_mut().filter(|one| one.node != first) {
         let record = one.session.becomes("failure", 60).await?;
         ensure!(record["reason"] == "node_lost", "{record}");

@@ -129,7 +129,7 @@ impl Pool {
                 Ok(()) => Ok(worker),
                 Err(error) => {
                     if matches!(error, BootError::Silent) {
-                        self.inner.runtime.distrust(&place, &spec.image).await;
+                        self.inner.runtime.distrust(place.node.as_deref(), &spec.image).await;
                     }
                     Err(error)
                 }

@@ -1,10 +1,20 @@
-//! The nodes that workers run on: the pool logs their changes, and replaces warm workers of nodes that are drained.
+//! The nodes that workers run on: the pool logs their changes, and replaces warm workers of nodes that are drained, or that
+//! nobody can reach.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use super::Pool;
 use crate::runtime::{NodeFacts, NodeState, NodeUse, RuntimeError};
+use crate::worker::Worker;
+
+/// How long the agent of a warm worker may take to answer when the node is in doubt.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A node, as the command line shows it to the operator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -77,6 +87,27 @@ impl Pool {
         Ok(self.status_of(node))
     }
 
+    /// Notes that a worker failed when it was handed out. Its node may be lost, which Swarm notices later: asks the other warm
+    /// workers there, replaces those that do not answer, and has no more started there for a while if there are any.
+    pub(crate) async fn doubt_node_of(&self, failed: &Worker) {
+        let Some(node) = &failed.node else { return };
+        let others = self.lock().warm_on(node);
+        let asked = others.iter().map(|other| async {
+            let answer = timeout(ANSWER_TIMEOUT, other.agent.health()).await;
+            (!matches!(answer, Ok(Ok(_)))).then(|| Arc::clone(other))
+        });
+        let silent: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        for other in &silent {
+            if self.retire_unowned(&other.id) {
+                tracing::warn!(worker = %other.id, node, "replacing a warm worker that does not answer, on a node in doubt");
+            }
+        }
+        if !silent.is_empty() {
+            let image = self.inner.config.image(failed.key.engine);
+            self.inner.runtime.distrust(Some(node), image).await;
+        }
+    }
+
     fn status_of(&self, node: NodeFacts) -> NodeStatus {
         let workers = self.lock().on_node(&node.id);
         let ready = workers.iter().filter(|(_, ready)| *ready).count();
@@ -143,5 +174,63 @@ fn tell(before: Option<&NodeFacts>, now: &NodeFacts) {
         }
         (_, NodeUse::Paused) => tracing::info!(node, "somebody paused a node: it gets no new workers"),
         (Some(_), NodeUse::Active) => tracing::info!(node, "a node is used again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use warmpool_protocol::Secret;
+
+    use super::*;
+    use crate::config::{Config, Flags, Host};
+    use crate::drain::Drain;
+    use crate::engine::{Engine, Mode, PoolKey, WorkerId};
+    use crate::instance::Instance;
+    use crate::runtime::{AgentAddress, Place, Runtime};
+
+    #[tokio::test]
+    async fn warm_workers_of_a_node_that_cannot_be_reached_are_replaced() {
+        let data = tempfile::tempdir().unwrap();
+        let env = [("WARMPOOL_DOCKER_HOST".to_owned(), format!("unix://{}/no-engine.sock", data.path().display()))];
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
+        let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
+        let runtime = Runtime::new(Arc::clone(&config), "test".to_owned());
+        let pool = Pool::new(config, instance, runtime, Drain::default());
+
+        let agent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let answering = agent.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = agent.accept().await {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let body = r#"{"state":"warm"}"#;
+                let length = body.len();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+                let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+            }
+        });
+        // Nobody listens where somebody did a moment ago.
+        let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let worker = |address, node: &str| {
+            let place = Place { address: AgentAddress::Tcp(address), node: Some(node.to_owned()) };
+            let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+            let (worker, _) = Worker::found(WorkerId::random(), key, place, &Secret::new(String::new()));
+            pool.lock().add_ready(Arc::clone(&worker));
+            worker
+        };
+        let [failed, silent, well] =
+            [(gone, "east"), (gone, "east"), (answering, "east")].map(|(at, node)| worker(at, node));
+        let elsewhere = worker(gone, "west");
+        pool.retire_unowned(&failed.id);
+        pool.doubt_node_of(&failed).await;
+        let state = pool.lock();
+        assert!(!state.is_ready(&silent.id), "it has its node's fate");
+        assert!(
+            state.is_ready(&well.id) && state.is_ready(&elsewhere.id),
+            "who answers is there, and other nodes are not in doubt"
+        );
     }
 }

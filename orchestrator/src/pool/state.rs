@@ -318,6 +318,15 @@ impl PoolState {
         here.map(|(worker, ready)| (worker.id.clone(), ready)).collect()
     }
 
+    /// The warm workers on this node.
+    pub(super) fn warm_on(&self, node: &str) -> Vec<Arc<Worker>> {
+        let warm = self.workers.values().filter_map(|entry| match &entry.stage {
+            WorkerStage::Ready(worker) => Some(worker),
+            WorkerStage::Starting | WorkerStage::Leased(..) | WorkerStage::Removing => None,
+        });
+        warm.filter(|worker| worker.node.as_deref() == Some(node)).map(Arc::clone).collect()
+    }
+
     /// Every worker that no session owns and that is not being removed.
     pub(super) fn unowned(&self) -> Vec<WorkerId> {
         let unowned = |entry: &PooledWorker| matches!(entry.stage, WorkerStage::Starting | WorkerStage::Ready(_));

@@ -145,6 +145,8 @@ impl Sessions {
                         self.inner.ads.forget_compiled(&version).await;
                     }
                     drop(lease);
+                    // Another worker of a lost node would fail as well.
+                    self.inner.pool.doubt_node_of(&worker).await;
                     let options = &record.options;
                     let settings = &options.launch.settings;
                     lease = match self.inner.pool.lease(options.pool_key(), settings, &record.owner).await {

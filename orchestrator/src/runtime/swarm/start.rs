@@ -8,11 +8,15 @@ use tokio::time::{Instant, sleep};
 use super::super::client::{refused, status};
 use super::super::{Place, RuntimeError, WorkerSpec};
 use super::Swarm;
+use super::nodes::is_down;
 use super::spread::Choice;
+use super::tasks::Task;
 use crate::engine::WorkerId;
 
 /// Between two looks at a task that is on its way.
 pub(super) const POLL: Duration = Duration::from_millis(100);
+/// Between two looks at the node that has it.
+const NODE_POLL: Duration = Duration::from_secs(1);
 /// Nodes tried at most for one worker.
 const NODES_TRIED: usize = 16;
 
@@ -95,6 +99,8 @@ impl Swarm {
     ) -> Result<Start, RuntimeError> {
         let limits = &self.inner.config.swarm;
         let begun = Instant::now();
+        // Since when a node has it, and when that node was last looked at.
+        let mut given: Option<(Instant, Instant)> = None;
         loop {
             let task = self.task(worker).await?;
             let waited = begun.elapsed();
@@ -107,6 +113,16 @@ impl Swarm {
             };
             if !task.node.is_empty() {
                 choice = None;
+                let now = Instant::now();
+                let (since, looked) = given.get_or_insert((now, now));
+                let mut is_lost = false;
+                if looked.elapsed() >= NODE_POLL {
+                    *looked = now;
+                    is_lost = self.node(&task.node).await?.is_none_or(|node| is_down(&node));
+                }
+                if let Some(why) = given_up(&task, since.elapsed(), is_lost, limits.placement_timeout) {
+                    return Ok(Start::Refused { node: task.node, why: why.to_owned() });
+                }
             }
             match task.status.state {
                 TaskState::RUNNING => {
@@ -164,6 +180,51 @@ impl Swarm {
             why,
             asked: format!("{memory} of memory and {cpus} cores (worker.memory, swarm.reserved_cpus)"),
             avoided: self.inner.avoided.described(image),
+        }
+    }
+}
+
+/// Why nothing will come of a task on the node that has had it for so long, if nothing will: the node may be lost, which the
+/// manager notices only later. One that is there takes a task up within `take_up`, and then may fetch the image for long.
+fn given_up(task: &Task, given_for: Duration, is_lost: bool, take_up: Duration) -> Option<&'static str> {
+    if task.has_ended() || task.status.state == TaskState::RUNNING {
+        None
+    } else if is_lost {
+        Some("the node is lost")
+    } else if task.is_ended() {
+        Some("Swarm ends what it gave the node, which is lost or was drained")
+    } else if task.status.state == TaskState::ASSIGNED && given_for > take_up {
+        Some("the node does not take up what it is given")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_does_not_wait_for_a_node_that_is_lost() {
+        let (short, long) = (Duration::from_secs(1), Duration::from_secs(6));
+        for (state, desired, given_for, is_lost, wanted) in [
+            ("assigned", "running", short, false, None),
+            ("assigned", "running", long, false, Some("does not take up")),
+            ("assigned", "running", short, true, Some("is lost")),
+            ("preparing", "running", long, false, None),
+            ("preparing", "running", long, true, Some("is lost")),
+            ("preparing", "shutdown", short, false, Some("drained")),
+            ("running", "running", long, true, None),
+            ("rejected", "shutdown", short, false, None),
+        ] {
+            let text = format!(r#"{{"NodeID":"n","DesiredState":"{desired}","Status":{{"State":"{state}"}}}}"#);
+            let task: Task = serde_json::from_str(&text).unwrap();
+            let why = given_up(&task, given_for, is_lost, Duration::from_secs(5));
+            let is_as_wanted = match (why, wanted) {
+                (Some(why), Some(words)) => why.contains(words),
+                (why, wanted) => why.is_none() && wanted.is_none(),
+            };
+            assert!(is_as_wanted, "{state}, wanted {desired}, for {given_for:?}: {why:?}");
         }
     }
 }
