@@ -173,6 +173,7 @@ impl SignIns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::StoreOptions;
 
     fn key() -> KeyId {
         "000000000000".parse().unwrap()
@@ -192,5 +193,25 @@ mod tests {
         let short = SignIns::load(store, Duration::ZERO).await.unwrap();
         assert!(short.find(&stays).is_some() && short.find(&stays).is_none());
         assert!(!short.lasts(TokenHash::of(&stays)));
+    }
+
+    #[tokio::test]
+    async fn who_signed_out_stays_so_after_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
+        let store = Store::open(dir.path(), options.clone()).unwrap().store;
+        let sign_ins = SignIns::load(store.clone(), Duration::from_secs(60)).await.unwrap();
+        let (stays, goes) = (sign_ins.add(key()), sign_ins.add(key()));
+        while store.scan(Table::SignIns, KeyRange::all(), 9).await.unwrap().len() != 2 {
+            tokio::task::yield_now().await;
+        }
+        store.backup().await.unwrap();
+        sign_ins.remove(&goes).await;
+        store.close().await.unwrap();
+        std::fs::write(dir.path().join("db/db"), b"").unwrap();
+        let store = Store::open(dir.path(), options).unwrap().store;
+        let next = SignIns::load(store.clone(), Duration::from_secs(60)).await.unwrap();
+        assert_eq!((next.find(&stays), next.find(&goes)), (Some(key()), None));
+        store.close().await.unwrap();
     }
 }

@@ -122,6 +122,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_was_taken_away_is_written_for_good() {
+        let faults = Faults::default();
+        let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 0, ..StoreOptions::default() });
+        let journal = Journal::new(store);
+        journal.note(|| record(None)).await.unwrap();
+        assert_eq!(faults.calls(Point::Journal), 0);
+        journal.note_for_good(|| record(None)).await.unwrap();
+        assert_eq!(faults.calls(Point::Journal), 1);
+    }
+
+    #[tokio::test]
     async fn an_end_waits_for_room() {
         let faults = Faults::default();
         let store = Store::faulty(&faults, StoreOptions { min_free_bytes: 1000, ..StoreOptions::default() });

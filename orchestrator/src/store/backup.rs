@@ -126,16 +126,18 @@ pub(crate) async fn run_backups(store: Store, stop: CancellationToken) {
         return;
     };
     let every = store.options().backup_interval;
+    let within = dir.clone();
+    // A new one takes their place.
+    if off_thread(move || Ok(backup_folder::any_with_keys(&within))).await.unwrap_or(false)
+        && let Err(error) = store.backup().await
+    {
+        tracing::error!(%error, "backups of an earlier release still hold patients' keys");
+    }
     if store.options().backups_kept == 0 {
         return;
     }
     let mut wait = {
-        let newest = off_thread(move || match backup_folder::any_with_keys(&dir) {
-            // Which a new one replaces at once.
-            true => Ok(0),
-            false => Ok(list(&dir).first().map_or(0, |(ms, _)| *ms)),
-        });
-        let newest = newest.await.unwrap_or(0);
+        let newest = off_thread(move || Ok(list(&dir).first().map_or(0, |(ms, _)| *ms))).await.unwrap_or(0);
         let age = Duration::from_millis(unix_ms().saturating_sub(newest));
         every.saturating_sub(age)
     };

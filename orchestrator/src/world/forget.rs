@@ -89,7 +89,7 @@ impl Worlds {
                 self.remove_for_good(&record).await?;
                 forgotten.worlds += 1;
             }
-            if self.inner.patients.find(&reference).await?.is_some() {
+            if self.inner.patients.is_known(&reference).await? {
                 let mut batch = Batch::new();
                 forget(&reference, &mut batch);
                 self.inner.store.commit(batch, Durability::Power).await?;

@@ -109,7 +109,13 @@ impl Patients {
         PatientRef(hex::encode(hash))
     }
 
-    /// A patient that is known.
+    /// Whether anything is kept of a patient, readable or not.
+    /// Fails when the store does not answer.
+    pub(super) async fn is_known(&self, reference: &PatientRef) -> Result<bool, Error> {
+        Ok(self.inner.store.get(Table::Patients, reference.as_str().as_bytes()).await?.is_some())
+    }
+
+    /// A patient that is known, and whose key is there.
     /// Fails when the store does not answer.
     pub(super) async fn find(&self, reference: &PatientRef) -> Result<Option<Patient>, Error> {
         let row = self.inner.store.get(Table::Patients, reference.as_str().as_bytes()).await?;
