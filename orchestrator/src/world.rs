@@ -48,6 +48,7 @@ use crate::instance::Instance;
 use crate::keys::KeyId;
 use crate::runtime::Docker;
 use crate::store::{Batch, Durability, Store, Table};
+use attachment::PictureLimits;
 use cipher::{Cipher, KeySource};
 use fetch::Fetcher;
 use files::Files;
@@ -88,6 +89,8 @@ struct Inner {
     /// Held from looking for a scene to having written its world, so that none is made twice.
     accepting: tokio::sync::Mutex<()>,
     state: Mutex<State>,
+    /// Held while a picture is decoded.
+    decoding: Arc<tokio::sync::Mutex<()>>,
     /// There is something to render.
     work: Notify,
     /// Changes each time a viewer's URL stops working.
@@ -197,6 +200,7 @@ impl Worlds {
             log,
             accepting,
             state,
+            decoding: Arc::default(),
             work,
             viewers,
         };
@@ -215,6 +219,12 @@ impl Worlds {
     pub(crate) fn limits(&self) -> Limits {
         let settings = &self.inner.config.world;
         Limits { images: settings.max_images, videos: settings.max_videos, belongings: settings.max_belongings }
+    }
+
+    /// How large a picture may be.
+    fn picture_limits(&self) -> PictureLimits {
+        let settings = &self.inner.config.world;
+        PictureLimits { pixels: settings.max_pixels as u64, memory: settings.decode_memory.bytes() }
     }
 
     /// The patients that a service key's integrations may mean by this id.

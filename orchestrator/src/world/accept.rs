@@ -44,10 +44,10 @@ impl Worlds {
         request: &WorldRequest,
         row: &mut RequestRow,
     ) -> Result<AcceptedWorld, Error> {
-        let max_pixels = self.inner.config.world.max_pixels as u64;
+        let limits = self.picture_limits();
         for item in &request.items {
             if let Source::Data(bytes) = &item.source {
-                attachment::inspect(bytes, max_pixels)
+                attachment::inspect(bytes, limits)
                     .map_err(|error| Error::invalid(format!("{}.data", item.field), error.to_string()))?;
             }
         }

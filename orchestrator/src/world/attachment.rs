@@ -5,11 +5,13 @@ use std::io::Cursor;
 
 use bytes::Bytes;
 use image::codecs::jpeg::JpegEncoder;
-use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader};
+use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader, Limits};
 
 /// The longer side of a picture in a scene, in pixels: it hangs some metres away.
 const SIDE: u32 = 1024;
 const QUALITY: u8 = 88;
+/// The formats that are decoded.
+const FORMATS: [ImageFormat; 3] = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP];
 
 /// Why a picture is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,45 +34,104 @@ pub(super) enum PictureError {
         /// `world.max_pixels`.
         limit: u64,
     },
+    /// It would take too much memory.
+    #[error(
+        "has {width} x {height} pixels, which take {memory} bytes to decode, and {limit} are allowed: send a smaller one, or raise \
+         `world.decode_memory`"
+    )]
+    TooHeavy {
+        /// In pixels.
+        width: u32,
+        /// In pixels.
+        height: u32,
+        /// In bytes.
+        memory: u64,
+        /// `world.decode_memory`, in bytes.
+        limit: u64,
+    },
+}
+
+/// How large a picture may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PictureLimits {
+    /// `world.max_pixels`.
+    pub pixels: u64,
+    /// `world.decode_memory`, in bytes.
+    pub memory: u64,
 }
 
 /// Reads a picture's format and size from its header, which costs next to nothing.
 /// Errors: [`PictureError`].
-pub(super) fn inspect(bytes: &[u8], max_pixels: u64) -> Result<(), PictureError> {
-    let (width, height) = decoder(bytes)?.dimensions();
+pub(super) fn inspect(bytes: &[u8], limits: PictureLimits) -> Result<(), PictureError> {
+    let (decoder, format) = decoder(bytes, limits)?;
+    let (width, height) = decoder.dimensions();
     if width == 0 || height == 0 {
         return Err(PictureError::Damaged);
     }
-    if u64::from(width) * u64::from(height) > max_pixels {
-        return Err(PictureError::TooLarge { width, height, limit: max_pixels });
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels > limits.pixels {
+        return Err(PictureError::TooLarge { width, height, limit: limits.pixels });
+    }
+    // What the decoder holds beside the picture: coefficients of two bytes for three channels, or a copy with transparency.
+    let beside = match format {
+        ImageFormat::Jpeg if !is_baseline(bytes) => 6,
+        ImageFormat::WebP => 4,
+        _ => 0,
+    };
+    let memory = decoder.total_bytes().saturating_add(pixels.saturating_mul(beside));
+    if memory > limits.memory {
+        return Err(PictureError::TooHeavy { width, height, memory, limit: limits.memory });
     }
     Ok(())
 }
 
-/// Decodes a picture, turns it upright, makes it no larger than a scene needs, and re-encodes it as JPEG: without any of
+/// Decodes a picture, makes it no larger than a scene needs, turns it upright, and re-encodes it as JPEG: without any of
 /// the data that cameras add, such as place and time. Takes a processor some tens of milliseconds.
 /// Errors: [`PictureError`].
-pub(super) fn normalise(bytes: &[u8], max_pixels: u64) -> Result<Bytes, PictureError> {
-    inspect(bytes, max_pixels)?;
-    let mut decoder = decoder(bytes)?;
+pub(super) fn normalise(bytes: &[u8], limits: PictureLimits) -> Result<Bytes, PictureError> {
+    inspect(bytes, limits)?;
+    let (mut decoder, _) = decoder(bytes, limits)?;
     let orientation = decoder.orientation().map_err(|_| PictureError::Damaged)?;
     let mut picture = DynamicImage::from_decoder(decoder).map_err(|_| PictureError::Damaged)?;
-    picture.apply_orientation(orientation);
     if picture.width().max(picture.height()) > SIDE {
         picture = picture.thumbnail(SIDE, SIDE);
     }
+    // Only now: to turn a picture takes its memory again.
+    picture.apply_orientation(orientation);
     let mut jpeg = Vec::new();
     let written = on_white(&picture).write_with_encoder(JpegEncoder::new_with_quality(&mut jpeg, QUALITY));
     written.map_err(|_| PictureError::Damaged)?;
     Ok(jpeg.into())
 }
 
-fn decoder(bytes: &[u8]) -> Result<impl image::ImageDecoder, PictureError> {
-    let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|_| PictureError::Format)?;
-    if !matches!(reader.format(), Some(ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::WebP)) {
-        return Err(PictureError::Format);
+fn decoder(
+    bytes: &[u8],
+    limits: PictureLimits,
+) -> Result<(impl image::ImageDecoder + use<'_>, ImageFormat), PictureError> {
+    let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|_| PictureError::Format)?;
+    let format = reader.format().filter(|format| FORMATS.contains(format)).ok_or(PictureError::Format)?;
+    // For what lies beside the picture, such as a compressed colour profile.
+    let mut most = Limits::default();
+    most.max_alloc = Some(limits.memory);
+    reader.limits(most);
+    Ok((reader.into_decoder().map_err(|_| PictureError::Damaged)?, format))
+}
+
+/// Whether a JPEG is decoded as it is read. One that comes in passes is held as coefficients until its last one.
+fn is_baseline(jpeg: &[u8]) -> bool {
+    let mut rest = jpeg.get(2..).unwrap_or_default();
+    while let [0xff, marker, tail @ ..] = rest {
+        match (marker, tail) {
+            (0xff, _) => rest = rest.get(1..).unwrap_or_default(),
+            (0xc0, _) => return true,
+            (0xc4 | 0xdb | 0xdd | 0xe0..=0xef | 0xfe, [high, low, ..]) => {
+                rest = tail.get(usize::from(u16::from_be_bytes([*high, *low]))..).unwrap_or_default();
+            }
+            // Every other kind of frame, and what is none.
+            _ => return false,
+        }
     }
-    reader.into_decoder().map_err(|_| PictureError::Damaged)
+    false
 }
 
 /// JPEG has no transparency: what shows through is white.
@@ -108,6 +169,10 @@ mod tests {
         bytes.into_inner()
     }
 
+    fn limits(pixels: u64) -> PictureLimits {
+        PictureLimits { pixels, memory: 128 << 20 }
+    }
+
     fn size(bytes: &[u8]) -> (u32, u32) {
         ImageReader::new(Cursor::new(bytes)).with_guessed_format().unwrap().into_dimensions().unwrap()
     }
@@ -115,11 +180,11 @@ mod tests {
     #[test]
     fn a_picture_is_written_anew_no_larger_than_needed() {
         for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP] {
-            let jpeg = normalise(&picture(2048, 512, format), 10_000_000).unwrap();
+            let jpeg = normalise(&picture(2048, 512, format), limits(10_000_000)).unwrap();
             assert_eq!(size(&jpeg), (1024, 256), "{format:?}");
             assert_eq!(image::guess_format(&jpeg).unwrap(), ImageFormat::Jpeg);
         }
-        let jpeg = normalise(&picture(100, 50, ImageFormat::Png), 10_000_000).unwrap();
+        let jpeg = normalise(&picture(100, 50, ImageFormat::Png), limits(10_000_000)).unwrap();
         assert_eq!(size(&jpeg), (100, 50), "a small one stays as it is");
         let flat = image::load_from_memory(&jpeg).unwrap().to_rgb8();
         assert!(flat.get_pixel(90, 25).0.iter().all(|channel| *channel > 245), "what was transparent is white");
@@ -136,7 +201,7 @@ mod tests {
         exif.extend_from_slice(&u16::try_from(tiff.len() + 2).unwrap().to_be_bytes());
         exif.extend_from_slice(&tiff);
         exif.extend_from_slice(&plain[2..]);
-        let jpeg = normalise(&exif, 10_000_000).unwrap();
+        let jpeg = normalise(&exif, limits(10_000_000)).unwrap();
         assert_eq!(size(&jpeg), (20, 40));
         assert!(!jpeg.windows(6).any(|part| part == b"SECRET") && !jpeg.windows(4).any(|part| part == b"Exif"));
     }
@@ -148,13 +213,53 @@ mod tests {
         let mut bomb = small.clone();
         bomb[16..20].copy_from_slice(&65_000u32.to_be_bytes());
         bomb[20..24].copy_from_slice(&65_000u32.to_be_bytes());
-        let refused = inspect(&bomb, 50_000_000);
+        let refused = inspect(&bomb, limits(50_000_000));
         assert!(matches!(refused, Err(PictureError::TooLarge { .. } | PictureError::Damaged)), "{refused:?}");
-        assert_eq!(inspect(b"GIF89a\x01\0\x01\0\0\0\0;", 50_000_000), Err(PictureError::Format));
-        assert_eq!(inspect(b"<svg xmlns='http://www.w3.org/2000/svg'/>", 50_000_000), Err(PictureError::Format));
-        assert_eq!(inspect(b"", 50_000_000), Err(PictureError::Format));
+        assert_eq!(inspect(b"GIF89a\x01\0\x01\0\0\0\0;", limits(50_000_000)), Err(PictureError::Format));
+        assert_eq!(
+            inspect(b"<svg xmlns='http://www.w3.org/2000/svg'/>", limits(50_000_000)),
+            Err(PictureError::Format)
+        );
+        assert_eq!(inspect(b"", limits(50_000_000)), Err(PictureError::Format));
         let half = &small[..small.len() / 2];
-        assert!(normalise(half, 50_000_000).is_err());
-        assert!(matches!(inspect(&small, 64), Err(PictureError::TooLarge { width: 64, height: 64, limit: 64 })));
+        assert!(normalise(half, limits(50_000_000)).is_err());
+        assert!(matches!(
+            inspect(&small, limits(64)),
+            Err(PictureError::TooLarge { width: 64, height: 64, limit: 64 })
+        ));
+    }
+    #[test]
+    fn a_small_file_that_takes_much_memory_is_refused_before_it_is_decoded() {
+        let mut png = Cursor::new(Vec::new());
+        DynamicImage::new_rgba16(1000, 1000).write_to(&mut png, ImageFormat::Png).unwrap();
+        let png = png.into_inner();
+        assert!(png.len() < 100_000, "{}", png.len());
+        let memory = |memory| PictureLimits { pixels: 1_000_000, memory };
+        assert!(normalise(&png, memory(8_000_000)).is_ok());
+        let refused = normalise(&png, memory(7_999_999)).unwrap_err();
+        let (width, height) = (1000, 1000);
+        assert_eq!(refused, PictureError::TooHeavy { width, height, memory: 8_000_000, limit: 7_999_999 });
+        assert!(refused.to_string().contains("`world.decode_memory`"), "{refused}");
+
+        // A JPEG in passes takes more than one that is decoded as it is read.
+        let mut jpeg = picture(100, 100, ImageFormat::Jpeg);
+        assert!(inspect(&jpeg, memory(30_000)).is_ok());
+        let frame = jpeg.windows(2).position(|marker| marker == b"\xff\xc0").unwrap();
+        jpeg[frame + 1] = 0xc2;
+        assert!(matches!(inspect(&jpeg, memory(89_999)), Err(PictureError::TooHeavy { memory: 90_000, .. })));
+        let webp = picture(100, 100, ImageFormat::WebP);
+        assert!(matches!(inspect(&webp, memory(79_999)), Err(PictureError::TooHeavy { memory: 80_000, .. })));
+    }
+
+    proptest::proptest! {
+        /// Whatever a picture says of itself, nothing panics.
+        #[test]
+        fn a_damaged_picture_is_an_error(at in 0..400usize, byte: u8, cut in 0..400usize, kind in 0..3usize) {
+            let mut bytes = picture(16, 16, FORMATS[kind]);
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            bytes.truncate(bytes.len() - cut % bytes.len());
+            let _ = normalise(&bytes, limits(10_000));
+        }
     }
 }

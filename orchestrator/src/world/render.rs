@@ -1,5 +1,6 @@
 //! One scene: from the attachments to the pictures, in a renderer of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -235,7 +236,7 @@ impl Worlds {
     /// Fetches what is to be fetched, and writes every picture anew.
     async fn prepare(&self, live: &LiveWorld, cipher: &Cipher, content: &mut Content) -> Result<(), RenderError> {
         let world = live.record().world_id;
-        let max_pixels = self.inner.config.world.max_pixels as u64;
+        let limits = self.picture_limits();
         for (number, item) in content.items.iter_mut().enumerate() {
             let refused = |problem: String| RenderError::Attachment { field: item.field.clone(), problem };
             let name = format!("picture-{number}.jpg");
@@ -254,7 +255,14 @@ impl Worlds {
                 }
                 (None, None) => continue,
             };
-            let picture = blocking(move || Ok(normalise(&bytes, max_pixels))).await?;
+            // One at a time, and none after another that nobody waits for any more: the place goes to the work.
+            let alone = Arc::clone(&self.inner.decoding).lock_owned().await;
+            let picture = blocking(move || {
+                let picture = normalise(&bytes, limits);
+                drop(alone);
+                Ok(picture)
+            })
+            .await?;
             let picture = picture.map_err(|error| refused(error.to_string()))?;
             self.inner.files.put(cipher, &world, &name, picture).await?;
             if let Some(upload) = item.file.replace(name) {

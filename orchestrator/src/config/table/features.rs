@@ -93,6 +93,9 @@ settings! {
         max_attachment: ByteSize = Is("16MiB"), min "1KiB";
         /// Pixels of one attachment, width times height.
         max_pixels: usize = Is("50000000"), min "1";
+        /// Memory in which an attachment is decoded, beside `server.body_memory`; they are decoded one at a time. A picture that
+        /// takes more is refused: three bytes a pixel for a usual JPEG, up to nine for others.
+        decode_memory: ByteSize = Is("160MiB"), min "1MiB";
         /// Time for an attachment to be fetched.
         fetch_timeout: Duration = Is("20s"), min "1s";
         /// Private networks from which attachments may be fetched; public addresses always may.
