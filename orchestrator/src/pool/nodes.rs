@@ -87,24 +87,23 @@ impl Pool {
         Ok(self.status_of(node))
     }
 
-    /// Notes that a worker failed when it was handed out. Its node may be lost, which Swarm notices later: asks the other warm
-    /// workers there, replaces those that do not answer, and has no more started there for a while if there are any.
-    pub(crate) async fn doubt_node_of(&self, failed: &Worker) {
-        let Some(node) = &failed.node else { return };
-        let others = self.lock().warm_on(node);
-        let asked = others.iter().map(|other| async {
-            let answer = timeout(ANSWER_TIMEOUT, other.agent.health()).await;
-            (!matches!(answer, Ok(Ok(_)))).then(|| Arc::clone(other))
-        });
-        let silent: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
-        for other in &silent {
-            if self.retire_unowned(&other.id) {
-                tracing::warn!(worker = %other.id, node, "replacing a warm worker that does not answer, on a node in doubt");
-            }
+    /// Notes that a worker failed when it was handed out. Its node may be lost, and others with it, which Swarm notices later:
+    /// asks all warm workers of nodes, replaces those that do not answer, and has no more started there for a while.
+    pub(crate) async fn doubt_nodes(&self, failed: &Worker) {
+        if failed.node.is_none() {
+            return;
         }
-        if !silent.is_empty() {
-            let image = self.inner.config.image(failed.key.engine);
-            self.inner.runtime.distrust(Some(node), image).await;
+        let warm = self.lock().warm_on_nodes();
+        let asked = warm.iter().map(|worker| async {
+            let answer = timeout(ANSWER_TIMEOUT, worker.agent.health()).await;
+            (!matches!(answer, Ok(Ok(_)))).then(|| Arc::clone(worker))
+        });
+        for silent in join_all(asked).await.into_iter().flatten() {
+            let node = silent.node.as_deref();
+            if self.retire_unowned(&silent.id) {
+                tracing::warn!(worker = %silent.id, node, "replacing a warm worker that does not answer");
+                self.inner.runtime.distrust(node, self.inner.config.image(silent.key.engine)).await;
+            }
         }
     }
 
@@ -221,16 +220,12 @@ mod tests {
             pool.lock().add_ready(Arc::clone(&worker));
             worker
         };
-        let [failed, silent, well] =
-            [(gone, "east"), (gone, "east"), (answering, "east")].map(|(at, node)| worker(at, node));
+        let [failed, silent, well] = [gone, gone, answering].map(|address| worker(address, "east"));
         let elsewhere = worker(gone, "west");
         pool.retire_unowned(&failed.id);
-        pool.doubt_node_of(&failed).await;
+        pool.doubt_nodes(&failed).await;
         let state = pool.lock();
-        assert!(!state.is_ready(&silent.id), "it has its node's fate");
-        assert!(
-            state.is_ready(&well.id) && state.is_ready(&elsewhere.id),
-            "who answers is there, and other nodes are not in doubt"
-        );
+        assert!(!state.is_ready(&silent.id) && !state.is_ready(&elsewhere.id), "nobody is given one that is gone");
+        assert!(state.is_ready(&well.id), "who answers is there");
     }
 }

@@ -318,13 +318,13 @@ impl PoolState {
         here.map(|(worker, ready)| (worker.id.clone(), ready)).collect()
     }
 
-    /// The warm workers on this node.
-    pub(super) fn warm_on(&self, node: &str) -> Vec<Arc<Worker>> {
+    /// The warm workers that run on nodes.
+    pub(super) fn warm_on_nodes(&self) -> Vec<Arc<Worker>> {
         let warm = self.workers.values().filter_map(|entry| match &entry.stage {
             WorkerStage::Ready(worker) => Some(worker),
             WorkerStage::Starting | WorkerStage::Leased(..) | WorkerStage::Removing => None,
         });
-        warm.filter(|worker| worker.node.as_deref() == Some(node)).map(Arc::clone).collect()
+        warm.filter(|worker| worker.node.is_some()).map(Arc::clone).collect()
     }
 
     /// Every worker that no session owns and that is not being removed.

@@ -146,7 +146,7 @@ impl Sessions {
                     }
                     drop(lease);
                     // Another worker of a lost node would fail as well.
-                    self.inner.pool.doubt_node_of(&worker).await;
+                    self.inner.pool.doubt_nodes(&worker).await;
                     let options = &record.options;
                     let settings = &options.launch.settings;
                     lease = match self.inner.pool.lease(options.pool_key(), settings, &record.owner).await {
