@@ -22,6 +22,18 @@ assert.equal((await opened({}, '/tab/3')).title, 'Tab 3');
 const wrong = { proxy: { server: HTTP_PROXY_URL, username: 'playwright', password: 'other' } };
 await assert.rejects(opened(wrong, '/tab/4'), /net::ERR_/);
 
+// Hosts of the bypass list go the session's way: past a proxy that nobody can reach, and by the rules of the session.
+const host = new URL(SITE_URL).hostname;
+for (const server of ['http://nowhere.invalid', 'socks5://nowhere.invalid', 'https://nowhere.invalid']) {
+  const past = await opened({ proxy: { server, bypass: `other.example, ${host}` } }, '/tab/8');
+  assert.equal(past.title, 'Tab 8', server);
+  const posted = await past.page.evaluate(() => fetch('/form', { method: 'POST', body: 'x'.repeat(1 << 16) }).then((reply) => reply.status, String));
+  assert.equal(typeof posted, 'number', posted);
+  await assert.rejects(past.page.goto('http://elsewhere.example/'), /net::ERR_/);
+}
+const denied = await opened({ proxy: { server: HTTP_PROXY_URL, ...password, bypass: '10.0.0.0/8' } }, '/tab/1');
+assert.equal((await denied.page.goto('http://10.0.0.9/')).status(), 403);
+
 // Loopback is the proxy's affair as well, and no port of the container.
 const heard = await first.page.evaluate(() => fetch('http://127.0.0.1:1080/', { mode: 'no-cors' }).then(() => 'answered', () => 'failed'));
 assert.equal(heard, 'failed');
@@ -40,6 +52,10 @@ const page = await context.newPage();
 await page.authenticate({ username: 'puppeteer', password: 'word' });
 await page.goto(`${SITE_URL}/tab/7`);
 assert.equal(await page.title(), 'Tab 7');
+const past = await browser.createBrowserContext({ proxyServer: HTTP_PROXY_URL, proxyBypassList: [new URL(SITE_URL).host] });
+const direct = await past.newPage();
+await direct.goto(`${SITE_URL}/tab/9`);
+assert.equal(await direct.title(), 'Tab 9');
 await browser.disconnect();
 // It ends the session, as a client of its kind that hangs up does.
 await playwright.close();

@@ -213,6 +213,7 @@ async fn contexts_have_proxies_of_their_own(stage: Stage) -> Result<()> {
     ensure!(http.iter().any(|line| line.starts_with("http://127.0.0.1:1080/ ")), "loopback: {http:?}");
     ensure!(has(&socks, &format!("{} :", site.trim_start_matches("http://"))), "{socks:?}");
     ensure!(!http.iter().any(|line| line.contains("/tab/3")), "a context without a proxy: {http:?}");
+    ensure!(!http.iter().any(|line| line.contains("/tab/9")), "a host of the bypass list: {http:?}");
     daemon.assert_idle().await
 }
 

@@ -3,10 +3,12 @@
 mod ad_filter;
 mod ads;
 mod browser;
+mod bypass;
 mod capabilities;
 mod captchas;
 mod client;
 mod context;
+mod context_port;
 mod context_proxies;
 mod downloads;
 mod driver;

@@ -68,33 +68,40 @@ impl Egress {
         Self { errors: Arc::default(), addresses: Arc::default(), add, idle: Mutex::new(idle) }
     }
 
-    /// Opens a loopback port that leads to this site alone, as long as the agent runs.
-    /// Errors: when there is no port left.
-    pub(crate) async fn open_port(self: &Arc<Self>, site: Site) -> io::Result<u16> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let port = listener.local_addr()?.port();
-        let (egress, site) = (Arc::clone(self), Arc::new(site));
-        tokio::spawn(serve(listener, move |browser| {
-            let (egress, site) = (Arc::clone(&egress), Arc::clone(&site));
-            async move { egress.carry_to(&site, browser).await }
-        }));
-        Ok(port)
-    }
-
     /// Carries a connection to wherever the browser asks the daemon for.
     async fn carry_anywhere(&self, browser: TcpStream) {
         if let Ok(tunnel) = timeout(HOLD, self.tunnel()).await {
-            carry(browser, tunnel, Some(Listener { egress: self, asked: OnceLock::new() })).await;
+            carry_heard(browser, tunnel, Some(Listener { egress: self, asked: OnceLock::new() })).await;
         }
     }
 
-    /// Carries a connection to a site that the browser does not name itself.
-    async fn carry_to(&self, site: &Site, browser: TcpStream) {
-        let Ok(mut tunnel) = timeout(HOLD, self.tunnel()).await else { return };
-        match socks::connect(&mut tunnel, site).await {
-            Ok(()) => carry(browser, tunnel, None).await,
-            Err(error) => tracing::debug!(%error, "a proxy of a browser context cannot be reached"),
-        }
+    /// Opens a loopback port that leads to this site alone, as long as the agent runs.
+    /// Errors: when there is no port left.
+    pub(crate) async fn open_port(self: &Arc<Self>, site: Site) -> io::Result<u16> {
+        let (egress, site) = (Arc::clone(self), Arc::new(site));
+        open_port(move |browser| {
+            let (egress, site) = (Arc::clone(&egress), Arc::clone(&site));
+            async move {
+                match egress.connect(&site).await {
+                    Ok(tunnel) => carry(browser, tunnel).await,
+                    Err(error) => tracing::debug!(%error, "a proxy of a browser context cannot be reached"),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Connects to a site that the browser does not name to the daemon itself.
+    /// Errors: when the daemon does not, or is not there.
+    pub(crate) async fn connect(&self, site: &Site) -> io::Result<Connection> {
+        let mut tunnel = timeout(HOLD, self.tunnel()).await?;
+        socks::connect(&mut tunnel, site).await?;
+        Ok(tunnel)
+    }
+
+    /// One more tunnel waits; too many are closed.
+    pub(crate) fn add_tunnel(&self, tunnel: Connection) {
+        let _ = self.add.try_send(tunnel);
     }
 
     /// Waits for a tunnel whose daemon is there. Those who wait get theirs in the order in which they came.
@@ -119,7 +126,7 @@ impl Egress {
         let (daemon, egress) = (hyper::upgrade::on(&mut request), Arc::clone(self));
         tokio::spawn(async move {
             if let Ok(Ok((tunnel, _))) = daemon.await.map(bare::<Connection>) {
-                let _ = egress.add.try_send(tunnel);
+                egress.add_tunnel(tunnel);
             }
         });
         let mut response = Response::new(empty());
@@ -128,6 +135,18 @@ impl Egress {
         response.headers_mut().insert(UPGRADE, HeaderValue::from_static(EGRESS_PROTOCOL));
         Ok(response)
     }
+}
+
+/// Opens a loopback port whose connections are carried like this, as long as the agent runs.
+/// Errors: when there is no port left.
+pub(crate) async fn open_port<F>(carry: impl Fn(TcpStream) -> F + Send + 'static) -> io::Result<u16>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let port = listener.local_addr()?.port();
+    tokio::spawn(serve(listener, carry));
+    Ok(port)
 }
 
 /// Accepts connections of the browser. Closing one is an error that every browser shows.
@@ -150,10 +169,15 @@ fn is_open(tunnel: &Connection) -> bool {
     matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
+/// Carries bytes both ways.
+pub(crate) async fn carry(browser: TcpStream, tunnel: Connection) {
+    carry_heard(browser, tunnel, None).await;
+}
+
 /// Carries bytes both ways. What the browser still sends when the daemon takes no more is read and dropped: closing its
 /// connection at once could take back an answer that the browser has not read yet. The listener hears what the browser asks
 /// the daemon for, and the daemon's answer.
-async fn carry(mut browser: TcpStream, tunnel: Connection, listener: Option<Listener<'_>>) {
+async fn carry_heard(mut browser: TcpStream, tunnel: Connection, listener: Option<Listener<'_>>) {
     let _ = browser.set_nodelay(true);
     let (mut from_browser, mut to_browser) = browser.split();
     let (mut from_tunnel, mut to_tunnel) = tokio::io::split(tunnel);

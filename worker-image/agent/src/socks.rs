@@ -14,6 +14,7 @@ const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
 const SUCCEEDED: u8 = 0;
+const FAILED: u8 = 1;
 /// Bytes of a message before its address.
 const HEAD: usize = 4;
 
@@ -28,9 +29,7 @@ pub(crate) struct Site {
 /// Errors: when it does not, or hangs up.
 pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(tunnel: &mut S, site: &Site) -> io::Result<()> {
     let length = u8::try_from(site.host.len()).map_err(io::Error::other)?;
-    tunnel.write_all(&[VERSION, 1, NO_AUTHENTICATION]).await?;
-    let mut greeting = [0; 2];
-    tunnel.read_exact(&mut greeting).await?;
+    greet(tunnel).await?;
     let mut request = vec![VERSION, CONNECT, 0, NAME, length];
     request.extend_from_slice(site.host.as_bytes());
     request.extend(site.port.to_be_bytes());
@@ -39,10 +38,48 @@ pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(tunnel: &mut S, s
     tunnel.read_exact(&mut answer).await?;
     let mut address = vec![0; if answer[3] == IPV6 { 16 } else { 4 } + 2];
     tunnel.read_exact(&mut address).await?;
-    match (greeting, answer[1]) {
-        ([VERSION, NO_AUTHENTICATION], SUCCEEDED) => Ok(()),
-        (_, code) => Err(io::Error::other(format!("the daemon answered {code}"))),
+    match answer[1] {
+        SUCCEEDED => Ok(()),
+        code => Err(io::Error::other(format!("the daemon answered {code}"))),
     }
+}
+
+/// Greets a server, as somebody without a password.
+/// Errors: when it wants one, or hangs up.
+pub(crate) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(server: &mut S) -> io::Result<()> {
+    server.write_all(&[VERSION, 1, NO_AUTHENTICATION]).await?;
+    let mut greeting = [0; 2];
+    server.read_exact(&mut greeting).await?;
+    if greeting == [VERSION, NO_AUTHENTICATION] {
+        Ok(())
+    } else {
+        Err(io::Error::other("it takes nobody without a password"))
+    }
+}
+
+/// Answers a browser's greeting, and reads its request.
+/// Errors: when it speaks something else, or hangs up.
+pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(browser: &mut S) -> io::Result<Vec<u8>> {
+    let mut greeting = [0; 2];
+    browser.read_exact(&mut greeting).await?;
+    browser.read_exact(&mut vec![0; usize::from(greeting[1])]).await?;
+    browser.write_all(&[VERSION, NO_AUTHENTICATION]).await?;
+    let mut request = vec![0; HEAD + 1];
+    browser.read_exact(&mut request).await?;
+    let rest = match request[HEAD - 1] {
+        IPV4 => 4,
+        IPV6 => 16,
+        NAME => usize::from(request[HEAD]) + 1,
+        _ => return Err(io::ErrorKind::InvalidData.into()),
+    };
+    request.resize(HEAD + rest + 2, 0);
+    browser.read_exact(&mut request[HEAD + 1..]).await?;
+    Ok(request)
+}
+
+/// The answer to a request, without an address.
+pub(crate) const fn answer(is_connected: bool) -> [u8; 10] {
+    [VERSION, if is_connected { SUCCEEDED } else { FAILED }, 0, IPV4, 0, 0, 0, 0, 0, 0]
 }
 
 /// The site that a browser's request names.

@@ -26,8 +26,8 @@ const NAVIGATES: &[u8] = b"\"Page.navigate";
 /// What is in every command that may name something of the client's machine or network.
 const TRANSLATED: [&[u8]; 2] = [b"\"proxyServer\"", b".setDownloadBehavior\""];
 
-/// The longest of these commands, in bytes. They are far shorter.
-const LONGEST_TRANSLATED: u64 = 4 << 10;
+/// The longest of these commands, in bytes. Most are far shorter; one may list many hosts that need no proxy.
+const LONGEST_TRANSLATED: u64 = 64 << 10;
 
 /// Reads along with one websocket of a client.
 pub(super) struct Client {
