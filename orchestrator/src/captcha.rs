@@ -22,6 +22,7 @@ pub(crate) use follow::PersonAct;
 pub(crate) use history::{CaptchaRecord, WaitingCaptcha};
 
 use crate::config::{CaptchaMode, Config};
+use crate::dial::Lookups;
 use crate::secret::Secret;
 use crate::worker::Worker;
 use client::Client;
@@ -65,9 +66,13 @@ struct Shared {
 impl Captchas {
     /// Reads the secrets that the settings name.
     /// Errors: when one cannot be read.
-    pub(crate) fn new(config: &Arc<Config>, tls: &tokio_rustls::rustls::ClientConfig) -> Result<Self, CaptchaError> {
+    pub(crate) fn new(
+        config: &Arc<Config>,
+        tls: &tokio_rustls::rustls::ClientConfig,
+        lookups: Lookups,
+    ) -> Result<Self, CaptchaError> {
         let settings = &config.captcha;
-        let client = Client::new(tls);
+        let client = Client::new(tls, lookups);
         let solver = match (settings.mode, &settings.solver_url, &settings.solver_key_file) {
             (CaptchaMode::Solver, Some(url), Some(file)) => {
                 let key = secret("captcha.solver_key_file", file)?;

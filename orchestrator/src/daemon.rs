@@ -14,8 +14,9 @@ use crate::captcha::{CaptchaError, Captchas};
 use crate::closing::Closing;
 use crate::config::Config;
 use crate::control;
+use crate::dial::{Resolver, ResolverLimits};
 use crate::drain::{Drain, Phase};
-use crate::egress::{EgressContext, Resolver, Upstreams};
+use crate::egress::{EgressContext, Upstreams};
 use crate::http::{self, App, Listener};
 use crate::instance::{Instance, InstanceError};
 use crate::keys::{KeyError, KeyId, Keys};
@@ -162,10 +163,12 @@ pub(crate) async fn run(
     let egress_context = EgressContext {
         upstreams: Upstreams::new(&config.egress.upstreams.0),
         tls: tls::client_config().map_err(StartError::Certificates)?,
-        resolver: Resolver::default(),
+        resolver: Resolver::new(ResolverLimits::of(&config)),
     };
-    tokio::spawn(egress_context.upstreams.clone().check(config.egress.health_interval, stop.clone()));
-    let captchas = Captchas::new(&config, &egress_context.tls)?;
+    let resolver = egress_context.resolver.clone();
+    let checking = egress_context.upstreams.clone();
+    tokio::spawn(checking.check(resolver.share(), config.egress.health_interval, stop.clone()));
+    let captchas = Captchas::new(&config, &egress_context.tls, resolver.share())?;
     let sessions = Sessions::new(
         Arc::clone(&config),
         Arc::clone(&instance),

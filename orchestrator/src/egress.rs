@@ -1,17 +1,14 @@
 //! What leaves a worker: every connection of its browser, judged and dialled here.
 //!
 //! A worker's network leads nowhere. Its agent hands each connection of the browser to the daemon through a tunnel that the
-//! daemon has opened (`tunnels`). On it the browser speaks SOCKS (`socks`) and names a host, which is resolved once; `policy`
-//! judges every resolved address, and `dial` connects to one of these very addresses, or asks an upstream proxy
-//! (`upstream`). `refusal` is what a page shows instead, `traffic` what the session's record keeps about it.
+//! daemon has opened (`tunnels`). On it the browser speaks SOCKS (`socks`) and names a host, to which `connection` connects by
+//! `dial` under the session's policy, or by an upstream proxy (`upstream`). `refusal` is what a page shows instead, `traffic` what the session's record keeps about it.
 
 mod choose;
 mod client_proxy;
-mod dial;
+mod connection;
 mod health;
-mod policy;
 mod refusal;
-mod resolver;
 mod socks;
 mod traffic;
 mod tunnels;
@@ -27,11 +24,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) use choose::{Location, Upstreams};
 pub(crate) use client_proxy::ClientProxy;
-pub(crate) use policy::Policy;
-pub(crate) use resolver::Resolver;
 pub(crate) use traffic::Summary;
 
 use crate::config::Config;
+use crate::dial::{Dialler, Lookups, Policy, Resolver};
 use crate::worker::Worker;
 use choose::ChosenUpstream;
 use traffic::Traffic;
@@ -84,7 +80,7 @@ impl EgressContext {
         Self {
             upstreams: Upstreams::default(),
             tls: crate::tls::client_config().unwrap(),
-            resolver: Resolver::default(),
+            resolver: Resolver::nowhere(),
         }
     }
 }
@@ -93,14 +89,15 @@ impl EgressContext {
 #[derive(Debug)]
 struct Shared {
     worker: Arc<Worker>,
-    policy: Policy,
+    dialler: Dialler,
+    /// The session's own, with which nobody else's interfere.
+    lookups: Lookups,
     traffic: Traffic,
     /// One permit for each connection.
     places: Arc<Semaphore>,
     route: RwLock<Route>,
     /// How to verify upstream proxies.
     tls: Arc<ClientConfig>,
-    resolver: Resolver,
     connect_timeout: Duration,
     stop: CancellationToken,
 }
@@ -116,9 +113,11 @@ impl Egress {
         before: Option<Summary>,
     ) -> Self {
         let stop = CancellationToken::new();
+        let lookups = context.resolver.share();
         let shared = Arc::new(Shared {
             worker,
-            policy,
+            dialler: Dialler::new(policy, lookups.clone(), config.egress.connect_timeout),
+            lookups,
             traffic: Traffic::new(before),
             places: Arc::new(Semaphore::new(config.egress.max_connections)),
             // Before the first tunnel opens, because a loading page already waits for one.
@@ -126,7 +125,6 @@ impl Egress {
                 wanted.map_or(Route::Direct, |(wanted, session)| Route::through(context, wanted, session)),
             ),
             tls: Arc::clone(&context.tls),
-            resolver: context.resolver.clone(),
             connect_timeout: config.egress.connect_timeout,
             stop: stop.clone(),
         });

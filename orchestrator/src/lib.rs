@@ -22,6 +22,7 @@
 //! | [`worker`]    | one container with its agent, from the daemon's side |
 //! | [`pool`]      | which workers there are, who has them, and who waits |
 //! | [`egress`]    | what leaves a worker: which addresses its browser may reach, and the connections there |
+//! | [`dial`]      | connections to hosts that others name: looked up once, judged, and only then opened |
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
@@ -34,7 +35,7 @@
 //! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
 //! | [`world`]     | 360-degree scenes for patients, the keys that ask for them, and the log of these requests |
 //! | [`http`]      | the routes; nothing depends on it |
-//! | `address`     | which network addresses are public |
+//! | `address`     | which network addresses are public, and the one form of a host |
 //! | `blocking`    | file work off the async threads |
 //! | `secret`      | a text that no log shows |
 //! | [`tcp`]       | noticing that the other end of a connection has vanished |
@@ -46,7 +47,7 @@
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> {pool, egress, captcha} -> {runtime, worker}`,
-//! `task -> player -> {script, webdriver}` and `video -> live`. `config`, `engine`, `error`, `clock`, `drain`,
+//! `task -> player -> {script, webdriver}`, `video -> live` and `{egress, captcha, world} -> dial`. `config`, `engine`, `error`, `clock`, `drain`,
 //! `store` and `tcp` may be used by all.
 //!
 //! # The paths
@@ -78,6 +79,7 @@ mod clock;
 mod closing;
 mod config;
 mod control;
+mod dial;
 mod doctor;
 mod drain;
 mod dropin;

@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UdpSocket};
-use warmpool_tests::names::Names;
+use warmpool_tests::names::{Names, SILENT};
 use warmpool_tests::{Daemon, Driver, Group, Settings, Stage, eventually, group, host_address};
 
 pub(crate) fn group() -> Group {
@@ -16,6 +16,7 @@ pub(crate) fn group() -> Group {
         full: [
             no_engine_sends_datagrams,
             a_name_that_is_rebound_leads_nowhere,
+            names_that_nobody_answers_for_delay_no_other_session,
             the_doctor_gets_out_of_no_worker,
         ],
     )
@@ -120,6 +121,36 @@ async fn a_name_that_is_rebound_leads_nowhere(_: Stage) -> Result<()> {
     let reached = reached.await?;
     ensure!(reached.iter().all(|address| address == host_address()), "{reached:?}");
     session.delete().await?.ok()?;
+    daemon.assert_idle().await
+}
+
+/// Each session has its own share of look-ups, here of one name. While nobody answers for a page's first name its others
+/// wait, and another session has its page.
+async fn names_that_nobody_answers_for_delay_no_other_session(stage: Stage) -> Result<()> {
+    let Some(names) = Names::start(vec![host_address().parse()?]).await? else { return Ok(()) };
+    let settings = Settings::on_demand().set("EGRESS_MAX_LOOKUPS", "1").set("EGRESS_LOOKUP_TIMEOUT", "10m");
+    let daemon = Daemon::start(settings.resolv_conf(&names.resolv_conf())).await?;
+    let site = stage.site_for(&daemon).await?;
+    let port = site.rsplit_once(':').context("a port")?.1;
+    let (greedy, other) =
+        (daemon.session(json!({"headless": true})).await?, daemon.session(json!({"headless": true})).await?);
+    let mut cdp = greedy.cdp().await?;
+    let page = cdp.first_page().await?;
+    let script = format!(
+        "globalThis.first = 'pending'; fetch('http://0.{SILENT}/').catch(() => first = 'failed');
+         for (let at = 1; at < 20; at++) fetch(`http://${{at}}.{SILENT}/`).catch(() => {{}}); 0"
+    );
+    cdp.evaluate(&page, &script).await?;
+    eventually!("a name is being looked up", 30, names.unanswered() > 0)?;
+    let mut others = other.cdp().await?;
+    let its_page = others.first_page().await?;
+    let fetch = format!("fetch('http://other.test:{port}/tab/1', {{mode: 'no-cors'}}).then(() => 'there', String)");
+    ensure!(others.evaluate(&its_page, &fetch).await? == "there");
+    let first = cdp.evaluate(&page, "first").await?;
+    ensure!(first == "pending", "the other session waited until a look-up had {first}");
+    ensure!(names.unanswered() == 1, "{} names at once", names.unanswered());
+    greedy.delete().await?.ok()?;
+    other.delete().await?.ok()?;
     daemon.assert_idle().await
 }
 

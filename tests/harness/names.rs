@@ -1,5 +1,6 @@
-//! A name server that returns another address at each query.
+//! A name server that returns another address at each query, and for some names nothing at all.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use tokio::task::JoinHandle;
 
 /// Where it listens; nothing else on this machine does.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
+/// Nobody answers for names below this one.
+pub const SILENT: &str = "silent.test";
 /// The type of a query for an IPv4 address.
 const A: u16 = 1;
 
@@ -19,11 +22,13 @@ const A: u16 = 1;
 pub struct Names {
     folder: TempDir,
     asked: Arc<Mutex<usize>>,
+    unanswered: Arc<Mutex<BTreeSet<Vec<u8>>>>,
     server: JoinHandle<()>,
 }
 
 impl Names {
-    /// Answers each query for an IPv4 address with the next of these, whatever the name. Returns `None`, and logs a line, if
+    /// Answers each query for an IPv4 address with the next of these, whatever the name, unless nobody answers for
+    /// it. Returns `None`, and logs a line, if
     /// it may not listen on the port of name servers.
     pub async fn start(addresses: Vec<Ipv4Addr>) -> Result<Option<Self>> {
         let socket = match UdpSocket::bind(SocketAddr::from((ADDRESS, 53))).await {
@@ -37,6 +42,8 @@ impl Names {
         std::fs::write(folder.path().join("resolv.conf"), format!("nameserver {ADDRESS}\n"))?;
         let asked = Arc::new(Mutex::new(0));
         let count = Arc::clone(&asked);
+        let unanswered = Arc::new(Mutex::new(BTreeSet::new()));
+        let silent = Arc::clone(&unanswered);
         let server = tokio::spawn(async move {
             let mut question = [0; 512];
             while let Ok((length, client)) = socket.recv_from(&mut question).await {
@@ -45,18 +52,29 @@ impl Names {
                     *asked += 1;
                     addresses[(*asked - 1) % addresses.len()]
                 };
-                if let Some(answer) = answer(&question[..length], next) {
-                    let _ = socket.send_to(&answer, client).await;
+                match answer(&question[..length], next) {
+                    Some(answer) => {
+                        let _ = socket.send_to(&answer, client).await;
+                    }
+                    None => {
+                        silent.lock().insert(name(&question[..length]).unwrap_or_default().to_vec());
+                    }
                 }
             }
         });
-        Ok(Some(Self { folder, asked, server }))
+        Ok(Some(Self { folder, asked, unanswered, server }))
     }
 
     /// A replacement for `/etc/resolv.conf` that names this server.
     #[must_use]
     pub fn resolv_conf(&self) -> std::path::PathBuf {
         Path::new(self.folder.path()).join("resolv.conf")
+    }
+
+    /// For how many names it was asked that it has no answer for.
+    #[must_use]
+    pub fn unanswered(&self) -> usize {
+        self.unanswered.lock().len()
     }
 
     /// How many IPv4 addresses it was asked for.
@@ -74,9 +92,16 @@ impl Drop for Names {
 
 /// The answer to a message of one question (RFC 1035): one address that nobody may keep, or none for other types.
 fn answer(question: &[u8], next: impl FnOnce() -> Ipv4Addr) -> Option<Vec<u8>> {
-    let name_end = 12 + question.get(12..)?.iter().position(|byte| *byte == 0)? + 1;
+    let name = name(question)?;
+    let name_end = 12 + name.len() + 1;
     let kind = u16::from_be_bytes(question.get(name_end..name_end + 2)?.try_into().ok()?);
     let question_end = name_end + 4;
+    // Labels, each after its length.
+    let silent: Vec<u8> =
+        SILENT.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
+    if name.ends_with(&silent) {
+        return None;
+    }
     let answers = u16::from(kind == A);
     let mut reply = question.get(..2)?.to_vec();
     reply.extend([0x81, 0x80, 0, 1]);
@@ -89,4 +114,9 @@ fn answer(question: &[u8], next: impl FnOnce() -> Ipv4Addr) -> Option<Vec<u8>> {
         reply.extend(next().octets());
     }
     Some(reply)
+}
+
+/// The labels in a question, each after its length.
+fn name(question: &[u8]) -> Option<&[u8]> {
+    question.get(12..)?.split(|byte| *byte == 0).next()
 }

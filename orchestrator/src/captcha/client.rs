@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
 use url::Url;
 
+use crate::dial::Lookups;
 use crate::error::Cause;
 
 /// Time for one request.
@@ -23,7 +24,7 @@ const MAX_ANSWER: usize = 256 << 10;
 
 /// A client. Clones share its connections.
 #[derive(Debug, Clone)]
-pub(super) struct Client(Pooled<HttpsConnector<HttpConnector>, Full<Bytes>>);
+pub(super) struct Client(Pooled<HttpsConnector<HttpConnector<Lookups>>, Full<Bytes>>);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +36,14 @@ pub(super) enum RequestError {
 }
 
 impl Client {
-    pub(super) fn new(tls: &ClientConfig) -> Self {
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http().enable_http1().build();
+    pub(super) fn new(tls: &ClientConfig, lookups: Lookups) -> Self {
+        let mut plain = HttpConnector::new_with_resolver(lookups);
+        plain.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls.clone())
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(plain);
         Self(Pooled::builder(TokioExecutor::new()).build(connector))
     }
 

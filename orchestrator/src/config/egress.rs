@@ -4,11 +4,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 use url::Host;
 
 use super::value::{InvalidValue, Value, ValueForm, quoted};
+use crate::address;
 
 const REMEDY: &str = "write a network, an address or a host, such as 10.0.0.0/8, 10.0.0.7:8080, intranet.example:8080, *.corp.example or *";
 
@@ -47,6 +48,13 @@ impl EgressRules {
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.allow.is_empty() && self.deny.is_empty()
+    }
+}
+
+impl From<IpNet> for EgressRule {
+    /// The rule that names a network, at every port.
+    fn from(network: IpNet) -> Self {
+        Self { target: Target::Network(canonical(network.trunc())), port: None }
     }
 }
 
@@ -100,20 +108,32 @@ fn target(text: &str) -> Option<Target> {
     }
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     if let Ok(network) = bare.parse::<IpNet>() {
-        return Some(Target::Network(network.trunc()));
+        return Some(Target::Network(canonical(network.trunc())));
     }
     if let Ok(address) = bare.parse::<IpAddr>() {
-        return Some(Target::Network(address.into()));
+        return Some(Target::Network(address.to_canonical().into()));
     }
     let (below, name) = match text.strip_prefix("*.").or_else(|| text.strip_prefix('.')) {
         Some(name) => (true, name),
         None => (false, text),
     };
-    match Host::parse(name).ok()? {
-        Host::Ipv4(address) if !below => Some(Target::Network(IpAddr::from(address).into())),
+    // As the hosts are read that the rule is compared with. A rule that could match none of them would protect nobody.
+    match address::host(name)? {
         Host::Domain(name) if below => Some(Target::Below(format!(".{name}"))),
-        Host::Domain(name) => Some(Target::Host(name.trim_end_matches('.').to_owned())),
-        Host::Ipv4(_) | Host::Ipv6(_) => None,
+        Host::Domain(name) => Some(Target::Host(name)),
+        _ if below => None,
+        host => Some(Target::Network(address::of_host(&host)?.to_canonical().into())),
+    }
+}
+
+/// An IPv4 network written as an IPv6 one is the IPv4 network: addresses are judged in that form.
+fn canonical(network: IpNet) -> IpNet {
+    match network {
+        IpNet::V6(mapped) if mapped.prefix_len() >= 96 => match mapped.addr().to_ipv4_mapped() {
+            Some(address) => Ipv4Net::new(address, mapped.prefix_len() - 96).map_or(network, IpNet::V4),
+            None => network,
+        },
+        _ => network,
     }
 }
 
@@ -184,6 +204,11 @@ mod tests {
             ("*.corp.example", Some("corp.example"), "10.0.0.1", 1, false),
             ("*.corp.example", Some("evilcorp.example"), "10.0.0.1", 1, false),
             ("intranet.example", None, "10.0.0.1", 8080, false),
+            ("denied.example.", Some("denied.example"), "10.0.0.1", 1, true),
+            ("*.corp.example.", Some("a.corp.example"), "10.0.0.1", 1, true),
+            ("B\u{fc}cher.example", Some("xn--bcher-kva.example"), "10.0.0.1", 1, true),
+            ("::ffff:10.0.0.1", None, "10.0.0.1", 1, true),
+            ("[::ffff:10.0.0.0/104]:80", None, "10.1.2.3", 80, true),
             ("*", None, "8.8.8.8", 1, true),
             ("*:443", None, "8.8.8.8", 1, false),
         ] {
@@ -195,7 +220,24 @@ mod tests {
             );
             assert_eq!(parsed.to_string().parse::<EgressRule>().unwrap(), parsed, "{rule}");
         }
-        for wrong in ["", "a b", "http://x", "10.0.0.0/33", "host:0", "host:99999", "*.10.0.0.1", "::1:x", "a/b"] {
+        for wrong in [
+            "",
+            "a b",
+            "http://x",
+            "10.0.0.0/33",
+            "host:0",
+            "host:99999",
+            "*.10.0.0.1",
+            "::1:x",
+            "a/b",
+            "denied.example..",
+            "a..example",
+            ".",
+            "..",
+            "*..example",
+            "*tracker.example",
+            "a.*.example",
+        ] {
             assert!(wrong.parse::<EgressRule>().is_err(), "{wrong}");
         }
     }

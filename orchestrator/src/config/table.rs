@@ -139,6 +139,14 @@ settings! {
         max_connections: usize = Is("512"), min "8";
         /// Time for a connection to a site to be there.
         connect_timeout: Duration = Is("30s"), min "1s";
+        /// Names that are looked up at once for one session; its others wait.
+        max_lookups: usize = Is("16"), min "1";
+        /// Time for a name to be looked up.
+        lookup_timeout: Duration = Is("10s"), min "1s";
+        /// The longest time that the addresses of a name are kept; name servers may say less.
+        max_ttl: Duration = Is("1m"), min "0s";
+        /// The longest time that it is kept that there is no such name.
+        max_negative_ttl: Duration = Is("5s"), min "0s";
     }
 
     /// One worker: its image, its limits, its life.

@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use toml::Value as Toml;
-use url::Url;
+use url::{Host, Url};
 
 use super::value::{InvalidValue, Value, ValueForm};
+use crate::address;
 use crate::error::FieldError;
 use crate::secret::Secret;
 
@@ -39,7 +40,7 @@ impl ProxyScheme {
 pub(crate) struct UpstreamProxy {
     pub(crate) table: UpstreamTable,
     pub(crate) scheme: ProxyScheme,
-    pub(crate) host: String,
+    pub(crate) host: Host,
     pub(crate) port: u16,
     /// The password, from wherever the table says.
     pub(crate) password: Option<Secret>,
@@ -138,7 +139,7 @@ fn upstream(index: usize, table: Toml) -> Result<UpstreamProxy, InvalidValue> {
     };
     let url = Url::parse(&table.url).map_err(|_| wrong_url())?;
     let (scheme, port) = ProxyScheme::of(url.scheme()).ok_or_else(wrong_url)?;
-    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(wrong_url)?.to_owned();
+    let host = url.host_str().and_then(address::host).ok_or_else(wrong_url)?;
     if !url.username().is_empty() || url.password().is_some() || !matches!(url.path(), "" | "/") {
         return Err(wrong_url());
     }
@@ -204,6 +205,7 @@ mod tests {
         for (table, what) in [
             (r#"name = "A", url = "http://p""#, "`name`"),
             (r#"name = "a", url = "ftp://p""#, "`url`"),
+            (r#"name = "a", url = "socks5://p..example""#, "`url`"),
             (r#"name = "a", url = "http://u:word@p""#, "`url`"),
             (r#"name = "a", url = "http://p", weight = 0"#, "`weight`"),
             (r#"name = "a", url = "http://p", password = "word""#, "`username`"),

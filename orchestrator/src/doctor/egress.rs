@@ -13,7 +13,8 @@ use warmpool_protocol::{Claim, Probe, ProbeWay, Secret};
 
 use super::{Finding, Level, programs};
 use crate::config::{Config, EgressRules};
-use crate::egress::{Egress, EgressContext, Policy, Resolver, Upstreams};
+use crate::dial::{Policy, Resolver, ResolverLimits};
+use crate::egress::{Egress, EgressContext, Upstreams};
 use crate::engine::{Engine, Mode, PoolKey, WorkerId, random_bytes};
 use crate::runtime::{Runtime, RuntimeError, WorkerSpec};
 use crate::worker::{AgentError, PAGE, Worker};
@@ -100,7 +101,7 @@ async fn probe(
     let context = EgressContext {
         upstreams: Upstreams::default(),
         tls: crate::tls::client_config().map_err(ProbeError::Certificates)?,
-        resolver: rebinding(),
+        resolver: rebinding(config),
     };
     let rules = EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone() };
     let policy = Policy::new(vec![rules]);
@@ -158,9 +159,9 @@ async fn start(config: &Config, runtime: &Runtime, id: &WorkerId, key: PoolKey) 
 }
 
 /// A name that is rebound between two looks.
-fn rebinding() -> Resolver {
+fn rebinding(config: &Config) -> Resolver {
     let looks = AtomicUsize::new(0);
-    Resolver::with(move |name| {
+    Resolver::with(ResolverLimits::of(config), move |name| {
         (name == REBOUND).then(|| {
             let first = looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
             let address = if first { SAFE_LOOK } else { Ipv4Addr::LOCALHOST };

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use url::Host;
 
-use super::socks::{self, Credentials};
+use super::socks::Credentials;
 use super::upstream::Proxy;
 use crate::config::{UpstreamProxy, UpstreamTable};
 use crate::error::{Error, FieldError};
@@ -197,7 +196,7 @@ fn proxy(upstream: &UpstreamProxy, wanted: &Location, session: &str) -> Option<P
     let password = upstream.password.clone().unwrap_or_else(|| Secret::new(String::new()));
     Some(Proxy {
         scheme: upstream.scheme,
-        host: socks::host(&upstream.host).or_else(|| Host::parse(&upstream.host).ok())?,
+        host: upstream.host.clone(),
         port: upstream.port,
         credentials: user.map(|user| Credentials { user, password }),
     })

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 use url::{Host, Url};
 
-use super::socks::{self, Credentials};
+use super::socks::Credentials;
 use super::upstream::Proxy;
+use crate::address;
 use crate::config::ProxyScheme;
 use crate::secret::Secret;
 
@@ -38,11 +39,7 @@ impl ClientProxy {
             socks.credentials = Some(Credentials { user: user.to_owned(), password });
         }
         let none = members.get("noProxy").and_then(Value::as_array);
-        let none = none
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .map(|host| host.trim_start_matches('*').to_lowercase());
+        let none = none.into_iter().flatten().filter_map(Value::as_str).filter_map(no_proxy);
         Ok(Self {
             http: proxy("httpProxy", ProxyScheme::Http).transpose()?,
             ssl: proxy("sslProxy", ProxyScheme::Http).transpose()?,
@@ -63,6 +60,13 @@ impl ClientProxy {
     }
 }
 
+/// Reads a host of `noProxy`, in the form in which sites are compared with it.
+fn no_proxy(text: &str) -> Option<String> {
+    let text = text.trim().trim_start_matches('*');
+    let (dot, name) = text.strip_prefix('.').map_or(("", text), |name| (".", name));
+    Some(format!("{dot}{}", address::host(name)?))
+}
+
 /// Reads `host:port`, where clients may put a scheme in front, and a user with a password.
 fn proxy(text: &str, scheme: ProxyScheme) -> Option<Proxy> {
     let url = if text.contains("://") { Url::parse(text) } else { Url::parse(&format!("http://{text}")) }.ok()?;
@@ -74,7 +78,7 @@ fn proxy(text: &str, scheme: ProxyScheme) -> Option<Proxy> {
         ProxyScheme::Http | ProxyScheme::Https => url.port_or_known_default()?,
     };
     let credentials = (!user.is_empty()).then(|| Credentials { user, password: Secret::new(password) });
-    Some(Proxy { scheme, host: socks::host(url.host_str()?)?, port, credentials })
+    Some(Proxy { scheme, host: address::host(url.host_str()?)?, port, credentials })
 }
 
 #[cfg(test)]
@@ -90,7 +94,7 @@ mod tests {
     #[test]
     fn each_site_has_its_proxy() {
         let proxies =
-            json!({"httpProxy": "http://u:p%40@web.x", "sslProxy": "tls.x:3128", "noProxy": [".local.x", "one.x"]});
+            json!({"httpProxy": "http://u:p%40@web.x", "sslProxy": "tls.x:3128", "noProxy": ["*.Local.x.", "one.x"]});
         let proxies = read(proxies).unwrap();
         let of = |host: &str, port| {
             proxies.of(&Host::Domain(host.to_owned()), port).map(|proxy| (proxy.host.to_string(), proxy.port))

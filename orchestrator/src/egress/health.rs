@@ -3,26 +3,26 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::choose::{Upstream, Upstreams};
+use crate::dial::Lookups;
 
 /// Time for an upstream to take a connection.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Upstreams {
     /// Checks every upstream at intervals, until `stop`.
-    pub(crate) async fn check(self, interval: Duration, stop: CancellationToken) {
+    pub(crate) async fn check(self, lookups: Lookups, interval: Duration, stop: CancellationToken) {
         if self.0.is_empty() {
             return;
         }
         let checking = async {
             loop {
                 for upstream in self.0.iter() {
-                    let address = (upstream.config.host.trim_matches(['[', ']']), upstream.config.port);
-                    let answer = timeout(CHECK_TIMEOUT, TcpStream::connect(address)).await;
+                    let (host, port) = (&upstream.config.host, upstream.config.port);
+                    let answer = timeout(CHECK_TIMEOUT, lookups.connect(host, port, CHECK_TIMEOUT)).await;
                     upstream.note(matches!(answer, Ok(Ok(_))));
                 }
                 sleep(interval).await;

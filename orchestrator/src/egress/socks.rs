@@ -9,6 +9,7 @@ use url::Host;
 use warmpool_protocol::{SOCKS_PROXY_FAILED, SOCKS_UNKNOWN_HOST};
 
 use super::upstream::ProxyError;
+use crate::address;
 use crate::secret::Secret;
 
 const VERSION: u8 = 5;
@@ -81,7 +82,14 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         NAME => {
             let mut name = vec![0; usize::from(stream.read_u8().await?)];
             stream.read_exact(&mut name).await?;
-            host(std::str::from_utf8(&name).map_err(|_| malformed())?).ok_or_else(malformed)?
+            match std::str::from_utf8(&name).ok().and_then(address::host) {
+                Some(host) => host,
+                // What a resolver says of such a name.
+                None => {
+                    answer(stream, Reply::UnknownHost).await?;
+                    return Err(malformed());
+                }
+            }
         }
         _ => return Err(malformed()),
     };
@@ -91,20 +99,6 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         return Err(malformed());
     }
     Ok(Target { host, port })
-}
-
-/// Reads a host as the URL standard does: `0x7f.1` and `2130706433` are addresses, and names have small letters.
-pub(super) fn host(text: &str) -> Option<Host> {
-    if let Ok(address) = text.trim_matches(['[', ']']).parse::<Ipv6Addr>() {
-        return Some(Host::Ipv6(address));
-    }
-    match Host::parse(text).ok()? {
-        Host::Domain(name) => {
-            let name = name.strip_suffix('.').unwrap_or(&name);
-            (!name.is_empty()).then(|| Host::Domain(name.to_owned()))
-        }
-        address => Some(address),
-    }
 }
 
 /// Answers the request.
@@ -205,15 +199,6 @@ pub(super) async fn request<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// The host as an address, unless it is a name.
-pub(super) const fn address(host: &Host) -> Option<IpAddr> {
-    match host {
-        Host::Ipv4(address) => Some(IpAddr::V4(*address)),
-        Host::Ipv6(address) => Some(IpAddr::V6(*address)),
-        Host::Domain(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,12 +261,12 @@ mod tests {
         let (no_method, answered) = asked(b"\x02").await;
         assert!(no_method.is_err());
         assert_eq!(answered, [5, 0xff]);
-        for wrong in [
-            &b"\0\x04\x01\0\x01"[..],
-            b"\0\x05\x01\0\x09",
-            b"\0\x05\x01\0\x03\0\0\x50",
-            b"\0\x05\x01\0\x03\x02a\xff\0\x50",
-        ] {
+        for name in [&b"\x02a\xff"[..], b"\x03a..", b"\x03..a", b"\x04a..b", b"\x01.", b"\0"] {
+            let (target, answered) = asked(&[b"\0\x05\x01\0\x03", name, b"\0\x50"].concat()).await;
+            assert!(target.is_err(), "{name:?}");
+            assert_eq!(answered[..4], [5, 0, 5, SOCKS_UNKNOWN_HOST], "{name:?}");
+        }
+        for wrong in [&b"\0\x04\x01\0\x01"[..], b"\0\x05\x01\0\x09"] {
             assert!(asked(wrong).await.0.is_err(), "{wrong:?}");
         }
     }
@@ -307,15 +292,5 @@ mod tests {
         assert_eq!(ask(b"\x05\0\x05\x05\0\x01", None).await.0, Err("proxy_refused"));
         assert_eq!(ask(b"HTTP/1.1", None).await.0, Err("proxy_garbage"));
         assert_eq!(ask(b"\x05\0\x05", None).await.0, Err("proxy_garbage"));
-    }
-
-    #[test]
-    fn every_notation_of_an_address_is_one() {
-        for text in ["127.0.0.1", "2130706433", "0x7f.1", "0177.0.0.1", "127.1", "127.0.0.1."] {
-            assert_eq!(host(text), Some(Host::Ipv4(Ipv4Addr::LOCALHOST)), "{text}");
-        }
-        assert_eq!(host("[::1]"), Some(Host::Ipv6(Ipv6Addr::LOCALHOST)));
-        assert_eq!(host("a.example."), Some(Host::Domain("a.example".to_owned())));
-        assert_eq!(host("a b"), None);
     }
 }

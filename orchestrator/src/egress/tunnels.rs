@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::time::sleep;
 use warmpool_protocol::EGRESS_PROTOCOL;
 
-use super::{Shared, dial};
+use super::{Shared, connection};
 use crate::worker::{AgentStream, Upgrade};
 
 /// Tunnels that wait for the browser. A used one is replaced within a fraction of a millisecond.
@@ -40,8 +40,8 @@ async fn keep_open(shared: Arc<Shared>) {
         }
         // This happens here, not in the connection's own task: a silent connection does not count towards
         // `egress.max_connections`, so the number of tunnels bounds them.
-        let Some(target) = dial::greet(&mut tunnel, begun).await else { continue };
-        let connection = dial::serve(Arc::clone(&shared), tunnel, target);
+        let Some(target) = connection::greet(&mut tunnel, begun).await else { continue };
+        let connection = connection::serve(Arc::clone(&shared), tunnel, target);
         tokio::spawn(shared.stop.clone().run_until_cancelled_owned(connection));
     }
 }

@@ -19,6 +19,7 @@ use super::console::RequestLine;
 use super::query;
 use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
 use super::right;
+use crate::address;
 use crate::config::Config;
 use crate::engine::RequestId;
 use crate::error::Error;
@@ -148,9 +149,9 @@ fn host_is_ours(config: &Config, host: &str) -> bool {
     if url.username() != "" || url.password().is_some() || url.path() != "/" || url.query().is_some() {
         return false;
     }
-    let name = match url.host() {
+    let name = match url.host_str().and_then(address::host) {
         Some(Host::Ipv4(_) | Host::Ipv6(_)) => return true,
-        Some(Host::Domain(name)) => name.trim_end_matches('.').to_owned(),
+        Some(Host::Domain(name)) => name,
         None => return false,
     };
     name == "localhost"

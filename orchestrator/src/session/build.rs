@@ -17,7 +17,8 @@ use super::{DriverSession, Options, Record, Session, Sessions};
 use crate::captcha::{SessionCaptchas, SessionFacts};
 use crate::clock::Now;
 use crate::config::{EgressRules, PoolPreset};
-use crate::egress::{Egress, Policy};
+use crate::dial::Policy;
+use crate::egress::Egress;
 use crate::pool::Lease;
 
 impl Sessions {

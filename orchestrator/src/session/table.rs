@@ -47,7 +47,7 @@ impl ExternalServices {
     /// Without upstreams and solvers.
     pub(crate) fn nowhere(config: &Arc<Config>) -> Self {
         let egress_context = EgressContext::nowhere();
-        let captchas = Captchas::new(config, &egress_context.tls).unwrap();
+        let captchas = Captchas::new(config, &egress_context.tls, egress_context.resolver.share()).unwrap();
         Self { egress_context, captchas }
     }
 }

@@ -1,4 +1,4 @@
-//! Which addresses a browser may reach.
+//! Which addresses may be reached.
 
 use std::net::IpAddr;
 
@@ -53,33 +53,45 @@ impl Policy {
     /// Errors: the reason why it may not be reached.
     pub(crate) fn judge(&self, name: Option<&str>, address: IpAddr, port: u16) -> Result<(), Refusal> {
         let canonical = address.to_canonical();
-        match self.decide(|rule| rule.matches(name, canonical, port)) {
+        // A translator on the way would lead there, so what is denied there is denied here.
+        let carried = match address {
+            IpAddr::V6(address) => address::carried_v4(address).map(IpAddr::V4),
+            IpAddr::V4(_) => None,
+        };
+        let leads_there =
+            |rule: &EgressRule| carried.is_some_and(|carried| !rule.is_general() && rule.matches(None, carried, port));
+        let decided = self.decide(|rule, allows| rule.matches(name, canonical, port) || (!allows && leads_there(rule)));
+        match decided {
             Some(true) => return Ok(()),
             Some(false) => return Err(Refusal::Denied),
             None => {}
         }
         match address::special_kind(address) {
             Some(kind) => Err(Refusal::NotPublic(kind)),
-            None if is_own(canonical) => Err(Refusal::Own),
+            None if is_own(canonical) || carried.is_some_and(is_own) => Err(Refusal::Own),
             None => Ok(()),
         }
     }
 
     /// Whether the nearest rules that match allow it; none where no rule matches. Within one origin a denial wins over what is
-    /// allowed, except `*`, which matches what no other rule there names.
-    fn decide(&self, names: impl Fn(&EgressRule) -> bool) -> Option<bool> {
-        let any =
-            |rules: &[EgressRule], general: bool| rules.iter().any(|rule| rule.is_general() == general && names(rule));
+    /// allowed, except `*`, which matches what no other rule there names. `names` hears whether the rule would allow.
+    fn decide(&self, names: impl Fn(&EgressRule, bool) -> bool) -> Option<bool> {
         self.levels.iter().find_map(|EgressRules { allow, deny }| {
             let steps = [(deny, false, false), (allow, false, true), (deny, true, false), (allow, true, true)];
-            steps.into_iter().find(|(rules, general, _)| any(rules, *general)).map(|(_, _, allowed)| allowed)
+            let any = |rules: &[EgressRule], general: bool, allows: bool| {
+                rules.iter().any(|rule| rule.is_general() == general && names(rule, allows))
+            };
+            steps
+                .into_iter()
+                .find(|(rules, general, allows)| any(rules, *general, *allows))
+                .map(|(_, _, allowed)| allowed)
         })
     }
 
     /// Judges a name that a proxy resolves, so that its addresses are unknown here.
     /// Errors: the reason why it may not be asked for.
     pub(crate) fn judge_name(&self, name: &str, port: u16) -> Result<(), Refusal> {
-        match self.decide(|rule| rule.names(name, port)) {
+        match self.decide(|rule, _| rule.names(name, port)) {
             Some(true) => return Ok(()),
             Some(false) => return Err(Refusal::Denied),
             None => {}
@@ -150,5 +162,15 @@ mod tests {
         let open = Policy::new(vec![rules(&["*"], &["8.8.8.8"])]);
         assert_eq!(open.judge(None, "127.0.0.1".parse().unwrap(), 1), Ok(()));
         assert_eq!(open.judge(None, "8.8.8.8".parse().unwrap(), 1), Err(Refusal::Denied));
+    }
+
+    #[test]
+    fn what_is_denied_is_denied_in_every_form() {
+        let policy = Policy::new(vec![rules(&["10.0.0.5"], &["8.8.8.8"])]);
+        let judge = |address: &str| policy.judge(None, address.parse().unwrap(), 80);
+        for form in ["8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"] {
+            assert_eq!(judge(form), Err(Refusal::Denied), "{form}");
+        }
+        assert!(matches!(judge("64:ff9b::a00:5"), Err(Refusal::NotPublic(_))), "only the address itself is allowed");
     }
 }

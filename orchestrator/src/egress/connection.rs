@@ -13,11 +13,10 @@ use tokio::time::timeout;
 use tokio_util::either::Either;
 use url::Host;
 
-use super::policy::{Policy, Refusal};
-use super::resolver::Resolver;
 use super::socks::{self, Reply, Target};
 use super::upstream::{self, Proxy, ProxyError, Site};
 use super::{Route, Shared, refusal};
+use crate::dial::DialError;
 use crate::worker::AgentStream;
 
 /// Time for the browser's SOCKS request.
@@ -30,26 +29,20 @@ const DOWN_BUFFER: usize = 128 << 10;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DialError {
-    #[error("{}", .0.problem())]
-    Refused(Refusal),
-    #[error("there is no such host")]
-    UnknownHost,
-    #[error("{0}")]
-    Failed(#[from] io::Error),
-    #[error("no answer in time")]
-    TimedOut,
+pub(super) enum ConnectError {
+    #[error(transparent)]
+    Dial(#[from] DialError),
     #[error(transparent)]
     Proxy(#[from] ProxyError),
 }
 
-impl DialError {
+impl ConnectError {
     fn reply(&self) -> Reply {
         match self {
-            Self::Refused(_) => Reply::NotAllowed,
-            Self::UnknownHost => Reply::UnknownHost,
-            Self::TimedOut => Reply::TimedOut,
-            Self::Failed(error) => match error.kind() {
+            Self::Dial(DialError::Refused(_)) => Reply::NotAllowed,
+            Self::Dial(DialError::UnknownHost) => Reply::UnknownHost,
+            Self::Dial(DialError::TimedOut) => Reply::TimedOut,
+            Self::Dial(DialError::Failed(error)) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => Reply::ConnectionRefused,
                 io::ErrorKind::NetworkUnreachable => Reply::NetworkUnreachable,
                 io::ErrorKind::HostUnreachable => Reply::HostUnreachable,
@@ -84,7 +77,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
                 carry(&shared, tunnel, site).await;
             }
         }
-        Err(DialError::Refused(refused)) => {
+        Err(ConnectError::Dial(DialError::Refused(refused))) => {
             note(&shared, &shown, port, refused.code());
             if port == HTTPS {
                 let _ = socks::answer(&mut tunnel, Reply::NotAllowed).await;
@@ -93,7 +86,7 @@ pub(super) async fn serve(shared: Arc<Shared>, mut tunnel: AgentStream, Target {
             }
         }
         Err(error) => {
-            if let DialError::Proxy(proxy) = &error {
+            if let ConnectError::Proxy(proxy) = &error {
                 note(&shared, &shown, port, proxy.code());
             }
             tracing::debug!(worker = %shared.worker.id, port, %error, "a page's connection failed");
@@ -111,12 +104,12 @@ fn note(shared: &Shared, host: &str, port: u16, reason: &'static str) {
 
 /// Connects to a site by the session's route. Gives the address, too, that the connection leads to, which is a proxy's where
 /// the client chose one; none where the operator did, whose proxies are no client's business.
-async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Option<SocketAddr>), DialError> {
+async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Option<SocketAddr>), ConnectError> {
     let limit = shared.connect_timeout;
     let route = shared.route.read().clone();
-    let resolver = &shared.resolver;
+    let dialler = &shared.dialler;
     let direct = async || {
-        let (stream, peer) = dial(&shared.policy, resolver, host, port, limit).await?;
+        let (stream, peer) = dialler.connect(host, port).await?;
         Ok((Either::Left(stream), Some(peer)))
     };
     match route {
@@ -124,22 +117,17 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Optio
         Route::Closed => Err(ProxyError::Gone.into()),
         Route::Client(proxies) => {
             let Some(proxy) = proxies.of(host, port) else { return direct().await };
-            judge_unresolved(&shared.policy, host, port)?;
-            let (stream, peer) = dial(&shared.policy, resolver, &proxy.host, proxy.port, limit).await?;
+            dialler.judge_unresolved(host, port)?;
+            let (stream, peer) = dialler.connect(&proxy.host, proxy.port).await?;
             Ok((ask(shared, stream, proxy, host, port).await?, Some(peer)))
         }
         Route::Upstream { mut chosen, wanted, upstreams, session } => {
-            judge_unresolved(&shared.policy, host, port)?;
+            dialler.judge_unresolved(host, port)?;
             loop {
                 let proxy = &chosen.proxy;
-                let address = (proxy.host.to_string(), proxy.port);
-                let address = (address.0.trim_matches(['[', ']']), address.1);
-                let failure = match timeout(limit, TcpStream::connect(address)).await {
-                    Ok(Ok(stream)) => {
-                        let _ = stream.set_nodelay(true);
-                        return Ok((ask(shared, stream, proxy, host, port).await?, None));
-                    }
-                    Ok(Err(error)) => ProxyError::Unreachable(error),
+                let failure = match timeout(limit, shared.lookups.connect(&proxy.host, proxy.port, limit)).await {
+                    Ok(Ok(stream)) => return Ok((ask(shared, stream, proxy, host, port).await?, None)),
+                    Ok(Err(error)) => ProxyError::Unreachable(io::Error::other(error)),
                     Err(_) => ProxyError::Slow,
                 };
                 chosen.upstream.note(false);
@@ -153,53 +141,9 @@ async fn connect(shared: &Shared, host: &Host, port: u16) -> Result<(Site, Optio
 }
 
 /// Asks a connected proxy for the site.
-async fn ask(shared: &Shared, stream: TcpStream, proxy: &Proxy, host: &Host, port: u16) -> Result<Site, DialError> {
+async fn ask(shared: &Shared, stream: TcpStream, proxy: &Proxy, host: &Host, port: u16) -> Result<Site, ConnectError> {
     let asked = upstream::ask(stream, proxy, &shared.tls, host, port);
     Ok(timeout(shared.connect_timeout, asked).await.map_err(|_| ProxyError::Slow)??)
-}
-
-/// Judges a site whose name the proxy resolves.
-fn judge_unresolved(policy: &Policy, host: &Host, port: u16) -> Result<(), DialError> {
-    match (host, socks::address(host)) {
-        (Host::Domain(name), _) => policy.judge_name(name, port),
-        (_, Some(address)) => policy.judge(None, address, port),
-        (_, None) => Ok(()),
-    }
-    .map_err(DialError::Refused)
-}
-
-/// Resolves a host once and connects to one of the resolved addresses that the policy allows; gives it, too.
-async fn dial(
-    policy: &Policy,
-    resolver: &Resolver,
-    host: &Host,
-    port: u16,
-    limit: Duration,
-) -> Result<(TcpStream, SocketAddr), DialError> {
-    let (name, addresses) = match host {
-        Host::Domain(name) => {
-            let found = timeout(limit, resolver.look_up(name)).await.map_err(|_| DialError::TimedOut)?;
-            (Some(name.as_str()), found.map_err(|_| DialError::UnknownHost)?)
-        }
-        address => (None, socks::address(address).into_iter().collect()),
-    };
-    let mut failure = DialError::UnknownHost;
-    for address in addresses {
-        if let Err(refused) = policy.judge(name, address, port) {
-            failure = DialError::Refused(refused);
-            continue;
-        }
-        let peer = SocketAddr::new(address, port);
-        match timeout(limit, TcpStream::connect(peer)).await {
-            Ok(Ok(stream)) => {
-                let _ = stream.set_nodelay(true);
-                return Ok((stream, peer));
-            }
-            Ok(Err(error)) => failure = error.into(),
-            Err(_) => failure = DialError::TimedOut,
-        }
-    }
-    Err(failure)
 }
 
 /// Copies bytes both ways until both sides have ended.
