@@ -29,7 +29,7 @@ use crate::targets::Targets;
 use crate::task::Tasks;
 use crate::tls;
 use crate::video::Recorder;
-use crate::world::{IntegrationKeys, PatientsError, Worlds};
+use crate::world::{AttachmentSources, IntegrationKeys, PatientsError, Worlds};
 
 /// Time between two tries to reach a container runtime that was not there at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -187,6 +187,7 @@ pub(crate) async fn run(
         store.clone(),
         engine,
         drain.clone(),
+        AttachmentSources { keys: keys.clone(), lookups: resolver.share() },
     )
     .await?;
     worlds.load().await?;

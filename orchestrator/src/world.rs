@@ -58,6 +58,7 @@ use turns::Turns;
 
 pub(crate) use accept::AcceptedWorld;
 pub(crate) use cipher::NamesKeyError;
+pub(crate) use fetch::AttachmentSources;
 pub(crate) use files::FOLDER;
 use files::PICTURES;
 pub(crate) use integration::IntegrationKeys;
@@ -165,6 +166,7 @@ impl Worlds {
         store: Store,
         runtime: Docker,
         drain: Drain,
+        sources: AttachmentSources,
     ) -> Result<Self, PatientsError> {
         let settings = &config.world;
         let (operator, source) = Cipher::of_operator(settings.names_key_file.as_deref(), instance.names_key())?;
@@ -175,13 +177,9 @@ impl Worlds {
                 cipher::VARIABLE
             );
         }
-        let fetcher = Fetcher {
-            networks: settings.attachment_networks.clone(),
-            limit: settings.max_attachment.bytes(),
-            timeout: settings.fetch_timeout,
-            tls: crate::tls::client_config()
-                .map_err(|source| NamesKeyError::Read { path: "tls".to_owned(), source })?,
-        };
+        let tls =
+            crate::tls::client_config().map_err(|source| NamesKeyError::Read { path: "tls".to_owned(), source })?;
+        let fetcher = Fetcher::new(&config, sources, tls);
         let log = RequestLog::open(store.clone(), patients.clone()).await?;
         let files = Files::below(&config.store.data_dir, config.store.min_free.bytes());
         let state = Mutex::default();

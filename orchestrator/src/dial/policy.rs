@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use crate::address;
 use crate::config::{EgressRule, EgressRules};
 
@@ -10,6 +12,17 @@ use crate::config::{EgressRule, EgressRules};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Policy {
     levels: Vec<EgressRules>,
+    opens: Opens,
+}
+
+/// What opens addresses that are not public.
+#[derive(Debug, Clone, Default)]
+enum Opens {
+    /// A rule that allows them.
+    #[default]
+    Rules,
+    /// These networks. Rules only deny.
+    Networks(Vec<IpNet>),
 }
 
 /// Why an address may not be reached.
@@ -46,7 +59,17 @@ impl Refusal {
 impl Policy {
     /// Rules, nearest first.
     pub(crate) const fn new(levels: Vec<EgressRules>) -> Self {
-        Self { levels }
+        Self { levels, opens: Opens::Rules }
+    }
+
+    /// What worlds' attachments may be fetched from: public addresses and these networks, but for what the rules deny. What
+    /// the rules allow to pages is not meant for whoever names an attachment.
+    pub(crate) fn of_attachments(mut levels: Vec<EgressRules>, networks: Vec<IpNet>) -> Self {
+        if let Some(last) = levels.last_mut() {
+            // So that `*` denies what neither the rules nor the networks name.
+            last.allow.extend(networks.iter().copied().map(EgressRule::from));
+        }
+        Self { levels, opens: Opens::Networks(networks) }
     }
 
     /// Judges an address, and the name that led to it.
@@ -61,10 +84,13 @@ impl Policy {
         let leads_there =
             |rule: &EgressRule| carried.is_some_and(|carried| !rule.is_general() && rule.matches(None, carried, port));
         let decided = self.decide(|rule, allows| rule.matches(name, canonical, port) || (!allows && leads_there(rule)));
-        match decided {
-            Some(true) => return Ok(()),
-            Some(false) => return Err(Refusal::Denied),
-            None => {}
+        match (decided, &self.opens) {
+            (Some(false), _) => return Err(Refusal::Denied),
+            (Some(true), Opens::Rules) => return Ok(()),
+            (_, Opens::Networks(networks)) if networks.iter().any(|network| network.contains(&canonical)) => {
+                return Ok(());
+            }
+            (Some(true) | None, _) => {}
         }
         match address::special_kind(address) {
             Some(kind) => Err(Refusal::NotPublic(kind)),
@@ -172,5 +198,26 @@ mod tests {
             assert_eq!(judge(form), Err(Refusal::Denied), "{form}");
         }
         assert!(matches!(judge("64:ff9b::a00:5"), Err(Refusal::NotPublic(_))), "only the address itself is allowed");
+    }
+
+    #[test]
+    fn attachments_come_from_public_addresses_and_named_networks() {
+        let networks = || vec!["10.20.0.0/16".parse().unwrap()];
+        let attachments = |allow: &[&str], deny: &[&str]| Policy::of_attachments(vec![rules(allow, deny)], networks());
+        let policy = attachments(&["10.0.0.0/8", "127.0.0.1"], &["evil.example", "10.20.0.9"]);
+        let judge = |name, address: &str| policy.judge(name, address.parse().unwrap(), 443);
+        assert_eq!((judge(None, "8.8.8.8"), judge(None, "10.20.0.1")), (Ok(()), Ok(())));
+        assert_eq!(judge(None, "::ffff:10.20.0.1"), Ok(()));
+        for address in ["10.0.0.1", "127.0.0.1", "::ffff:127.0.0.1", "169.254.169.254"] {
+            assert!(matches!(judge(None, address), Err(Refusal::NotPublic(_))), "{address}: pages alone may");
+        }
+        for (name, address) in [(Some("evil.example"), "8.8.8.8"), (None, "10.20.0.9"), (None, "::ffff:10.20.0.9")] {
+            assert_eq!(judge(name, address), Err(Refusal::Denied), "{address}");
+        }
+        let narrow = attachments(&["pictures.example"], &["*"]);
+        let judge = |name, address: &str| narrow.judge(name, address.parse().unwrap(), 443);
+        assert_eq!((judge(Some("pictures.example"), "8.8.8.8"), judge(None, "10.20.0.1")), (Ok(()), Ok(())));
+        assert_eq!(judge(None, "8.8.8.8"), Err(Refusal::Denied));
+        assert!(judge(Some("pictures.example"), "10.0.0.1").is_err(), "a name that was rebound");
     }
 }

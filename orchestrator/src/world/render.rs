@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::attachment::normalise;
 use super::cipher::Cipher;
 use super::files::PICTURES;
-use super::record::{Content, Failure, Placement};
+use super::record::{Content, Failure, Placement, WorldRecord};
 use super::request::ItemKind;
 use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
 use super::{LiveWorld, Worlds};
@@ -235,7 +235,7 @@ impl Worlds {
 
     /// Fetches what is to be fetched, and writes every picture anew.
     async fn prepare(&self, live: &LiveWorld, cipher: &Cipher, content: &mut Content) -> Result<(), RenderError> {
-        let world = live.record().world_id;
+        let WorldRecord { world_id: world, owner, .. } = live.record();
         let limits = self.picture_limits();
         for (number, item) in content.items.iter_mut().enumerate() {
             let refused = |problem: String| RenderError::Attachment { field: item.field.clone(), problem };
@@ -249,7 +249,7 @@ impl Worlds {
                     let url = url.parse().map_err(|_| refused("has an address that cannot be read".to_owned()))?;
                     self.inner
                         .fetcher
-                        .fetch(&url)
+                        .fetch(&url, &owner)
                         .await
                         .map_err(|error| refused(format!("cannot be fetched: {error}")))?
                 }

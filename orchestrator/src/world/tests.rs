@@ -9,6 +9,8 @@ use tokio::time::timeout;
 use super::record::Status;
 use super::*;
 use crate::config::{Flags, Host};
+use crate::dial::Resolver;
+use crate::keys::Keys;
 
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -30,7 +32,9 @@ impl Service {
         let store = Store::memory();
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
         let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
-        let worlds = Worlds::open(config, instance, keys, store, runtime, Drain::default()).await.unwrap();
+        let sources =
+            AttachmentSources { keys: Keys::load(store.clone()).await.unwrap(), lookups: Resolver::nowhere().share() };
+        let worlds = Worlds::open(config, instance, keys, store, runtime, Drain::default(), sources).await.unwrap();
         Self { worlds, _folder: folder }
     }
 
