@@ -31,8 +31,8 @@ export class Daemon {
   #workers = new Map();
 
   /** Starts `binary` and waits until its pool is full. `settings` are WARMPOOL_* without the prefix; `data` is kept. With a
-   * `swarm` its workers are there. */
-  static async start(binary, settings, data, swarm) {
+   * `swarm` its workers are there; `inside` comes before the program's name. */
+  static async start(binary, settings, data, swarm, inside = swarm?.inside ?? []) {
     const daemon = new Daemon();
     daemon.swarm = swarm;
     daemon.keeps = data !== undefined;
@@ -40,7 +40,7 @@ export class Daemon {
     daemon.binary = binary;
     const common = { ...SETTINGS, EGRESS_ALLOW: await gateway('bridge'), ...swarm?.settings };
     daemon.env = environment({ ...common, ...settings, STORE_DATA_DIR: daemon.data });
-    const [program, ...words] = [...(swarm?.inside ?? []), binary, 'serve'];
+    const [program, ...words] = [...inside, binary, 'serve'];
     daemon.process = spawn(program, words, { env: daemon.env, stdio: ['ignore', 'pipe', 'pipe'] });
     daemon.process.stderr.pipe(createWriteStream(LOG, { flags: 'a' }));
     createInterface({ input: daemon.process.stderr }).on('line', (line) => daemon.#hear(line));

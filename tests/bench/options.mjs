@@ -9,8 +9,8 @@ export const ROWS = [
   'history',
 ];
 
-/** Rows that run only where they are named: they take long, or much of the machine. */
-export const NAMED = ['hundred', 'swarm', 'thousand'];
+/** Rows that run only where they are named: they take long, much of the machine, or root. */
+export const NAMED = ['names', 'hundred', 'swarm', 'thousand'];
 
 /** Reads the arguments; throws an error with one line for the user. */
 export function readOptions(argv) {
