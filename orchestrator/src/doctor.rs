@@ -153,7 +153,10 @@ mod tests {
                         This host is not ready; failures: 1, warnings: 0.\n";
         assert_eq!(shown(&findings(), Style::Text { colour: false }), expected);
         assert!(shown(&findings(), Style::Text { colour: true }).contains("\x1b[1;31mFAIL\x1b[0m"));
-        assert_eq!(Subject::Egress.summary(1, 2), "Workers reach what they must not; failures: 1, warnings: 2.");
+        assert_eq!(
+            Subject::Egress.summary(1, 2),
+            "Workers reach or execute what they must not; failures: 1, warnings: 2."
+        );
         assert!(shown(&findings()[..1], Style::Text { colour: false }).ends_with("\nThis host is ready.\n"));
     }
 
