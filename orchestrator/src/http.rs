@@ -40,6 +40,7 @@ mod query;
 mod recording;
 mod reply;
 mod request_target;
+mod revocation;
 mod right;
 mod rotation;
 mod server;

@@ -13,7 +13,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::App;
 use super::reply::json_reply;
-use super::right::while_held;
+use super::revocation::while_held;
 use crate::config::Config;
 use crate::error::Error;
 use crate::task::{ActiveTask, Record, Task, TaskEvent, TaskView, record_view};

@@ -18,7 +18,7 @@ use super::base::{Peer, shown_segments};
 use super::console::RequestLine;
 use super::query;
 use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
-use super::right;
+use super::revocation;
 use crate::address;
 use crate::config::Config;
 use crate::engine::RequestId;
@@ -50,7 +50,7 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         response
     };
     let response = REQUEST.scope(asked, work.instrument(traced).instrument(span)).await;
-    let mut response = right::hold(&app, notes.right.get(), response);
+    let mut response = revocation::hold(&app, notes.right.get(), response);
     if let Ok(header) = header {
         response.headers_mut().insert(X_REQUEST_ID, header);
     }

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::batch::Op;
-use super::{KeyRange, Table};
+use super::{KeyRange, StoreError, Table};
 
 /// A failure of the backend. Every one of them ends the process: none can be repaired while it runs.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +14,19 @@ pub(super) enum BackendError {
     /// The data on disk is not what was written, or the backend broke its own rules.
     #[error("damaged: {0}")]
     Damaged(String),
+}
+
+impl BackendError {
+    /// The error of a start that could not write the database.
+    pub(super) fn writing(self) -> StoreError {
+        StoreError::Io {
+            doing: "write the database".to_owned(),
+            source: match self {
+                Self::Io(source) => source,
+                Self::Damaged(reason) => io::Error::other(reason),
+            },
+        }
+    }
 }
 
 /// A sealed row: key and envelope.

@@ -1,7 +1,7 @@
 //! Building databases: empty, or from a dump. One gets its real name only when it is complete.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use super::archive;
@@ -79,7 +79,7 @@ impl DumpTarget for Build<'_, '_> {
     }
 
     fn rows(&mut self, ops: Vec<Op>) -> Result<(), StoreError> {
-        self.ledger.apply(&mut self.backend, sealed(&ops)).map_err(writing)
+        self.ledger.apply(&mut self.backend, record::sealed(&ops)).map_err(BackendError::writing)
     }
 
     fn file(&mut self, place: &DataPath, content: &mut dyn Read) -> Result<(), StoreError> {
@@ -95,8 +95,8 @@ fn fill(dir: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> R
         fs::remove_dir_all(&path).map_err(StoreError::io("remove", &path))?;
     }
     create_private_dir(&path)?;
-    let mut backend = SledBackend::open(&path).map_err(writing)?;
-    let ledger = schema::begin(&mut backend, SCHEMA_VERSION).map_err(writing)?;
+    let mut backend = SledBackend::open(&path).map_err(BackendError::writing)?;
+    let ledger = schema::begin(&mut backend, SCHEMA_VERSION).map_err(BackendError::writing)?;
     let mut filling = Build { backend, ledger, staging };
     let mut built = Built::default();
     if let Some(file) = file {
@@ -115,29 +115,8 @@ fn fill(dir: &Path, file: Option<&Path>, staging: Option<&mut Staging<'_>>) -> R
     // No later commit may get the number of one that is lost.
     let known = [moment.map(|moment| moment.commits), Reached::read(dir).map(|reached| reached.highest())];
     ledger.skip_to(known.into_iter().flatten().max().unwrap_or(0));
-    ledger.apply(&mut backend, Vec::new()).map_err(writing)?;
-    backend.flush().map_err(writing)?;
-    backend.barrier().and_then(|mut barrier| barrier.wait()).map_err(writing)?;
+    ledger.apply(&mut backend, Vec::new()).map_err(BackendError::writing)?;
+    backend.flush().map_err(BackendError::writing)?;
+    backend.barrier().and_then(|mut barrier| barrier.wait()).map_err(BackendError::writing)?;
     Ok(built)
-}
-
-/// Changes with their values sealed, as backends take them.
-pub(super) fn sealed(ops: &[Op]) -> Vec<Op> {
-    ops.iter()
-        .map(|op| Op {
-            table: op.table,
-            key: op.key.clone(),
-            value: op.value.as_ref().map(|value| record::seal(op.table, &op.key, value)),
-        })
-        .collect()
-}
-
-pub(super) fn writing(error: BackendError) -> StoreError {
-    StoreError::Io {
-        doing: "write the database".to_owned(),
-        source: match error {
-            BackendError::Io(source) => source,
-            BackendError::Damaged(reason) => io::Error::other(reason),
-        },
-    }
 }

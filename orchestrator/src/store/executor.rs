@@ -6,7 +6,6 @@ use tokio::sync::oneshot;
 
 use super::backend::{Backend, BackendError, Barrier};
 use super::batch::{Batch, Op};
-use super::build::sealed;
 use super::journal::{Entry, Journal};
 use super::ledger::Ledger;
 use super::lock::DirLock;
@@ -173,7 +172,7 @@ impl Executor {
             let _ = reply.send(Err(refusal));
             return Ok(());
         }
-        self.ledger.apply(&mut *self.backend, sealed(&batch.ops))?;
+        self.ledger.apply(&mut *self.backend, record::sealed(&batch.ops))?;
         if let Some(capture) = &mut self.capture {
             capture.add(&batch.ops);
         }

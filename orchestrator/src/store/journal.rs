@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use super::StoreError;
 use super::backend::{Backend, BackendError};
 use super::batch::Op;
-use super::build::{sealed, writing};
 use super::dump::Change;
 use super::layout::{JOURNAL, sync_parent};
 use super::ledger::{Ledger, Moment};
+use super::record::sealed;
 
 /// No line is longer: what is irrevocable is small.
 const MAX_LINE_BYTES: u64 = 16 * 1024 * 1024;
@@ -131,7 +131,7 @@ impl FileJournal {
         self.read(|entry| {
             last = last.max(entry.commits);
             if entry.commits > after {
-                ledger.apply(backend, sealed(&entry.ops)).map_err(writing)?;
+                ledger.apply(backend, sealed(&entry.ops)).map_err(BackendError::writing)?;
                 made += 1;
             }
             Ok(())

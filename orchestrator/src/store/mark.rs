@@ -120,7 +120,7 @@ impl Mark {
         let reached = Reached { turn, flushed: commits, durable: commits, boot: this_boot() };
         let mark = Self { file: Some(file), state: Mutex::new(State { reached, synced: Instant::now() }) };
         let begun = filled.map_err(BackendError::Io).and_then(|()| mark.write(|_| {})).and_then(|()| mark.sync());
-        begun.map_err(super::build::writing)?;
+        begun.map_err(BackendError::writing)?;
         sync_parent(&path)?;
         Ok(mark)
     }

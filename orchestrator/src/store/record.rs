@@ -3,6 +3,7 @@
 //! The checksum covers table, key and value, so a value that ends up under another key is noticed too.
 
 use super::Table;
+use super::batch::Op;
 
 const VERSION: u8 = 1;
 const HEADER: usize = 5;
@@ -52,6 +53,17 @@ pub(super) fn open<'a>(table: Table, key: &[u8], sealed: &'a [u8]) -> Result<&'a
 /// The checksum that stands in an envelope, unchecked.
 pub(super) fn checksum_of(sealed: &[u8]) -> Option<u32> {
     sealed.get(1..HEADER).and_then(|crc| crc.try_into().ok()).map(u32::from_be_bytes)
+}
+
+/// Changes with their values sealed, as backends take them.
+pub(super) fn sealed(ops: &[Op]) -> Vec<Op> {
+    ops.iter()
+        .map(|op| Op {
+            table: op.table,
+            key: op.key.clone(),
+            value: op.value.as_ref().map(|value| seal(op.table, &op.key, value)),
+        })
+        .collect()
 }
 
 #[cfg(test)]

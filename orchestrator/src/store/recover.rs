@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::backend::Backend as _;
-use super::build::{Built, build, writing};
+use super::backend::{Backend as _, BackendError};
+use super::build::{Built, build};
 use super::dump::{self, Restored};
 use super::journal::FileJournal;
 use super::layout::{DATABASE, MARK, STAGING, UNFINISHED, create_private_dir, sync_parent};
@@ -144,7 +144,7 @@ fn make_irrevocable(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) 
     let replayed = journal.replay(Some(&moment), backend, ledger)?;
     if replayed > 0 {
         tracing::warn!(replayed, "irrevocable changes were made again that the database lacked");
-        backend.flush().and_then(|()| backend.barrier()?.wait()).map_err(writing)?;
+        backend.flush().and_then(|()| backend.barrier()?.wait()).map_err(BackendError::writing)?;
     }
     Ok(())
 }
@@ -213,12 +213,12 @@ fn dump_all(dir: &Path, backend: &SledBackend, moment: Moment) -> Result<(), Sto
 
 /// Brings the data up to this release; the state before is kept as a backup.
 fn migrate(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
-    let before = schema::version(backend).map_err(writing)?;
+    let before = schema::version(backend).map_err(BackendError::writing)?;
     if before.is_some_and(|version| version < SCHEMA_VERSION) {
         let history = FileJournal::open(dir)?.history().to_owned();
         dump_all(dir, backend, Moment { history, commits: ledger.commits() })?;
     }
-    schema::migrate(backend, ledger, MIGRATIONS).map_err(writing)
+    schema::migrate(backend, ledger, MIGRATIONS).map_err(BackendError::writing)
 }
 
 /// Puts the damaged database aside, if that is not done yet, and builds another from the newest good backup.

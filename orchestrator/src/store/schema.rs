@@ -2,8 +2,8 @@
 
 use super::backend::{Backend, BackendError};
 use super::batch::{Batch, Op};
-use super::build::sealed;
 use super::ledger::Ledger;
+use super::record::sealed;
 use super::{KeyRange, Table, record};
 
 /// The version this release reads and writes.

@@ -141,5 +141,6 @@ async fn a_revoked_key_keeps_no_world_waiting_or_rendering() {
     let late = timeout(PATIENCE, service.generate(&revoked, 2)).await.unwrap();
     assert!(matches!(late, Err(Error::InvalidApiKey)));
     assert_eq!(service.worlds.counts(), (0, 1));
-    (renderer.abort(), following.abort());
+    renderer.abort();
+    following.abort();
 }
