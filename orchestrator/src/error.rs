@@ -9,21 +9,9 @@ mod words;
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::store::StoreError;
-pub(crate) use code::Code;
+pub(crate) use code::{Blame, Code};
 pub(crate) use field::{FieldError, join};
 pub(crate) use words::closest;
-
-/// Whose fault an error is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Blame {
-    /// The request was wrong or came at a wrong time.
-    Client,
-    /// A container or the browser in it failed.
-    Worker,
-    /// The daemon, its store or its container runtime failed.
-    Daemon,
-}
 
 pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -402,18 +390,6 @@ impl Error {
 /// The first whole number of seconds that is not too short.
 const fn seconds(time: &Duration) -> u64 {
     time.as_secs() + 1
-}
-
-impl From<StoreError> for Error {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::DiskNearlyFull { .. } => Self::DiskNearlyFull,
-            StoreError::Timeout { .. } => Self::StoreBusy,
-            // The daemon closes it last, so only code that outlives the daemon finds it closed.
-            StoreError::Closed => Self::Draining,
-            other => Self::internal(other),
-        }
-    }
 }
 
 #[cfg(test)]

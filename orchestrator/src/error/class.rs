@@ -6,6 +6,7 @@ use http::StatusCode;
 
 use super::field::Problem;
 use super::{Code, Error, seconds};
+use crate::store::StoreError;
 
 impl Error {
     /// What programs match on.
@@ -108,6 +109,18 @@ impl Error {
             Self::SignInLimit { retry_after } => Some(Duration::from_secs(seconds(retry_after))),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
             _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::DiskNearlyFull { .. } => Self::DiskNearlyFull,
+            StoreError::Timeout { .. } => Self::StoreBusy,
+            // The daemon closes it last, so only code that outlives the daemon finds it closed.
+            StoreError::Closed => Self::Draining,
+            other => Self::internal(other),
         }
     }
 }

@@ -5,7 +5,16 @@ use http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
-use super::Blame;
+/// Whose fault an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blame {
+    /// The request was wrong or came at a wrong time.
+    Client,
+    /// A container or the browser in it failed.
+    Worker,
+    /// The daemon, its store or its container runtime failed.
+    Daemon,
+}
 
 macro_rules! codes {
     ($(#[doc = $about:literal] $name:ident = $text:literal, $status:ident, $word:ident, $blame:ident;)+) => {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::OptionFuture;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -119,17 +120,12 @@ impl Viewer {
             Some(((read, write), early)) => (Some((read, early)), Some(write)),
             None => (None, None),
         };
-        let unshared = async {
-            match &self.rights.share {
-                Some(share) => session.shares.ended(share).await,
-                None => std::future::pending().await,
-            }
-        };
+        let unshared = OptionFuture::from(self.rights.share.as_ref().map(|share| session.shares.ended(share)));
         let mut input = ViewerInput::new(to_display);
         let reason_to_close = tokio::select! {
             biased;
             ending = session.ended() => CloseReason::Ended(ending),
-            () = unshared => CloseReason::Unshared,
+            Some(()) = unshared => CloseReason::Unshared,
             () = refused => CloseReason::Unshared,
             () = self.receive(&mut stream, &mut input, notes) => CloseReason::Left,
             () = self.send(&mut sink, from_display, to_tell) => CloseReason::Left,
