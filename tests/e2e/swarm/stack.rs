@@ -139,7 +139,8 @@ pub(crate) async fn the_guide_leads_to_a_stack_that_goes_on_when_it_is_killed_or
     write_settings(folder.path(), &one_less, None)?;
     let began = Instant::now();
     reader.deploy_again(&swarm, next.clone()).await?;
-    let state = ["service", "inspect", "--format", "{{.UpdateStatus.State}}", SERVICE];
+    // A service has no such status until its first update begins.
+    let state = ["service", "inspect", "--format", "{{with .UpdateStatus}}{{.State}}{{end}}", SERVICE];
     eventually!("the stack is changed", 90, manager.run(&state).await? == "completed")?;
     ready(&open, manager).await?;
     println!("the changed daemon was ready after {:.1} s", began.elapsed().as_secs_f64());
