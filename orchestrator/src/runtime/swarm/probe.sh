@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Says what holds for a worker's container on this node, a fact a line. Runs in one. Its argument is the hash of an earlier report.
 limit() {
   fact=$1
