@@ -69,7 +69,7 @@ impl Client {
         within(self.engine.look, call(self.connection.clone())).await
     }
 
-    /// Has the engine start or remove something: it forks, mounts and wires networks for that, and has `docker.work_timeout`.
+    /// Makes a call that starts or removes something, within `docker.work_timeout`: the engine forks, mounts and wires networks.
     pub(super) async fn work<T, F>(&self, call: impl FnOnce(Docker) -> F) -> Result<T, CallError>
     where
         F: Future<Output = Result<T, Bollard>>,

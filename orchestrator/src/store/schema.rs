@@ -57,7 +57,7 @@ fn set(version: u32) -> Op {
     Op { table: Table::Meta, key: KEY.to_vec(), value: Some(record::seal(Table::Meta, KEY, &version.to_be_bytes())) }
 }
 
-/// Gives a new database its version, and its ledger.
+/// Writes the version and the ledger of a new database.
 pub(super) fn begin(backend: &mut dyn Backend, version: u32) -> Result<Ledger, BackendError> {
     let mut ledger = Ledger::default();
     ledger.apply(backend, vec![set(version)])?;
