@@ -1,0 +1,186 @@
+//! The console: its pages, which the daemon contains like all others (`console/dist`), and the routes that serve only them.
+//!
+//! `state` is what the routes share; `events` is the stream that pages follow, and `thumbnails` the
+//! one of pictures; `overview` describes the daemon's state, with
+//! the load of the `host` and the `samples` of the last hour, which `sampling` takes; `requests` fills the log with a
+//! `request_entry` each, and `log` lists it; `keys` manages service keys; `doctor` examines the host.
+
+mod doctor;
+mod events;
+mod host;
+mod keys;
+mod log;
+mod overview;
+mod request_entry;
+mod requests;
+mod samples;
+mod sampling;
+mod state;
+mod thumbnails;
+
+use axum::extract::Path;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{delete, get, post};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, REFERRER_POLICY};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use rust_embed::RustEmbed;
+use tower_http::compression::CompressionLayer;
+
+use super::openapi::{OmissionReason, Routes};
+use super::sign_in;
+use crate::error::Error;
+pub(super) use requests::RequestLine;
+pub(super) use sampling::run as take_samples;
+pub(crate) use state::Console;
+
+/// What `scripts/console` built. Empty in a daemon that was built without it.
+#[derive(RustEmbed)]
+#[folder = "../console/dist"]
+#[allow_missing = true]
+struct Files;
+
+/// Nothing from other origins, nothing inline, and no forms. Any page may frame these pages: opening one takes its secret
+/// address, and live views are made for other people's pages.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'";
+
+/// The answer of a daemon that was built without pages.
+const MISSING: &str = "<!doctype html><html lang=en><title>Warmpool</title>\
+                       <p>This daemon was built without its pages: run scripts/console and build it again.\n";
+
+/// For people who open the daemon's address in a browser.
+const WELCOME: &str = "<!doctype html><html lang=en><meta charset=utf-8>\
+<meta name=viewport content='width=device-width'><title>Warmpool</title>\
+<h1>Warmpool</h1>\
+<p>This daemon hands fresh browsers to programs. A program asks for one with <code>POST /sessions/create</code> and its \
+key in the header <code>service-secret-key</code>; <code>orchestrator/docs</code> of the source has the guides.\
+<ul>\
+<li><a href=/console/>Console</a>: sessions, tasks, keys, the log and worlds, for those who have a key\
+<li><a href=/status>Status</a>: the pool, the sessions and the queue as JSON\
+<li><a href=/metrics>Metrics</a>: the same and more, for Prometheus\
+<li><a href=/readyz>Readiness</a>: whether a session would be served now\
+</ul>\n";
+
+const CONTENT_SECURITY_POLICY: HeaderName = http::header::CONTENT_SECURITY_POLICY;
+
+/// `GET /console/<file>`: a script or a style sheet. These are public.
+pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
+    let file = Files::get(&name).filter(|_| !name.ends_with(".html"));
+    let Some(file) = file else {
+        return Err(Error::UnknownPath {
+            method: Method::GET.to_string(), path: "/console/…".to_owned(), meant: None
+        });
+    };
+    let hash = file.metadata.sha256_hash();
+    // A weak tag: it identifies the file, however it is compressed.
+    let tag = format!("W/\"{}\"", hex::encode(&hash[..12]));
+    let known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { file.data.into_response() };
+    let kind = match name.rsplit_once('.').map(|(_, end)| end) {
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "application/octet-stream",
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    // Browsers revalidate each time, because a newer daemon serves other files under the same names.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(tag) = HeaderValue::try_from(tag) {
+        headers.insert(ETAG, tag);
+    }
+    Ok(response)
+}
+
+/// The console's own page: nobody may frame it, and it frames live views.
+const CONSOLE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
+                              media-src 'self' blob:; connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; \
+                              base-uri 'none'; form-action 'none'";
+
+/// The pages, and the routes that serve only them.
+pub(super) fn routes(routes: Routes) -> Routes {
+    let pages = [
+        ("/docs", get(docs).layer(CompressionLayer::new())),
+        ("/console", get(async || Redirect::permanent("console/"))),
+        ("/console/", get(page_of_console).layer(CompressionLayer::new())),
+        ("/console/worlds", get(async || Redirect::permanent("./#/worlds"))),
+        ("/console/sign-in", get(sign_in::signed_in).post(sign_in::sign_in).delete(sign_in::sign_out)),
+        ("/console/api/overview", get(overview::show)),
+        ("/console/api/events", get(events::follow)),
+        ("/console/api/thumbnails", get(thumbnails::follow)),
+        ("/console/api/log", get(log::show)),
+        ("/console/api/doctor", get(doctor::show)),
+        ("/console/api/keys", get(keys::list).post(keys::create)),
+        ("/console/api/keys/{id}", delete(keys::revoke)),
+        ("/console/api/keys/{id}/rotate", post(keys::rotate)),
+        ("/console/{file}", get(file).layer(CompressionLayer::new())),
+    ];
+    pages.into_iter().fold(routes, |routes, (path, handlers)| routes.undescribed(OmissionReason::Page, path, handlers))
+}
+
+/// `GET /docs`: the description of the interface, for people.
+async fn docs() -> Response {
+    page(StatusCode::OK, "docs.html", &[])
+}
+
+/// `GET /console/`: every page of the console; the fragment of the URL names the page.
+async fn page_of_console() -> Response {
+    let mut response = page(StatusCode::OK, "console.html", &[]);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONSOLE_POLICY));
+    response
+}
+
+/// `GET /` in a browser.
+pub(super) fn welcome() -> Response {
+    html(StatusCode::OK, WELCOME)
+}
+
+/// A page with its placeholders (`{{name}}`) filled in and escaped.
+pub(super) fn page(status: StatusCode, name: &str, values: &[(&str, &str)]) -> Response {
+    let mut text =
+        Files::get(name).map_or_else(|| MISSING.to_owned(), |file| String::from_utf8_lossy(&file.data).into_owned());
+    for (placeholder, value) in values {
+        text = text.replace(&format!("{{{{{placeholder}}}}}"), &escaped(value));
+    }
+    html(status, text)
+}
+
+fn html(status: StatusCode, text: impl IntoResponse) -> Response {
+    let mut response = (status, text).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // The address holds a secret.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(http::header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Escapes text for attributes and for content.
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '{' => safe.push_str("&#123;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_becomes_markup_or_another_placeholder() {
+        assert_eq!(escaped("<\"'&>{{token}}"), "&lt;&quot;&#39;&amp;&gt;&#123;&#123;token}}");
+    }
+}

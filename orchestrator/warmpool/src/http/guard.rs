@@ -1,0 +1,239 @@
+//! What every request passes: an id and a span, the checks that keep foreign web pages out, and that of its query; and what
+//! every answer passes: the question whether its caller may still have it.
+
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{HOST, HeaderName, ORIGIN, UPGRADE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use percent_encoding::percent_decode_str;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
+use url::{Host, Url};
+
+use super::App;
+use super::base::{Peer, shown_segments};
+use super::console::RequestLine;
+use super::query;
+use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
+use super::revocation;
+use crate::address;
+use crate::config::Config;
+use crate::engine::RequestId;
+use crate::error::Error;
+use crate::telemetry::continue_trace;
+use crate::trace::TRACES;
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Runs a request under an id of its own, after checking Host and Origin.
+pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    let id = RequestId::random();
+    let span = tracing::info_span!("request", id = %id, method = %request.method(), route = route(&request));
+    let traced = traced(&request);
+    let header = HeaderValue::try_from(id.as_str());
+    let notes = Arc::<RequestNotes>::default();
+    let asked = RequestContext { id: id.clone(), form: Form::of(request.uri().path()), notes: Arc::clone(&notes) };
+    let line = RequestLine::begin(&request, id);
+    let work = async {
+        let secure = request.extensions().get::<Peer>().is_some_and(|peer| peer.secure);
+        let checked = check(&app.config, request.headers(), secure).and_then(|()| check_path(request.uri().path()));
+        match checked {
+            Ok(()) => next.run(request).await,
+            Err(error) => error.into_response(),
+        }
+    };
+    let work = async {
+        let response = work.await;
+        note_status(response.status());
+        response
+    };
+    let response = REQUEST.scope(asked, work.instrument(traced).instrument(span)).await;
+    let mut response = revocation::hold(&app, notes.right.get(), response);
+    if let Ok(header) = header {
+        response.headers_mut().insert(X_REQUEST_ID, header);
+    }
+    line.end(&app, response.status(), &notes);
+    response
+}
+
+/// The request's span in a trace, if it is one of those that traces have. It names the route, whose path has no token.
+fn traced(request: &Request) -> Span {
+    let Some(route) = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) else { return Span::none() };
+    let method = request.method();
+    // Commands of drivers, lists and probes would hide what matters.
+    let begins_work = route.ends_with("/create")
+        || route.ends_with("/session")
+        || (*method == Method::POST && route.starts_with("/lam/"))
+        || request.headers().contains_key(UPGRADE);
+    if !begins_work {
+        return Span::none();
+    }
+    let span = tracing::info_span!(
+        target: TRACES,
+        "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = %method,
+        http.route = route,
+        http.response.status_code = Empty,
+        error.type = Empty,
+    );
+    continue_trace(&span, request.headers());
+    span
+}
+
+fn note_status(status: StatusCode) {
+    let span = Span::current();
+    span.record("http.response.status_code", status.as_u16());
+    if status.is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
+}
+
+/// The path with what may be secret in it left out.
+fn route(request: &Request) -> String {
+    let mut parts = request.uri().path().split('/').skip(1).take(shown_segments(request.uri().path()));
+    let (first, second, third) = (parts.next(), parts.next(), parts.next());
+    [first, second, third].into_iter().flatten().fold(String::new(), |path, part| format!("{path}/{part}"))
+}
+
+/// Whether a browser could not have been led here by a page of somebody else.
+///
+/// A name that is not ours in `Host` is what DNS rebinding sends; an address is not, since a page that can make the
+/// browser say it is already served from it. `Origin` is sent by web pages only: they must be ours.
+fn check(config: &Config, headers: &HeaderMap, secure: bool) -> Result<(), Error> {
+    // A proxy in front may trust the other one.
+    if headers.get_all(HOST).iter().nth(1).is_some() {
+        return Err(Error::invalid("Host", "is given twice: send one value"));
+    }
+    let host = headers.get(HOST).map_or(Ok(""), HeaderValue::to_str).unwrap_or("?");
+    if !host_is_ours(config, host) {
+        return Err(Error::ForeignHost { host: host.chars().take(100).collect() });
+    }
+    for origin in headers.get_all(ORIGIN) {
+        let origin = origin.to_str().unwrap_or("?");
+        if !origin_is_ours(config, origin, host, secure) {
+            return Err(Error::ForeignOrigin { origin: origin.chars().take(100).collect() });
+        }
+    }
+    Ok(())
+}
+
+/// Checks the parameters behind the path: those of the route that it leads to. Each route has this around its handlers, so
+/// that a path or a method that there is not comes first.
+pub(super) async fn check_query(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let checked = match (request.uri().query(), route) {
+        (Some(query), Some(route)) => query::check(request.method(), route, query),
+        _ => Ok(()),
+    };
+    match checked {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// What is no text can name nothing here.
+fn check_path(path: &str) -> Result<(), Error> {
+    match percent_decode_str(path).decode_utf8() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::invalid("path", "must be UTF-8, percent-encoded")),
+    }
+}
+
+fn host_is_ours(config: &Config, host: &str) -> bool {
+    let Ok(url) = Url::parse(&format!("http://{host}/")) else { return false };
+    if url.username() != "" || url.password().is_some() || url.path() != "/" || url.query().is_some() {
+        return false;
+    }
+    let name = match url.host_str().and_then(address::host) {
+        Some(Host::Ipv4(_) | Host::Ipv6(_)) => return true,
+        Some(Host::Domain(name)) => name,
+        None => return false,
+    };
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || config.server.public_url.as_ref().and_then(Url::host_str) == Some(name.as_str())
+        || config.server.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(&name))
+}
+
+fn origin_is_ours(config: &Config, origin: &str, host: &str, secure: bool) -> bool {
+    let Ok(url) = Url::parse(origin) else { return false };
+    let origin = url.origin();
+    if !origin.is_tuple() {
+        return false;
+    }
+    let scheme = if secure { "https" } else { "http" };
+    let own = Url::parse(&format!("{scheme}://{host}/")).ok();
+    own.is_some_and(|own| own.origin() == origin)
+        || config.server.public_url.as_ref().is_some_and(|public| public.origin() == origin)
+        || config
+            .server
+            .allowed_origins
+            .iter()
+            .any(|allowed| Url::parse(allowed).is_ok_and(|allowed| allowed.origin() == origin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Flags, Host as Machine};
+
+    fn config(env: &[(&str, &str)]) -> Config {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Config::resolve(None, env, &Flags::default(), &Machine { memory: 8 << 30, cores: 2, root: true }).unwrap()
+    }
+
+    #[test]
+    fn a_path_is_text() {
+        for path in ["/", "/sessions/ses_1/files/b%C3%BCro", "/a%2fb", "/100%", "/%zz", "/%2", "/%00"] {
+            assert!(check_path(path).is_ok(), "{path}");
+        }
+        for path in ["/%ff", "/a%C3", "/%C3%28"] {
+            assert!(check_path(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_log_has_no_tokens() {
+        let shown = |path: &str| route(&Request::builder().uri(path).body(axum::body::Body::empty()).unwrap());
+        assert_eq!(shown("/sessions/ses_1/webdriver/TOKEN/session"), "/sessions/ses_1/webdriver");
+        assert_eq!(shown("/w/TOKEN/scene.json"), "/w");
+        assert_eq!(shown("/status"), "/status");
+    }
+
+    #[test]
+    fn only_our_own_names_are_served() {
+        let config = config(&[("WARMPOOL_SERVER_ALLOWED_HOSTS", "pool.example")]);
+        for host in ["localhost:4444", "127.0.0.1:4444", "[::1]:4444", "10.0.0.7", "pool.example", "POOL.example:80"] {
+            assert!(host_is_ours(&config, host), "{host}");
+        }
+        for host in ["", "evil.test", "127.0.0.1.evil.com", "pool.example.evil.com", "a@localhost", "localhost/x", "?"]
+        {
+            assert!(!host_is_ours(&config, host), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_our_own_pages_may_call() {
+        let config = config(&[("WARMPOOL_SERVER_ALLOWED_ORIGINS", "https://app.example")]);
+        let ours = |origin| origin_is_ours(&config, origin, "localhost:4444", false);
+        assert!(ours("http://localhost:4444"));
+        assert!(ours("https://app.example"));
+        for origin in [
+            "http://localhost:4445",
+            "https://localhost:4444",
+            "http://localhost:4444.evil.com",
+            "https://app.example.evil.com",
+            "null",
+            "file://",
+            "?",
+        ] {
+            assert!(!ours(origin), "{origin}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Warmpool: a daemon that keeps containers warm, each with one browser that nobody has used, and hands each client
+//! exactly one of them.
+//!
+//! # Layout
+//!
+//! | module        | what it holds |
+//! |---------------|---------------|
+//! | [`config`]    | file, environment and flags become one checked configuration |
+//! | [`engine`]    | the engines, and the identifiers that everything else passes around |
+//! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
+//! | [`sort`]      | the order of a list |
+//! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
+//! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
+//! | `closing`     | the time that the daemon has to end |
+//! | [`telemetry`] | the log, the metrics and the traces |
+//! | [`ads`]       | the rules by which sessions block ads, compiled once |
+//! | [`captcha`]   | challenges that pages put to their visitors, and who solves them |
+//! | [`store`]     | what is remembered on disk; the only place that knows sled |
+//! | [`instance`]  | the daemon's own identity, and the secrets derived from it |
+//! | [`keys`]      | API keys |
+//! | [`runtime`]   | where containers come from; the only place that knows bollard |
+//! | [`worker`]    | one container with its agent, from the daemon's side |
+//! | [`pool`]      | which workers there are, who has them, and who waits |
+//! | [`egress`]    | what leaves a worker: which addresses its browser may reach, and the connections there |
+//! | [`dial`]      | connections to hosts that others name: looked up once, judged, and only then opened |
+//! | [`session`]   | one client's use of one worker, from its creation to its one end |
+//! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
+//! | [`relay`]     | websockets between a client and its browser |
+//! | [`live`]      | the picture of a session for those who watch it, and their input |
+//! | [`video`]     | recordings of sessions: made, kept and forgotten |
+//! | [`webdriver`] | WebDriver commands between a client and its driver |
+//! | [`targets`]   | what debugging ports list: targets, and the description of DevTools |
+//! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
+//! | [`player`]    | plays scripts in a session's browser |
+//! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
+//! | [`world`]     | 360-degree scenes for patients, the keys that ask for them, and the log of these requests |
+//! | [`http`]      | the routes; nothing depends on it |
+//! | `address`     | which network addresses are public, and the one form of a host |
+//! | `blocking`    | file work off the async threads |
+//! | `trace`       | what spans of traces have in common |
+//! | `secret`      | a text that no log shows |
+//! | [`tcp`]       | noticing that the other end of a connection has vanished |
+//! | [`tls`]       | the certificate, reloaded when it changes |
+//! | [`cli`]       | the command line, which is all that this library shows |
+//! | [`control`]   | the operator's socket, for the command line |
+//! | [`client`]    | tasks, sessions and the tunnel on the command line, over HTTP as any client |
+//! | [`exit`]      | the exit codes of the command line |
+//! | [`doctor`]    | what is wrong with the host, in plain words |
+//!
+//! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> {pool, egress, captcha} -> {runtime, worker}`,
+//! `task -> player -> {script, webdriver}`, `video -> live` and `{egress, captcha, world} -> dial`. `config`, `engine`, `error`, `clock`, `drain`,
+//! `store` and `tcp` may be used by all.
+//!
+//! # The paths
+//!
+//! *Session create.* `http::create` checks the body; `session::Sessions::create` leases a warm worker from
+//! `pool::Pool::lease`, asks its agent (`worker::Agent::launch`) to wake the browser, writes the record to the store,
+//! and puts the session under supervision. The pool starts the next worker behind it.
+//!
+//! *A DevTools frame.* `http::devtools` checks the token; `relay::open` takes the client's handshake to the agent as it
+//! is; `relay::Relay::run` moves bytes both ways between frames that `relay::frames` only measures.
+//!
+//! *A WebDriver command.* `http::webdriver` checks the token; `webdriver::forward` streams the request to the agent and
+//! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
+//!
+//! *A task run.* `http::submit` checks the body; `task::Tasks::accept` writes it to the store before it answers; when its
+//! turn comes `task::run` makes a session by `session::Sessions::create` as a client would, `player::execute` drives
+//! its browser, and the outcome goes to the store, to the history's index, and to those who listen.
+//!
+//! *A live-view frame.* `http::live` checks the token; `live::Live::enter` takes a place in the session's room, which
+//! its first viewer opens. A headed session's frame comes from the display through `worker::Agent` to one viewer; a
+//! headless one's from DevTools through `live::screencast` to all of them. Inputs go back the same way, if the viewer holds
+//! the control.
+
+mod ads;
+mod captcha;
+pub mod cli;
+mod client;
+mod clock;
+mod closing;
+mod config;
+mod control;
+mod dial;
+mod doctor;
+mod drain;
+mod dropin;
+mod egress;
+mod engine;
+mod error;
+mod exit;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
+mod http;
+mod instance;
+mod keys;
+mod live;
+mod player;
+mod pool;
+mod relay;
+mod runtime;
+mod script;
+mod secret;
+mod session;
+mod sort;
+mod store;
+mod targets;
+mod task;
+mod tcp;
+mod telemetry;
+mod tls;
+mod trace;
+mod video;
+mod webdriver;
+mod worker;
+mod world;
+
+mod accept;
+mod address;
+mod blocking;
+mod daemon;

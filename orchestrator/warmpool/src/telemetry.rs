@@ -1,0 +1,130 @@
+//! The log, the metrics and the traces.
+
+mod order;
+mod process;
+mod recent;
+mod table;
+mod traces;
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use metrics::gauge;
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use opentelemetry_otlp::ExporterBuildError;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError, filter_fn};
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::util::TryInitError;
+
+use crate::config::{Config, LogFormat};
+use crate::pool::KindStatus;
+use crate::trace::TRACES;
+pub(crate) use recent::{LogLine, Recent, lines};
+use table::{METRICS, Metric};
+pub(crate) use traces::{Traces, continue_trace};
+
+/// Histograms keep what was recorded until it is folded into their buckets.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Why the log or the metrics do not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TelemetryError {
+    /// `log.filter` cannot be read.
+    #[error("log.filter: {0}")]
+    Filter(#[from] ParseError),
+    /// This process has a log already.
+    #[error("the log does not start: {0}")]
+    Log(#[from] TryInitError),
+    /// The exporter of traces cannot be built.
+    #[error("the traces do not start: {0}")]
+    Traces(#[from] ExporterBuildError),
+    /// This process has metrics already.
+    #[error("the metrics do not start: {0}")]
+    Metrics(#[from] BuildError),
+}
+
+/// Starts the log on standard error, in the form that the settings name, and the traces where they are wanted. Needs a
+/// runtime of tokio.
+/// Errors: when the filter cannot be parsed, or a log is running already.
+pub(crate) fn start_log(config: &Config) -> Result<Traces, TelemetryError> {
+    let filter = EnvFilter::try_new(&config.log.filter)?.add_directive(format!("{TRACES}=off").parse()?);
+    // Colour codes are for people at a terminal who have not switched them off, and not for files.
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let text = tracing_subscriber::fmt::layer().with_ansi(colour).with_writer(std::io::stderr);
+    let written = match config.log.format {
+        LogFormat::Text => text.boxed(),
+        LogFormat::Json => text.json().flatten_event(true).boxed(),
+    };
+    let kept = recent::RecentFilter.with_filter(filter_fn(recent::is_kept).with_max_level_hint(LevelFilter::INFO));
+    let traces = Traces::start(config)?;
+    let log = tracing_subscriber::registry().with(traces.layer()).with(written.with_filter(filter)).with(kept);
+    log.try_init()?;
+    Ok(traces)
+}
+
+/// Starts the metrics.
+/// Errors: when a recorder is running already.
+pub(crate) fn start_metrics() -> Result<PrometheusHandle, TelemetryError> {
+    let mut builder = PrometheusBuilder::new();
+    for metric in METRICS {
+        if let Some(borders) = metric.borders() {
+            builder = builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), borders)?;
+        }
+    }
+    let handle = builder.install_recorder()?;
+    METRICS.iter().for_each(Metric::describe);
+    gauge!("warmpool_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    Ok(handle)
+}
+
+/// The metrics as Prometheus' text, with those of this process.
+pub(crate) fn render(metrics: &PrometheusHandle) -> String {
+    order::ordered(&(metrics.render() + &process::render()))
+}
+
+/// Folds recorded values into buckets for as long as it runs.
+pub(crate) async fn upkeep(handle: PrometheusHandle) {
+    loop {
+        tokio::time::sleep(UPKEEP_EVERY).await;
+        handle.run_upkeep();
+    }
+}
+
+/// Updates the gauges.
+#[expect(clippy::cast_precision_loss, reason = "counts of workers are small")]
+pub(crate) fn gauge_pool(kinds: &[KindStatus], sessions: usize, waiting: usize) {
+    for kind in kinds {
+        let (engine, mode) = (kind.engine.as_str(), kind.mode.as_str());
+        let preset = kind.preset.clone().unwrap_or_default();
+        for (state, count) in [
+            ("starting", kind.counts.starting),
+            ("ready", kind.counts.ready),
+            ("leased", kind.counts.leased),
+            ("removing", kind.counts.removing),
+        ] {
+            gauge!("warmpool_workers", "engine" => engine, "mode" => mode, "preset" => preset.clone(), "state" => state)
+                .set(count as f64);
+        }
+        gauge!("warmpool_workers_target", "engine" => engine, "mode" => mode, "preset" => preset)
+            .set(kind.counts.target as f64);
+    }
+    gauge!("warmpool_sessions_live").set(sessions as f64);
+    gauge!("warmpool_queue_length").set(waiting as f64);
+}
+
+/// Sets the gauge of free disk space, where it is known.
+#[expect(clippy::cast_precision_loss, reason = "a disk's size to sixteen digits will do")]
+pub(crate) fn gauge_disk(free_bytes: Option<u64>) {
+    if let Some(free) = free_bytes {
+        gauge!("warmpool_disk_free_bytes").set(free as f64);
+    }
+}
+
+/// Sets the gauges of tasks: how many wait, run, and are in the history.
+#[expect(clippy::cast_precision_loss, reason = "counts of tasks are below 2^52")]
+pub(crate) fn gauge_tasks((queued, running, kept): (usize, usize, usize)) {
+    for (state, count) in [("queued", queued), ("running", running), ("kept", kept)] {
+        gauge!("warmpool_tasks", "state" => state).set(count as f64);
+    }
+}

@@ -1,0 +1,27 @@
+//! What spans of traces have in common wherever they begin. `telemetry` sends them.
+
+use opentelemetry::Context;
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+/// The target of spans that traces have. The log leaves them out.
+pub(crate) const TRACES: &str = "warmpool::traces";
+
+/// The trace and span of a request, for work that outlives it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TraceContext(Context);
+
+impl TraceContext {
+    /// That of the current span.
+    pub(crate) fn current() -> Self {
+        Self(Span::current().context())
+    }
+
+    /// Makes `span` a child of it.
+    pub(crate) fn adopt(&self, span: &Span) {
+        if !span.is_disabled() {
+            // Fails where nothing is traced.
+            let _ = span.set_parent(self.0.clone());
+        }
+    }
+}
