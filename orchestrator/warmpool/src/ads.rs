@@ -14,8 +14,8 @@ use bytes::Bytes;
 use tokio::sync::Mutex;
 
 use crate::config::BUILT_IN_AD_LIST;
-use crate::engine::Engine;
-use crate::error::Error;
+use warmpool_core::engine::Engine;
+use warmpool_core::error::Error;
 
 /// Rules as one worker takes them.
 #[derive(Debug, Clone)]
@@ -184,6 +184,7 @@ fn version(list: &str) -> Version {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_core::error::Fault as _;
 
     async fn compiled(rules: &AdLists) -> RuleEngine {
         let mut engine = RuleEngine::default();
@@ -214,7 +215,7 @@ mod tests {
     #[tokio::test]
     async fn no_rules_are_an_error_that_names_the_field() {
         let error = AdLists::new(Vec::new()).of(Engine::Chromium, None).await.unwrap_err();
-        assert_eq!(error.named_field(), Some("advanced.block_ads"));
+        assert_eq!(error.field(), Some("advanced.block_ads"));
     }
 
     #[tokio::test]

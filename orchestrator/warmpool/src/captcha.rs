@@ -23,12 +23,12 @@ pub(crate) use history::{CaptchaRecord, WaitingCaptcha};
 
 use crate::config::{CaptchaMode, Config};
 use crate::dial::Lookups;
-use crate::secret::Secret;
 use crate::worker::Worker;
 use client::Client;
 use follow::CaptchaMonitor;
 use history::History;
 use solver::Solver;
+use warmpool_core::secret::Secret;
 use webhook::Webhook;
 
 /// Why the settings of `captcha` cannot be used.

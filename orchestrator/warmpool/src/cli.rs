@@ -20,10 +20,10 @@ use crate::client::{self, ClientCommand, ClientError, SessionsCommand, TasksComm
 use crate::config::{Config, Flags, HiddenFlags};
 use crate::control::{self, ControlReply, ControlRequest, OrderError};
 use crate::doctor::{self, Facts, Style, Subject};
-use crate::engine::Engine;
 use crate::exit::Exit;
 use crate::http;
 use crate::runtime::Docker;
+use warmpool_core::engine::Engine;
 
 /// Browsers kept warm in containers, a fresh one for each client.
 #[derive(Parser)]

@@ -41,7 +41,7 @@ pub(crate) use upstreams::{ProxyScheme, UpstreamProxy, UpstreamTable};
 use warmpool_protocol::Allowed;
 use warmpool_protocol::firefox::Allowed as AllowedInFirefox;
 
-use crate::engine::Engine;
+use warmpool_core::engine::Engine;
 
 /// The name in `ads.lists` of the list that is built into the daemon.
 pub(crate) const BUILT_IN_AD_LIST: &str = "easylist";

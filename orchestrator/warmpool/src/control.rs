@@ -16,16 +16,16 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-use crate::accept;
 use crate::config::EgressRules;
-use crate::drain::{Drain, Phase};
-use crate::engine::Engine;
 use crate::keys::{KeyRecord, KeyRole, Keys, NewKey};
 use crate::pool::{NodeStatus, Pool};
 use crate::store::{Folder, Store};
 use crate::task;
 use crate::video;
 use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
+use warmpool_core::accept;
+use warmpool_core::drain::{Drain, Phase};
+use warmpool_core::engine::Engine;
 
 pub(crate) use perform::{OrderError, ask_daemon, check_daemon, perform, store_directory};
 

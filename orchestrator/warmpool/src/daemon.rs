@@ -15,10 +15,8 @@ use crate::closing::Closing;
 use crate::config::Config;
 use crate::control;
 use crate::dial::{Resolver, ResolverLimits};
-use crate::drain::{Drain, Phase};
 use crate::egress::{EgressContext, Upstreams};
 use crate::http::{self, App, Listener};
-use crate::instance::{Instance, InstanceError};
 use crate::keys::{KeyError, KeyId, Keys};
 use crate::live::{Live, Thumbnails};
 use crate::pool::Pool;
@@ -27,9 +25,11 @@ use crate::session::{ExternalServices, Sessions};
 use crate::store::{self, Store, StoreError, StoreOptions};
 use crate::targets::Targets;
 use crate::task::Tasks;
-use crate::tls;
 use crate::video::Recorder;
 use crate::world::{AttachmentSources, IntegrationKeys, PatientsError, Worlds};
+use warmpool_core::drain::{Drain, Phase};
+use warmpool_core::instance::{Instance, InstanceError};
+use warmpool_core::tls;
 
 /// Time between two tries to reach a container runtime that was not there at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -54,10 +54,10 @@ pub(crate) enum StartError {
     Keys(#[from] KeyError),
     /// The records of sessions cannot be read.
     #[error("the session records: {0}")]
-    Records(crate::error::Error),
+    Records(warmpool_core::error::Error),
     /// The records of tasks cannot be read.
     #[error("the task records: {0}")]
-    Tasks(crate::error::Error),
+    Tasks(warmpool_core::error::Error),
     /// The worlds cannot be read, or the key of their patients' names is another one.
     #[error("the worlds: {0}")]
     Worlds(#[from] PatientsError),

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::Host;
 
-use crate::address;
+use warmpool_core::address;
 
 pub(crate) use policy::{Policy, Refusal};
 pub(crate) use resolver::{Lookups, Resolver, ResolverLimits};

@@ -11,7 +11,7 @@ mod switches;
 
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// The body of a create call, made from somebody else's options.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -80,6 +80,7 @@ impl CreateBody {
 mod tests {
     use super::*;
     use serde_json::json;
+    use warmpool_core::error::Fault as _;
 
     #[test]
     fn faults_are_reported_in_the_clients_terms() {
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(create_body.fields()["settings"]["viewport"]["height"], 1);
         let named = |field: &str| {
             let error = create_body.in_client_terms(Error::invalid(field, "is wrong"));
-            (error.named_field().unwrap_or_default().to_owned(), error.to_string())
+            (error.field().unwrap_or_default().to_owned(), error.to_string())
         };
         assert_eq!(named("session_timeout"), ("timeout".to_owned(), "`timeout` is wrong".to_owned()));
         assert_eq!(named("settings.viewport.width").0, "selenoid:options.screenResolution");

@@ -79,7 +79,7 @@ impl EgressContext {
     pub(crate) fn nowhere() -> Self {
         Self {
             upstreams: Upstreams::default(),
-            tls: crate::tls::client_config().unwrap(),
+            tls: warmpool_core::tls::client_config().unwrap(),
             resolver: Resolver::nowhere(),
         }
     }

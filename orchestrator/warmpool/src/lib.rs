@@ -6,17 +6,11 @@
 //! | module        | what it holds |
 //! |---------------|---------------|
 //! | [`config`]    | file, environment and flags become one checked configuration |
-//! | [`engine`]    | the engines, and the identifiers that everything else passes around |
-//! | [`error`]     | the one error type: code, status, blame, and what a client may read of it |
-//! | [`sort`]      | the order of a list |
-//! | [`clock`]     | the time, and ends that outlive the process whatever the wall clock does |
-//! | [`drain`]     | the daemon's phases, and the tasks that must end before it does |
 //! | `closing`     | the time that the daemon has to end |
 //! | [`telemetry`] | the log, the metrics and the traces |
 //! | [`ads`]       | the rules by which sessions block ads, compiled once |
 //! | [`captcha`]   | challenges that pages put to their visitors, and who solves them |
 //! | [`store`]     | what is remembered on disk; the only place that knows sled |
-//! | [`instance`]  | the daemon's own identity, and the secrets derived from it |
 //! | [`keys`]      | API keys |
 //! | [`runtime`]   | where containers come from; the only place that knows bollard |
 //! | [`worker`]    | one container with its agent, from the daemon's side |
@@ -35,12 +29,6 @@
 //! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
 //! | [`world`]     | 360-degree scenes for patients, the keys that ask for them, and the log of these requests |
 //! | [`http`]      | the routes; nothing depends on it |
-//! | `address`     | which network addresses are public, and the one form of a host |
-//! | `blocking`    | file work off the async threads |
-//! | `trace`       | what spans of traces have in common |
-//! | `secret`      | a text that no log shows |
-//! | [`tcp`]       | noticing that the other end of a connection has vanished |
-//! | [`tls`]       | the certificate, reloaded when it changes |
 //! | [`cli`]       | the command line, which is all that this library shows |
 //! | [`control`]   | the operator's socket, for the command line |
 //! | [`client`]    | tasks, sessions and the tunnel on the command line, over HTTP as any client |
@@ -76,23 +64,18 @@ mod ads;
 mod captcha;
 pub mod cli;
 mod client;
-mod clock;
 mod closing;
 mod config;
 mod control;
 mod dial;
 mod doctor;
-mod drain;
 mod dropin;
 mod egress;
-mod engine;
-mod error;
 mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
-mod instance;
 mod keys;
 mod live;
 mod player;
@@ -100,22 +83,14 @@ mod pool;
 mod relay;
 mod runtime;
 mod script;
-mod secret;
 mod session;
-mod sort;
 mod store;
 mod targets;
 mod task;
-mod tcp;
 mod telemetry;
-mod tls;
-mod trace;
 mod video;
 mod webdriver;
 mod worker;
 mod world;
 
-mod accept;
-mod address;
-mod blocking;
 mod daemon;

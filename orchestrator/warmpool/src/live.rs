@@ -40,8 +40,6 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::config::Config;
-use crate::engine::SessionId;
-use crate::error::Error;
 use crate::session::Session;
 pub(crate) use ending::ending_sentence;
 pub(crate) use front_tab::FrontTab;
@@ -51,6 +49,8 @@ pub(crate) use screencast::Frame;
 use screencast::ScreencastSettings;
 pub(crate) use thumbnail::Thumbnails;
 use viewer::{Times, Viewer};
+use warmpool_core::engine::SessionId;
+use warmpool_core::error::Error;
 
 /// The longest message of a viewer, in bytes: a clipboard.
 const MAX_MESSAGE: usize = 2 << 20;

@@ -29,13 +29,13 @@ use tokio::time::{Instant, sleep_until, timeout};
 use warmpool_protocol::Settings;
 
 use crate::config::{Config, PoolPreset};
-use crate::drain::Drain;
-use crate::engine::{Engine, Mode, PoolKey, PresetId, WorkerId};
-use crate::error::Error;
-use crate::instance::Instance;
 use crate::keys::KeyId;
 use crate::runtime::{NodeFacts, Runtime};
 use crate::worker::{Health, Worker};
+use warmpool_core::drain::Drain;
+use warmpool_core::engine::{Engine, Mode, PoolKey, PresetId, WorkerId};
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
 
 use images::image_build;
 use known::Rejections;

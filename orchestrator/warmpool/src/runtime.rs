@@ -33,7 +33,7 @@ pub(crate) use terms::{
 };
 
 use crate::config::Config;
-use crate::engine::{Engine, WorkerId};
+use warmpool_core::engine::{Engine, WorkerId};
 
 /// Where workers run. Who holds one does not know which it is. Clones share its connections.
 #[derive(Clone)]

@@ -19,10 +19,10 @@ use tracing_subscriber::util::TryInitError;
 
 use crate::config::{Config, LogFormat};
 use crate::pool::KindStatus;
-use crate::trace::TRACES;
 pub(crate) use recent::{LogLine, Recent, lines};
 use table::{METRICS, Metric};
 pub(crate) use traces::{Traces, continue_trace};
+use warmpool_core::trace::TRACES;
 
 /// Histograms keep what was recorded until it is folded into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);

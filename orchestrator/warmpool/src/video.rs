@@ -19,14 +19,14 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::config::Config;
-use crate::drain::{Drain, Phase};
-use crate::engine::{Engine, Mode, SessionId};
 use crate::live::Live;
 use crate::session::Session;
 use error::RecordingError;
 use matroska::Matroska;
 pub(crate) use recordings::{FOLDER, Part, Recordings};
 use source::{Format, Picture, Source};
+use warmpool_core::drain::{Drain, Phase};
+use warmpool_core::engine::{Engine, Mode, SessionId};
 
 /// Pictures that wait for the disk.
 const WAITING: usize = 16;

@@ -20,8 +20,8 @@ pub(crate) use watch::watch;
 
 use warmpool_protocol::{Secret, Size, Snapshot};
 
-use crate::engine::{PoolKey, WorkerId};
 use crate::runtime::Place;
+use warmpool_core::engine::{PoolKey, WorkerId};
 
 /// The size of pages that nobody has sized, on every engine, with a display and without.
 pub(crate) const PAGE: Size = Size { width: 1280, height: 720 };

@@ -41,10 +41,6 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::drain::Drain;
-use crate::engine::WorldId;
-use crate::error::Error;
-use crate::instance::Instance;
 use crate::keys::KeyId;
 use crate::runtime::Docker;
 use crate::store::{Batch, Durability, Store, Table};
@@ -55,6 +51,10 @@ use files::Files;
 use patient::Patients;
 use record::Content;
 use turns::Turns;
+use warmpool_core::drain::Drain;
+use warmpool_core::engine::WorldId;
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
 
 pub(crate) use accept::AcceptedWorld;
 pub(crate) use cipher::NamesKeyError;
@@ -177,8 +177,8 @@ impl Worlds {
                 cipher::VARIABLE
             );
         }
-        let tls =
-            crate::tls::client_config().map_err(|source| NamesKeyError::Read { path: "tls".to_owned(), source })?;
+        let tls = warmpool_core::tls::client_config()
+            .map_err(|source| NamesKeyError::Read { path: "tls".to_owned(), source })?;
         let fetcher = Fetcher::new(&config, sources, tls);
         let log = RequestLog::open(store.clone(), patients.clone()).await?;
         let files = Files::below(&config.store.data_dir, config.store.min_free.bytes());

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::ClientConfig;
 use url::Url;
 
 use crate::dial::Lookups;
-use crate::error::Cause;
+use warmpool_core::error::Cause;
 
 /// Time for one request.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -11,8 +11,8 @@ use warmpool_protocol::{Captcha, CaptchaAction, Snapshot};
 use super::history::{CaptchaRecord, History, Outcome, SolvedBy, WaitingCaptcha};
 use super::solver::{Solution, SolverError};
 use super::{SessionFacts, Shared};
-use crate::clock::unix_ms;
 use crate::worker::Worker;
+use warmpool_core::clock::unix_ms;
 
 /// A person's verdict on the challenge that they see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]

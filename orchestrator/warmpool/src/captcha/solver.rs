@@ -12,7 +12,7 @@ use warmpool_protocol::{Captcha, CaptchaKind};
 
 use super::client::{Client, RequestError};
 use crate::config::{Captcha as Settings, SolverService};
-use crate::secret::Secret;
+use warmpool_core::secret::Secret;
 
 /// The score to ask for where a site wants one.
 const MIN_SCORE: f64 = 0.7;

@@ -14,9 +14,9 @@ use tokio::time::sleep;
 use url::Url;
 
 use super::client::Client;
-use crate::clock::unix_ms;
-use crate::engine::random_bytes;
-use crate::secret::Secret;
+use warmpool_core::clock::unix_ms;
+use warmpool_core::engine::random_bytes;
+use warmpool_core::secret::Secret;
 
 /// How many times a message is sent at most.
 const TRIES: u32 = 5;

@@ -15,7 +15,7 @@ use crate::daemon::{self, End, Shutdown};
 use crate::exit::Exit;
 use crate::http::Listener;
 use crate::telemetry;
-use crate::tls::Tls;
+use warmpool_core::tls::Tls;
 
 pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {
     let traces = telemetry::start_log(&config)?;

@@ -108,7 +108,7 @@ impl Caller {
         if self.base.scheme() == "http" {
             return Ok(Box::new(stream));
         }
-        let config = crate::tls::client_config()?;
+        let config = warmpool_core::tls::client_config()?;
         let name = ServerName::try_from(host).map_err(std::io::Error::other)?;
         Ok(Box::new(TlsConnector::from(config).connect(name, stream).await?))
     }

@@ -134,7 +134,7 @@ impl TaskFilter {
             .extend_pairs(self.kinds.iter().map(|kind| ("executionType[]", kind)))
             .extend_pairs(self.service_passcode.iter().map(|passcode| ("service_passcode", passcode)))
             .extend_pairs(self.task_id.iter().map(|id| ("task_id", id)));
-        let now = crate::clock::unix_ms();
+        let now = warmpool_core::clock::unix_ms();
         for (name, age) in [("start_time", self.since), ("end_time", self.until)] {
             if let Some(age) = age {
                 let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
@@ -212,7 +212,7 @@ async fn artifacts(id: &str, folder: Option<&Path>, service: &Service) -> Result
             // A name in a record never leads elsewhere, but a daemon may be anybody's.
             let plain = Path::new(&name).file_name().filter(|plain| *plain == name.as_str());
             let plain = plain.ok_or_else(|| ClientError::Unreachable(format!("`{name}` is no file name")))?;
-            let path = path(id, &format!("/artifacts/{}", crate::engine::path_segment(&name)));
+            let path = path(id, &format!("/artifacts/{}", warmpool_core::engine::path_segment(&name)));
             let reply = caller.send(Method::GET, &path, HeaderMap::new(), None).await?;
             let target = folder.join(plain);
             let unwritten = |error| ClientError::Usage(format!("cannot write {}: {error}", target.display()));
@@ -228,7 +228,7 @@ async fn artifacts(id: &str, folder: Option<&Path>, service: &Service) -> Result
 }
 
 pub(super) fn path(id: &str, rest: &str) -> String {
-    format!("/lam/tasks/{}{rest}", crate::engine::path_segment(id))
+    format!("/lam/tasks/{}{rest}", warmpool_core::engine::path_segment(id))
 }
 
 pub(super) fn exit_of(task: &Value) -> Exit {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use url::Host;
 
 use super::value::{InvalidValue, Value, ValueForm, quoted};
-use crate::address;
+use warmpool_core::address;
 
 const REMEDY: &str = "write a network, an address or a host, such as 10.0.0.0/8, 10.0.0.7:8080, intranet.example:8080, *.corp.example or *";
 

@@ -11,7 +11,7 @@ use super::{
     table::{self, SECTIONS},
     value::ValueForm,
 };
-use crate::error::closest;
+use warmpool_core::error::closest;
 
 type Entries = Vec<(&'static str, (String, Source))>;
 

@@ -8,8 +8,8 @@ use warmpool_protocol::{Settings, Size, check_locales};
 
 use super::egress::EgressRules;
 use super::value::{InvalidValue, Value, ValueForm};
-use crate::engine::{Engine, Mode, PoolKey, PresetId};
-use crate::error::FieldError;
+use warmpool_core::engine::{Engine, Mode, PoolKey, PresetId};
+use warmpool_core::error::FieldError;
 
 /// The longest name, in bytes.
 const MAX_NAME: usize = 32;

@@ -11,7 +11,7 @@ use super::{
     setting::Setting,
     table,
 };
-use crate::error::closest;
+use warmpool_core::error::closest;
 
 /// Variables with our prefix that are no settings: they speak to the command line and the tests.
 const OTHER_VARIABLES: [&str; 6] = [

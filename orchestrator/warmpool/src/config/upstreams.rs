@@ -7,9 +7,9 @@ use toml::Value as Toml;
 use url::{Host, Url};
 
 use super::value::{InvalidValue, Value, ValueForm};
-use crate::address;
-use crate::error::FieldError;
-use crate::secret::Secret;
+use warmpool_core::address;
+use warmpool_core::error::FieldError;
+use warmpool_core::secret::Secret;
 
 const REMEDY: &str = "write an [[egress.upstreams]] table for each, or an array such as \
                       [{ name = \"de\", url = \"socks5://proxy.example:1080\", country = \"de\" }]";

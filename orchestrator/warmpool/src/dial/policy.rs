@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::address;
 use crate::config::{EgressRule, EgressRules};
+use warmpool_core::address;
 
 /// The rules of one session, nearest first: those of its key, its preset and the configuration. The first that names an
 /// address decides. Where none does, public addresses are allowed and others are not.

@@ -17,7 +17,7 @@ use hickory_resolver::system_conf::parse_resolv_conf;
 use parking_lot::Mutex;
 
 use super::resolver::{ResolverLimits, UnknownName};
-use crate::address::is_public;
+use warmpool_core::address::is_public;
 
 /// The port of name servers.
 const PORT: u16 = 53;

@@ -15,9 +15,9 @@ use super::{Finding, Level, programs};
 use crate::config::{Config, EgressRules};
 use crate::dial::{Policy, Resolver, ResolverLimits};
 use crate::egress::{Egress, EgressContext, Upstreams};
-use crate::engine::{Engine, Mode, PoolKey, WorkerId, random_bytes};
 use crate::runtime::{Runtime, RuntimeError, WorkerSpec};
 use crate::worker::{AgentError, PAGE, Worker};
+use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId, random_bytes};
 
 /// Time for an agent to listen.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
@@ -100,7 +100,7 @@ async fn probe(
 
     let context = EgressContext {
         upstreams: Upstreams::default(),
-        tls: crate::tls::client_config().map_err(ProbeError::Certificates)?,
+        tls: warmpool_core::tls::client_config().map_err(ProbeError::Certificates)?,
         resolver: rebinding(config),
     };
     let rules = EgressRules { allow: config.egress.allow.clone(), deny: config.egress.deny.clone() };

@@ -13,11 +13,9 @@ use nix::{
 };
 
 use super::port::Port;
-use crate::{
-    config::{ByteSize, Config},
-    runtime::DockerFacts,
-    tls::Tls,
-};
+use crate::config::{ByteSize, Config};
+use crate::runtime::DockerFacts;
+use warmpool_core::tls::Tls;
 
 /// Everything the checks judge.
 #[derive(Debug, Clone)]

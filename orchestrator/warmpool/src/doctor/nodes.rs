@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Finding, Level};
 use crate::config::Config;
-use crate::engine::{Engine, random_bytes};
 use crate::runtime::{Lack, NodeFence, Runtime, RuntimeError};
+use warmpool_core::engine::{Engine, random_bytes};
 
 /// Starts a container on each node, and removes it.
 /// Errors: [`RuntimeError`], when the nodes cannot be asked for.

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use super::{CreateBody, switches};
-use crate::engine::Engine;
-use crate::error::Error;
+use warmpool_core::engine::Engine;
+use warmpool_core::error::Error;
 
 /// The longest `trackingId`.
 const MAX_TRACKING_ID: usize = 32;
@@ -226,6 +226,7 @@ fn viewport(create_body: &mut CreateBody, place: &str, value: &Value) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_core::error::Fault as _;
 
     fn fields(query: &str) -> Value {
         Value::Object(read(query, Engine::Chromium).unwrap().create_body.fields().clone())
@@ -233,8 +234,8 @@ mod tests {
 
     fn field_of(query: &str) -> String {
         let error = read(query, Engine::Chromium).unwrap_err();
-        assert_eq!(error.status(), http::StatusCode::BAD_REQUEST, "{query}");
-        error.named_field().unwrap_or_default().to_owned()
+        assert_eq!(error.code().status(), 400, "{query}");
+        error.field().unwrap_or_default().to_owned()
     }
 
     #[test]

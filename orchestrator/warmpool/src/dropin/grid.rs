@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 use warmpool_protocol::Size;
 
 use super::{CreateBody, switches};
-use crate::engine::Engine;
-use crate::error::Error;
 use crate::webdriver::{OWN, candidates, match_options};
+use warmpool_core::engine::Engine;
+use warmpool_core::error::Error;
 
 /// A new session that a grid client wants.
 #[derive(Debug, PartialEq)]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use warmpool_protocol::switches::{Class, Switch};
 
 use super::CreateBody;
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// Reads one switch into the create call's body. `place` is where the client wrote it.
 /// Errors: `Field`, for a switch that a running browser cannot take and for one with a wrong value.

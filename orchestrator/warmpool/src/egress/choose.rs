@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 use super::socks::Credentials;
 use super::upstream::Proxy;
 use crate::config::{UpstreamProxy, UpstreamTable};
-use crate::error::{Error, FieldError};
-use crate::secret::Secret;
+use warmpool_core::error::{Error, FieldError};
+use warmpool_core::secret::Secret;
 
 /// Where a client wants its requests to come from. Without any member, anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -206,6 +206,7 @@ fn proxy(upstream: &UpstreamProxy, wanted: &Location, session: &str) -> Option<P
 mod tests {
     use super::*;
     use crate::config::upstreams_from;
+    use warmpool_core::error::Fault as _;
 
     fn upstreams(tables: &str) -> Upstreams {
         Upstreams::new(&upstreams_from(tables))
@@ -233,7 +234,7 @@ mod tests {
             upstreams.choose(&location(serde_json::json!({"country": "us", "city": "x", "zip": 2116})), "s").unwrap();
         assert_eq!(chosen.proxy.credentials.unwrap().user, "u-us-x-02116");
         let error = name(serde_json::json!({"country": "fr"})).unwrap_err();
-        assert_eq!(error.named_field(), Some("advanced.proxy"));
+        assert_eq!(error.field(), Some("advanced.proxy"));
         assert!(Upstreams::default().choose(&Location::default(), "s").is_err());
     }
 

@@ -5,9 +5,9 @@ use url::{Host, Url};
 
 use super::socks::Credentials;
 use super::upstream::Proxy;
-use crate::address;
 use crate::config::ProxyScheme;
-use crate::secret::Secret;
+use warmpool_core::address;
+use warmpool_core::secret::Secret;
 
 /// The port of plain HTTP, to which `httpProxy` applies; `sslProxy` applies to every other.
 const HTTP: u16 = 80;

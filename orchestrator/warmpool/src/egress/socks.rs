@@ -9,8 +9,8 @@ use url::Host;
 use warmpool_protocol::{SOCKS_PROXY_FAILED, SOCKS_UNKNOWN_HOST};
 
 use super::upstream::ProxyError;
-use crate::address;
-use crate::secret::Secret;
+use warmpool_core::address;
+use warmpool_core::secret::Secret;
 
 const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;

@@ -129,7 +129,7 @@ async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret::Secret;
+    use warmpool_core::secret::Secret;
 
     async fn answered(answer: &[u8]) -> (Result<Vec<u8>, ProxyError>, String) {
         let (ours, mut theirs) = tokio::io::duplex(64 << 10);

@@ -10,8 +10,6 @@ use super::budget::Budget;
 use super::console::Console;
 use super::sign_ins::SignIns;
 use crate::config::Config;
-use crate::drain::Drain;
-use crate::engine::Engine;
 use crate::keys::Keys;
 use crate::live::{Live, Thumbnails};
 use crate::pool::Pool;
@@ -21,6 +19,8 @@ use crate::targets::Targets;
 use crate::task::Tasks;
 use crate::video::Recorder;
 use crate::world::Worlds;
+use warmpool_core::drain::Drain;
+use warmpool_core::engine::Engine;
 
 /// What the routes work with.
 #[derive(Clone)]

@@ -11,9 +11,10 @@ use super::App;
 use super::reply::{AuthMethod, W3c, note_caller};
 use super::right::Right;
 use super::sign_in::SignedIn;
-use crate::error::Error;
+use crate::http::reply::HttpError;
 use crate::keys::KeyId;
-use crate::secret::Secret;
+use warmpool_core::error::Error;
+use warmpool_core::secret::Secret;
 
 /// The contract's header for the key.
 pub(super) const SECRET_KEY: &str = "service-secret-key";
@@ -22,15 +23,15 @@ pub(super) const SECRET_KEY: &str = "service-secret-key";
 pub(super) struct Caller(pub(super) KeyId);
 
 impl FromRequestParts<App> for Caller {
-    type Rejection = Error;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
         if let Some(key) = sent_key(&parts.headers) {
-            return check(app, key).map(Self).ok_or(Error::InvalidKey);
+            return check(app, key).map(Self).ok_or(Error::InvalidKey.into());
         }
         match SignedIn::find(app, &parts.headers)? {
-            Some(signed_in) => signed_in.acts_as(app, parts).await.map(Self),
-            None => Err(missing_key(&parts.headers)),
+            Some(signed_in) => signed_in.acts_as(app, parts).await.map(Self).map_err(Into::into),
+            None => Err(missing_key(&parts.headers).into()),
         }
     }
 }
@@ -69,9 +70,9 @@ impl Scope {
 }
 
 impl FromRequestParts<App> for Scope {
-    type Rejection = Error;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
         if sent_key(&parts.headers).is_none()
             && let Some(signed_in) = SignedIn::find(app, &parts.headers)?
         {
@@ -85,9 +86,9 @@ impl FromRequestParts<App> for Scope {
 pub(super) struct StatusCaller;
 
 impl FromRequestParts<App> for StatusCaller {
-    type Rejection = Error;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
         if app.config.server.status_needs_key {
             Caller::from_request_parts(parts, app).await?;
         }

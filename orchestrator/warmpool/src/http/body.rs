@@ -22,7 +22,7 @@ use super::App;
 use super::budget::Part;
 use super::forwarded_body::broke_off;
 use super::json_size::{JsonSize, SizeError, measure};
-use crate::error::{Error, FieldError};
+use warmpool_core::error::{Error, FieldError};
 
 /// How many copies of a body exist at once, about: parsed, checked and copied.
 const COPIES: u64 = 2;
@@ -262,12 +262,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_core::error::Fault as _;
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields, default)]
     struct Outer {
         number: Option<u32>,
-        engine: Option<crate::engine::Engine>,
+        engine: Option<warmpool_core::engine::Engine>,
         inner: Option<Object<Inner>>,
     }
 
@@ -280,7 +281,7 @@ mod tests {
 
     fn field_of(text: &str) -> String {
         let error = parse::<Outer>(text.as_bytes()).unwrap_err();
-        error.named_field().map_or_else(|| error.code().to_owned(), str::to_owned)
+        error.field().map_or_else(|| error.code().as_str().to_owned(), str::to_owned)
     }
 
     #[test]

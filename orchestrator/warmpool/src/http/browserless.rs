@@ -23,11 +23,12 @@ use super::query::value;
 use super::reply::{json_reply, unknown_path};
 use crate::dropin::CreateBody;
 use crate::dropin::browserless::read;
-use crate::engine::Engine;
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::keys::KeyId;
 use crate::relay;
 use crate::session::{Kind, Options, Session};
+use warmpool_core::engine::Engine;
+use warmpool_core::error::{Code, Error};
 
 /// Tells the client of an implicit session which one it has.
 const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");
@@ -122,7 +123,7 @@ struct Pressure {
 }
 
 /// `GET /` as a websocket, or as a page for people.
-async fn root(State(app): State<App>, request: Request) -> Result<Response, Error> {
+async fn root(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
     if relay::check_handshake(request.headers()).is_err() {
         if wants(request.headers(), "text/html") {
             return Ok(console::welcome());
@@ -132,23 +133,23 @@ async fn root(State(app): State<App>, request: Request) -> Result<Response, Erro
     connect(&app, Engine::Chromium, request).await
 }
 
-async fn chromium(State(app): State<App>, request: Request) -> Result<Response, Error> {
+async fn chromium(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
     connect(&app, Engine::Chromium, request).await
 }
 
-async fn firefox(State(app): State<App>, request: Request) -> Result<Response, Error> {
+async fn firefox(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
     connect(&app, Engine::Firefox, request).await
 }
 
-async fn webkit(State(app): State<App>, request: Request) -> Result<Response, Error> {
+async fn webkit(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
     connect(&app, Engine::Webkit, request).await
 }
 
 /// Makes a session for the one connection that asks for it, or for all that give it the same name.
-async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response, Error> {
+async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response, HttpError> {
     relay::check_handshake(request.headers())?;
     if request.headers().contains_key(PLAYWRIGHT) {
-        return Err(no_playwright());
+        return Err(no_playwright().into());
     }
     let query = read(request.uri().query().unwrap_or_default(), engine)?;
     let key = verify(app, request.headers(), query.token.as_deref())?;
@@ -194,7 +195,7 @@ fn check_joins(create_body: &CreateBody, wanted: &Options, has: &Options) -> Res
     Ok(())
 }
 
-async fn make(app: &App, key: KeyId, options: Options, request: Request) -> Result<Response, Error> {
+async fn make(app: &App, key: KeyId, options: Options, request: Request) -> Result<Response, HttpError> {
     let created = app.sessions.create(key, options).await?;
     let response = attach(app, Arc::clone(created.session()?), request).await?;
     // From here on the socket holds it.
@@ -202,7 +203,7 @@ async fn make(app: &App, key: KeyId, options: Options, request: Request) -> Resu
     Ok(response)
 }
 
-async fn attach(app: &App, session: Arc<Session>, request: Request) -> Result<Response, Error> {
+async fn attach(app: &App, session: Arc<Session>, request: Request) -> Result<Response, HttpError> {
     let id = HeaderValue::try_from(session.id.as_str());
     let mut response = devtools::connect(app, session, "/devtools", request).await?;
     if let Ok(id) = id {
@@ -216,12 +217,12 @@ pub(super) fn no_playwright() -> Error {
     Error::not_supported("path", format!("leads to Playwright's own protocol, which is not served: {remedy}"))
 }
 
-async fn playwright() -> Error {
-    no_playwright()
+async fn playwright() -> HttpError {
+    no_playwright().into()
 }
 
-async fn edge() -> Error {
-    Error::not_supported("path", "names Edge, which is not served: connect to `/chromium`")
+async fn edge() -> HttpError {
+    Error::not_supported("path", "names Edge, which is not served: connect to `/chromium`").into()
 }
 
 /// `GET /devtools/<kind>/<target>?token=…`: a target of one of the caller's sessions. Some clients keep nothing of the URL
@@ -230,7 +231,7 @@ async fn target(
     State(app): State<App>,
     Path((kind, target)): Path<(String, String)>,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     relay::check_handshake(request.headers())?;
     let token = value(request.uri().query().unwrap_or_default(), "token");
     let session = match token.as_deref().and_then(|token| app.sessions.opened_by(token)) {
@@ -243,9 +244,9 @@ async fn target(
     devtools::connect_target(&app, session, &format!("{kind}/{target}"), request).await
 }
 
-async fn rest_helper(parts: Parts) -> Error {
+async fn rest_helper(parts: Parts) -> HttpError {
     let remedy = "drive a browser over its websocket or by WebDriver";
-    Error::not_supported("path", format!("leads to `{}`, which is not served: {remedy}", parts.uri.path()))
+    Error::not_supported("path", format!("leads to `{}`, which is not served: {remedy}", parts.uri.path())).into()
 }
 
 /// `GET /active`
@@ -268,7 +269,7 @@ async fn pressure(State(app): State<App>, _: StatusCaller, headers: HeaderMap) -
     }
     let pressure = Pressure {
         cpu,
-        date: crate::clock::unix_ms(),
+        date: warmpool_core::clock::unix_ms(),
         is_available: !full,
         max_concurrent: limits.max_sessions,
         max_queued: limits.queue_length,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ByteSize;
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// Bytes of one permit.
 const UNIT: u64 = 1 << 10;
@@ -76,6 +76,7 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_core::error::Fault as _;
 
     #[test]
     fn a_part_is_given_back_when_it_is_dropped() {
@@ -102,7 +103,7 @@ mod tests {
         let mut all = budget.part();
         all.grow(4 * UNIT).unwrap();
         let refused = budget.part().grow(1).unwrap_err();
-        assert_eq!(refused.status(), http::StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.code().status(), 503);
         assert!(refused.retry_after().is_some());
     }
 }

@@ -4,6 +4,7 @@ mod request;
 
 use std::sync::Arc;
 
+use crate::http::reply::HttpError;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -23,12 +24,12 @@ use super::reply::json_reply;
 use crate::config::{CaptchaMode, Config};
 use crate::dropin::CreateBody;
 use crate::egress::{Location, Upstreams};
-use crate::engine::{Engine, Mode, SessionId};
-use crate::error::{Code, Error, FieldError};
 use crate::keys::KeyId;
 use crate::session::{Kind, Options, Session, Status, page_address};
 use request::{APP_NAME, CreateRequest, CreateSession};
 pub(super) use request::{Advanced, Settings};
+use warmpool_core::engine::{Engine, Mode, SessionId};
+use warmpool_core::error::{Code, Error, FieldError};
 
 /// The member that asks for an upstream proxy.
 const PROXY: &str = "advanced.proxy";
@@ -87,7 +88,7 @@ pub(super) async fn devtools(
     base: Base,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = create(&app, key, Kind::DevTools, &headers, body).await?;
     let reply = CreatedSession {
         session_id: session.id.clone(),
@@ -108,7 +109,7 @@ pub(super) async fn webdriver(
     base: Base,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = create(&app, key, Kind::WebDriver, &headers, body).await?;
     let reply = CreatedWebDriverSession {
         session_id: session.id.clone(),
@@ -326,6 +327,7 @@ pub(super) fn short(field: &str, text: Option<String>) -> Result<Option<String>,
 mod tests {
     use super::*;
     use crate::config::{Flags, Host};
+    use warmpool_core::error::Fault as _;
 
     fn check(body: Value, kind: Kind) -> Result<Options, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true };
@@ -371,8 +373,8 @@ mod tests {
             (json!({"app_name": "x"}), "app_name"),
         ] {
             let error = check(body.clone(), Kind::DevTools).unwrap_err();
-            assert_eq!(error.named_field(), Some(field), "{body}");
-            assert_eq!(error.status(), StatusCode::BAD_REQUEST);
+            assert_eq!(error.field(), Some(field), "{body}");
+            assert_eq!(error.code().status(), 400);
         }
         assert!(check(json!({"app_name": "x", "advanced": {"proxy": false}}), Kind::WebDriver).is_ok());
     }

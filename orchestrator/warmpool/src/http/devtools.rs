@@ -11,9 +11,10 @@ use tracing::Instrument as _;
 use super::App;
 use super::openapi::{Access, Operation, Routes};
 use super::query::value;
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::relay;
 use crate::session::Session;
+use warmpool_core::error::{Code, Error};
 
 /// What the opening of a session's websocket may fail with.
 pub(super) const SOCKET_FAILURES: &[Code] = &[
@@ -70,7 +71,7 @@ pub(super) async fn browser(
     State(app): State<App>,
     Path(id): Path<String>,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = opened(&app, &id, &request)?;
     connect(&app, session, "/devtools", request).await
 }
@@ -80,7 +81,7 @@ pub(super) async fn target(
     State(app): State<App>,
     Path((id, target)): Path<(String, String)>,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = opened(&app, &id, &request)?;
     connect_target(&app, session, &target, request).await
 }
@@ -91,9 +92,9 @@ pub(super) async fn connect_target(
     session: Arc<Session>,
     target: &str,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     if !is_target(target) {
-        return Err(Error::UnknownTarget);
+        return Err(Error::UnknownTarget.into());
     }
     connect(app, session, &format!("/devtools/{target}"), request).await
 }
@@ -109,7 +110,7 @@ pub(super) async fn bidi(
     State(app): State<App>,
     Path((id, token, driver)): Path<(String, String, String)>,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = app.sessions.live(&id)?;
     session.check_token(&token)?;
     connect_driver(&app, session, &driver, request).await
@@ -121,7 +122,7 @@ pub(super) async fn connect_driver(
     session: Arc<Session>,
     driver: &str,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     crate::webdriver::check_id(&session, driver)?;
     connect(app, session, &format!("/bidi/session/{driver}"), request).await
 }
@@ -131,7 +132,7 @@ pub(super) async fn connect(
     session: Arc<Session>,
     path: &str,
     mut request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let upgrade = hyper::upgrade::on(&mut request);
     let (headers, relay) = relay::open(&session, &app.config, path, request.headers()).await?;
     if relay.is_first() {

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::follow::wants;
 use super::query::{one_of, value};
-use crate::error::Error;
 use crate::task::{Item, Record, Status, TaskId, item_view};
+use warmpool_core::error::Error;
 
 /// The most columns of a table. Pages are hostile, and may name as many fields as they like.
 const MAX_COLUMNS: usize = 1000;

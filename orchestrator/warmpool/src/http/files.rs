@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::http::reply::HttpError;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
@@ -16,11 +17,11 @@ use super::auth::Caller;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Operation, Routes};
 use super::reply::json_reply;
-use crate::error::{Code, Error};
 use crate::keys::KeyId;
 use crate::session::Session;
 use crate::webdriver::verdict;
 use crate::worker::AgentError;
+use warmpool_core::error::{Code, Error};
 
 /// The setting that limits a file.
 const LIMIT: &str = "worker.file_limit";
@@ -118,7 +119,7 @@ pub(super) async fn list(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.files().await {
@@ -126,7 +127,7 @@ pub(super) async fn list(
             let files: Vec<ListedFile> = files.into_iter().map(ListedFile::from).collect();
             Ok(json_reply(StatusCode::OK, &files))
         }
-        Err(error) => Err(refused(&app, &session, "", error).await),
+        Err(error) => Err(refused(&app, &session, "", error).await.into()),
     }
 }
 
@@ -135,7 +136,7 @@ pub(super) async fn fetch(
     State(app): State<App>,
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.read_file(&name).await {
@@ -148,7 +149,7 @@ pub(super) async fn fetch(
             headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
             Ok(response)
         }
-        Err(error) => Err(refused(&app, &session, &name, error).await),
+        Err(error) => Err(refused(&app, &session, &name, error).await.into()),
     }
 }
 
@@ -158,7 +159,7 @@ pub(super) async fn put(
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
     let (content, fault) = forwarded_body(&app, request.into_body(), app.config.worker.file_limit.bytes(), LIMIT)?;
@@ -170,7 +171,7 @@ pub(super) async fn put(
             Err(error) => Err(refused(&app, &session, &name, error).await),
         }
     };
-    fault.or(sent).await
+    fault.or(sent).await.map_err(Into::into)
 }
 
 /// `DELETE /sessions/<id>/files/<name>`
@@ -178,12 +179,12 @@ pub(super) async fn remove(
     State(app): State<App>,
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
-) -> Result<StatusCode, Error> {
+) -> Result<StatusCode, HttpError> {
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.remove_file(&name).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(refused(&app, &session, &name, error).await),
+        Err(error) => Err(refused(&app, &session, &name, error).await.into()),
     }
 }
 

@@ -15,8 +15,8 @@ use super::App;
 use super::reply::json_reply;
 use super::revocation::while_held;
 use crate::config::Config;
-use crate::error::Error;
 use crate::task::{ActiveTask, Record, Task, TaskEvent, TaskView, record_view};
+use warmpool_core::error::Error;
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -173,6 +173,7 @@ impl Source {
 mod tests {
     use super::*;
     use crate::config::{Flags, Host};
+    use warmpool_core::error::Fault as _;
 
     fn delivery(headers: &[(&'static str, &'static str)], wait: Option<u64>) -> Result<Delivery, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true };
@@ -192,6 +193,6 @@ mod tests {
         assert_eq!(delivery(&[("prefer", "wait=99999")], None).unwrap(), wait(600));
         assert_eq!(delivery(&[("prefer", "wait=soon")], None).unwrap(), Delivery::AtOnce);
         assert_eq!(delivery(&[("accept", "text/event-stream")], Some(3)).unwrap(), Delivery::Stream);
-        assert_eq!(delivery(&[], Some(601)).unwrap_err().named_field(), Some("wait"));
+        assert_eq!(delivery(&[], Some(601)).unwrap_err().field(), Some("wait"));
     }
 }

@@ -22,10 +22,11 @@ use super::reply::{W3c, W3cAnswer, W3cValue, json_reply, unknown_path, w3c, w3c_
 use super::status::{GridStatus, grid_status};
 use super::{create, webdriver};
 use crate::dropin::grid::{NewSession, other_version, read, version_fits};
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::keys::KeyId;
 use crate::session::{Created, Ending, Kind, Session, is_grid_id};
 use crate::webdriver::{self as driver, OWN};
+use warmpool_core::error::{Code, Error};
 
 pub(super) fn routes() -> Routes {
     let nested = commands(&WD_HUB)
@@ -246,19 +247,19 @@ async fn session(State(app): State<App>, key: GridKey, Path(id): Path<String>) -
 }
 
 /// `GET /session/<id>/se/cdp`: DevTools, for clients that put this URL together themselves.
-async fn devtools(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
+async fn devtools(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, HttpError> {
     let (session, driver_id) = socket_of(&app, &id, &request)?;
     webdriver::attach(&app, session, &driver_id, request).await
 }
 
 /// `GET /session/<id>`: WebDriver BiDi, where the standard has it.
-async fn standard_bidi(app: State<App>, id: Path<String>, request: Request) -> Result<Response, Error> {
+async fn standard_bidi(app: State<App>, id: Path<String>, request: Request) -> Result<Response, HttpError> {
     webdriver::check_upgrade(&request)?;
     bidi(app, id, request).await
 }
 
 /// `GET /session/<id>/se/bidi`: WebDriver BiDi, from the driver.
-async fn bidi(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
+async fn bidi(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, HttpError> {
     let (session, driver_id) = socket_of(&app, &id, &request)?;
     super::devtools::connect_driver(&app, session, &driver_id, request).await
 }
@@ -306,7 +307,7 @@ async fn command(
 }
 
 async fn unknown(request: Request) -> W3c {
-    W3c(super::reply::unknown_path(request).await)
+    super::reply::unknown_path(request).await.into()
 }
 
 /// `GET /wd/hub/status`

@@ -19,12 +19,13 @@ use super::console::RequestLine;
 use super::query;
 use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
 use super::revocation;
-use crate::address;
 use crate::config::Config;
-use crate::engine::RequestId;
-use crate::error::Error;
+use crate::http::reply::HttpError;
 use crate::telemetry::continue_trace;
-use crate::trace::TRACES;
+use warmpool_core::address;
+use warmpool_core::engine::RequestId;
+use warmpool_core::error::Error;
+use warmpool_core::trace::TRACES;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -42,7 +43,7 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         let checked = check(&app.config, request.headers(), secure).and_then(|()| check_path(request.uri().path()));
         match checked {
             Ok(()) => next.run(request).await,
-            Err(error) => error.into_response(),
+            Err(error) => HttpError::from(error).into_response(),
         }
     };
     let work = async {
@@ -133,7 +134,7 @@ pub(super) async fn check_query(request: Request, next: Next) -> Response {
     };
     match checked {
         Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
+        Err(error) => HttpError::from(error).into_response(),
     }
 }
 

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::App;
 use super::base::Base;
 use super::reply::json_reply;
-use crate::engine::Engine;
-use crate::error::Error;
 use crate::session::Session;
 use crate::targets::Targets;
+use warmpool_core::engine::Engine;
+use warmpool_core::error::Error;
 
 /// How the id of every session starts.
 const SESSION_ID: &str = "ses_";

@@ -22,11 +22,12 @@ use super::page::Meta;
 use super::query::world_request_query;
 use super::reply::json_reply;
 use super::rotation::Rotation;
-use crate::clock::unix_ms;
-use crate::engine::IntegrationKeyId;
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::keys::KeyId;
 use crate::world::{IntegrationKey, IntegrationKind, IntegrationState, RequestView};
+use warmpool_core::clock::unix_ms;
+use warmpool_core::engine::IntegrationKeyId;
+use warmpool_core::error::{Code, Error};
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -172,7 +173,7 @@ pub(super) async fn create(
     Caller(owner): Caller,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let (wanted, _text): (NewKey, _) = body::json(&app, &headers, body).await?;
     let made = app.worlds.keys().create(&owner, &wanted.name, wanted.kind.unwrap_or(IntegrationKind::Live)).await?;
     Ok(with_secret(&made))
@@ -185,7 +186,7 @@ pub(super) async fn rotate(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let keep = Rotation::read(&app, &headers, body).await?;
     Ok(with_secret(&app.worlds.keys().rotate(&owned(&app, &owner, &id)?, keep).await?))
 }
@@ -195,7 +196,7 @@ pub(super) async fn revoke(
     State(app): State<App>,
     Caller(owner): Caller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let key = app.worlds.keys().revoke(&owned(&app, &owner, &id)?).await?;
     Ok(json_reply(StatusCode::OK, &KeyView::new(&key, unix_ms())))
 }
@@ -216,7 +217,7 @@ pub(super) async fn requests(
     Caller(owner): Caller,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let patients = |id: &str| app.worlds.patients_of(&owner, id);
     let mut query = world_request_query(query.as_deref().unwrap_or_default(), patients)?;
     query.owner = Some(owner);

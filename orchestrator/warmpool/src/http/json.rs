@@ -19,9 +19,10 @@ use super::inspect;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::reply::json_reply;
 use crate::dropin::browserless::read;
-use crate::engine::Engine;
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::session::Session;
+use warmpool_core::engine::Engine;
+use warmpool_core::error::{Code, Error};
 
 pub(super) fn routes() -> Routes {
     let list_operation = |id, summary| {
@@ -80,15 +81,15 @@ struct Version {
 }
 
 /// `GET /json`: the answer depends on the client.
-async fn root(app: State<App>, base: Base, request: Request) -> Result<Response, Error> {
+async fn root(app: State<App>, base: Base, request: Request) -> Result<Response, HttpError> {
     if request.headers().contains_key(PLAYWRIGHT) {
-        return Err(no_playwright());
+        return Err(no_playwright().into());
     }
     list(app, base, request).await
 }
 
 /// `GET /json/version`: the browser's names, and the websocket that makes a session by being opened.
-async fn version(State(app): State<App>, base: Base, request: Request) -> Result<Response, Error> {
+async fn version(State(app): State<App>, base: Base, request: Request) -> Result<Response, HttpError> {
     let text = request.uri().query().unwrap_or_default();
     let query = read(text, Engine::Chromium)?;
     verify(&app, request.headers(), query.token.as_deref())?;
@@ -115,9 +116,9 @@ async fn version(State(app): State<App>, base: Base, request: Request) -> Result
 
 /// `GET /json/list`: the pages of the session that the headers name, else the targets of the caller's Chromium
 /// sessions, or of the one that is named, each with a websocket of its own.
-async fn list(State(app): State<App>, base: Base, request: Request) -> Result<Response, Error> {
+async fn list(State(app): State<App>, base: Base, request: Request) -> Result<Response, HttpError> {
     if let Some(pages) = inspect::list(&app, &base, request.headers()).await {
-        return pages;
+        return pages.map_err(Into::into);
     }
     // Only the name in such a URL distinguishes sessions.
     let query = read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
@@ -149,13 +150,13 @@ fn rewritten(base: &Base, session: &Session, mut targets: Vec<Value>) -> Vec<Val
 
 /// `GET /json/protocol`: the browser's description of DevTools, which is the same for everybody. Clients ask for it before
 /// they connect, and without the key.
-async fn protocol(State(app): State<App>, request: Request) -> Result<Response, Error> {
+async fn protocol(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
     read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
     Ok(json_reply(StatusCode::OK, app.targets.protocol().await?))
 }
 
 /// What acts on a browser needs one.
-async fn needs_session() -> Error {
+async fn needs_session() -> HttpError {
     let remedy = "open the websocket that `GET /json/version` names, and use `Target.createTarget`";
-    Error::not_supported("path", format!("acts on a shared browser, and none is shared here: {remedy}"))
+    Error::not_supported("path", format!("acts on a shared browser, and none is shared here: {remedy}")).into()
 }

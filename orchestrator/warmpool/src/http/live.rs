@@ -25,10 +25,11 @@ use super::console;
 use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
-use crate::engine::ShareId;
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::live::{self, ViewerRights};
 use crate::session::{Listing, Session, Share, Status};
+use warmpool_core::engine::ShareId;
+use warmpool_core::error::{Code, Error};
 
 /// What the address of a live view may say.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -156,9 +157,9 @@ struct ShareList {
 pub(super) struct ViewToken(pub(super) String);
 
 impl FromRequestParts<App> for ViewToken {
-    type Rejection = Error;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, HttpError> {
         Ok(Self(ViewQuery::read(parts.uri.query())?.token))
     }
 }
@@ -171,9 +172,9 @@ pub(super) struct ViewAccess {
 }
 
 impl FromRequestParts<App> for ViewAccess {
-    type Rejection = Error;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
         let Path(id) = Path::<String>::from_request_parts(parts, app).await.map_err(Error::internal)?;
         let view = ViewQuery::read(parts.uri.query())?;
         let (session, rights) = admit(app, &id, &view, parts).await?;
@@ -187,8 +188,8 @@ pub(super) async fn page(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-    access: Result<ViewAccess, Error>,
-) -> Result<Response, Error> {
+    access: Result<ViewAccess, HttpError>,
+) -> Result<Response, HttpError> {
     let wants_page = headers
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
@@ -198,10 +199,10 @@ pub(super) async fn page(
         Err(error) if !wants_page => return Err(error),
         Err(error) => {
             let view = ViewQuery::read(query.as_deref()).unwrap_or_default();
-            let state = match &error {
-                Error::SessionEnded { .. } => "ended",
-                Error::UnknownSession { .. } => "unknown",
-                Error::RuntimeDown | Error::Starting => "unavailable",
+            let state = match error.code() {
+                Code::SessionEnded => "ended",
+                Code::UnknownSession => "unknown",
+                Code::RuntimeDown | Code::Starting => "unavailable",
                 _ => "denied",
             };
             let past = app.sessions.past(&id);
@@ -244,7 +245,7 @@ pub(super) async fn socket(
     State(app): State<App>,
     ViewAccess { session, rights, .. }: ViewAccess,
     mut request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let accept = accept(request.headers())?;
     let place = app.live.enter(&session, rights)?;
     let upgrade = hyper::upgrade::on(&mut request);
@@ -286,15 +287,15 @@ async fn admit(
     id: &str,
     view: &ViewQuery,
     parts: &mut Parts,
-) -> Result<(Arc<Session>, ViewerRights), Error> {
+) -> Result<(Arc<Session>, ViewerRights), HttpError> {
     let session = app.sessions.live(id)?;
     if view.token.is_empty() {
-        let Caller(key) = Caller::from_request_parts(parts, app).await.map_err(|error| match error {
-            Error::MissingKey => Error::InvalidToken,
-            other => other,
+        let Caller(key) = Caller::from_request_parts(parts, app).await.map_err(|error| match error.code() {
+            Code::MissingKey => Error::InvalidToken.into(),
+            _ => error,
         })?;
         if key != session.owner {
-            return Err(Error::UnknownSession { id: id.to_owned() });
+            return Err(Error::UnknownSession { id: id.to_owned() }.into());
         }
     } else if session.check_view_token(&view.token).is_err() {
         let share = app.sessions.shared_by(&session, &view.token)?;
@@ -311,13 +312,12 @@ fn ended(past: &Listing) -> String {
 }
 
 /// What a page says where it has no picture to show.
-fn message(error: &Error) -> String {
-    match error {
-        Error::SessionEnded { reason, .. } => format!("This session has ended: {reason}."),
-        Error::UnknownSession { .. } => "The address is wrong, or the session has been forgotten.".to_owned(),
-        Error::InvalidToken => "This link does not open the session: it is wrong, or has ended.".to_owned(),
-        Error::RuntimeDown => "The session cannot be reached at the moment.".to_owned(),
-        other => other.to_string(),
+fn message(error: &HttpError) -> String {
+    match error.code() {
+        Code::UnknownSession => "The address is wrong, or the session has been forgotten.".to_owned(),
+        Code::InvalidToken => "This link does not open the session: it is wrong, or has ended.".to_owned(),
+        Code::RuntimeDown => "The session cannot be reached at the moment.".to_owned(),
+        _ => error.message(),
     }
 }
 
@@ -342,14 +342,14 @@ pub(super) async fn share(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let (request, _text) = body::json::<ShareRequest>(&app, &headers, body).await?;
     let session = owned(&app, &id, &key)?;
     let left = session.time_left();
     let ttl = match request.ttl {
         // A link never outlives its session anyway.
         None => left,
-        Some(0) => return Err(Error::invalid("ttl", "must be at least 1 second")),
+        Some(0) => return Err(Error::invalid("ttl", "must be at least 1 second").into()),
         Some(seconds) => Duration::from_secs(seconds).min(left),
     };
     let share = session.shares.add(request.enable_actions.unwrap_or(false), ttl, app.config.live.max_shares)?;
@@ -363,7 +363,7 @@ pub(super) async fn shares(
     Caller(key): Caller,
     base: Base,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = owned(&app, &id, &key)?;
     let shares = session.shares.current().iter().map(|share| shown(&app, &base, &session, share)).collect();
     Ok(json_reply(StatusCode::OK, &ShareList { shares }))
@@ -374,7 +374,7 @@ pub(super) async fn unshare(
     State(app): State<App>,
     Caller(key): Caller,
     Path((id, share)): Path<(String, String)>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = owned(&app, &id, &key)?;
     if session.shares.remove(&share) {
         app.sessions.note_ended_share(&session).await;
@@ -400,6 +400,7 @@ fn shown(app: &App, base: &Base, session: &Session, share: &Share) -> ShareView 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_core::error::Fault as _;
 
     #[test]
     fn an_address_says_what_it_wants_or_what_is_wrong() {
@@ -407,7 +408,7 @@ mod tests {
         assert_eq!(view, ViewQuery { token: "T".into(), theme: Some("dark".into()), enable_actions: true });
         assert_eq!(ViewQuery::read(None).unwrap(), ViewQuery::default());
         for (query, field) in [("theme=pink", "theme"), ("enable_actions=yes", "enable_actions")] {
-            assert_eq!(ViewQuery::read(Some(query)).unwrap_err().named_field(), Some(field));
+            assert_eq!(ViewQuery::read(Some(query)).unwrap_err().field(), Some(field));
         }
     }
 }

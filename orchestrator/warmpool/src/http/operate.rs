@@ -9,9 +9,9 @@ use super::App;
 use super::auth::StatusCaller;
 use super::openapi::{Access, Operation, Routes};
 use super::status::{Status, status};
-use crate::drain::Phase;
-use crate::error::Error;
+use crate::http::reply::HttpError;
 use crate::store::{StoreHealth, StoreState};
+use warmpool_core::drain::Phase;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
@@ -90,7 +90,7 @@ pub(super) fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
 }
 
 /// `GET /metrics`, in Prometheus' text form.
-pub(super) async fn metrics(State(app): State<App>, _: StatusCaller) -> Result<Response, Error> {
+pub(super) async fn metrics(State(app): State<App>, _: StatusCaller) -> Result<Response, HttpError> {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     crate::telemetry::gauge_pool(&app.pool.kinds(), sessions, waiting);
     crate::telemetry::gauge_tasks(app.tasks.counts());

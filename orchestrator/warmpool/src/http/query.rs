@@ -8,17 +8,17 @@ use http::Method;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use crate::engine::{Engine, IntegrationKeyId};
-use crate::error::Error;
 use crate::keys::KeyId;
 use crate::session::{SessionQuery, SortKey, Status};
-use crate::sort::SortOrder;
 use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
 use crate::world::{Environment, PatientRef, RequestQuery};
 use parameters::{
     BROWSERLESS, EVENT_TOPICS, GRID_TOKEN, ITEMS, Parameter, SESSIONS, TASK, TASKS, THUMBNAILS, TOKEN, Times, VIEW,
     VIEW_TOKEN_ALONE, WORLD_REQUESTS,
 };
+use warmpool_core::engine::{Engine, IntegrationKeyId};
+use warmpool_core::error::Error;
+use warmpool_core::sort::SortOrder;
 
 /// Sessions of one stream of thumbnails at most: more than a screen shows.
 const MAX_THUMBNAILS: usize = 100;
@@ -315,11 +315,12 @@ pub(super) fn one_of(name: &str, values: &[&str]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_core::error::Fault as _;
 
     fn fault(route: &str, query: &str) -> Option<String> {
         let error = check(&Method::GET, route, query).err()?;
-        assert_eq!(error.status(), http::StatusCode::BAD_REQUEST);
-        Some(error.named_field().unwrap_or_default().to_owned())
+        assert_eq!(error.code().status(), 400);
+        Some(error.field().unwrap_or_default().to_owned())
     }
 
     #[test]
@@ -399,7 +400,7 @@ mod tests {
             ("service_passcode=a&raccoon_passcode=a", "raccoon_passcode"),
             ("executionType[x]=run", "executionType[x]"),
         ] {
-            assert_eq!(task_query(query).unwrap_err().named_field(), Some(field), "{query}");
+            assert_eq!(task_query(query).unwrap_err().field(), Some(field), "{query}");
         }
     }
 
@@ -417,7 +418,7 @@ mod tests {
             ("offset=3", "offset"),
             ("limit=1&limit=1", "limit"),
         ] {
-            assert_eq!(session_query(query).unwrap_err().named_field(), Some(field), "{query}");
+            assert_eq!(session_query(query).unwrap_err().field(), Some(field), "{query}");
         }
     }
 }

@@ -16,11 +16,12 @@ use super::live::ViewToken;
 use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
-use crate::engine::SessionId;
-use crate::error::{Code, Error};
-use crate::secret::Secret;
+use crate::http::reply::HttpError;
 use crate::session::Listing;
 use crate::video::Part;
+use warmpool_core::engine::SessionId;
+use warmpool_core::error::{Code, Error};
+use warmpool_core::secret::Secret;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let with_key = |id, summary| Operation::new(id, summary).fails(&[Code::UnknownSession]);
@@ -82,7 +83,7 @@ pub(super) async fn list(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let (listing, _) = app.sessions.find(&id, &key)?;
     parts(&app, listing).await
 }
@@ -93,12 +94,12 @@ pub(super) async fn list_for_view(
     State(app): State<App>,
     Path(id): Path<String>,
     ViewToken(token): ViewToken,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let listing = app.sessions.find_by_view_token(&id, &token)?;
     parts(&app, listing).await
 }
 
-async fn parts(app: &App, listing: Listing) -> Result<Response, Error> {
+async fn parts(app: &App, listing: Listing) -> Result<Response, HttpError> {
     let recordings = app.recorder.recordings().clone();
     let parts = tokio::task::spawn_blocking(move || recordings.parts(&listing.session_id)).await;
     let parts = parts.map_err(Error::internal)?.map_err(Error::internal)?;
@@ -111,7 +112,7 @@ pub(super) async fn fetch(
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     app.sessions.find(&id, &key)?;
     part(&app, &id, name, request).await
 }
@@ -122,13 +123,13 @@ pub(super) async fn fetch_for_view(
     Path((id, name)): Path<(String, String)>,
     ViewToken(token): ViewToken,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     app.sessions.find_by_view_token(&id, &token)?;
     Right::LiveView { session: id.clone(), token: Secret::new(token) }.note();
     part(&app, &id, name, request).await
 }
 
-async fn part(app: &App, id: &str, name: String, request: Request) -> Result<Response, Error> {
+async fn part(app: &App, id: &str, name: String, request: Request) -> Result<Response, HttpError> {
     let file = app.recorder.recordings().file(&SessionId::from(id), &name);
     let file = file.ok_or(Error::UnknownFile { name })?;
     let mut response = ServeFile::new(file).oneshot(request).await.unwrap_or_else(|never| match never {});
@@ -141,11 +142,11 @@ pub(super) async fn remove(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let (listing, live) = app.sessions.find(&id, &key)?;
     if live.is_some() && listing.recording {
         let message = "the session is still being recorded: end it first".to_owned();
-        return Err(Error::Conflict { message });
+        return Err(Error::Conflict { message }.into());
     }
     let recordings = app.recorder.recordings().clone();
     let removed = tokio::task::spawn_blocking(move || recordings.remove(&listing.session_id)).await;

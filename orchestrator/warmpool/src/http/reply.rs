@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use fantoccini::error::ErrorStatus;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
@@ -12,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::base::shown_segments;
 use super::right::Right;
-use crate::engine::RequestId;
-use crate::error::{Blame, Code, Error, closest};
 use crate::keys::KeyId;
+use warmpool_core::engine::RequestId;
+use warmpool_core::error::{Blame, Code, Error, Fault, closest};
 
 /// What an answer has to know of its request.
 #[derive(Debug, Clone)]
@@ -88,16 +89,32 @@ fn request_id() -> String {
     REQUEST.try_with(|asked| asked.id.to_string()).unwrap_or_default()
 }
 
-fn log(error: &Error) {
-    let _ = REQUEST.try_with(|asked| asked.notes.code.set(error.code()));
+/// The status of the REST form.
+pub(super) fn status(code: Code) -> StatusCode {
+    StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+/// The status of the W3C form.
+pub(super) fn webdriver_status(code: Code) -> StatusCode {
+    match status(code) {
+        // The standard has no word for a missing key or a foreign page, and clients look for the status.
+        StatusCode::UNAUTHORIZED if code != Code::InvalidToken => StatusCode::UNAUTHORIZED,
+        StatusCode::FORBIDDEN => StatusCode::FORBIDDEN,
+        _ => code.webdriver().parse().unwrap_or(ErrorStatus::UnknownError).http_status(),
+    }
+}
+
+fn log(error: &dyn Fault) {
+    let code = error.code().as_str();
+    let _ = REQUEST.try_with(|asked| asked.notes.code.set(code));
     // Spans without such a field let it pass.
-    tracing::Span::current().record("error.type", error.code());
-    metrics::counter!("warmpool_refusals_total", "code" => error.code()).increment(1);
-    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    match error.kind().blame() {
-        Blame::Client => tracing::debug!(code = error.code(), %error, "refused"),
-        Blame::Worker => tracing::warn!(code = error.code(), %error, cause, "a worker failed"),
-        Blame::Daemon => tracing::error!(code = error.code(), %error, cause, "failed"),
+    tracing::Span::current().record("error.type", code);
+    metrics::counter!("warmpool_refusals_total", "code" => code).increment(1);
+    let cause = error.source().map(ToString::to_string).unwrap_or_default();
+    match error.code().blame() {
+        Blame::Client => tracing::debug!(code, %error, "refused"),
+        Blame::Worker => tracing::warn!(code, %error, cause, "a worker failed"),
+        Blame::Daemon => tracing::error!(code, %error, cause, "failed"),
     }
 }
 
@@ -112,7 +129,7 @@ pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Re
             bytes,
         )
             .into_response(),
-        Err(error) => Error::internal(error).into_response(),
+        Err(error) => HttpError::from(Error::internal(error)).into_response(),
     }
 }
 
@@ -169,15 +186,15 @@ struct W3cFailureData {
 }
 
 /// The body of the REST form.
-fn rest(error: &Error, request_id: String) -> Failure {
-    let field = error.named_field().map(str::to_owned);
-    Failure { error: FailureDetail { code: error.kind(), message: error.to_string(), field, request_id } }
+fn rest(error: &dyn Fault, request_id: String) -> Failure {
+    let field = error.field().map(str::to_owned);
+    Failure { error: FailureDetail { code: error.code(), message: error.to_string(), field, request_id } }
 }
 
 /// A whole answer as bytes, for a connection on which nothing is read: it is closed behind this.
-pub(super) fn raw_response(error: &Error) -> Vec<u8> {
+pub(super) fn raw_response(error: &dyn Fault) -> Vec<u8> {
     log(error);
-    let (status, body) = (error.status(), json!(rest(error, RequestId::random().to_string())).to_string());
+    let (status, body) = (status(error.code()), json!(rest(error, RequestId::random().to_string())).to_string());
     let reason = status.canonical_reason().unwrap_or_default();
     let retry = error.retry_after().map_or_else(String::new, |after| format!("retry-after: {}\r\n", after.as_secs()));
     let code = status.as_str();
@@ -189,17 +206,45 @@ pub(super) fn raw_response(error: &Error) -> Vec<u8> {
     .into_bytes()
 }
 
-impl IntoResponse for Error {
+/// An error on its way to the client, in the form that the route's clients read.
+#[derive(Debug)]
+pub(crate) struct HttpError(Box<dyn Fault>);
+
+impl HttpError {
+    /// What programs match on.
+    pub(super) fn code(&self) -> Code {
+        self.0.code()
+    }
+
+    /// The status of the REST form.
+    pub(super) fn status(&self) -> StatusCode {
+        status(self.0.code())
+    }
+
+    /// What the client reads.
+    pub(super) fn message(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl<E: Fault + 'static> From<E> for HttpError {
+    fn from(error: E) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
         if REQUEST.try_with(|asked| asked.form) == Ok(Form::WebDriver) {
-            return W3c(self).into_response();
+            return W3c(self.0).into_response();
         }
-        log(&self);
-        let mut response = json_reply(self.status(), &rest(&self, request_id()));
-        if matches!(self, Self::UpgradeRequired) {
+        let error = &*self.0;
+        log(error);
+        let mut response = json_reply(status(error.code()), &rest(error, request_id()));
+        if error.code() == Code::UpgradeRequired {
             response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
         }
-        if let Some(after) = self.retry_after() {
+        if let Some(after) = error.retry_after() {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
         }
         response
@@ -207,25 +252,25 @@ impl IntoResponse for Error {
 }
 
 /// An error in the form that WebDriver clients read.
-pub(super) struct W3c(pub(super) Error);
+pub(super) struct W3c(Box<dyn Fault>);
 
-impl From<Error> for W3c {
-    fn from(error: Error) -> Self {
-        Self(error)
+impl<E: Fault + 'static> From<E> for W3c {
+    fn from(error: E) -> Self {
+        Self(Box::new(error))
     }
 }
 
 impl IntoResponse for W3c {
     fn into_response(self) -> Response {
-        log(&self.0);
-        let code = self.0.kind();
+        log(&*self.0);
+        let code = self.0.code();
         let value = W3cFailureValue {
-            error: code.webdriver().description().to_owned(),
+            error: code.webdriver().to_owned(),
             message: self.0.to_string(),
             stacktrace: String::new(),
             data: Some(W3cFailureData { code, request_id: request_id() }),
         };
-        let mut response = w3c_reply(code.webdriver_status(), &W3cFailure { value });
+        let mut response = w3c_reply(webdriver_status(code), &W3cFailure { value });
         if response.status() == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"warmpool\""));
         }
@@ -233,6 +278,12 @@ impl IntoResponse for W3c {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
         }
         response
+    }
+}
+
+impl From<HttpError> for W3c {
+    fn from(error: HttpError) -> Self {
+        Self(error.0)
     }
 }
 
@@ -272,16 +323,16 @@ pub(super) fn with_w3c_headers(mut response: Response) -> Response {
 /// A handler panicked: the client hears that, and the connection lives.
 pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    Error::internal(format!("panic: {}", text.unwrap_or("without a message"))).into_response()
+    HttpError::from(Error::internal(format!("panic: {}", text.unwrap_or("without a message")))).into_response()
 }
 
 /// No route has this path.
-pub(super) async fn unknown_path(request: Request) -> Error {
+pub(super) async fn unknown_path(request: Request) -> HttpError {
     let path = path_without_secrets(&request);
     // Match the whole path; the suggestion repeats nothing of it.
     let whole: String = request.uri().path().chars().take(100).collect();
     let meant = closest(&whole, PATHS).or_else(|| closest(&path, PATHS));
-    Error::UnknownPath { method: request.method().to_string(), path, meant }
+    Error::UnknownPath { method: request.method().to_string(), path, meant }.into()
 }
 
 /// What clients often mean by a path that there is not.
@@ -306,8 +357,8 @@ const PATHS: [&str; 17] = [
 ];
 
 /// The route has no such method.
-pub(super) async fn method_not_allowed(request: Request) -> Error {
-    Error::MethodNotAllowed { method: request.method().to_string() }
+pub(super) async fn method_not_allowed(request: Request) -> HttpError {
+    Error::MethodNotAllowed { method: request.method().to_string() }.into()
 }
 
 /// The path as far as it may be repeated: what stands behind a session's id can hold its token.
@@ -320,6 +371,14 @@ fn path_without_secrets(request: &Request) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_standard_knows_the_word_of_each_code() {
+        for code in Code::ALL {
+            assert_eq!(code.webdriver().parse::<ErrorStatus>().unwrap().description(), code.webdriver(), "{code:?}");
+            assert_eq!(status(*code).as_u16(), code.status(), "{code:?}");
+        }
+    }
 
     #[test]
     fn webdriver_paths_answer_in_the_standards_form() {

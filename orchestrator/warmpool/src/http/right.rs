@@ -2,7 +2,7 @@
 
 use super::sign_ins::TokenHash;
 use crate::keys::KeyId;
-use crate::secret::Secret;
+use warmpool_core::secret::Secret;
 
 /// What a request was admitted by.
 #[derive(Debug, Clone)]

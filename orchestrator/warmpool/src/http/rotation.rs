@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::App;
 use super::body;
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// The longest that a replaced secret may go on working, in seconds.
 const MAX_KEEP: u64 = 30 * 86_400;

@@ -23,12 +23,12 @@ use super::base::{Peer, single_slash};
 use super::reply;
 use super::request_target::WithPath;
 use super::stall::{Flow, StallGuard};
-use crate::accept;
 use crate::config::Config;
-use crate::drain::{Drain, Phase};
-use crate::error::Error;
-use crate::tcp::TcpTimeouts;
-use crate::tls::Tls;
+use warmpool_core::accept;
+use warmpool_core::drain::{Drain, Phase};
+use warmpool_core::error::Error;
+use warmpool_core::tcp::TcpTimeouts;
+use warmpool_core::tls::Tls;
 
 /// The most headers a request may have.
 const MAX_HEADERS: usize = 128;

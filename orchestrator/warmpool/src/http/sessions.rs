@@ -14,8 +14,9 @@ use super::openapi::{Operation, Routes};
 use super::page::Meta;
 use super::query::session_query;
 use super::reply::json_reply;
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::session::{Kind, Listing};
+use warmpool_core::error::Code;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let show_operation = |id, summary| {
@@ -82,7 +83,11 @@ struct Detail {
 }
 
 /// `GET /sessions`
-pub(super) async fn list(State(app): State<App>, scope: Scope, RawQuery(query): RawQuery) -> Result<Response, Error> {
+pub(super) async fn list(
+    State(app): State<App>,
+    scope: Scope,
+    RawQuery(query): RawQuery,
+) -> Result<Response, HttpError> {
     let (query, key) = session_query(query.as_deref().unwrap_or_default())?;
     let scope = scope.narrowed(key);
     let (sessions, total) = app.sessions.list(&query, |key| scope.as_ref().is_some_and(|scope| scope.has(key)));
@@ -96,7 +101,7 @@ pub(super) async fn show(
     Caller(key): Caller,
     base: Base,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let (listing, live) = app.sessions.find(&id, &key)?;
     let live = live.filter(|session| session.check_open().is_ok());
     let by_driver = listing.kind == Kind::WebDriver;
@@ -117,7 +122,7 @@ pub(super) async fn end(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let listing = app.sessions.end(&id, &key).await?;
     Ok(json_reply(StatusCode::OK, &listing))
 }

@@ -20,8 +20,9 @@ use super::body;
 use super::reply::{AuthMethod, json_reply, note_caller};
 use super::right::Right;
 use super::sign_ins::TokenHash;
-use crate::error::Error;
+use crate::http::reply::HttpError;
 use crate::keys::KeyId;
+use warmpool_core::error::Error;
 
 const COOKIE_NAME: &str = "warmpool_console";
 /// The header that the console's pages send with each call.
@@ -74,10 +75,10 @@ impl SignedIn {
 }
 
 impl FromRequestParts<App> for SignedIn {
-    type Rejection = Error;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        Self::find(app, &parts.headers)?.ok_or(Error::MissingKey)
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+        Self::find(app, &parts.headers)?.ok_or(Error::MissingKey.into())
     }
 }
 
@@ -85,11 +86,11 @@ impl FromRequestParts<App> for SignedIn {
 pub(super) struct Operator;
 
 impl FromRequestParts<App> for Operator {
-    type Rejection = Error;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
         let signed_in = SignedIn::from_request_parts(parts, app).await?;
-        if signed_in.is_operator { Ok(Self) } else { Err(Error::OperatorOnly) }
+        if signed_in.is_operator { Ok(Self) } else { Err(Error::OperatorOnly.into()) }
     }
 }
 
@@ -118,12 +119,14 @@ pub(super) async fn sign_in(
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let (credentials, _text): (Credentials, _) = body::json(&app, &headers, body).await?;
     // A right key always passes: to check it takes one hash, and others may have used up what this address may get wrong.
     let Some(key) = app.keys.verify(credentials.key.trim()) else {
         let counted = app.sign_ins.attempts.fail(address, app.config.server.failed_sign_ins, Instant::now());
-        return Err(counted.map_or_else(|retry_after| Error::SignInLimit { retry_after }, |()| Error::InvalidKey));
+        return Err(counted
+            .map_or_else(|retry_after| Error::SignInLimit { retry_after }, |()| Error::InvalidKey)
+            .into());
     };
     note_caller(&key, AuthMethod::Key);
     // Nobody else's sign-in in the same browser is left behind.

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::attempts::Attempts;
-use crate::clock::{Deadline, Now};
-use crate::engine::random_text;
 use crate::keys::KeyId;
 use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
+use warmpool_core::clock::{Deadline, Now};
+use warmpool_core::engine::random_text;
 
 /// Sign-ins at once; with more, the one that would end first does.
 const MAX_SIGN_INS: usize = 1000;

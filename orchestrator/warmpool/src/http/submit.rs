@@ -18,12 +18,13 @@ use super::create::{advanced, launch, short};
 use super::follow::{Delivery, answer};
 use super::openapi::{EVENTS, Operation, Routes};
 use crate::config::Config;
-use crate::engine::{Engine, Mode};
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::script::{FailureCode, TaskWork};
 use crate::session::Kind as SessionKind;
 use crate::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId, TaskView};
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS, RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
+use warmpool_core::engine::{Engine, Mode};
+use warmpool_core::error::{Code, Error};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;
@@ -96,7 +97,7 @@ pub(super) async fn run(
     Caller(key): Caller,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     submit(&app, key, Kind::Run, &headers, body).await
 }
 
@@ -106,7 +107,7 @@ pub(super) async fn extract(
     Caller(key): Caller,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     submit(&app, key, Kind::Extract, &headers, body).await
 }
 
@@ -116,7 +117,7 @@ pub(super) async fn fleet(
     Caller(key): Caller,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     submit(&app, key, Kind::Fleet, &headers, body).await
 }
 
@@ -126,7 +127,7 @@ async fn submit(
     kind: Kind,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let mut text = body::json_text(app, headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
     let (work, common) = read(kind, text.parse::<Members>()?.0)?;
     let delivery = Delivery::of(headers, common.wait, &app.config)?;
@@ -140,7 +141,7 @@ async fn submit(
     let accepted = app.tasks.accept(key, order, extras).await?;
     // Free the body before waiting for the task.
     drop(text);
-    answer(app, accepted, delivery).await
+    answer(app, accepted, delivery).await.map_err(Into::into)
 }
 
 /// `POST /lam/tasks/<id>/retry`: a new task of what did not succeed.
@@ -150,17 +151,19 @@ pub(super) async fn retry(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let mut text = body::json_text(&app, &headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
     let again: RetryRequest = text.parse()?;
     let delivery = Delivery::of(&headers, again.wait, &app.config)?;
     let task = super::tasks::task_id(&id)?;
     let record = super::tasks::record_of(&app.tasks.find(task, &key).await?);
     if !record.status.is_end() {
-        return Err(Error::Conflict { message: "this task has not ended: wait for its end, or cancel it".to_owned() });
+        return Err(
+            Error::Conflict { message: "this task has not ended: wait for its end, or cancel it".to_owned() }.into()
+        );
     }
     if record.status == Status::Success {
-        return Err(Error::Conflict { message: "nothing of this task failed".to_owned() });
+        return Err(Error::Conflict { message: "nothing of this task failed".to_owned() }.into());
     }
     let mut order = app.tasks.order(&record).await?;
     if let Some(rules) = &mut order.fleet {
@@ -169,7 +172,7 @@ pub(super) async fn retry(
         let items = std::mem::take(&mut rules.items).into_iter().zip(0..);
         rules.items = items.filter(|(_, index)| !done.contains(index)).map(|(item, _)| item).collect();
         if rules.items.is_empty() {
-            return Err(Error::Conflict { message: "every item of this fleet succeeded".to_owned() });
+            return Err(Error::Conflict { message: "every item of this fleet succeeded".to_owned() }.into());
         }
     }
     let extras = SubmitOptions {
@@ -180,7 +183,7 @@ pub(super) async fn retry(
     };
     let accepted = app.tasks.accept(key, order, extras).await?;
     drop(text);
-    answer(&app, accepted, delivery).await
+    answer(&app, accepted, delivery).await.map_err(Into::into)
 }
 
 /// The numbers of the items that succeeded.
@@ -361,6 +364,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
 mod tests {
     use super::*;
     use crate::config::{Flags, Host};
+    use warmpool_core::error::Fault as _;
 
     fn check(kind: Kind, body: Value) -> Result<Order, Error> {
         let host = Host { memory: 8 << 30, cores: 2, root: true };
@@ -408,7 +412,7 @@ mod tests {
             (Kind::Fleet, json!({"run": {"steps": []}, "inputs": [{}], "retry": {"times": 1}}), "retry.times"),
         ] {
             let error = check(kind, body.clone()).unwrap_err();
-            assert_eq!(error.named_field(), Some(field), "{body}: {error}");
+            assert_eq!(error.field(), Some(field), "{body}: {error}");
         }
     }
 }

@@ -18,11 +18,12 @@ use super::openapi::{EVENTS, Operation, Routes};
 use super::page::Meta;
 use super::query::{ItemQuery, item_query, task_query};
 use super::reply::json_reply;
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::task::{
     ArtifactRecord, ArtifactView, ItemCounts, ItemView, Kind, Record, Task, TaskId, TaskView, artifacts_view,
     item_view, record_view,
 };
+use warmpool_core::error::{Code, Error};
 
 /// Media types that a browser shows and does not run.
 const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text/plain"];
@@ -140,7 +141,11 @@ pub(super) fn record_of(found: &Task) -> Record {
 }
 
 /// `GET /lam/tasks`
-pub(super) async fn list(State(app): State<App>, scope: Scope, RawQuery(query): RawQuery) -> Result<Response, Error> {
+pub(super) async fn list(
+    State(app): State<App>,
+    scope: Scope,
+    RawQuery(query): RawQuery,
+) -> Result<Response, HttpError> {
     let (query, key) = task_query(query.as_deref().unwrap_or_default())?;
     let (records, total) = match scope.narrowed(key) {
         Some(Scope::Own(key)) => app.tasks.list(&query, Some(&key)).await?,
@@ -159,7 +164,7 @@ pub(super) async fn show(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let found = app.tasks.find(task_id(&id)?, &key).await?;
     let format = Format::of(&headers, query.as_deref().unwrap_or_default())?;
     if format == Format::Json && wants(&headers, "text/event-stream") {
@@ -171,7 +176,7 @@ pub(super) async fn show(
     let record = record_of(&found);
     match format {
         Format::Json => Ok(json_reply(StatusCode::OK, &whole(&app, &record).await?)),
-        Format::Ndjson | Format::Csv => export::results(&app, record, format).await,
+        Format::Ndjson | Format::Csv => export::results(&app, record, format).await.map_err(Into::into),
     }
 }
 
@@ -180,7 +185,7 @@ pub(super) async fn order(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
     let order = app.tasks.order(&record).await?;
     let order = OrderView {
@@ -198,7 +203,7 @@ pub(super) async fn cancel(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let (record, had_ended) = app.tasks.cancel(task_id(&id)?, &key).await?;
     let mut view = record_view(&record, None);
     view.already_ended = had_ended;
@@ -212,7 +217,7 @@ pub(super) async fn items(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
     let query = query.unwrap_or_default();
     let ItemQuery { status, mut after, limit: most } = item_query(&query)?;
@@ -245,7 +250,7 @@ pub(super) async fn artifacts(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
     Ok(json_reply(StatusCode::OK, &ArtifactList { artifacts: artifacts_view(&record, &record.artifacts) }))
 }
@@ -255,7 +260,7 @@ pub(super) async fn artifact(
     State(app): State<App>,
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
     let unknown = || Error::UnknownArtifact { name: name.chars().take(200).collect() };
     let note = note(&app, &record, &name).await?.ok_or_else(unknown)?;

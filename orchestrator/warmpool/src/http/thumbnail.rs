@@ -8,7 +8,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::App;
 use super::auth::Caller;
 use super::openapi::{Operation, Routes};
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
+use warmpool_core::error::Code;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes.get(
@@ -29,7 +30,7 @@ pub(super) async fn fetch(
     Caller(key): Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     app.sessions.find(&id, &key)?;
     let session = app.sessions.live(&id)?;
     let Some(thumbnail) = app.thumbnails.of(&session).await else {

@@ -12,9 +12,10 @@ use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
 use super::worlds::events;
-use crate::error::{Code, Error};
-use crate::secret::Secret;
+use crate::http::reply::HttpError;
 use crate::world::Scene;
+use warmpool_core::error::{Code, Error};
+use warmpool_core::secret::Secret;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let operation = |id, summary| Operation::new(id, summary).access(Access::Open).fails(&[Code::UnknownViewer]);
@@ -43,7 +44,7 @@ pub(super) async fn page(State(app): State<App>, Path(token): Path<String>, head
         Err(Error::UnknownViewer) if wants(&headers, "text/html") => {
             console::page(StatusCode::NOT_FOUND, "world-closed.html", &[])
         }
-        Err(error) => error.into_response(),
+        Err(error) => HttpError::from(error).into_response(),
     };
     response.headers_mut().insert(VARY, HeaderValue::from(ACCEPT));
     private(response)
@@ -53,7 +54,7 @@ pub(super) async fn page(State(app): State<App>, Path(token): Path<String>, head
 pub(super) async fn file(
     State(app): State<App>,
     Path((token, name)): Path<(String, String)>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let record = app.worlds.find_by_token(&token).await?;
     Right::WorldViewer(Secret::new(token)).note();
     let response = match name.as_str() {

@@ -20,11 +20,12 @@ use super::devtools;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::reply::{W3c, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
-use crate::engine::Engine;
-use crate::error::{Code, Error};
+use crate::http::reply::HttpError;
 use crate::session::{DriverSession, Session};
 use crate::webdriver::{self as driver, Command};
 use crate::worker::full;
+use warmpool_core::engine::Engine;
+use warmpool_core::error::{Code, Error};
 
 /// What any command of a driver may fail with.
 const COMMAND_FAILURES: &[Code] = &[
@@ -268,7 +269,7 @@ pub(super) async fn socket(
     State(app): State<App>,
     Path((id, token, driver_id)): Path<(String, String, String)>,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let session = open(&app, &id, &token)?;
     attach(&app, session, &driver_id, request).await
 }
@@ -278,7 +279,7 @@ async fn bidi(
     State(app): State<App>,
     Path((id, token, driver_id)): Path<(String, String, String)>,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     check_upgrade(&request)?;
     let session = open(&app, &id, &token)?;
     devtools::connect_driver(&app, session, &driver_id, request).await
@@ -298,10 +299,10 @@ pub(super) async fn attach(
     session: Arc<Session>,
     driver_id: &str,
     request: Request,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     driver::check_id(&session, driver_id)?;
     if session.options.engine != Engine::Chromium {
-        return Err(Error::UnknownTarget);
+        return Err(Error::UnknownTarget.into());
     }
     devtools::connect(app, session, "/devtools", request).await
 }

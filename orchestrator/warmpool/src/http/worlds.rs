@@ -25,13 +25,14 @@ use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::reply::json_reply;
 use super::revocation::while_held;
 use super::right::Right;
-use crate::clock::{millis, unix_ms};
-use crate::error::{Code, Error};
-use crate::secret::Secret;
+use crate::http::reply::HttpError;
 use crate::world::{
     AcceptedWorld, Environment, GenerateRequest, IntegrationKey, IntegrationState, RequestRow, World, WorldCaller,
     WorldRecord, WorldRequest, shorten,
 };
+use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::error::{Code, Error};
+use warmpool_core::secret::Secret;
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -121,9 +122,9 @@ struct DeletedPatient {
 }
 
 impl FromRequestParts<App> for WorldCaller {
-    type Rejection = Error;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
         match sent_key(&parts.headers) {
             Some(secret) => {
                 let key = working(app, secret)?;
@@ -157,7 +158,7 @@ pub(super) async fn generate(State(app): State<App>, base: Base, headers: Header
     let mut row = RequestRow { at_ms: unix_ms(), ..RequestRow::default() };
     let answer = answer(&app, &base, &headers, body, &mut row).await;
     let waited = answer.as_ref().map_or(Duration::ZERO, |(_, waited)| *waited);
-    let response = answer.map_or_else(Error::into_response, |(response, _)| response);
+    let response = answer.map_or_else(|error| HttpError::from(error).into_response(), |(response, _)| response);
     row.status = response.status().as_u16();
     // The time that a client asked to wait is not the service's.
     row.latency_ms = millis(arrived.elapsed().saturating_sub(waited));
@@ -241,7 +242,7 @@ pub(super) async fn show(
     base: Base,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let record = app.worlds.find(&id, &caller).await?;
     if wants(&headers, "text/event-stream") {
         let show = move |view: crate::world::WorldView| view.rest(&base.http());
@@ -257,7 +258,7 @@ pub(super) async fn follow(
     caller: WorldCaller,
     base: Base,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let record = app.worlds.find(&id, &caller).await?;
     Ok(events(&app, record, "world", move |view| view.rest(&base.http())))
 }
@@ -307,7 +308,7 @@ pub(super) async fn delete(
     State(app): State<App>,
     caller: WorldCaller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     app.worlds.delete(&id, &caller).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -318,7 +319,7 @@ pub(super) async fn renew_viewer(
     caller: WorldCaller,
     base: Base,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let record = app.worlds.renew_viewer(&id, &caller, true).await?;
     let view = app.worlds.view(record, false).await?;
     Ok(json_reply(StatusCode::OK, &view.rest(&base.http())))
@@ -329,7 +330,7 @@ pub(super) async fn close_viewer(
     State(app): State<App>,
     caller: WorldCaller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     app.worlds.renew_viewer(&id, &caller, false).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -339,7 +340,7 @@ pub(super) async fn delete_patient(
     State(app): State<App>,
     caller: WorldCaller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let forgotten = app.worlds.delete_patient(&id, &caller).await?;
     Ok(json_reply(StatusCode::OK, &DeletedPatient { worlds: forgotten.worlds, patients: forgotten.patients }))
 }
@@ -349,7 +350,7 @@ pub(super) async fn export(
     State(app): State<App>,
     caller: WorldCaller,
     Path(id): Path<String>,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let file = tokio::fs::File::from_std(app.worlds.export(&id, &caller).await?);
     let mut response = Response::new(Body::from_stream(ReaderStream::new(file)));
     let headers = response.headers_mut();

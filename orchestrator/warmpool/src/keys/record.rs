@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::KeyError;
-use crate::clock::{Deadline, Now, millis, unix_ms};
 use crate::config::EgressRules;
-use crate::secret::Secret;
+use warmpool_core::clock::{Deadline, Now, millis, unix_ms};
+use warmpool_core::secret::Secret;
 
 const PREFIX: &str = "wp_";
 const ID_CHARS: usize = 12;

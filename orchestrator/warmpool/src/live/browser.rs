@@ -9,9 +9,9 @@ use warmpool_protocol::{Page, PageAction};
 use super::cdp::CdpError;
 use super::devtools::DevTools;
 use super::message::{HistoryStep, Tab};
-use crate::engine::Engine;
 use crate::session::Session;
 use crate::worker::{AgentError, Lines};
+use warmpool_core::engine::Engine;
 
 /// Why a browser cannot be asked.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::input::Input;
 use crate::captcha::{PersonAct, WaitingCaptcha};
-use crate::engine::{Engine, Mode};
+use warmpool_core::engine::{Engine, Mode};
 
 /// The kind of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -15,8 +15,8 @@ use super::devtools::DevTools;
 use super::display::{Display, DisplayError};
 use super::screencast::{Frame, Screencast, ScreencastSettings};
 use crate::config::Config;
-use crate::engine::{Engine, Mode, SessionId};
 use crate::session::Session;
+use warmpool_core::engine::{Engine, Mode, SessionId};
 
 /// How long a picture may take. A browser that is busy gives none.
 const TAKE_TIMEOUT: Duration = Duration::from_secs(4);

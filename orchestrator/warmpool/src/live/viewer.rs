@@ -21,10 +21,10 @@ use super::pictures::{WatchedTab, picture, read};
 use super::room::{Membership, Room, ViewerRights};
 use super::viewer_input::{InputError, ViewerInput};
 use super::{ending_sentence, upstream};
-use crate::clock::{millis, unix_ms};
-use crate::engine::{Engine, Mode};
 use crate::session::Ending;
 use crate::worker::ReadHalf;
+use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::engine::{Engine, Mode};
 
 /// Pictures on their way that the viewer has not acknowledged yet.
 const IN_FLIGHT: u32 = 2;

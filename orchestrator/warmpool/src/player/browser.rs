@@ -17,10 +17,10 @@ pub(crate) use context::DriverContext;
 use self::context::DriverState;
 use self::link::Dial;
 use crate::config::Config;
-use crate::engine::Engine;
 use crate::script::{FailureCode, StepError};
 use crate::session::{Session, Sessions};
 use crate::webdriver;
+use warmpool_core::engine::Engine;
 
 /// Room for results beyond a task's output, in bytes: above all, a screenshot of a large window in base64.
 const ANSWER_ROOM: u64 = 64 << 20;

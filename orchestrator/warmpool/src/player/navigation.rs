@@ -6,9 +6,9 @@ use url::Url;
 use super::browser::DriverCommand;
 use super::page::{DocumentState, Page};
 use super::retry::Retry;
-use crate::engine::Engine;
 use crate::script::step::Navigation;
 use crate::script::{FailureCode, StepError};
+use warmpool_core::engine::Engine;
 
 /// Opens an address, and waits until the page has loaded.
 pub(crate) async fn open(page: &mut Page, url: &str) -> Result<(), StepError> {

@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::browser::{Browser, DriverCommand, DriverContext, Timeouts};
 use super::retry::Retry;
-use crate::engine::Engine;
 use crate::script::selector::Selectors;
 use crate::script::step::Step;
 use crate::script::{FailureCode, StepError};
+use warmpool_core::engine::Engine;
 
 /// The functions that scripts call.
 const FUNCTIONS: &str = include_str!("page.js");

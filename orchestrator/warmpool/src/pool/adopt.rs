@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use warmpool_protocol::{Secret, WorkerState};
 
 use super::{Lease, Pool};
-use crate::engine::{Engine, WorkerId};
 use crate::keys::KeyId;
 use crate::runtime::{OwnedContainer, RuntimeError};
 use crate::worker::{Reports, Worker};
+use warmpool_core::engine::{Engine, WorkerId};
 
 /// How long the agent of a worker that nobody uses may take to answer: another one is started instead in less.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);

@@ -9,9 +9,9 @@ use warmpool_protocol::{Claim, Secret};
 
 use super::Pool;
 use super::state::{Failure, Remover};
-use crate::engine::{Engine, Mode, PoolKey, WorkerId};
 use crate::runtime::{RuntimeError, WorkerSpec};
 use crate::worker::{AgentError, LossReason, PAGE, Reports, Worker, watch};
+use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
 
 /// The agent is one small static program: it listens within moments of its container's start.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::engine::Engine;
+use warmpool_core::engine::Engine;
 
 /// A build that has said nothing for this long has died.
 const SILENCE: Duration = Duration::from_secs(300);

@@ -4,9 +4,9 @@ use futures_util::future::join_all;
 
 use super::Pool;
 use super::state::PoolState;
-use crate::engine::{Engine, PoolKey};
-use crate::error::Error;
 use crate::runtime::RuntimeError;
+use warmpool_core::engine::{Engine, PoolKey};
+use warmpool_core::error::Error;
 
 impl Pool {
     /// Asks the runtime for every engine's image.

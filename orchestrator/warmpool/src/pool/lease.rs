@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Pool;
-use crate::engine::WorkerId;
 use crate::worker::Worker;
+use warmpool_core::engine::WorkerId;
 
 /// A worker that somebody owns. Dropping it destroys the worker, unless it was never used.
 pub(crate) struct Lease {

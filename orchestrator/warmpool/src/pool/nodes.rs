@@ -184,10 +184,10 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, Flags, Host};
-    use crate::drain::Drain;
-    use crate::engine::{Engine, Mode, PoolKey, WorkerId};
-    use crate::instance::Instance;
     use crate::runtime::{AgentAddress, Place, Runtime};
+    use warmpool_core::drain::Drain;
+    use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
+    use warmpool_core::instance::Instance;
 
     #[tokio::test]
     async fn warm_workers_of_a_node_that_cannot_be_reached_are_replaced() {

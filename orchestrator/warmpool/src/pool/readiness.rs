@@ -4,10 +4,10 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::Pool;
 use super::state::ProgressBounds;
-use crate::drain::Phase;
-use crate::error::Error;
 use crate::runtime::RuntimeError;
 use crate::worker::LossReason;
+use warmpool_core::drain::Phase;
+use warmpool_core::error::Error;
 
 /// How often the container runtime is asked whether it lives.
 const PING_EVERY: Duration = Duration::from_secs(2);
@@ -124,10 +124,10 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, Flags, Host};
-    use crate::drain::Drain;
-    use crate::engine::{Engine, Mode, PoolKey};
-    use crate::instance::Instance;
     use crate::runtime::Runtime;
+    use warmpool_core::drain::Drain;
+    use warmpool_core::engine::{Engine, Mode, PoolKey};
+    use warmpool_core::instance::Instance;
 
     #[tokio::test]
     async fn who_waits_hears_that_the_runtime_went() {

@@ -8,8 +8,8 @@ use futures_util::stream;
 use tokio::time::sleep;
 
 use super::Pool;
-use crate::drain::Phase;
-use crate::engine::WorkerId;
+use warmpool_core::drain::Phase;
+use warmpool_core::engine::WorkerId;
 
 /// How many containers are removed at the same time.
 const AT_ONCE: usize = 16;

@@ -15,10 +15,10 @@ pub(super) use serving::ProgressBounds;
 use super::Lease;
 use super::image_builds::ImageBuilds;
 use super::plan::KindCounts;
-use crate::engine::{Engine, PoolKey, WorkerId};
-use crate::error::Error;
 use crate::keys::KeyId;
 use crate::worker::Worker;
+use warmpool_core::engine::{Engine, PoolKey, WorkerId};
+use warmpool_core::error::Error;
 
 /// The first pause after a failed start; it doubles up to [`BACKOFF_MAX`].
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
@@ -392,9 +392,9 @@ impl PoolState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Mode;
     use crate::runtime::{AgentAddress, Place};
     use crate::worker::{Health, LossReason};
+    use warmpool_core::engine::Mode;
     use warmpool_protocol::{Secret, Settings};
 
     const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
@@ -441,7 +441,7 @@ mod tests {
         fail(&mut state, Some("no display"));
         assert_eq!(state.start_error(FIREFOX, now).as_deref(), Some("no display"));
         assert_eq!(state.start_error(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
-        let other = PoolKey { preset: Some(crate::engine::PresetId::of(&Settings::default())), ..FIREFOX };
+        let other = PoolKey { preset: Some(warmpool_core::engine::PresetId::of(&Settings::default())), ..FIREFOX };
         assert_eq!(state.start_error(other, now), None);
         state.add_starting(FIREFOX);
         assert_eq!(state.start_error(FIREFOX, now), None, "one is on its way");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::NetworkFacts;
-use crate::engine::Engine;
+use warmpool_core::engine::Engine;
 
 /// What the container engine says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

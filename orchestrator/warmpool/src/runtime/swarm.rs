@@ -48,7 +48,7 @@ use super::{
     OwnedContainer, Place, RuntimeError,
 };
 use crate::config::Config;
-use crate::engine::{PoolKey, WorkerId};
+use warmpool_core::engine::{PoolKey, WorkerId};
 
 /// A node is down for Swarm once three of its beats, 5 s apart, are missing; the manager looks a little later.
 pub(super) const NODE_NOTICED_WITHIN: Duration = Duration::from_secs(20);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::engine::{PoolKey, WorkerId};
+use warmpool_core::engine::{PoolKey, WorkerId};
 
 /// Label: which daemon a container belongs to.
 pub(crate) const LABEL_INSTANCE: &str = "warmpool.instance";

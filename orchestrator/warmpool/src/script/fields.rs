@@ -3,8 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub(crate) use crate::error::join;
-use crate::error::{Error, FieldError};
+pub(crate) use warmpool_core::error::join;
+use warmpool_core::error::{Error, FieldError};
 
 /// Reads the object at path `at`.
 /// Errors: `Field`, with the path of the wrong value.
@@ -28,6 +28,7 @@ pub(crate) fn wrong(field: &str, message: &str) -> Error {
 mod tests {
     use serde::Deserialize;
     use serde_json::json;
+    use warmpool_core::error::Fault as _;
 
     use super::*;
 
@@ -54,8 +55,8 @@ mod tests {
             (json!({"inner": {"width": 1, "wrong": 1}}), "steps[3].inner.wrong"),
             (json!({"inner": {"width": 1}, "wrong": 1}), "steps[3].wrong"),
         ] {
-            assert_eq!(read::<Outer>("steps[3]", &value).unwrap_err().named_field(), Some(field), "{value}");
+            assert_eq!(read::<Outer>("steps[3]", &value).unwrap_err().field(), Some(field), "{value}");
         }
-        assert_eq!(read::<Outer>("", &json!({"wrong": 1})).unwrap_err().named_field(), Some("wrong"));
+        assert_eq!(read::<Outer>("", &json!({"wrong": 1})).unwrap_err().field(), Some("wrong"));
     }
 }

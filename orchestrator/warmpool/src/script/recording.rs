@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::fields::{join, wrong};
 use super::step::{self, Step};
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// No recording has more steps.
 const MAX_STEPS: usize = 2_000;
@@ -57,6 +57,7 @@ impl Recording {
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
+    use warmpool_core::error::Fault as _;
 
     use super::*;
 
@@ -85,7 +86,7 @@ mod tests {
             (json!({"title": "x", "timeout": 0, "steps": []}), "recording.timeout"),
             (json!({"title": "x", "timeout": "1", "steps": []}), "recording.timeout"),
         ] {
-            assert_eq!(Recording::parse("recording", &value).unwrap_err().named_field(), Some(field), "{value}");
+            assert_eq!(Recording::parse("recording", &value).unwrap_err().field(), Some(field), "{value}");
         }
     }
 

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{join, read, wrong};
 use super::selector::Selectors;
-use crate::error::Error;
 use compiled::check;
 pub(crate) use compiled::{Check, regex};
+use warmpool_core::error::Error;
 
 /// How deep fields may be nested.
 const MAX_DEPTH: usize = 10;
@@ -342,9 +342,10 @@ fn finder(at: &str, given: &FieldMembers) -> Result<Conversion, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_core::error::Fault as _;
 
     fn field_of(plan: Value) -> String {
-        parse("", &plan).unwrap_err().named_field().unwrap_or_default().to_owned()
+        parse("", &plan).unwrap_err().field().unwrap_or_default().to_owned()
     }
 
     #[test]

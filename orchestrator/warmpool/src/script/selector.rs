@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fields::wrong;
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// No selector is longer, in bytes.
 const MAX_LENGTH: usize = 10_000;
@@ -178,6 +178,7 @@ fn chain(field: &str, value: &Value) -> Result<Vec<Part>, Error> {
 mod tests {
     use proptest::prelude::*;
     use serde_json::json;
+    use warmpool_core::error::Fault as _;
 
     use super::*;
 
@@ -225,7 +226,7 @@ mod tests {
             (json!([" "]), "s[0]"),
             (json!(["aria/"]), "s[0]"),
         ] {
-            assert_eq!(Selectors::parse_list("s", &value).unwrap_err().named_field(), Some(field), "{value}");
+            assert_eq!(Selectors::parse_list("s", &value).unwrap_err().field(), Some(field), "{value}");
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) use key::{Key, is_special};
 use super::fields::{join, read, wrong};
 use super::selector::Selectors;
 use super::template;
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// How deep steps may be nested.
 const MAX_DEPTH: usize = 8;
@@ -368,10 +368,11 @@ pub(super) fn page(field: &str, text: String) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warmpool_core::error::Fault as _;
 
     fn field_of(step: Value) -> String {
         let error = parse_list("steps", &json!([step]), 0).unwrap_err();
-        error.named_field().unwrap_or_default().to_owned()
+        error.field().unwrap_or_default().to_owned()
     }
 
     fn click(more: Value) -> Value {

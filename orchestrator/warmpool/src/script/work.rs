@@ -10,7 +10,7 @@ use super::schema::{self, Plan};
 use super::selector::Selectors;
 use super::step;
 use super::template::{self, Values};
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// How many pages are read where `next` does not say it.
 const DEFAULT_PAGES: u64 = 10;
@@ -192,6 +192,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use warmpool_core::error::Fault as _;
 
     #[test]
     fn work_is_kept_as_it_was_sent() {
@@ -213,7 +214,7 @@ mod tests {
             (json!({"steps": steps, "speed": 1}), "speed"),
             (json!({"steps": [{"type": "dance"}]}), "steps[0].type"),
         ] {
-            assert_eq!(TaskWork::parse_run(&body).map(drop).unwrap_err().named_field(), Some(field), "{body}");
+            assert_eq!(TaskWork::parse_run(&body).map(drop).unwrap_err().field(), Some(field), "{body}");
         }
         let schema = json!({"a": "h1"});
         for (body, field) in [
@@ -226,7 +227,7 @@ mod tests {
             (json!({"url": "http://a.test", "schema": schema, "wait_for": ""}), "wait_for"),
             (json!({"url": "http://a.test", "schema": schema, "speed": 1}), "speed"),
         ] {
-            assert_eq!(TaskWork::parse_extract(&body).map(drop).unwrap_err().named_field(), Some(field), "{body}");
+            assert_eq!(TaskWork::parse_extract(&body).map(drop).unwrap_err().field(), Some(field), "{body}");
         }
     }
 
@@ -239,7 +240,7 @@ mod tests {
             secrets: json!({"k": key}).as_object().cloned().unwrap_or_default(),
         };
         let error = work.check_values(&values(json!("http://a.test"), Value::Null)).unwrap_err();
-        assert_eq!(error.named_field(), Some("secrets.k"));
+        assert_eq!(error.field(), Some("secrets.k"));
         assert!(work.check_values(&values(json!("http://a.test"), json!("a"))).is_ok());
         assert_eq!(work.filled(&Values::default()).map(drop).unwrap_err().code, FailureCode::MissingInput);
         let error = work.filled(&values(json!("file:///etc/passwd"), json!("a"))).map(drop).unwrap_err();

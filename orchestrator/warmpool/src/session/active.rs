@@ -16,12 +16,12 @@ use super::journal::Journal;
 use super::record::{Options, Record};
 use super::share::Shares;
 use crate::captcha::SessionCaptchas;
-use crate::clock::Deadline;
 use crate::egress::Egress;
-use crate::engine::SessionId;
-use crate::error::Error;
 use crate::keys::KeyId;
 use crate::worker::{Health, Worker};
+use warmpool_core::clock::Deadline;
+use warmpool_core::engine::SessionId;
+use warmpool_core::error::Error;
 
 /// The one WebDriver session of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// Counters of one session. Touching them costs a store; only the supervisor computes with them.
 #[derive(Debug)]

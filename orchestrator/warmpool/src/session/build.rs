@@ -15,11 +15,11 @@ use super::journal::Journal;
 use super::share::Shares;
 use super::{DriverSession, Options, Record, Session, Sessions};
 use crate::captcha::{SessionCaptchas, SessionFacts};
-use crate::clock::Now;
 use crate::config::{EgressRules, PoolPreset};
 use crate::dial::Policy;
 use crate::egress::Egress;
 use crate::pool::Lease;
+use warmpool_core::clock::Now;
 
 impl Sessions {
     /// Assembles a session and opens its egress.

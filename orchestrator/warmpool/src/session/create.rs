@@ -10,15 +10,15 @@ use tracing::{Instrument as _, Span};
 use super::journal::written;
 use super::{Ending, Options, Record, Session, Sessions};
 use crate::ads::AdRules;
-use crate::clock::{Deadline, Now};
-use crate::drain::Phase;
-use crate::engine::{Engine, SessionId};
-use crate::error::Error;
 use crate::keys::KeyId;
 use crate::pool::Lease;
 use crate::store::{Batch, Durability, Table};
-use crate::trace::TRACES;
 use crate::worker::Worker;
+use warmpool_core::clock::{Deadline, Now};
+use warmpool_core::drain::Phase;
+use warmpool_core::engine::{Engine, SessionId};
+use warmpool_core::error::Error;
+use warmpool_core::trace::TRACES;
 
 /// How many workers may fail at hand-out before the caller gets an error.
 const LAUNCH_ATTEMPTS: usize = 2;

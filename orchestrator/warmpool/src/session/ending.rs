@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::SessionId;
-use crate::error::Error;
 use crate::worker::LossReason;
+use warmpool_core::engine::SessionId;
+use warmpool_core::error::Error;
 
 /// A session's status, as the contract names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -3,8 +3,8 @@
 use tokio::sync::Mutex;
 
 use super::Record;
-use crate::error::Error;
 use crate::store::{Batch, Durability, Store, Table};
+use warmpool_core::error::Error;
 
 /// Writes the record of one live session.
 #[derive(Debug)]

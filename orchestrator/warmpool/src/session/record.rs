@@ -9,12 +9,12 @@ use warmpool_protocol::{Launch, Size};
 
 use super::{Ending, Share, Status};
 use crate::captcha::{CaptchaRecord, WaitingCaptcha};
-use crate::clock::{Deadline, millis};
 use crate::egress::{Location, Summary};
-use crate::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
-use crate::error::Error;
 use crate::keys::KeyId;
-use crate::sort::SortOrder;
+use warmpool_core::clock::{Deadline, millis};
+use warmpool_core::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
+use warmpool_core::error::Error;
+use warmpool_core::sort::SortOrder;
 
 /// What made a session: one of the two create endpoints, or a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -334,7 +334,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::clock::Now;
+    use warmpool_core::clock::Now;
 
     /// A record of a session of five minutes as an earlier release kept it, without its deadline.
     fn earlier(created_ms: u64) -> Record {

@@ -15,11 +15,11 @@ use super::journal::written;
 use super::record::Ended;
 use super::table::SessionEntry;
 use super::{Ending, Kind, Record, Session, Sessions};
-use crate::clock::{Now, unix_ms};
-use crate::engine::SessionId;
-use crate::error::Error;
 use crate::runtime::RuntimeError;
 use crate::store::{Durability, KeyRange, Table};
+use warmpool_core::clock::{Now, unix_ms};
+use warmpool_core::engine::SessionId;
+use warmpool_core::error::Error;
 
 /// How many records are read from the store at a time.
 const PAGE: usize = 1000;

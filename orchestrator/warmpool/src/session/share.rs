@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::clock::{Deadline, Now, millis};
-use crate::engine::ShareId;
-use crate::error::Error;
+use warmpool_core::clock::{Deadline, Now, millis};
+use warmpool_core::engine::ShareId;
+use warmpool_core::error::Error;
 
 /// One link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

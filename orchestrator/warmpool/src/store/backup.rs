@@ -14,7 +14,7 @@ use super::ledger::is_ledger;
 use super::lock::DirLock;
 use super::request::Request;
 use super::{KeyRange, Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build};
-use crate::clock::unix_ms;
+use warmpool_core::clock::unix_ms;
 
 /// Rows read at a time.
 const PAGE: usize = 256;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::layout::create_private_dir;
 use super::schema::KEYS_APART;
 use super::{StoreError, Table, dump, unfinished};
-use crate::clock::unix_ms;
+use warmpool_core::clock::unix_ms;
 
 /// Where backups are, below the data directory.
 const DIRECTORY: &str = "backups";

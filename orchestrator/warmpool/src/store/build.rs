@@ -17,7 +17,7 @@ use super::recovery_file::RecoveryFile;
 use super::schema::{self, SCHEMA_VERSION};
 use super::sled::SledBackend;
 use super::{StoreError, backup_folder, record};
-use crate::clock::unix_ms;
+use warmpool_core::clock::unix_ms;
 
 /// What a database was built from.
 #[derive(Debug, Default)]

@@ -27,7 +27,7 @@ use super::folder::DataPath;
 use super::ledger::{Moment, is_ledger};
 use super::unfinished::Unfinished;
 use super::{KeyRange, SCHEMA_VERSION, StoreError, Table, record, schema};
-use crate::clock::unix_ms;
+use warmpool_core::clock::unix_ms;
 
 /// The format of a dump of rows alone, which every release reads.
 const ROWS: u32 = 1;

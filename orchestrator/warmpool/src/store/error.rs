@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Table;
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// The errors of the store.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::StoreError;
 use super::layout::{STAGING, create_private_dir, sync_parent};
-use crate::clock::unix_ms;
+use warmpool_core::clock::unix_ms;
 
 /// A folder of the data directory with files at `<folder>/<owner>/<name>`.
 #[derive(Clone, Copy, Debug)]

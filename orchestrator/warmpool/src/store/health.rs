@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clock::{millis, unix_ms};
+use warmpool_core::clock::{millis, unix_ms};
 
 /// One operation of the store must not take longer than this.
 const STALL: Duration = Duration::from_secs(10);

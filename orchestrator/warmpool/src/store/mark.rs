@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::StoreError;
 use super::backend::BackendError;
 use super::layout::{MARK, sync_parent};
-use crate::clock;
+use warmpool_core::clock;
 
 /// Distance of the two slots: no write of a page or a sector touches both.
 const SLOT: u64 = 4096;

@@ -23,7 +23,7 @@ use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
 use super::sled::SledBackend;
 use super::verify::{OpenError, Sound, open_and_verify};
 use super::{StoreError, StoreOptions, Table, backup_folder};
-use crate::clock::unix_ms;
+use warmpool_core::clock::unix_ms;
 
 /// How many starts may crash while opening before the database counts as the reason.
 const MAX_UNFINISHED_OPENS: u32 = 3;

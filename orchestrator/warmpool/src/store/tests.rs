@@ -27,7 +27,7 @@ impl Random {
         let seed = std::env::var(variable)
             .ok()
             .and_then(|text| text.parse().ok())
-            .unwrap_or_else(|| crate::clock::unix_ms() ^ u64::from(std::process::id()) << 40);
+            .unwrap_or_else(|| warmpool_core::clock::unix_ms() ^ u64::from(std::process::id()) << 40);
         println!("{variable}={seed}");
         Self(seed)
     }

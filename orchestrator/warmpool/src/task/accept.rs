@@ -13,10 +13,10 @@ use super::record::{ItemCounts, Output, Record};
 use super::status::Status;
 use super::storage::{NewTask, body_parts};
 use super::tasks::{Task, Tasks};
-use crate::drain::Phase;
-use crate::error::Error;
 use crate::keys::KeyId;
 use crate::store::{Commit, StoreError};
+use warmpool_core::drain::Phase;
+use warmpool_core::error::Error;
 
 /// The most characters of a title or an address in a record.
 const MAX_TEXT: usize = 500;

@@ -1,6 +1,7 @@
 //! One attempt at a piece of work: its session, the player's run in it, and the results on disk.
 
 use std::sync::Arc;
+use warmpool_core::error::Fault as _;
 
 use serde_json::Value;
 
@@ -9,11 +10,11 @@ use super::order::Order;
 use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, TaskError};
 use super::tasks::Tasks;
 use super::workers::is_shortage;
-use crate::engine::SessionId;
-use crate::error::Error;
 use crate::player::{Browser, Outcome, Progress, ProgressListener, execute};
 use crate::script::{FailureCode, TaskWork, Values};
 use crate::session::{Ending, Session};
+use warmpool_core::engine::SessionId;
+use warmpool_core::error::Error;
 
 /// What came of one attempt.
 #[derive(Debug)]
@@ -151,7 +152,7 @@ impl Tasks {
                 Attempt::Stopped(StopReason::KeyRevoked)
             }
             (None, error) => {
-                let code = if is_shortage(&error) { "no_worker" } else { error.code() };
+                let code = if is_shortage(&error) { "no_worker" } else { error.code().as_str() };
                 Attempt::Finished(AttemptResults::failed(TaskError::new(code, error.to_string())))
             }
         })

@@ -10,11 +10,11 @@ use warmpool_protocol::Launch;
 use super::status::Kind;
 use crate::config::Config;
 use crate::egress::Location;
-use crate::engine::{Engine, Mode};
-use crate::error::Error;
 use crate::player::Limits;
 use crate::script::{FailureCode, TaskWork, Values};
 use crate::session::{Kind as SessionKind, Options};
+use warmpool_core::engine::{Engine, Mode};
+use warmpool_core::error::Error;
 
 /// A session outlives its task's time by this much, for the last screenshot.
 const SESSION_MARGIN: Duration = Duration::from_secs(60);

@@ -1,8 +1,8 @@
 //! A question to the history, checked.
 
 use super::status::Kind;
-use crate::error::Error;
-use crate::sort::SortOrder;
+use warmpool_core::error::Error;
+use warmpool_core::sort::SortOrder;
 
 /// How far the list of all keys can be turned over.
 const MAX_OF_ALL_KEYS: u64 = 10_000;

@@ -10,8 +10,8 @@ use super::id::TaskId;
 use super::lifecycle::TaskEnd;
 use super::status::{Kind, Status};
 use super::tasks::Tasks;
-use crate::drain::Phase;
-use crate::error::Error;
+use warmpool_core::drain::Phase;
+use warmpool_core::error::Error;
 
 /// Time between two checks whether a running task has ended.
 const LOOK: Duration = Duration::from_millis(20);

@@ -12,8 +12,8 @@ use super::lifecycle::TaskEnd;
 use super::record::TaskError;
 use super::status::{Kind, Status};
 use super::tasks::Tasks;
-use crate::error::Error;
-use crate::trace::TRACES;
+use warmpool_core::error::Error;
+use warmpool_core::trace::TRACES;
 
 impl Tasks {
     /// Has a task carried out when its turn comes.

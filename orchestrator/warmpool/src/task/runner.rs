@@ -12,11 +12,11 @@ use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::order::Order;
 use super::record::TaskError;
 use super::tasks::Tasks;
-use crate::drain::Phase;
-use crate::error::Error;
 use crate::player::Browser;
 use crate::script::FailureCode;
 use crate::session::{Ending, Session};
+use warmpool_core::drain::Phase;
+use warmpool_core::error::Error;
 
 /// While a runner pauses: between two looks whether others need its worker.
 const LOOK: Duration = Duration::from_millis(50);

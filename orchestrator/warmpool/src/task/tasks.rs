@@ -17,13 +17,13 @@ use super::storage::TaskStorage;
 use super::table::TaskTable;
 use super::workers::Workers;
 use crate::config::Config;
-use crate::drain::Drain;
-use crate::error::Error;
-use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
 use crate::session::Sessions;
 use crate::store::Store;
+use warmpool_core::drain::Drain;
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
 
 /// Every task there is and was. Clones share it.
 #[derive(Clone)]

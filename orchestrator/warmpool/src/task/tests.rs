@@ -9,15 +9,15 @@ use super::lifecycle::TaskEnd;
 use super::record::TaskError;
 use super::*;
 use crate::config::{Config, Flags, Host};
-use crate::drain::{Drain, Phase};
-use crate::error::Error;
-use crate::instance::Instance;
 use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
 use crate::runtime::Runtime;
 use crate::session::{ExternalServices, Sessions};
 use crate::store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
 use crate::store::{Store, StoreOptions};
+use warmpool_core::drain::{Drain, Phase};
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
 
 struct Bench {
     tasks: Tasks,
@@ -248,7 +248,7 @@ async fn tasks_go_on_whatever_the_clock_says() {
     let mut bench = Bench::new().await;
     let _turns = bench.hold_turns().await;
     // A day later the clock is set right.
-    let tomorrow = u128::from(crate::clock::unix_ms() + 86_400_000) << 80;
+    let tomorrow = u128::from(warmpool_core::clock::unix_ms() + 86_400_000) << 80;
     bench.tasks.inner.table.ids_past(TaskId::from_number(tomorrow));
     let id = bench.accepted("a").await.id;
     assert!(id.number() > tomorrow);

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::id::TaskId;
 use super::record::{ArtifactRecord, Item, ItemCounts, Output, Record, TaskError};
 use super::status::{Kind, Status};
-use crate::engine::{Engine, Mode, SessionId};
 use crate::keys::KeyId;
+use warmpool_core::engine::{Engine, Mode, SessionId};
 
 /// A task.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -183,7 +183,7 @@ pub(crate) fn artifacts(record: &Record, list: &[ArtifactRecord]) -> Vec<Artifac
         media_type: artifact.media_type.clone(),
         bytes: artifact.bytes,
         sha256: artifact.hash.clone(),
-        url: format!("/lam/tasks/{}/artifacts/{}", record.task_id, crate::engine::path_segment(&artifact.name)),
+        url: format!("/lam/tasks/{}/artifacts/{}", record.task_id, warmpool_core::engine::path_segment(&artifact.name)),
     };
     list.iter().map(one).collect()
 }

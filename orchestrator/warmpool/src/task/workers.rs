@@ -10,12 +10,12 @@ use tokio::time::{Instant, sleep};
 use super::active::ActiveTask;
 use super::order::Order;
 use crate::config::Config;
-use crate::drain::{Drain, Phase};
-use crate::error::Error;
 use crate::keys::Keys;
 use crate::player::Browser;
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
+use warmpool_core::drain::{Drain, Phase};
+use warmpool_core::error::Error;
 
 /// How long a task keeps asking for a worker.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(600);

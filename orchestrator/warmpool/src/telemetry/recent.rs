@@ -13,7 +13,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use crate::clock::unix_ms;
+use warmpool_core::clock::unix_ms;
 
 /// How many news a follower may be behind before it misses the oldest.
 const NEWS: usize = 256;

@@ -27,7 +27,7 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::Config;
-use crate::trace::TRACES;
+use warmpool_core::trace::TRACES;
 
 /// Time for a collector to take a batch.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,10 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::matroska::Matroska;
-use crate::clock::unix_ms;
 use crate::config::Recording;
-use crate::engine::SessionId;
 use crate::store::{Folder, free_bytes};
+use warmpool_core::clock::unix_ms;
+use warmpool_core::engine::SessionId;
 
 /// The folder of all recordings, within the data directory.
 pub(crate) const FOLDER: Folder =

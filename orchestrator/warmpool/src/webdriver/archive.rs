@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// The longest name of a member, in bytes.
 const MAX_NAME: usize = 256;
@@ -210,6 +210,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::{Value, json};
+    use warmpool_core::error::Fault as _;
 
     fn read(text: &[u8], step: usize) -> Result<Vec<u8>, Error> {
         let mut archive = Archive::default();
@@ -223,7 +224,7 @@ mod tests {
 
     fn field_of(text: &str) -> String {
         let error = read(text.as_bytes(), 3).unwrap_err();
-        error.named_field().map_or_else(|| error.code().to_owned(), str::to_owned)
+        error.field().map_or_else(|| error.code().as_str().to_owned(), str::to_owned)
     }
 
     #[test]

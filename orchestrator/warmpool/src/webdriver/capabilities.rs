@@ -22,8 +22,8 @@ use warmpool_protocol::{Allowed as AllowedInChromium, DriverMode, firefox::Allow
 
 use crate::config::Config;
 use crate::egress::ClientProxy;
-use crate::engine::Engine;
-use crate::error::Error;
+use warmpool_core::engine::Engine;
+use warmpool_core::error::Error;
 
 pub(crate) use request::candidates;
 use warnings::Warnings;

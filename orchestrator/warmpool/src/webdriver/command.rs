@@ -6,7 +6,7 @@
 use http::Method;
 use percent_encoding::percent_decode;
 
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// A command of one driver session, such as `element/E1/click`. It can name nothing outside that session.
 #[derive(Debug, Clone, PartialEq, Eq)]

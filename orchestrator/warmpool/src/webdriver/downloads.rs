@@ -16,9 +16,9 @@ use warmpool_protocol::{File, FileSource};
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use super::{check_id, verdict};
-use crate::error::{Cause, Error};
 use crate::session::{CommandGuard, Session};
 use crate::worker::AgentError;
+use warmpool_core::error::{Cause, Error};
 
 /// What the browser has downloaded, and all of it: the names, and more for clients that read it.
 /// Errors: `UnknownSession`, `Worker`.

@@ -14,10 +14,10 @@ use warmpool_protocol::Size;
 
 use super::{Answer, Command, forward};
 use crate::config::Config;
-use crate::engine::Engine;
-use crate::error::Error;
 use crate::session::{Ending, Session};
 use crate::worker::{AgentError, Body, PAGE, full};
+use warmpool_core::engine::Engine;
+use warmpool_core::error::Error;
 
 /// No list of window handles and no window's place is longer, in bytes.
 const ANSWER_LIMIT: usize = 1 << 20;

@@ -22,8 +22,8 @@ use warmpool_protocol::{
 use super::connection::{AgentStream, Connector};
 use super::lines::Lines;
 use crate::ads::AdRules;
-use crate::error::Cause;
 use crate::runtime::AgentAddress;
+use warmpool_core::error::Cause;
 
 /// A streamed request body.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Cause>;
@@ -264,7 +264,7 @@ impl Agent {
 
     /// Acts on a page. Fails with `Refused` and 404 when the page is gone.
     pub(crate) async fn act(&self, page: &str, action: &PageAction) -> Result<(), AgentError> {
-        let path = format!("/pages/{}", crate::engine::path_segment(page));
+        let path = format!("/pages/{}", warmpool_core::engine::path_segment(page));
         self.call(Method::POST, &path, Some(action)).await.map(drop)
     }
 
@@ -371,7 +371,7 @@ fn file_path(name: &str) -> String {
     if matches!(name, "." | "..") {
         return format!("/files/{}", name.replace('.', "%2E"));
     }
-    format!("/files/{}", crate::engine::path_segment(name))
+    format!("/files/{}", warmpool_core::engine::path_segment(name))
 }
 
 #[cfg(test)]

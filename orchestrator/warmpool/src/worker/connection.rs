@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_util::either::Either;
 
 use crate::runtime::AgentAddress;
-use crate::tcp::TcpTimeouts;
+use warmpool_core::tcp::TcpTimeouts;
 
 /// The workers are on this host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -179,8 +179,8 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::engine::{Engine, Mode, PoolKey, WorkerId};
     use crate::runtime::AgentAddress;
+    use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
     use warmpool_protocol::Secret;
 
     /// The daemon's verdict on an agent that writes these lines to a new reader and then hangs up, or stays silent.

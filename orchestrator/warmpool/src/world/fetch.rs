@@ -22,11 +22,11 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 use url::{Host, Url};
 
-use crate::address;
 use crate::config::{Config, EgressRules};
 use crate::dial::{Dialler, Lookups, Policy};
-use crate::error::Cause;
 use crate::keys::{KeyId, Keys};
+use warmpool_core::address;
+use warmpool_core::error::Cause;
 
 /// Redirects that are followed.
 const MAX_REDIRECTS: usize = 5;
@@ -227,7 +227,7 @@ mod tests {
             connect_timeout: minute,
             limit: 1000,
             timeout: minute,
-            tls: crate::tls::client_config().unwrap(),
+            tls: warmpool_core::tls::client_config().unwrap(),
         }
     }
 

@@ -10,14 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use crate::clock::{Deadline, Now, unix_ms};
-use crate::engine::random_text;
-use crate::error::Error;
 use crate::keys::{KeyId, SecretHash, check_name};
-use crate::secret::Secret;
 use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
+use warmpool_core::clock::{Deadline, Now, unix_ms};
+use warmpool_core::engine::random_text;
+use warmpool_core::error::Error;
+use warmpool_core::secret::Secret;
 
-pub(crate) use crate::engine::IntegrationKeyId;
+pub(crate) use warmpool_core::engine::IntegrationKeyId;
 
 /// Rows read at a time.
 const PAGE: usize = 256;

@@ -16,12 +16,12 @@ use tokio::sync::broadcast;
 use super::integration::IntegrationKeyId;
 use super::patient::{PatientRef, Patients};
 use super::request::{Counts, Environment};
-use crate::clock::{millis, unix_ms};
-use crate::engine::WorldId;
-use crate::error::Error;
 use crate::keys::KeyId;
 use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 use index::{Index, RowKey};
+use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::engine::WorldId;
+use warmpool_core::error::Error;
 
 /// Rows read, or removed, at a time.
 const PAGE: usize = 512;

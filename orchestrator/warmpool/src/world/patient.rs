@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::cipher::{Cipher, KeySource, NamesKeyError};
 use super::integration::IntegrationKeyId;
-use crate::engine::random_bytes;
-use crate::error::Error;
-use crate::instance::Instance;
 use crate::store::{Batch, Store, StoreError, Table};
+use warmpool_core::engine::random_bytes;
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
 
 /// The row by which the daemon notices that the operator's key is another one than before.
 const CHECK_ROW: &str = "world_names_key";

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use warmpool_core::error::Fault as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,11 +18,11 @@ use super::record::{Content, Failure, Placement, WorldRecord};
 use super::request::ItemKind;
 use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
 use super::{LiveWorld, Worlds};
-use crate::blocking::blocking;
-use crate::drain::Drain;
-use crate::engine::WorkerId;
-use crate::error::Error;
 use crate::runtime::{Docker, RendererPipes, RuntimeError};
+use warmpool_core::blocking::blocking;
+use warmpool_core::drain::Drain;
+use warmpool_core::engine::WorkerId;
+use warmpool_core::error::Error;
 
 /// A renderer loads Blender in some seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -91,7 +92,7 @@ impl RenderError {
             Self::Slow(_) => ("render_timeout", self.to_string()),
             Self::Crashed(_) | Self::Refused(_) => ("render_failed", "the scene could not be rendered".to_owned()),
             Self::Runtime(_) => ("renderer_not_starting", "no renderer could be started".to_owned()),
-            Self::Store(error) => (error.code(), error.to_string()),
+            Self::Store(error) => (error.code().as_str(), error.to_string()),
         };
         Failure { code: code.to_owned(), message }
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// Limits of one request.
 #[derive(Debug, Clone, Copy)]
@@ -294,6 +294,7 @@ fn decode(field: &str, text: &str) -> Result<Bytes, Error> {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+    use warmpool_core::error::Fault as _;
 
     const LIMITS: Limits = Limits { images: 2, videos: 1, belongings: 3 };
 
@@ -352,7 +353,7 @@ mod tests {
             (json!({"belongings": [{}, {}, {}, {}]}), "belongings"),
         ] {
             let error = check(with(members.clone())).unwrap_err();
-            assert_eq!(error.named_field(), Some(field), "{members}");
+            assert_eq!(error.field(), Some(field), "{members}");
         }
         let message = check(with(json!({"environment_type": "beach"}))).unwrap_err().to_string();
         assert!(message.contains("garden, home, porch"), "{message}");

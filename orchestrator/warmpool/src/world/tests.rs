@@ -11,6 +11,7 @@ use super::*;
 use crate::config::{Flags, Host};
 use crate::dial::Resolver;
 use crate::keys::Keys;
+use warmpool_core::error::Fault as _;
 
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(20);

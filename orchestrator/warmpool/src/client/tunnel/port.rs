@@ -17,8 +17,8 @@ use tokio::net::TcpListener;
 use url::{Host, Url};
 
 use super::session::Session;
-use crate::accept;
 use crate::client::error::ClientError;
+use warmpool_core::accept;
 
 type Reply = Response<Full<Bytes>>;
 

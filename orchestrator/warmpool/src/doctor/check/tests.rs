@@ -1,13 +1,11 @@
 //! A sound host, and one flaw at a time.
 
 use super::{host::rounded, *};
-use crate::{
-    config::ByteSize,
-    doctor::facts::HostFacts,
-    doctor::{Directory, DockerFacts, ImageFact, Needs, Port, Socket, healthy},
-    engine::Engine,
-    runtime::NetworkFacts,
-};
+use crate::config::ByteSize;
+use crate::doctor::facts::HostFacts;
+use crate::doctor::{Directory, DockerFacts, ImageFact, Needs, Port, Socket, healthy};
+use crate::runtime::NetworkFacts;
+use warmpool_core::engine::Engine;
 
 fn image(engine: Engine, there: bool, needed: bool) -> ImageFact {
     ImageFact { engine, name: format!("warmpool/{engine}:latest"), there, needed }

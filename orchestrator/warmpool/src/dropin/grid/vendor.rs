@@ -6,8 +6,8 @@ use warmpool_protocol::Size;
 
 use super::refused;
 use crate::dropin::{CreateBody, duration};
-use crate::error::Error;
 use crate::webdriver::is_known;
+use warmpool_core::error::Error;
 
 /// The sides of a screen, in pixels.
 const SCREEN: std::ops::RangeInclusive<u32> = 200..=10_000;

@@ -11,16 +11,17 @@ use serde_json::json;
 use super::super::App;
 use super::super::reply::json_reply;
 use super::super::sign_in::Operator;
-use crate::clock::unix_ms;
 use crate::doctor::{self, Facts, Port};
-use crate::error::Error;
+use crate::http::reply::HttpError;
 use crate::runtime::Docker;
+use warmpool_core::clock::unix_ms;
+use warmpool_core::error::Error;
 
 /// Time between two examinations. Requests in between get the last result.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// `GET /console/api/doctor`
-pub(super) async fn show(State(app): State<App>, _: Operator) -> Result<Response, Error> {
+pub(super) async fn show(State(app): State<App>, _: Operator) -> Result<Response, HttpError> {
     // Concurrent requests wait for the same examination.
     let mut last = app.console.findings().lock().await;
     if let Some((_, found)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {

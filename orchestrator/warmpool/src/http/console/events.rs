@@ -25,9 +25,10 @@ use super::super::query::topics;
 use super::super::sign_in::SignedIn;
 use super::overview;
 use super::request_entry::RequestEntry;
-use crate::drain::Phase;
-use crate::error::Error;
+use crate::http::reply::HttpError;
 use crate::telemetry::{self, LogLine};
+use warmpool_core::drain::Phase;
+use warmpool_core::error::Error;
 
 /// Time between two keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -61,9 +62,9 @@ pub(super) struct Follower {
 }
 
 impl FromRequestParts<App> for Follower {
-    type Rejection = Error;
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
         let scope = match SignedIn::find(app, &parts.headers)? {
             Some(SignedIn { is_operator: true, .. }) => Scope::All,
             Some(SignedIn { key, .. }) => Scope::Own(key),
@@ -85,7 +86,7 @@ pub(super) async fn follow(
     State(app): State<App>,
     follower: Follower,
     RawQuery(query): RawQuery,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let topics = topics(query.as_deref().unwrap_or_default(), Topic::named, &Topic::NAMES)?;
     let place = place(&app)?;
     let source = Source::new(app, follower, topics, place);
@@ -189,7 +190,7 @@ impl Source {
             waiting: VecDeque::from([hello]),
             overview: wants(Topic::Overview),
             keys: wants(Topic::Keys).then(String::new),
-            sampled: crate::clock::unix_ms(),
+            sampled: warmpool_core::clock::unix_ms(),
             sessions: Changes::new(app.sessions.changes(), "sessions", wants(Topic::Sessions)),
             tasks: Changes::new(app.tasks.changes(), "tasks", wants(Topic::Tasks)),
             requests: LogReceiver(wants(Topic::Log).then(|| app.console.requests().follow())),

@@ -13,8 +13,9 @@ use super::super::body;
 use super::super::reply::json_reply;
 use super::super::rotation::Rotation;
 use super::super::sign_in::{Operator, SignedIn};
-use crate::error::Error;
+use crate::http::reply::HttpError;
 use crate::keys::{KeyError, KeyId, KeyRecord, KeyRole, KeyState, NewKey};
+use warmpool_core::error::Error;
 
 /// The keys that somebody may see, newest first.
 pub(super) fn listed(app: &App, scope: &Scope) -> Vec<Value> {
@@ -63,7 +64,7 @@ pub(super) async fn create(
     _: Operator,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let (wanted, _text): (Wanted, _) = body::json(&app, &headers, body).await?;
     let made = app.keys.create(wanted.name.trim(), wanted.role).await.map_err(refused)?;
     tracing::info!(key = %made.record.id, role = wanted.role.as_str(), "a key was made in the console");
@@ -77,7 +78,7 @@ pub(super) async fn rotate(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let keep = Rotation::read(&app, &headers, body).await?;
     let made = app.keys.rotate(&known(&id)?, keep).await.map_err(refused)?;
     tracing::info!(key = %made.record.id, "a key was rotated in the console");
@@ -85,7 +86,7 @@ pub(super) async fn rotate(
 }
 
 /// `DELETE /console/api/keys/<id>`: revokes an active key, and removes a revoked one from the list.
-pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<String>) -> Result<Response, Error> {
+pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<String>) -> Result<Response, HttpError> {
     let id = known(&id)?;
     let record = app.keys.get(&id).ok_or_else(|| Error::UnknownKey { id: id.to_string() })?;
     if record.state != KeyState::Active {
@@ -96,7 +97,7 @@ pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<S
     let operates = |key: &&KeyRecord| key.role == KeyRole::Operator && key.state == KeyState::Active && key.id != id;
     if record.role == KeyRole::Operator && !others.iter().any(|key| operates(&key)) {
         let message = "this is the last operator's key: make another before you revoke it".to_owned();
-        return Err(Error::Conflict { message });
+        return Err(Error::Conflict { message }.into());
     }
     let record = app.keys.revoke(&id).await.map_err(refused)?;
     tracing::info!(key = %record.id, "a key was revoked in the console");

@@ -9,7 +9,7 @@ use super::super::App;
 use super::super::auth::Scope;
 use super::super::operate;
 use super::super::reply::json_reply;
-use crate::clock::millis;
+use warmpool_core::clock::millis;
 
 /// `GET /console/api/overview`: the present state, and the samples of the last hour.
 pub(super) async fn show(State(app): State<App>, _: Scope) -> Response {
@@ -25,7 +25,7 @@ pub(super) fn now(app: &App) -> Value {
     let (tasks_queued, tasks_running, tasks_kept) = app.tasks.counts();
     let (worlds_queued, worlds_rendering) = app.worlds.counts();
     json!({
-        "at": crate::clock::unix_ms(),
+        "at": warmpool_core::clock::unix_ms(),
         "version": env!("CARGO_PKG_VERSION"),
         "phase": app.drain.phase(),
         "uptime": millis(app.started.elapsed()),

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::super::reply::AuthMethod;
-use crate::engine::RequestId;
 use crate::keys::KeyId;
 use crate::task::TaskId;
+use warmpool_core::engine::RequestId;
 
 /// One request.
 #[derive(Debug, Clone, Serialize)]

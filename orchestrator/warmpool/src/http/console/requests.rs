@@ -8,8 +8,8 @@ use http::{Method, StatusCode};
 use super::super::App;
 use super::super::reply::{AuthMethod, RequestNotes};
 use super::request_entry::RequestEntry;
-use crate::clock::unix_ms;
-use crate::engine::RequestId;
+use warmpool_core::clock::unix_ms;
+use warmpool_core::engine::RequestId;
 
 /// The routes that monitoring polls.
 const PROBES: [&str; 7] = ["/healthz", "/readyz", "/status", "/metrics", "/ping", "/wd/hub/status", "/pressure"];

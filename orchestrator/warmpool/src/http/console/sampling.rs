@@ -6,8 +6,8 @@ use tokio::time::sleep;
 
 use super::super::App;
 use super::samples::Sample;
-use crate::clock::unix_ms;
-use crate::drain::Phase;
+use warmpool_core::clock::unix_ms;
+use warmpool_core::drain::Phase;
 
 /// Time between two samples.
 const EVERY: Duration = Duration::from_secs(10);

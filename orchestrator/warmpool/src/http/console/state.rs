@@ -8,9 +8,9 @@ use tokio::sync::{Mutex, Semaphore};
 
 use super::request_entry::RequestEntry;
 use super::samples::Samples;
-use crate::clock::unix_ms;
 use crate::config::Config;
 use crate::telemetry::{self, Recent};
+use warmpool_core::clock::unix_ms;
 
 /// What an examination of the host found, and when.
 pub(super) type LastFindings = Mutex<Option<(Instant, Value)>>;

@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep_until};
 use super::super::App;
 use super::super::query::thumbnail_sessions;
 use super::events::{self, Follower};
-use crate::drain::Phase;
-use crate::error::Error;
+use crate::http::reply::HttpError;
+use warmpool_core::drain::Phase;
 
 /// Pictures that are taken at the same time.
 const AT_ONCE: usize = 4;
@@ -45,7 +45,7 @@ pub(super) async fn follow(
     State(app): State<App>,
     follower: Follower,
     RawQuery(query): RawQuery,
-) -> Result<Response, Error> {
+) -> Result<Response, HttpError> {
     let sessions = thumbnail_sessions(query.as_deref().unwrap_or_default())?;
     let place = events::place(&app)?;
     let shown = sessions.into_iter().map(|id| Shown { id, tag: String::new() }).collect();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::error::Code;
+use warmpool_core::error::Code;
 
 /// Who may make a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

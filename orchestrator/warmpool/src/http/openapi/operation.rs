@@ -7,10 +7,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::super::query::parameters_of;
-use super::super::reply::{Failure, Form, W3cFailure};
+use super::super::reply::{Failure, Form, W3cFailure, status, webdriver_status};
 use super::access::Access;
 use super::schemas::Schemas;
-use crate::error::Code;
+use warmpool_core::error::Code;
 
 type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
@@ -234,7 +234,7 @@ impl Operation {
         codes.sort();
         codes.dedup();
         for code in codes {
-            let status = if form == Form::WebDriver { code.webdriver_status() } else { code.status() };
+            let status = if form == Form::WebDriver { webdriver_status(code) } else { status(code) };
             by_status.entry(status.as_u16()).or_default().push(code);
         }
         by_status

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::engine::Engine;
 use crate::session::Status;
 use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus};
 use crate::world::Environment;
+use warmpool_core::engine::Engine;
 
 /// One parameter of a route.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use fantoccini::Client;
 use fantoccini::wd::WindowHandle;
 
 use super::{Browser, DriverCommand, Timeouts};
-use crate::engine::Engine;
 use crate::script::{FailureCode, StepError};
 use crate::worker::AgentError;
+use warmpool_core::engine::Engine;
 
 /// The driver's session, which goes from one piece of work to the next.
 #[derive(Debug, Default)]

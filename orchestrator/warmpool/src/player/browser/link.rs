@@ -1,12 +1,14 @@
 //! The way from fantoccini to the session's driver without a socket: it dials a pipe, and at the pipe's other end sits
 //! the same forwarder that clients of `connect_url` reach.
 
+use fantoccini::error::ErrorStatus;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use warmpool_core::error::Fault as _;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -21,9 +23,9 @@ use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tower::Service;
 
 use crate::config::Config;
-use crate::error::Error;
 use crate::session::Session;
 use crate::webdriver::{self, Command};
+use warmpool_core::error::Error;
 
 /// What the driver's address is called on this way; nothing resolves it.
 pub(super) const ADDRESS: &str = "http://session.invalid/";
@@ -80,7 +82,7 @@ impl Dial {
         match self.forward(&id, &path, request).await {
             Ok(response) => response,
             Err(error) => {
-                let status = error.kind().webdriver();
+                let status = error.code().webdriver().parse().unwrap_or(ErrorStatus::UnknownError);
                 let value = json!({"error": status.description(), "message": error.to_string(), "stacktrace": ""});
                 reply(status.http_status(), &json!({"value": value}))
             }

@@ -13,9 +13,9 @@ use super::super::navigation::matches_pattern;
 use super::super::page::{Page, Readiness};
 use super::super::playback::{Playback, StepTimeout};
 use super::super::retry::Retry;
-use crate::engine::Engine;
 use crate::script::step::{Pdf, Screenshot};
 use crate::script::{FailureCode, StepError};
+use warmpool_core::engine::Engine;
 
 /// How long the picture of a failure may take.
 const FAILURE_SCREENSHOT: Duration = Duration::from_secs(5);

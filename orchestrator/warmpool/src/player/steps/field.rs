@@ -7,10 +7,10 @@ use serde_json::json;
 use super::super::page::{Page, Readiness, explain};
 use super::super::playback::{Playback, StepTimeout};
 use super::super::retry::Retry;
-use crate::engine::Engine;
 use crate::script::selector::Selectors;
 use crate::script::step::{File, is_special};
 use crate::script::{FailureCode, StepError};
+use warmpool_core::engine::Engine;
 
 /// A longer value, in bytes, is set at once instead of typed.
 const TYPED: usize = 500;

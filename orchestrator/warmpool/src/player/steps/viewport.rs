@@ -7,9 +7,9 @@ use super::super::browser::DriverCommand;
 use super::super::page::Page;
 use super::super::playback::{Playback, StepTimeout};
 use super::super::retry::Retry;
-use crate::engine::Engine;
 use crate::script::step::{Network, Viewport};
 use crate::script::{FailureCode, StepError};
+use warmpool_core::engine::Engine;
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Sizes {

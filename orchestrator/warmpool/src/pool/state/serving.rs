@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{FAILURES_TO_GIVE_UP, PoolState, PooledWorker, WorkerStage};
-use crate::engine::{Engine, PoolKey};
-use crate::error::Error;
 use crate::pool::plan::KindCounts;
+use warmpool_core::engine::{Engine, PoolKey};
+use warmpool_core::error::Error;
 
 /// When a pool without a warm worker counts as serving still.
 #[derive(Debug, Clone, Copy)]

@@ -10,8 +10,8 @@ use tokio::net::UnixListener;
 use tokio::time::timeout;
 
 use crate::config::{Config, Flags, Host};
-use crate::engine::{Engine, Mode, PoolKey, WorkerId};
 use crate::runtime::{NodeFacts, NodeState, NodeUse, Runtime, RuntimeError, WorkerSpec};
+use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
 
 /// Long after every deadline.
 const FOR_EVER: Duration = Duration::from_secs(30);

@@ -15,9 +15,9 @@ use tokio::io::AsyncWrite;
 
 use super::profile::Limits;
 use super::{Docker, container_name};
-use crate::engine::WorkerId;
 use crate::runtime::client::{CallError, refused, status};
 use crate::runtime::{LABEL_INSTANCE, LABEL_RENDERER, LABEL_WORKER, RuntimeError};
+use warmpool_core::engine::WorkerId;
 
 /// Beside other containers, a renderer gets this much of a busy processor; 1024 is what each of them gets.
 const CPU_SHARES: i64 = 64;

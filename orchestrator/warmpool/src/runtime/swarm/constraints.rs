@@ -3,7 +3,7 @@
 use bollard::models::{Node, NodeSpecRoleEnum};
 
 use crate::config::Config;
-use crate::engine::Engine;
+use warmpool_core::engine::Engine;
 
 /// Where the configuration allows workers of this engine.
 pub(super) fn constraints(config: &Config, engine: Engine) -> impl Iterator<Item = String> + '_ {

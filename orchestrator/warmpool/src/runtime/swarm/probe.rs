@@ -16,7 +16,7 @@ use super::Swarm;
 use super::fence::{Report, Wanted, judge};
 use super::nodes::{is_drained, is_ready, node_name};
 use super::start::POLL;
-use crate::engine::{Engine, random_bytes};
+use warmpool_core::engine::{Engine, random_bytes};
 
 /// What runs there.
 const SCRIPT: &str = include_str!("probe.sh");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::RuntimeError;
 use super::Swarm;
-use crate::secret::Secret;
+use warmpool_core::secret::Secret;
 
 /// The header of a request to the engine. bollard would write it in the other of base64's alphabets, which engines do not read.
 const HEADER: &str = "X-Registry-Auth";

@@ -12,7 +12,7 @@ use super::super::fields::{join, read, wrong};
 use super::super::schema::{self, Plan};
 use super::super::selector::Selectors;
 use super::super::template;
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// The longest pause, in milliseconds.
 const MAX_SLEEP: f64 = 600_000.0;
@@ -262,6 +262,7 @@ fn artifact(field: &str, name: String) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use warmpool_core::error::Fault as _;
 
     use super::*;
 
@@ -295,7 +296,7 @@ mod tests {
             ("lam:extract", json!({"schema": {}, "as": 1}), "s.parameters.as"),
         ] {
             let error = parse(name, parameters.clone()).map(drop).unwrap_err();
-            assert_eq!(error.named_field(), Some(field), "{name} {parameters}");
+            assert_eq!(error.field(), Some(field), "{name} {parameters}");
         }
     }
 

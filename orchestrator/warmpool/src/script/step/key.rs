@@ -2,7 +2,7 @@
 
 use super::super::fields::wrong;
 use super::super::template;
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::sort::SortOrder;
 use crate::task::id::Ids;
 use crate::task::query::SortKey;
 use crate::task::status::{Kind, Status};
+use warmpool_core::sort::SortOrder;
 
 /// The list that is searched by looking at everything.
 #[derive(Default)]

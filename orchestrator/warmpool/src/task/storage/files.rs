@@ -8,9 +8,9 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::super::id::TaskId;
-use crate::blocking::blocking;
-use crate::error::Error;
 use crate::store::{Folder, free_bytes};
+use warmpool_core::blocking::blocking;
+use warmpool_core::error::Error;
 
 /// The folder of all tasks' files, within the data directory.
 pub(crate) const FOLDER: Folder = Folder { name: "tasks", has: is_hash };
@@ -98,7 +98,7 @@ fn is_hash(name: &str) -> bool {
 }
 
 fn tempfile(folder: &Path, hash: &str) -> io::Result<(PathBuf, fs::File)> {
-    let path = folder.join(format!("{hash}.{}", crate::engine::random_text::<6>()));
+    let path = folder.join(format!("{hash}.{}", warmpool_core::engine::random_text::<6>()));
     let file = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
     Ok((path, file))
 }

@@ -4,9 +4,9 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 use serde_json::{Map, Value};
 
 use super::super::id::TaskId;
-use crate::engine::random_bytes;
-use crate::error::Error;
-use crate::instance::Instance;
+use warmpool_core::engine::random_bytes;
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
 
 /// The most bytes that secrets may have as JSON: they must fit into one value of the store.
 pub(crate) const MAX_SECRETS: usize = 32 << 10;

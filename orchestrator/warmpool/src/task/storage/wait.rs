@@ -2,16 +2,17 @@
 //! goes on as if it had been written, nor fails because a disk is full.
 
 use std::time::Duration;
+use warmpool_core::error::Fault as _;
 
 use bytes::Bytes;
 use tokio::time::sleep;
 
 use super::TaskStorage;
-use crate::drain::Phase;
-use crate::error::Error;
 use crate::store::{Batch, Durability, StoreError, StoreState};
 use crate::task::active::{ActiveTask, TaskEvent};
 use crate::task::record::TaskError;
+use warmpool_core::drain::Phase;
+use warmpool_core::error::Error;
 
 /// Time between two checks whether there is room again, and between two attempts to read.
 const RETRY: Duration = Duration::from_millis(500);
@@ -112,7 +113,7 @@ impl TaskStorage {
 /// Shows in the record why a task waits. In memory only, because it is the store that takes nothing.
 fn show_waiting(task: &ActiveTask, is_full: bool, cause: &dyn std::error::Error) {
     let error = if is_full { Error::DiskNearlyFull } else { Error::StoreBusy };
-    let waiting = TaskError::new(error.code(), error.to_string());
+    let waiting = TaskError::new(error.code().as_str(), error.to_string());
     if task.record().waiting.as_deref() == Some(&waiting) {
         return;
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::standard;
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// Names that have another one now.
 const RENAMED: [(&str, &str); 3] =

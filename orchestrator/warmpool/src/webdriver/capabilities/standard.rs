@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::error::Error;
+use warmpool_core::error::Error;
 
 /// The capabilities with a plain name that a client may ask for.
 const NAMES: [&str; 10] = [

@@ -8,11 +8,11 @@ use std::time::Duration;
 use socket2::{SockRef, TcpKeepalive};
 
 /// Unanswered questions after which a connection is given up.
-pub(crate) const PROBES: u32 = 3;
+pub const PROBES: u32 = 3;
 
 /// When the kernel drops a silent connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TcpTimeouts {
+pub struct TcpTimeouts {
     /// Time without a word after which the other end is asked whether it is there (TCP keepalive).
     pub keepalive: Duration,
     /// Time that what was sent, or asked, may stay unacknowledged (`TCP_USER_TIMEOUT`). The kernel counts the time in
@@ -23,16 +23,16 @@ pub(crate) struct TcpTimeouts {
 impl TcpTimeouts {
     /// Towards workers, which are a bridge away. A browser may take nothing for a while, in a debugger for instance; that
     /// its events report it if it vanished while data was on its way.
-    pub(crate) const WORKER: Self = Self { keepalive: Duration::from_secs(15), user_timeout: None };
+    pub const WORKER: Self = Self { keepalive: Duration::from_secs(15), user_timeout: None };
 
     /// Time between two questions.
-    pub(crate) fn interval(self) -> Duration {
+    pub fn interval(self) -> Duration {
         (self.keepalive / PROBES).max(Duration::from_secs(1))
     }
 
     /// Sets it for one connection.
     /// Fails when the kernel refuses, as for anything but a TCP connection.
-    pub(crate) fn apply(self, socket: &impl AsFd) -> io::Result<()> {
+    pub fn apply(self, socket: &impl AsFd) -> io::Result<()> {
         let socket = SockRef::from(socket);
         let keepalive =
             TcpKeepalive::new().with_time(self.keepalive).with_interval(self.interval()).with_retries(PROBES);

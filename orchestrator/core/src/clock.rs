@@ -19,23 +19,23 @@ static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
 });
 
 /// Unix time, in milliseconds, by the wall clock. It may jump: to be shown, and not to be counted with.
-pub(crate) fn unix_ms() -> u64 {
+pub fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
 }
 
 /// A duration in milliseconds.
-pub(crate) fn millis(duration: Duration) -> u64 {
+pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The name of this boot of the machine; none where the kernel gives none.
-pub(crate) fn boot() -> Option<&'static str> {
+pub fn boot() -> Option<&'static str> {
     BOOT.as_deref()
 }
 
 /// What the clocks show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Now {
+pub struct Now {
     /// The wall clock, Unix milliseconds.
     unix_ms: u64,
     /// Which boot it was, and the milliseconds since then, with those in which the machine slept. None where the kernel
@@ -45,13 +45,13 @@ pub(crate) struct Now {
 
 impl Now {
     /// Looks at the clocks.
-    pub(crate) fn read() -> Self {
+    pub fn read() -> Self {
         let since_boot = BOOT.as_deref().zip(clock_gettime(ClockId::CLOCK_BOOTTIME).ok());
         Self { unix_ms: unix_ms(), since_boot: since_boot.map(|(boot, time)| (boot, millis(Duration::from(time)))) }
     }
 
     /// The wall clock, Unix milliseconds.
-    pub(crate) const fn unix_ms(&self) -> u64 {
+    pub const fn unix_ms(&self) -> u64 {
         self.unix_ms
     }
 }
@@ -66,7 +66,7 @@ struct SinceBoot {
 
 /// The end of a span of time that may outlive the process. Never is more left of it than the span.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Deadline {
+pub struct Deadline {
     /// When it is, by the wall clock, in Unix milliseconds. Decides where the machine was booted since.
     unix_ms: u64,
     /// The whole span, in milliseconds.
@@ -78,28 +78,28 @@ pub(crate) struct Deadline {
 
 impl Deadline {
     /// The end of a `span` that begins now.
-    pub(crate) fn after(span: Duration, now: &Now) -> Self {
+    pub fn after(span: Duration, now: &Now) -> Self {
         Self::counted(millis(span), millis(span), now)
     }
 
     /// One of which an earlier release noted the wall clock alone: it was to end at `unix_ms` after `span`.
-    pub(crate) fn by_wall(unix_ms: u64, span: Duration) -> Self {
+    pub fn by_wall(unix_ms: u64, span: Duration) -> Self {
         Self { unix_ms, span_ms: millis(span), since_boot: None }
     }
 
     /// What is left of it.
-    pub(crate) fn left(&self, now: &Now) -> Duration {
+    pub fn left(&self, now: &Now) -> Duration {
         Duration::from_millis(self.left_ms(now))
     }
 
     /// Whether it is over.
-    pub(crate) fn is_over(&self, now: &Now) -> bool {
+    pub fn is_over(&self, now: &Now) -> bool {
         self.left_ms(now) == 0
     }
 
     /// The same end, counted by this boot's clock from now on; `None` where it is already. To be kept in its place, else
     /// the wall clock could move it once at each start.
-    pub(crate) fn anchored(&self, now: &Now) -> Option<Self> {
+    pub fn anchored(&self, now: &Now) -> Option<Self> {
         (!self.counts_by(now)).then(|| Self::counted(self.left_ms(now), self.span_ms, now))
     }
 
@@ -122,15 +122,15 @@ impl Deadline {
 }
 
 /// Clocks that a test sets.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl Now {
     /// `unix_ms` by the wall clock, and `ms` since the boot that is called `boot`.
-    pub(crate) fn at(unix_ms: u64, boot: &'static str, ms: u64) -> Self {
+    pub fn at(unix_ms: u64, boot: &'static str, ms: u64) -> Self {
         Self { unix_ms, since_boot: Some((boot, ms)) }
     }
 
     /// These clocks `span` later, both by as much.
-    pub(crate) fn later(&self, span: Duration) -> Self {
+    pub fn later(&self, span: Duration) -> Self {
         let mut later = self.jumped(i64::try_from(millis(span)).unwrap());
         if let Some((_, ms)) = &mut later.since_boot {
             *ms += millis(span);
@@ -139,7 +139,7 @@ impl Now {
     }
 
     /// These clocks with a wall clock that somebody set, `by_ms` ahead or back.
-    pub(crate) fn jumped(&self, by_ms: i64) -> Self {
+    pub fn jumped(&self, by_ms: i64) -> Self {
         Self { unix_ms: self.unix_ms.saturating_add_signed(by_ms), ..*self }
     }
 }

@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 ///
 /// Where descriptors run out, accepting fails again at once, and the connection stays in the kernel's queue: so a
 /// failure is followed by a pause.
-pub(crate) async fn next<C, F>(mut accept: impl FnMut() -> F) -> C
+pub async fn next<C, F>(mut accept: impl FnMut() -> F) -> C
 where
     F: Future<Output = io::Result<C>>,
 {

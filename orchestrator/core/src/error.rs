@@ -3,21 +3,23 @@
 
 mod class;
 mod code;
+mod fault;
 mod field;
 mod words;
 
 use std::time::Duration;
 
 use crate::engine::Engine;
-pub(crate) use code::{Blame, Code};
-pub(crate) use field::{FieldError, join};
-pub(crate) use words::closest;
+pub use code::{Blame, Code};
+pub use fault::Fault;
+pub use field::{FieldError, join};
+pub use words::closest;
 
-pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Everything that can go wrong, as the client sees it.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub enum Error {
     /// The body is not the JSON that the route takes.
     #[error("{message}")]
     InvalidBody {
@@ -360,30 +362,19 @@ fn remedy_for_image(engine: Engine, image: &str, build: Option<&str>) -> String 
 
 impl Error {
     /// A failure of the session's worker.
-    pub(crate) fn worker(message: impl Into<String>, source: impl Into<Cause>) -> Self {
+    pub fn worker(message: impl Into<String>, source: impl Into<Cause>) -> Self {
         Self::Worker { message: message.into(), source: Some(source.into()) }
     }
 
     /// A failure of the daemon itself.
-    pub(crate) fn internal(source: impl Into<Cause>) -> Self {
+    pub fn internal(source: impl Into<Cause>) -> Self {
         Self::Internal { source: source.into() }
     }
 
     /// Whether the store did not take something that it may take a little later, and has nothing of it.
     #[must_use]
-    pub(crate) const fn is_passing(&self) -> bool {
+    pub const fn is_passing(&self) -> bool {
         matches!(self, Self::StoreBusy | Self::DiskNearlyFull)
-    }
-
-    /// The field or capability to look at, where there is one.
-    #[must_use]
-    pub(crate) fn named_field(&self) -> Option<&str> {
-        match self {
-            Self::Field(error) => Some(error.path()),
-            Self::Capability { capability, .. } => Some(capability),
-            Self::NoEngine { .. } => Some("browser_type"),
-            _ => None,
-        }
     }
 }
 

@@ -22,7 +22,7 @@ const TOKEN_BYTES: usize = 16;
 
 /// Why the daemon has no identity.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum InstanceError {
+pub enum InstanceError {
     /// The file cannot be read or written.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
@@ -54,7 +54,7 @@ pub(crate) enum InstanceError {
 }
 
 /// The daemon's identity.
-pub(crate) struct Instance {
+pub struct Instance {
     id: String,
     secret: [u8; SECRET_BYTES],
 }
@@ -75,7 +75,7 @@ struct Stored {
 impl Instance {
     /// Reads the identity in the data directory, or makes one on the first start. Blocks.
     /// Errors: every [`InstanceError`]; a damaged file is never replaced.
-    pub(crate) fn load_or_create(dir: &Path) -> Result<Self, InstanceError> {
+    pub fn load_or_create(dir: &Path) -> Result<Self, InstanceError> {
         let path = dir.join(FILE);
         match fs::read(&path) {
             Ok(bytes) => Self::read(&path, &bytes),
@@ -139,46 +139,46 @@ impl Instance {
     }
 
     /// Twelve hexadecimal digits that name this instance, for labels and logs.
-    pub(crate) fn id(&self) -> &str {
+    pub fn id(&self) -> &str {
         &self.id
     }
 
     /// The secret that the agent of one worker asks for: 64 hexadecimal digits. The same after a restart.
-    pub(crate) fn worker_secret(&self, worker_id: &str) -> String {
+    pub fn worker_secret(&self, worker_id: &str) -> String {
         hex::encode(self.derive(&["worker", worker_id]))
     }
 
     /// The token that opens one session for one purpose, as part of a URL: 128 bits in 22 characters of
     /// base64url. The same after a restart. Compare it in constant time.
-    pub(crate) fn session_token(&self, session_id: &str, purpose: &str) -> String {
+    pub fn session_token(&self, session_id: &str, purpose: &str) -> String {
         URL_SAFE_NO_PAD.encode(self.session_secret(session_id, purpose))
     }
 
     /// The same in bytes, for a token that has a form of its own.
-    pub(crate) fn session_secret(&self, session_id: &str, purpose: &str) -> [u8; TOKEN_BYTES] {
+    pub fn session_secret(&self, session_id: &str, purpose: &str) -> [u8; TOKEN_BYTES] {
         let mac = self.derive(&["session", session_id, purpose]);
         std::array::from_fn(|at| mac[at])
     }
 
     /// The key that encrypts the secrets of one task. The same after a restart.
-    pub(crate) fn task_key(&self, task_id: &str) -> [u8; 32] {
+    pub fn task_key(&self, task_id: &str) -> [u8; 32] {
         self.derive(&["task secrets", task_id])
     }
 
     /// A fingerprint of what a client sent, from which nothing of it can be guessed.
-    pub(crate) fn fingerprint(&self, parts: &[&str]) -> [u8; 32] {
+    pub fn fingerprint(&self, parts: &[&str]) -> [u8; 32] {
         let parts: Vec<&str> = std::iter::once("fingerprint").chain(parts.iter().copied()).collect();
         self.derive(&parts)
     }
 
     /// The token that opens the viewer of one world, as it was made for the `generation`th time.
-    pub(crate) fn world_token(&self, world_id: &str, generation: u32) -> String {
+    pub fn world_token(&self, world_id: &str, generation: u32) -> String {
         let mac = self.derive(&["world", world_id, &generation.to_string()]);
         URL_SAFE_NO_PAD.encode(&mac[..TOKEN_BYTES])
     }
 
     /// The key that encrypts patients' names where the operator gives none.
-    pub(crate) fn names_key(&self) -> [u8; 32] {
+    pub fn names_key(&self) -> [u8; 32] {
         self.derive(&["patients' names"])
     }
 

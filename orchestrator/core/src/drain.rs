@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 /// Where the daemon is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Phase {
+pub enum Phase {
     /// Looking for what an earlier process left, and filling the pool.
     Starting,
     /// Taking sessions.
@@ -24,7 +24,7 @@ pub(crate) enum Phase {
 
 /// Shared by everything that outlives one request.
 #[derive(Debug, Clone)]
-pub(crate) struct Drain {
+pub struct Drain {
     phase: Arc<watch::Sender<Phase>>,
     tracker: TaskTracker,
 }
@@ -38,12 +38,12 @@ impl Default for Drain {
 impl Drain {
     /// The phase now.
     #[must_use]
-    pub(crate) fn phase(&self) -> Phase {
+    pub fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
     /// Goes on to `next`; phases never go back.
-    pub(crate) fn advance(&self, next: Phase) {
+    pub fn advance(&self, next: Phase) {
         let moved = self.phase.send_if_modified(|phase| {
             let forward = next > *phase;
             if forward {
@@ -57,14 +57,14 @@ impl Drain {
     }
 
     /// Resolves once the phase is at least `phase`.
-    pub(crate) async fn reached(&self, phase: Phase) {
+    pub async fn reached(&self, phase: Phase) {
         let mut receiver = self.phase.subscribe();
         // The sender lives as long as `self`, so this cannot fail.
         let _ = receiver.wait_for(|now| *now >= phase).await;
     }
 
     /// Runs `task` on its own, and counts it until it ends.
-    pub(crate) fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
+    pub fn spawn<F>(&self, task: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
@@ -73,7 +73,7 @@ impl Drain {
     }
 
     /// Waits until every counted task has ended.
-    pub(crate) async fn finished(&self) {
+    pub async fn finished(&self) {
         self.tracker.close();
         self.tracker.wait().await;
     }

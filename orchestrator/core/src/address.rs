@@ -11,7 +11,7 @@ const MAX_LABEL: usize = 63;
 /// Reads a host as the URL standard does: `0x7f.1` and `2130706433` are addresses, and names have small letters. The dot at a
 /// name's end is no part of it. Returns none for what no host can be called: a rule would not know it again, while
 /// somebody further on might take `denied.example..` for `denied.example`.
-pub(crate) fn host(text: &str) -> Option<Host> {
+pub fn host(text: &str) -> Option<Host> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     if let Ok(address) = bare.parse::<Ipv6Addr>() {
         return Some(Host::Ipv6(address));
@@ -31,7 +31,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The host as an address, unless it is a name.
-pub(crate) const fn of_host(host: &Host) -> Option<IpAddr> {
+pub const fn of_host(host: &Host) -> Option<IpAddr> {
     match host {
         Host::Ipv4(address) => Some(IpAddr::V4(*address)),
         Host::Ipv6(address) => Some(IpAddr::V6(*address)),
@@ -41,12 +41,12 @@ pub(crate) const fn of_host(host: &Host) -> Option<IpAddr> {
 
 /// Whether an address can belong to a public host: none of this machine, of a private network, of a link or of a cloud's
 /// metadata service, and none that carries such an address inside.
-pub(crate) fn is_public(address: IpAddr) -> bool {
+pub fn is_public(address: IpAddr) -> bool {
     special_kind(address).is_none()
 }
 
 /// What an address that no public host can have is, in words that follow it.
-pub(crate) fn special_kind(address: IpAddr) -> Option<&'static str> {
+pub fn special_kind(address: IpAddr) -> Option<&'static str> {
     let (loopback, link_local, public) = match address {
         IpAddr::V4(address) => (address.is_loopback(), address.is_link_local(), is_public_v4(address)),
         IpAddr::V6(address) => match carried_v4(address) {
@@ -90,7 +90,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 /// The IPv4 address that a v4-mapped, v4-compatible, NAT64 or 6to4 address stands for. Of NAT64 only the well-known prefix,
 /// 64:ff9b::/96, says where it carries the address. 64:ff9b:1::/48 is for local use (RFC 8215): what an address of it
 /// stands for only its own network knows, and no such address is public.
-pub(crate) fn carried_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+pub fn carried_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let part = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match address.segments() {
         [0, 0, 0, 0, 0, 0xffff | 0, high, low] => Some(part(high, low)),

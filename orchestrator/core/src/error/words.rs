@@ -1,7 +1,7 @@
 //! What serde complains of, in the words of somebody who writes JSON.
 
 /// The known name closest to `name`, if any is close enough to be meant.
-pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|candidate| (strsim::normalized_damerau_levenshtein(name, candidate), candidate))
@@ -11,7 +11,7 @@ pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 }
 
 /// What is wrong with a value, to be read after its field's name.
-pub(crate) fn plain(cause: &str) -> String {
+pub(super) fn plain(cause: &str) -> String {
     let mismatch = cause.strip_prefix("invalid type: ").or_else(|| cause.strip_prefix("invalid value: "));
     if let Some((found, expected)) = mismatch.and_then(|rest| rest.rsplit_once(", expected ")) {
         return format!("must be {}, and is {}", json(expected), json(found));

@@ -14,7 +14,7 @@ use warmpool_protocol::Settings;
 /// A browser engine, by the name the API uses (`browser_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Engine {
+pub enum Engine {
     /// Chromium, driven over DevTools and chromedriver.
     Chromium,
     /// Firefox, driven over WebDriver BiDi and geckodriver.
@@ -25,11 +25,11 @@ pub(crate) enum Engine {
 
 impl Engine {
     /// Every engine the API can name.
-    pub(crate) const ALL: [Self; 3] = [Self::Chromium, Self::Firefox, Self::Webkit];
+    pub const ALL: [Self; 3] = [Self::Chromium, Self::Firefox, Self::Webkit];
 
     /// The name in JSON, labels and metrics.
     #[must_use]
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Chromium => "chromium",
             Self::Firefox => "firefox",
@@ -39,7 +39,7 @@ impl Engine {
 
     /// The protocol that `websocket_url` speaks for this engine.
     #[must_use]
-    pub(crate) const fn protocol(self) -> &'static str {
+    pub const fn protocol(self) -> &'static str {
         match self {
             Self::Chromium => "cdp",
             Self::Firefox => "webdriver-bidi",
@@ -58,19 +58,19 @@ impl Engine {
 
     /// The `browserName` that its driver answers with.
     #[must_use]
-    pub(crate) const fn browser_name(self) -> &'static str {
+    pub const fn browser_name(self) -> &'static str {
         self.browser_names()[0]
     }
 
     /// Whether a WebDriver client's `browserName` means this engine.
     #[must_use]
-    pub(crate) fn is_browser_name(self, name: &str) -> bool {
+    pub fn is_browser_name(self, name: &str) -> bool {
         self.browser_names().contains(&name)
     }
 
     /// The same for clients that care little for upper and lower case.
     #[must_use]
-    pub(crate) fn resembles_browser_name(self, name: &str) -> bool {
+    pub fn resembles_browser_name(self, name: &str) -> bool {
         self.browser_names().iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 }
@@ -92,7 +92,7 @@ impl FromStr for Engine {
 /// Whether a browser has a display of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
+pub enum Mode {
     /// On the worker's own X display.
     Headed,
     /// On no display.
@@ -102,13 +102,13 @@ pub(crate) enum Mode {
 impl Mode {
     /// The mode that the API's `headless` flag asks for.
     #[must_use]
-    pub(crate) const fn from_headless(headless: bool) -> Self {
+    pub const fn from_headless(headless: bool) -> Self {
         if headless { Self::Headless } else { Self::Headed }
     }
 
     /// The name in labels and metrics.
     #[must_use]
-    pub(crate) const fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Headed => "headed",
             Self::Headless => "headless",
@@ -126,11 +126,11 @@ impl FromStr for Mode {
 
 /// Names the settings with which workers of a preset wait, by a hash of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct PresetId(u64);
+pub struct PresetId(u64);
 
 impl PresetId {
     /// The id of these settings: the same in every process that knows the same settings.
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub fn of(settings: &Settings) -> Self {
         // Serialising into memory cannot fail; an empty text would only make two presets share an id.
         let text = serde_json::to_vec(settings).unwrap_or_default();
         let digest = Sha256::digest(text);
@@ -154,7 +154,7 @@ impl FromStr for PresetId {
 
 /// A kind of worker, as the pool counts them: those of one engine in one mode, with the same settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct PoolKey {
+pub struct PoolKey {
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
@@ -165,7 +165,7 @@ pub(crate) struct PoolKey {
 impl PoolKey {
     /// The kind of browsers without settings of their own.
     #[must_use]
-    pub(crate) const fn plain(engine: Engine, mode: Mode) -> Self {
+    pub const fn plain(engine: Engine, mode: Mode) -> Self {
         Self { engine, mode, preset: None }
     }
 }
@@ -181,7 +181,7 @@ impl fmt::Display for PoolKey {
 ///
 /// # Panics
 /// When the operating system has no randomness to give: nothing secure could follow.
-pub(crate) fn random_text<const LEN: usize>() -> String {
+pub fn random_text<const LEN: usize>() -> String {
     URL_SAFE_NO_PAD.encode(random_bytes::<LEN>())
 }
 
@@ -191,13 +191,13 @@ pub(crate) fn random_text<const LEN: usize>() -> String {
 /// When the operating system has no randomness to give: nothing secure could follow.
 #[must_use]
 #[expect(clippy::expect_used, reason = "without randomness no id or key may be made")]
-pub(crate) fn random_bytes<const LEN: usize>() -> [u8; LEN] {
+pub fn random_bytes<const LEN: usize>() -> [u8; LEN] {
     let mut bytes = [0u8; LEN];
     getrandom::fill(&mut bytes).expect("the operating system's random generator works");
     bytes
 }
 
-pub(crate) fn path_segment(name: &str) -> PercentEncode<'_> {
+pub fn path_segment(name: &str) -> PercentEncode<'_> {
     const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     utf8_percent_encode(name, RESERVED)
 }
@@ -211,7 +211,7 @@ macro_rules! id {
         $visibility struct $name(String);
 
         impl $name {
-            pub(crate) fn random() -> Self {
+            pub fn random() -> Self {
                 loop {
                     let tail = random_text::<$bytes>();
                     // Swarm takes no name of a service that ends in a sign.
@@ -221,7 +221,7 @@ macro_rules! id {
                 }
             }
 
-            pub(crate) fn as_str(&self) -> &str {
+            pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
@@ -242,28 +242,28 @@ macro_rules! id {
 
 id! {
     /// A session: `ses_` and 128 random bits.
-    pub(crate) SessionId, "ses_", 16
+    pub SessionId, "ses_", 16
 }
 id! {
     /// A link by which others may watch a session.
-    pub(crate) ShareId, "shr_", 9
+    pub ShareId, "shr_", 9
 }
 id! {
     /// A worker, which is also the tail of its container's name.
-    pub(crate) WorkerId, "w", 9
+    pub WorkerId, "w", 9
 }
 id! {
     /// One HTTP request, for logs and error bodies.
-    pub(crate) RequestId, "req_", 9
+    pub RequestId, "req_", 9
 }
 
 id! {
     /// A world: `wld_` and 128 random bits.
-    pub(crate) WorldId, "wld_", 16
+    pub WorldId, "wld_", 16
 }
 id! {
     /// An integration key, which may ask for worlds. Not secret.
-    pub(crate) IntegrationKeyId, "wki_", 9
+    pub IntegrationKeyId, "wki_", 9
 }
 
 #[cfg(test)]

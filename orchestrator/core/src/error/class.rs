@@ -1,16 +1,12 @@
-//! Which code an error has. All else that a program sees of it follows from the code.
+//! What a program sees of an error.
 
 use std::time::Duration;
 
-use http::StatusCode;
-
 use super::field::Problem;
-use super::{Code, Error, seconds};
+use super::{Code, Error, Fault, seconds};
 
-impl Error {
-    /// What programs match on.
-    #[must_use]
-    pub(crate) const fn kind(&self) -> Code {
+impl Fault for Error {
+    fn code(&self) -> Code {
         match self {
             Self::Field(error) => match error.problem() {
                 Problem::Invalid(_) => Code::InvalidField,
@@ -75,21 +71,7 @@ impl Error {
         }
     }
 
-    /// The text of its code.
-    #[must_use]
-    pub(crate) const fn code(&self) -> &'static str {
-        self.kind().as_str()
-    }
-
-    /// The HTTP status of the REST form.
-    #[must_use]
-    pub(crate) const fn status(&self) -> StatusCode {
-        self.kind().status()
-    }
-
-    /// When the same request is worth trying again.
-    #[must_use]
-    pub(crate) const fn retry_after(&self) -> Option<Duration> {
+    fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::QueueFull { .. }
             | Self::TaskQueueFull { .. }
@@ -107,6 +89,14 @@ impl Error {
             Self::NoWorker { .. } | Self::NoStart { .. } | Self::RuntimeDown => Some(Duration::from_secs(10)),
             Self::SignInLimit { retry_after } => Some(Duration::from_secs(seconds(retry_after))),
             Self::Draining | Self::DiskNearlyFull => Some(Duration::from_secs(30)),
+            _ => None,
+        }
+    }
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Field(error) => Some(error.path()),
+            Self::Capability { capability, .. } => Some(capability),
+            Self::NoEngine { .. } => Some("browser_type"),
             _ => None,
         }
     }

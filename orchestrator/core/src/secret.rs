@@ -4,18 +4,18 @@ use std::fmt;
 
 /// A text that must not be logged: `Debug` and `Display` hide it.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
+pub struct Secret(String);
 
 impl Secret {
     /// Hides a text.
     #[must_use]
-    pub(crate) fn new(text: String) -> Self {
+    pub fn new(text: String) -> Self {
         Self(text)
     }
 
     /// The text itself, to be shown once to the one it belongs to.
     #[must_use]
-    pub(crate) fn expose(&self) -> &str {
+    pub fn expose(&self) -> &str {
         &self.0
     }
 }

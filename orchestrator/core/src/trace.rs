@@ -5,20 +5,20 @@ use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// The target of spans that traces have. The log leaves them out.
-pub(crate) const TRACES: &str = "warmpool::traces";
+pub const TRACES: &str = "warmpool::traces";
 
 /// The trace and span of a request, for work that outlives it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TraceContext(Context);
+pub struct TraceContext(Context);
 
 impl TraceContext {
     /// That of the current span.
-    pub(crate) fn current() -> Self {
+    pub fn current() -> Self {
         Self(Span::current().context())
     }
 
     /// Makes `span` a child of it.
-    pub(crate) fn adopt(&self, span: &Span) {
+    pub fn adopt(&self, span: &Span) {
         if !span.is_disabled() {
             // Fails where nothing is traced.
             let _ = span.set_parent(self.0.clone());

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// Which end of a list comes first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum SortOrder {
+pub enum SortOrder {
     /// Smallest first.
     Ascend,
     /// Largest first.
@@ -15,7 +15,7 @@ pub(crate) enum SortOrder {
 
 impl SortOrder {
     /// Turns an ascending order into this one.
-    pub(crate) const fn apply(self, order: Ordering) -> Ordering {
+    pub const fn apply(self, order: Ordering) -> Ordering {
         match self {
             Self::Ascend => order,
             Self::Descend => order.reverse(),

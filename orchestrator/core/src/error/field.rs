@@ -12,7 +12,7 @@ use super::words::{closest, plain};
 
 /// What is wrong with which field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FieldError {
+pub struct FieldError {
     path: String,
     problem: Problem,
 }
@@ -31,12 +31,12 @@ pub(super) enum Problem {
 
 impl FieldError {
     /// A wrong type or value: `problem` continues the field's name, as in "must be a string".
-    pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), problem: Problem::Invalid(problem.into()) }
     }
 
     /// Rewords an error of serde's for somebody who writes JSON. `path` is the one that serde reports.
-    pub(crate) fn from_serde(path: &str, cause: &str) -> Self {
+    pub fn from_serde(path: &str, cause: &str) -> Self {
         let path = if path == "." { "" } else { path };
         if let Some(name) = cause.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
             return Self::invalid(join(path, name), "is given twice: send one value");
@@ -55,7 +55,7 @@ impl FieldError {
         Self { path, problem }
     }
 
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         &self.path
     }
 
@@ -64,41 +64,41 @@ impl FieldError {
     }
 
     /// The same problem of a part that stands at `parent`.
-    pub(crate) fn within(self, parent: &str) -> Self {
+    pub fn within(self, parent: &str) -> Self {
         Self { path: join(parent, &self.path), ..self }
     }
 
     /// The same problem under another name.
-    pub(crate) fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
+    pub fn renamed(self, name: impl FnOnce(&str) -> String) -> Self {
         Self { path: name(&self.path), ..self }
     }
 }
 
 impl Error {
     /// A wrong value in the field `path`; `problem` continues its name, as in "must be a string".
-    pub(crate) fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Field(FieldError::invalid(path, problem))
     }
 
     /// A field that the route does not have; `hint` says where there is one.
-    pub(crate) fn unknown(path: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn unknown(path: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Field(FieldError::new(path.into(), Problem::Unknown(hint.into())))
     }
 
     /// A field that the route does not have, which has those of `known`.
-    pub(crate) fn none_of<S: Into<String>>(path: impl Into<String>, known: impl IntoIterator<Item = S>) -> Self {
+    pub fn none_of<S: Into<String>>(path: impl Into<String>, known: impl IntoIterator<Item = S>) -> Self {
         let known = known.into_iter().map(Into::into).collect();
         Self::Field(FieldError::new(path.into(), Problem::NoneOf(known)))
     }
 
     /// A field of the contract that this build, or this pool, does not serve; `problem` continues its name.
-    pub(crate) fn not_supported(path: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub fn not_supported(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Field(FieldError::new(path.into(), Problem::NotSupported(problem.into())))
     }
 
     /// The same error; where it lists the fields that the route has, without this one.
     #[must_use]
-    pub(crate) fn without_field(self, name: &str) -> Self {
+    pub fn without_field(self, name: &str) -> Self {
         self.map_field(|mut error| {
             if let Problem::NoneOf(known) = &mut error.problem {
                 known.retain(|known| known != name);
@@ -108,12 +108,12 @@ impl Error {
     }
 
     /// The same error, when it is about a field, of a part of the request that stands at `parent`.
-    pub(crate) fn within(self, parent: &str) -> Self {
+    pub fn within(self, parent: &str) -> Self {
         self.map_field(|error| error.within(parent))
     }
 
     /// The same error, with its field error changed.
-    pub(crate) fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
+    pub fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
         match self {
             Self::Field(error) => Self::Field(change(error)),
             other => other,
@@ -161,7 +161,7 @@ impl fmt::Display for FieldError {
 }
 
 /// The path of the member `name` of the value at `at`. A name that begins with a bracket is an index.
-pub(crate) fn join(at: &str, name: &str) -> String {
+pub fn join(at: &str, name: &str) -> String {
     match (at.is_empty(), name.is_empty()) {
         (true, _) => name.to_owned(),
         (_, true) => at.to_owned(),

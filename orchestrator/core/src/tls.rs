@@ -30,11 +30,11 @@ use tokio_rustls::{
 use tokio_util::sync::CancellationToken;
 
 /// How often [`Tls::watch`] looks at the files.
-pub(crate) const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
+pub const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Why certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TlsError {
+pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
@@ -66,7 +66,7 @@ pub(crate) enum TlsError {
 
 /// The daemon's certificate and key, as they were last found good.
 #[derive(Debug)]
-pub(crate) struct Tls {
+pub struct Tls {
     cert: PathBuf,
     key: PathBuf,
     current: RwLock<Arc<ServerConfig>>,
@@ -76,7 +76,7 @@ pub(crate) struct Tls {
 
 impl Tls {
     /// Reads the certificate chain and the private key from PEM files.
-    pub(crate) fn load(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
+    pub fn load(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let (cert, key) = (cert.into(), key.into());
         let pair = Pair::read(&cert, &key);
         let seen = Mutex::new(Pair::fingerprint(&pair));
@@ -85,14 +85,14 @@ impl Tls {
     }
 
     /// What accepts the next connection, with the certificate in use now.
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+    pub fn acceptor(&self) -> TlsAcceptor {
         let current = self.current.read();
         TlsAcceptor::from(Arc::clone(&current))
     }
 
     /// Reads the files again. `Ok(true)` if a new certificate is in use from now on, `Ok(false)` if the files hold
     /// what was seen last, `Err` if their new content is bad; then the certificate in use stays. Blocks on the disk.
-    pub(crate) fn reload(&self) -> Result<bool, TlsError> {
+    pub fn reload(&self) -> Result<bool, TlsError> {
         // Held throughout, so that of two reloads at once the later reading wins.
         let mut seen = self.seen.lock();
         let pair = Pair::read(&self.cert, &self.key);
@@ -107,7 +107,7 @@ impl Tls {
     }
 
     /// Reloads every `period` and on SIGHUP, and logs what came of it, until `stop`.
-    pub(crate) async fn watch(self: Arc<Self>, period: Duration, stop: CancellationToken) {
+    pub async fn watch(self: Arc<Self>, period: Duration, stop: CancellationToken) {
         let mut ticks = interval(period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut hangups = match signal(SignalKind::hangup()) {
@@ -185,7 +185,7 @@ impl Pair {
 /// What a client of other people's servers believes: the certificates that the system has, or those of the file that
 /// `SSL_CERT_FILE` names.
 /// Fails when the library has no protocol version in common with itself, which does not happen.
-pub(crate) fn client_config() -> io::Result<Arc<ClientConfig>> {
+pub fn client_config() -> io::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))

@@ -6,9 +6,7 @@ use crate::error::Error;
 
 /// Runs file work where it may block.
 /// Errors: `DiskNearlyFull` when the disk has no space left, otherwise `Internal`.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Error> {
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => Err(Error::DiskNearlyFull),

@@ -1,0 +1,13 @@
+pub mod accept;
+pub mod address;
+pub mod blocking;
+pub mod clock;
+pub mod drain;
+pub mod engine;
+pub mod error;
+pub mod instance;
+pub mod secret;
+pub mod sort;
+pub mod tcp;
+pub mod tls;
+pub mod trace;
