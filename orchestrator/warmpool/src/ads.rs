@@ -13,7 +13,7 @@ use adblock::lists::{FilterSet, ParseOptions};
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
-use crate::config::BUILT_IN_AD_LIST;
+use warmpool_config::BUILT_IN_AD_LIST;
 use warmpool_core::engine::Engine;
 use warmpool_core::error::Error;
 

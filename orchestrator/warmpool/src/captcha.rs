@@ -21,14 +21,14 @@ use url::Url;
 pub(crate) use follow::PersonAct;
 pub(crate) use history::{CaptchaRecord, WaitingCaptcha};
 
-use crate::config::{CaptchaMode, Config};
-use crate::dial::Lookups;
 use crate::worker::Worker;
 use client::Client;
 use follow::CaptchaMonitor;
 use history::History;
 use solver::Solver;
+use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::secret::Secret;
+use warmpool_dial::Lookups;
 use webhook::Webhook;
 
 /// Why the settings of `captcha` cannot be used.

@@ -17,12 +17,12 @@ use anyhow::bail;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::client::{self, ClientCommand, ClientError, SessionsCommand, TasksCommand};
-use crate::config::{Config, Flags, HiddenFlags};
 use crate::control::{self, ControlReply, ControlRequest, OrderError};
 use crate::doctor::{self, Facts, Style, Subject};
 use crate::exit::Exit;
 use crate::http;
 use crate::runtime::Docker;
+use warmpool_config::{Config, Flags, HiddenFlags};
 use warmpool_core::engine::Engine;
 
 /// Browsers kept warm in containers, a fresh one for each client.
@@ -304,7 +304,7 @@ async fn backup(file: PathBuf, recordings: bool, config: &Config) -> anyhow::Res
 fn restore(file: &std::path::Path, config: &Config) -> anyhow::Result<Exit> {
     // Into the directory that the settings mean, whatever daemon runs elsewhere.
     let data_dir = &config.store.data_dir;
-    let restored = crate::store::restore(data_dir, file, &control::FOLDERS)?;
+    let restored = warmpool_store::restore(data_dir, file, &control::FOLDERS)?;
     let (rows, files) = (restored.lines, restored.files);
     eprintln!("{rows} rows and {files} files restored from {} into {}", file.display(), data_dir.display());
     Ok(Exit::Success)

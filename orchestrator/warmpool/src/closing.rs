@@ -5,8 +5,8 @@ use std::future::Future;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::DrainSettings;
-use crate::store::{Store, StoreError};
+use warmpool_config::DrainSettings;
+use warmpool_store::{Store, StoreError};
 
 /// The time from the first signal on; the second one shortens it.
 pub(crate) struct Closing {
@@ -58,7 +58,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{Config, Flags, Host};
+    use warmpool_config::{Config, Flags, Host};
 
     fn settings() -> DrainSettings {
         let host = Host { memory: 16 << 30, cores: 8, root: true };

@@ -16,16 +16,16 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-use crate::config::EgressRules;
 use crate::keys::{KeyRecord, KeyRole, Keys, NewKey};
 use crate::pool::{NodeStatus, Pool};
-use crate::store::{Folder, Store};
 use crate::task;
 use crate::video;
 use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
+use warmpool_config::EgressRules;
 use warmpool_core::accept;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::engine::Engine;
+use warmpool_store::{Folder, Store};
 
 pub(crate) use perform::{OrderError, ask_daemon, check_daemon, perform, store_directory};
 

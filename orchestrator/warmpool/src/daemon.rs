@@ -12,9 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::captcha::{CaptchaError, Captchas};
 use crate::closing::Closing;
-use crate::config::Config;
 use crate::control;
-use crate::dial::{Resolver, ResolverLimits};
 use crate::egress::{EgressContext, Upstreams};
 use crate::http::{self, App, Listener};
 use crate::keys::{KeyError, KeyId, Keys};
@@ -22,14 +20,16 @@ use crate::live::{Live, Thumbnails};
 use crate::pool::Pool;
 use crate::runtime::{Runtime, RuntimeError};
 use crate::session::{ExternalServices, Sessions};
-use crate::store::{self, Store, StoreError, StoreOptions};
 use crate::targets::Targets;
 use crate::task::Tasks;
 use crate::video::Recorder;
 use crate::world::{AttachmentSources, IntegrationKeys, PatientsError, Worlds};
+use warmpool_config::Config;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::instance::{Instance, InstanceError};
 use warmpool_core::tls;
+use warmpool_dial::{Resolver, ResolverLimits};
+use warmpool_store::{self, Store, StoreError, StoreOptions};
 
 /// Time between two tries to reach a container runtime that was not there at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
@@ -135,7 +135,7 @@ pub(crate) async fn run(
         backups_kept: config.store.backups_kept,
         ..StoreOptions::default()
     };
-    store::create_private_dir(&data_dir)?;
+    warmpool_store::create_private_dir(&data_dir)?;
     let instance = Arc::new(Instance::load_or_create(&data_dir)?);
     let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
     // Before the store is opened, which the other daemon may have.
@@ -209,7 +209,7 @@ pub(crate) async fn run(
         tokio::spawn(Arc::clone(tls).watch(tls::RELOAD_INTERVAL, stop.clone()));
     }
     tokio::spawn(crate::telemetry::upkeep(metrics.clone()));
-    tokio::spawn(store::run_backups(store.clone(), stop.clone()));
+    tokio::spawn(warmpool_store::run_backups(store.clone(), stop.clone()));
     tokio::spawn(follow_revocations(revocations, sessions.clone(), tasks.clone()));
     let last_used = tokio::spawn(keys.clone().run_last_used(stop.clone()));
     let sweeping = sessions.clone();

@@ -26,11 +26,11 @@ pub(crate) use choose::{Location, Upstreams};
 pub(crate) use client_proxy::ClientProxy;
 pub(crate) use traffic::Summary;
 
-use crate::config::Config;
-use crate::dial::{Dialler, Lookups, Policy, Resolver};
 use crate::worker::Worker;
 use choose::ChosenUpstream;
 use traffic::Traffic;
+use warmpool_config::Config;
+use warmpool_dial::{Dialler, Lookups, Policy, Resolver};
 
 /// The way out of one session's worker; open until this is dropped.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ pub const MATROSKA: Parser = Parser {
 
 /// Dumps of the store.
 pub const DUMP: Parser =
-    Parser { name: "dump", seeds: crate::store::dump::fuzzing::seeds, check: crate::store::dump::fuzzing::check };
+    Parser { name: "dump", seeds: warmpool_store::dump::fuzzing::seeds, check: warmpool_store::dump::fuzzing::check };
 
 impl Parser {
     /// Panics if the parser does something with these bytes that it must not do.

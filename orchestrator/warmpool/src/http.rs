@@ -71,8 +71,8 @@ pub(crate) use server::Listener;
 pub(crate) use server::serve;
 pub(crate) use sign_ins::SignIns;
 
-use crate::config::Config;
 use openapi::{Access, AnyObject, Description, Operation, Routes};
+use warmpool_config::Config;
 
 /// Notes how the daemon is, now and then, until it stops.
 pub(crate) async fn take_samples(app: App) {

@@ -27,10 +27,10 @@ pub(crate) use record::{KeyRecord, KeyRole, KeyState};
 
 use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};
 
-use crate::config::EgressRules;
-use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
+use warmpool_config::EgressRules;
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 /// How many revocations a subscriber may be behind.
 const REVOCATIONS: usize = 256;

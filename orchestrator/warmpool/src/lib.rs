@@ -5,18 +5,15 @@
 //!
 //! | module        | what it holds |
 //! |---------------|---------------|
-//! | [`config`]    | file, environment and flags become one checked configuration |
 //! | `closing`     | the time that the daemon has to end |
 //! | [`telemetry`] | the log, the metrics and the traces |
 //! | [`ads`]       | the rules by which sessions block ads, compiled once |
 //! | [`captcha`]   | challenges that pages put to their visitors, and who solves them |
-//! | [`store`]     | what is remembered on disk; the only place that knows sled |
 //! | [`keys`]      | API keys |
 //! | [`runtime`]   | where containers come from; the only place that knows bollard |
 //! | [`worker`]    | one container with its agent, from the daemon's side |
 //! | [`pool`]      | which workers there are, who has them, and who waits |
 //! | [`egress`]    | what leaves a worker: which addresses its browser may reach, and the connections there |
-//! | [`dial`]      | connections to hosts that others name: looked up once, judged, and only then opened |
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
@@ -65,9 +62,7 @@ mod captcha;
 pub mod cli;
 mod client;
 mod closing;
-mod config;
 mod control;
-mod dial;
 mod doctor;
 mod dropin;
 mod egress;
@@ -84,7 +79,6 @@ mod relay;
 mod runtime;
 mod script;
 mod session;
-mod store;
 mod targets;
 mod task;
 mod telemetry;

@@ -39,7 +39,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use crate::config::Config;
 use crate::session::Session;
 pub(crate) use ending::ending_sentence;
 pub(crate) use front_tab::FrontTab;
@@ -49,6 +48,7 @@ pub(crate) use screencast::Frame;
 use screencast::ScreencastSettings;
 pub(crate) use thumbnail::Thumbnails;
 use viewer::{Times, Viewer};
+use warmpool_config::Config;
 use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
 

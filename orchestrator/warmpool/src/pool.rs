@@ -28,10 +28,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use warmpool_protocol::Settings;
 
-use crate::config::{Config, PoolPreset};
 use crate::keys::KeyId;
 use crate::runtime::{NodeFacts, Runtime};
 use crate::worker::{Health, Worker};
+use warmpool_config::{Config, PoolPreset};
 use warmpool_core::drain::Drain;
 use warmpool_core::engine::{Engine, Mode, PoolKey, PresetId, WorkerId};
 use warmpool_core::error::Error;

@@ -18,11 +18,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
-use crate::config::Config;
 use crate::session::{Attachment, Ending, Kind, Session};
 use crate::worker::{AgentStream, Upgrade};
 use frames::{Frames, Sender};
 use pump::{Pump, PumpEnd};
+use warmpool_config::Config;
 use warmpool_core::error::Error;
 use warmpool_core::trace::TRACES;
 

@@ -32,7 +32,7 @@ pub(crate) use terms::{
     LABEL_PRESET, LABEL_PROBE, LABEL_RENDERER, LABEL_WORKER, OwnedContainer, Place, RuntimeError, WorkerSpec,
 };
 
-use crate::config::Config;
+use warmpool_config::Config;
 use warmpool_core::engine::{Engine, WorkerId};
 
 /// Where workers run. Who holds one does not know which it is. Clones share its connections.

@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::config::Config;
 use crate::live::Live;
 use crate::session::Session;
 use error::RecordingError;
 use matroska::Matroska;
 pub(crate) use recordings::{FOLDER, Part, Recordings};
 use source::{Format, Picture, Source};
+use warmpool_config::Config;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::engine::{Engine, Mode, SessionId};
 

@@ -20,9 +20,9 @@ use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::config::Config;
 use crate::session::{DriverSession, Ending, Session, Sessions};
 use crate::worker::{AgentError, Body};
+use warmpool_config::Config;
 use warmpool_core::engine::Engine;
 use warmpool_core::error::Error;
 

@@ -40,10 +40,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Config;
 use crate::keys::KeyId;
 use crate::runtime::Docker;
-use crate::store::{Batch, Durability, Store, Table};
 use attachment::PictureLimits;
 use cipher::{Cipher, KeySource};
 use fetch::Fetcher;
@@ -51,10 +49,12 @@ use files::Files;
 use patient::Patients;
 use record::Content;
 use turns::Turns;
+use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_store::{Batch, Durability, Store, Table};
 
 pub(crate) use accept::AcceptedWorld;
 pub(crate) use cipher::NamesKeyError;

@@ -5,7 +5,7 @@ use std::{fs, io};
 use adblock::lists::{FilterParseError, ParseOptions, parse_filter};
 use rust_embed::RustEmbed;
 
-use crate::config::BUILT_IN_AD_LIST;
+use warmpool_config::BUILT_IN_AD_LIST;
 
 /// Broken rules of a list that the log names one by one.
 const NAMED: usize = 20;

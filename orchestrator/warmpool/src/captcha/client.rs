@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
 use url::Url;
 
-use crate::dial::Lookups;
 use warmpool_core::error::Cause;
+use warmpool_dial::Lookups;
 
 /// Time for one request.
 const TIMEOUT: Duration = Duration::from_secs(20);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmpool_protocol::{Captcha, CaptchaKind};
 
-use crate::config::CaptchaMode;
+use warmpool_config::CaptchaMode;
 
 /// Challenges that a session's record lists.
 const MAX_LISTED: usize = 32;

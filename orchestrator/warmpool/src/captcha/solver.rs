@@ -11,7 +11,7 @@ use url::Url;
 use warmpool_protocol::{Captcha, CaptchaKind};
 
 use super::client::{Client, RequestError};
-use crate::config::{Captcha as Settings, SolverService};
+use warmpool_config::{Captcha as Settings, SolverService};
 use warmpool_core::secret::Secret;
 
 /// The score to ask for where a site wants one.

@@ -5,10 +5,10 @@ use clap::Subcommand;
 
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
 use super::{date, order};
-use crate::config::Config;
 use crate::control::{ControlReply, ControlRequest};
 use crate::exit::Exit;
 use crate::world::{IntegrationKey, IntegrationKind, IntegrationState};
+use warmpool_config::Config;
 
 #[derive(Subcommand)]
 pub(super) enum Command {

@@ -5,10 +5,10 @@ use clap::{Args, Subcommand};
 
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
 use super::{date, order};
-use crate::config::{Config, EgressRule, EgressRules};
 use crate::control::{ControlReply, ControlRequest};
 use crate::exit::Exit;
 use crate::keys::{KeyRecord, KeyRole, KeyState};
+use warmpool_config::{Config, EgressRule, EgressRules};
 
 #[derive(Subcommand)]
 pub(super) enum Command {

@@ -4,11 +4,11 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use super::any_key::ListArguments;
-use crate::config::Config;
 use crate::control::{self, ControlReply, ControlRequest};
 use crate::exit::Exit;
 use crate::pool::NodeStatus;
 use crate::runtime::NodeUse;
+use warmpool_config::Config;
 
 #[derive(Subcommand)]
 pub(super) enum Command {

@@ -10,11 +10,11 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::Config;
 use crate::daemon::{self, End, Shutdown};
 use crate::exit::Exit;
 use crate::http::Listener;
 use crate::telemetry;
+use warmpool_config::Config;
 use warmpool_core::tls::Tls;
 
 pub(super) async fn serve(config: Arc<Config>) -> anyhow::Result<Exit> {

@@ -13,8 +13,8 @@ use nix::{
 };
 
 use super::port::Port;
-use crate::config::{ByteSize, Config};
 use crate::runtime::DockerFacts;
+use warmpool_config::{ByteSize, Config};
 use warmpool_core::tls::Tls;
 
 /// Everything the checks judge.

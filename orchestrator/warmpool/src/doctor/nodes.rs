@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Finding, Level};
-use crate::config::Config;
 use crate::runtime::{Lack, NodeFence, Runtime, RuntimeError};
+use warmpool_config::Config;
 use warmpool_core::engine::{Engine, random_bytes};
 
 /// Starts a container on each node, and removes it.

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::socks::Credentials;
 use super::upstream::Proxy;
-use crate::config::{UpstreamProxy, UpstreamTable};
+use warmpool_config::{UpstreamProxy, UpstreamTable};
 use warmpool_core::error::{Error, FieldError};
 use warmpool_core::secret::Secret;
 
@@ -205,7 +205,7 @@ fn proxy(upstream: &UpstreamProxy, wanted: &Location, session: &str) -> Option<P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::upstreams_from;
+    use warmpool_config::upstreams_from;
     use warmpool_core::error::Fault as _;
 
     fn upstreams(tables: &str) -> Upstreams {

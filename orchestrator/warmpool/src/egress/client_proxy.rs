@@ -5,7 +5,7 @@ use url::{Host, Url};
 
 use super::socks::Credentials;
 use super::upstream::Proxy;
-use crate::config::ProxyScheme;
+use warmpool_config::ProxyScheme;
 use warmpool_core::address;
 use warmpool_core::secret::Secret;
 

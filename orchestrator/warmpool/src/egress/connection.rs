@@ -16,8 +16,8 @@ use url::Host;
 use super::socks::{self, Reply, Target};
 use super::upstream::{self, Proxy, ProxyError, Site};
 use super::{Route, Shared, refusal};
-use crate::dial::DialError;
 use crate::worker::AgentStream;
+use warmpool_dial::DialError;
 
 /// Time for the browser's SOCKS request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::choose::{Upstream, Upstreams};
-use crate::dial::Lookups;
+use warmpool_dial::Lookups;
 
 /// Time for an upstream to take a connection.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);

@@ -15,7 +15,7 @@ use tokio_util::either::Either;
 use url::Host;
 
 use super::socks::{self, Credentials};
-use crate::config::ProxyScheme;
+use warmpool_config::ProxyScheme;
 
 /// The longest head of an answer to `CONNECT`, in bytes.
 const MAX_HEAD: usize = 8 << 10;

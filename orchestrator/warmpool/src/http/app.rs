@@ -9,18 +9,18 @@ use warmpool_protocol::Snapshot;
 use super::budget::Budget;
 use super::console::Console;
 use super::sign_ins::SignIns;
-use crate::config::Config;
 use crate::keys::Keys;
 use crate::live::{Live, Thumbnails};
 use crate::pool::Pool;
 use crate::session::Sessions;
-use crate::store::{Recovery, Store};
 use crate::targets::Targets;
 use crate::task::Tasks;
 use crate::video::Recorder;
 use crate::world::Worlds;
+use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::engine::Engine;
+use warmpool_store::{Recovery, Store};
 
 /// What the routes work with.
 #[derive(Clone)]

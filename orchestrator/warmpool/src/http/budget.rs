@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::config::ByteSize;
+use warmpool_config::ByteSize;
 use warmpool_core::error::Error;
 
 /// Bytes of one permit.

@@ -21,13 +21,13 @@ use super::body::{self, Object};
 use super::inspect::{self, ConnectHeaders};
 use super::openapi::{AnyObject, Operation, Routes};
 use super::reply::json_reply;
-use crate::config::{CaptchaMode, Config};
 use crate::dropin::CreateBody;
 use crate::egress::{Location, Upstreams};
 use crate::keys::KeyId;
 use crate::session::{Kind, Options, Session, Status, page_address};
 use request::{APP_NAME, CreateRequest, CreateSession};
 pub(super) use request::{Advanced, Settings};
+use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::engine::{Engine, Mode, SessionId};
 use warmpool_core::error::{Code, Error, FieldError};
 
@@ -326,7 +326,7 @@ pub(super) fn short(field: &str, text: Option<String>) -> Result<Option<String>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Flags, Host};
+    use warmpool_config::{Flags, Host};
     use warmpool_core::error::Fault as _;
 
     fn check(body: Value, kind: Kind) -> Result<Options, Error> {

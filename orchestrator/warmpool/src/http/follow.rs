@@ -14,8 +14,8 @@ use tokio::sync::broadcast::error::RecvError;
 use super::App;
 use super::reply::json_reply;
 use super::revocation::while_held;
-use crate::config::Config;
 use crate::task::{ActiveTask, Record, Task, TaskEvent, TaskView, record_view};
+use warmpool_config::Config;
 use warmpool_core::error::Error;
 
 /// Time between two signs of life on a stream.
@@ -172,7 +172,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Flags, Host};
+    use warmpool_config::{Flags, Host};
     use warmpool_core::error::Fault as _;
 
     fn delivery(headers: &[(&'static str, &'static str)], wait: Option<u64>) -> Result<Delivery, Error> {

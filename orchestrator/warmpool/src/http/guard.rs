@@ -19,9 +19,9 @@ use super::console::RequestLine;
 use super::query;
 use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
 use super::revocation;
-use crate::config::Config;
 use crate::http::reply::HttpError;
 use crate::telemetry::continue_trace;
+use warmpool_config::Config;
 use warmpool_core::address;
 use warmpool_core::engine::RequestId;
 use warmpool_core::error::Error;
@@ -182,7 +182,7 @@ fn origin_is_ours(config: &Config, origin: &str, host: &str, secure: bool) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Flags, Host as Machine};
+    use warmpool_config::{Flags, Host as Machine};
 
     fn config(env: &[(&str, &str)]) -> Config {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

@@ -21,8 +21,8 @@ pub(super) use routes::{OmissionReason, Routes};
 
 use super::base::Base;
 use super::reply::json_reply;
-use crate::config::Config;
 use schemas::Schemas;
+use warmpool_config::Config;
 
 /// The headings, in the order of the guides.
 const TAGS: [(&str, &str); 10] = [
@@ -125,7 +125,7 @@ pub(super) struct AnyObject(Map<String, Value>);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Flags, Host};
+    use warmpool_config::{Flags, Host};
 
     fn description() -> Value {
         let host = Host { memory: 8 << 30, cores: 2, root: true };

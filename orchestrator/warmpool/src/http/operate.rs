@@ -10,8 +10,8 @@ use super::auth::StatusCaller;
 use super::openapi::{Access, Operation, Routes};
 use super::status::{Status, status};
 use crate::http::reply::HttpError;
-use crate::store::{StoreHealth, StoreState};
 use warmpool_core::drain::Phase;
+use warmpool_store::{StoreHealth, StoreState};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes

@@ -23,7 +23,7 @@ use super::base::{Peer, single_slash};
 use super::reply;
 use super::request_target::WithPath;
 use super::stall::{Flow, StallGuard};
-use crate::config::Config;
+use warmpool_config::Config;
 use warmpool_core::accept;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::Error;

@@ -10,9 +10,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::attempts::Attempts;
 use crate::keys::KeyId;
-use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::engine::random_text;
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 /// Sign-ins at once; with more, the one that would end first does.
 const MAX_SIGN_INS: usize = 1000;
@@ -173,7 +173,7 @@ impl SignIns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::StoreOptions;
+    use warmpool_store::StoreOptions;
 
     fn key() -> KeyId {
         "000000000000".parse().unwrap()

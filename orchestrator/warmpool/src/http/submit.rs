@@ -17,12 +17,12 @@ use super::body::{self, Members};
 use super::create::{advanced, launch, short};
 use super::follow::{Delivery, answer};
 use super::openapi::{EVENTS, Operation, Routes};
-use crate::config::Config;
 use crate::http::reply::HttpError;
 use crate::script::{FailureCode, TaskWork};
 use crate::session::Kind as SessionKind;
 use crate::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId, TaskView};
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS, RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
+use warmpool_config::Config;
 use warmpool_core::engine::{Engine, Mode};
 use warmpool_core::error::{Code, Error};
 
@@ -363,7 +363,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Flags, Host};
+    use warmpool_config::{Flags, Host};
     use warmpool_core::error::Fault as _;
 
     fn check(kind: Kind, body: Value) -> Result<Order, Error> {

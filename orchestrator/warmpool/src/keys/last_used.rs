@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{KeyError, Keys, PAGE};
 use crate::keys::KeyRecord;
-use crate::store::{Batch, Durability, Table};
+use warmpool_store::{Batch, Durability, Table};
 
 const EVERY: Duration = Duration::from_secs(60);
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::KeyError;
-use crate::config::EgressRules;
+use warmpool_config::EgressRules;
 use warmpool_core::clock::{Deadline, Now, millis, unix_ms};
 use warmpool_core::secret::Secret;
 

@@ -5,8 +5,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::record::NO_SECRET;
 use super::*;
-use crate::store::fault::{Fault, Faults, Point};
-use crate::store::{FatalHook, StoreOptions};
+use warmpool_store::fault::{Fault, Faults, Point};
+use warmpool_store::{FatalHook, StoreOptions};
 
 const YEAR_MS: i64 = 365 * 86_400_000;
 

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::devtools::DevTools;
 use super::display::{Display, DisplayError};
 use super::screencast::{Frame, Screencast, ScreencastSettings};
-use crate::config::Config;
 use crate::session::Session;
+use warmpool_config::Config;
 use warmpool_core::engine::{Engine, Mode, SessionId};
 
 /// How long a picture may take. A browser that is busy gives none.

@@ -16,10 +16,10 @@ pub(crate) use context::DriverContext;
 
 use self::context::DriverState;
 use self::link::Dial;
-use crate::config::Config;
 use crate::script::{FailureCode, StepError};
 use crate::session::{Session, Sessions};
 use crate::webdriver;
+use warmpool_config::Config;
 use warmpool_core::engine::Engine;
 
 /// Room for results beyond a task's output, in bytes: above all, a screenshot of a large window in base64.

@@ -183,8 +183,8 @@ mod tests {
     use warmpool_protocol::Secret;
 
     use super::*;
-    use crate::config::{Config, Flags, Host};
     use crate::runtime::{AgentAddress, Place, Runtime};
+    use warmpool_config::{Config, Flags, Host};
     use warmpool_core::drain::Drain;
     use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
     use warmpool_core::instance::Instance;

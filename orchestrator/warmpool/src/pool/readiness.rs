@@ -123,8 +123,8 @@ mod tests {
     use warmpool_protocol::Settings;
 
     use super::*;
-    use crate::config::{Config, Flags, Host};
     use crate::runtime::Runtime;
+    use warmpool_config::{Config, Flags, Host};
     use warmpool_core::drain::Drain;
     use warmpool_core::engine::{Engine, Mode, PoolKey};
     use warmpool_core::instance::Instance;

@@ -14,7 +14,7 @@ use bollard::errors::Error as Bollard;
 use tokio::time::timeout;
 
 use super::RuntimeError;
-use crate::config::Config;
+use warmpool_config::Config;
 
 /// A client of one engine. Clones share its connections.
 #[derive(Clone)]

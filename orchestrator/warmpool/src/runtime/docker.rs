@@ -28,7 +28,7 @@ use super::{
     AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_RENDERER,
     LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
 };
-use crate::config::Config;
+use warmpool_config::Config;
 use warmpool_core::engine::{Engine, PoolKey, WorkerId};
 
 /// The port of agents that say nothing of how they are reached: those of workers that an earlier version started.

@@ -47,7 +47,7 @@ use super::{
     AgentAddress, ContainerState, LABEL_ENGINE, LABEL_IMAGE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER,
     OwnedContainer, Place, RuntimeError,
 };
-use crate::config::Config;
+use warmpool_config::Config;
 use warmpool_core::engine::{PoolKey, WorkerId};
 
 /// A node is down for Swarm once three of its beats, 5 s apart, are missing; the manager looks a little later.

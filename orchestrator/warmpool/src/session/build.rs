@@ -15,11 +15,11 @@ use super::journal::Journal;
 use super::share::Shares;
 use super::{DriverSession, Options, Record, Session, Sessions};
 use crate::captcha::{SessionCaptchas, SessionFacts};
-use crate::config::{EgressRules, PoolPreset};
-use crate::dial::Policy;
 use crate::egress::Egress;
 use crate::pool::Lease;
+use warmpool_config::{EgressRules, PoolPreset};
 use warmpool_core::clock::Now;
+use warmpool_dial::Policy;
 
 impl Sessions {
     /// Assembles a session and opens its egress.

@@ -12,13 +12,13 @@ use super::{Ending, Options, Record, Session, Sessions};
 use crate::ads::AdRules;
 use crate::keys::KeyId;
 use crate::pool::Lease;
-use crate::store::{Batch, Durability, Table};
 use crate::worker::Worker;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::drain::Phase;
 use warmpool_core::engine::{Engine, SessionId};
 use warmpool_core::error::Error;
 use warmpool_core::trace::TRACES;
+use warmpool_store::{Batch, Durability, Table};
 
 /// How many workers may fail at hand-out before the caller gets an error.
 const LAUNCH_ATTEMPTS: usize = 2;

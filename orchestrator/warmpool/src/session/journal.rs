@@ -3,8 +3,8 @@
 use tokio::sync::Mutex;
 
 use super::Record;
-use crate::store::{Batch, Durability, Store, Table};
 use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability, Store, Table};
 
 /// Writes the record of one live session.
 #[derive(Debug)]
@@ -71,8 +71,8 @@ mod tests {
     use super::*;
     use crate::session::Ending;
     use crate::session::record::Ended;
-    use crate::store::StoreOptions;
-    use crate::store::fault::{Fault, FaultGate, Faults, Point};
+    use warmpool_store::StoreOptions;
+    use warmpool_store::fault::{Fault, FaultGate, Faults, Point};
 
     fn record(ending: Option<&Ending>) -> Record {
         let mut record: Record = serde_json::from_value(json!({

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::table::SessionEntry;
 use super::{Record, Sessions};
-use crate::store::{Batch, Durability, Table};
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
 use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability, Table};
 
 /// Time between two checks for records that are older than they may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(600);

@@ -16,16 +16,16 @@ use super::record::Ended;
 use super::{DriverOpening, Ending, Listing, Record, Session, SessionQuery, Share, Status};
 use crate::ads::AdLists;
 use crate::captcha::Captchas;
-use crate::config::Config;
 use crate::egress::EgressContext;
 use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
-use crate::store::Store;
+use warmpool_config::Config;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Drain;
 use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_store::Store;
 
 /// How long a session that has ended waits for its end to be on the disk.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(5);

@@ -14,9 +14,9 @@ use super::status::Status;
 use super::storage::{NewTask, body_parts};
 use super::tasks::{Task, Tasks};
 use crate::keys::KeyId;
-use crate::store::{Commit, StoreError};
 use warmpool_core::drain::Phase;
 use warmpool_core::error::Error;
+use warmpool_store::{Commit, StoreError};
 
 /// The most characters of a title or an address in a record.
 const MAX_TEXT: usize = 500;

@@ -19,10 +19,10 @@ use super::storage::{put_item, put_record};
 use super::tasks::Tasks;
 use super::view;
 use crate::script::TaskWork;
-use crate::store::{Batch, Durability};
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
 use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability};
 
 /// The most files that a fleet's record names: it must fit into one value of the store.
 const MAX_ARTIFACTS: usize = 100;

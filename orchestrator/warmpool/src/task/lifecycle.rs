@@ -5,9 +5,9 @@ use super::record::{ArtifactRecord, Output, Record, TaskError};
 use super::status::Status;
 use super::storage::put_record;
 use super::tasks::Tasks;
-use crate::store::{Batch, Durability};
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability};
 
 /// How a task ended.
 #[derive(Debug)]

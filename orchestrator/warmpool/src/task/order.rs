@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use warmpool_protocol::Launch;
 
 use super::status::Kind;
-use crate::config::Config;
 use crate::egress::Location;
 use crate::player::Limits;
 use crate::script::{FailureCode, TaskWork, Values};
 use crate::session::{Kind as SessionKind, Options};
+use warmpool_config::Config;
 use warmpool_core::engine::{Engine, Mode};
 use warmpool_core::error::Error;
 

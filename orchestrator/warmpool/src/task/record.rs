@@ -183,7 +183,7 @@ pub(crate) struct Record {
     /// The task whose failed items it tries again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<TaskId>,
-    /// Under which key of [`TaskKeys`](crate::store::Table::TaskKeys) it can be found again, in hexadecimal.
+    /// Under which key of [`TaskKeys`](warmpool_store::Table::TaskKeys) it can be found again, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<String>,
     /// Why it is waiting. Never on the disk, because it waits for the disk.

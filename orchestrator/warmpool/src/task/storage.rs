@@ -14,15 +14,15 @@ use super::idempotency::{IdempotencyKey, KnownKey};
 use super::index_row::IndexRow;
 use super::order::Order;
 use super::record::{ArtifactRecord, Item, Output, Record};
-use crate::config::Config;
 use crate::keys::KeyId;
-use crate::store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};
 pub(crate) use files::FOLDER;
 use files::Files;
 pub(crate) use secrets::MAX_SECRETS;
+use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};
 
 /// Bytes of an order in one value of the store.
 const PART: usize = 60 << 10;

@@ -8,16 +8,16 @@ use serde_json::{Map, json};
 use super::lifecycle::TaskEnd;
 use super::record::TaskError;
 use super::*;
-use crate::config::{Config, Flags, Host};
 use crate::keys::{KeyId, Keys};
 use crate::pool::Pool;
 use crate::runtime::Runtime;
 use crate::session::{ExternalServices, Sessions};
-use crate::store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
-use crate::store::{Store, StoreOptions};
+use warmpool_config::{Config, Flags, Host};
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
+use warmpool_store::{Store, StoreOptions};
 
 struct Bench {
     tasks: Tasks,
@@ -165,7 +165,7 @@ async fn a_write_that_never_began_leaves_no_task() {
     bench.faults.next(Point::Read, StoreFault::Hang(gate.clone()));
     let reading = tokio::spawn({
         let store = bench.tasks.inner.storage.store().clone();
-        async move { drop(store.get(crate::store::Table::Meta, b"x").await) }
+        async move { drop(store.get(warmpool_store::Table::Meta, b"x").await) }
     });
     until("the store is at something else", || bench.faults.calls(Point::Read) == 1).await;
     let without_key = bench.tasks.accept(bench.owner.clone(), order(), SubmitOptions::default()).await;

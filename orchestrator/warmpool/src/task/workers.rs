@@ -9,11 +9,11 @@ use tokio::time::{Instant, sleep};
 
 use super::active::ActiveTask;
 use super::order::Order;
-use crate::config::Config;
 use crate::keys::Keys;
 use crate::player::Browser;
 use crate::pool::Pool;
 use crate::session::{Session, Sessions};
+use warmpool_config::Config;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::Error;
 

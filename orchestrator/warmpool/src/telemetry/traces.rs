@@ -26,7 +26,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::config::Config;
+use warmpool_config::Config;
 use warmpool_core::trace::TRACES;
 
 /// Time for a collector to take a batch.

@@ -13,10 +13,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::matroska::Matroska;
-use crate::config::Recording;
-use crate::store::{Folder, free_bytes};
+use warmpool_config::Recording;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::engine::SessionId;
+use warmpool_store::{Folder, free_bytes};
 
 /// The folder of all recordings, within the data directory.
 pub(crate) const FOLDER: Folder =

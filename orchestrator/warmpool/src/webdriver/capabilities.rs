@@ -20,8 +20,8 @@ mod webkit;
 use serde_json::{Map, Value, json};
 use warmpool_protocol::{Allowed as AllowedInChromium, DriverMode, firefox::Allowed as AllowedInFirefox};
 
-use crate::config::Config;
 use crate::egress::ClientProxy;
+use warmpool_config::Config;
 use warmpool_core::engine::Engine;
 use warmpool_core::error::Error;
 

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use warmpool_protocol::Size;
 
 use super::{Answer, Command, forward};
-use crate::config::Config;
 use crate::session::{Ending, Session};
 use crate::worker::{AgentError, Body, PAGE, full};
+use warmpool_config::Config;
 use warmpool_core::engine::Engine;
 use warmpool_core::error::Error;
 

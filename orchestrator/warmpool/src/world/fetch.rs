@@ -22,11 +22,11 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 use url::{Host, Url};
 
-use crate::config::{Config, EgressRules};
-use crate::dial::{Dialler, Lookups, Policy};
 use crate::keys::{KeyId, Keys};
+use warmpool_config::{Config, EgressRules};
 use warmpool_core::address;
 use warmpool_core::error::Cause;
+use warmpool_dial::{Dialler, Lookups, Policy};
 
 /// Redirects that are followed.
 const MAX_REDIRECTS: usize = 5;
@@ -193,8 +193,8 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
-    use crate::dial::{Resolver, ResolverLimits};
-    use crate::store::Store;
+    use warmpool_dial::{Resolver, ResolverLimits};
+    use warmpool_store::Store;
 
     /// A server that answers each connection with the next of these.
     async fn server(answers: Vec<Vec<u8>>) -> SocketAddr {

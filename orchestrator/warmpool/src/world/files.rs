@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::cipher::Cipher;
-use crate::store::{Folder, free_bytes};
 use warmpool_core::blocking::blocking;
 use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_store::{Folder, free_bytes};
 
 /// The folder of all worlds' files, within the data directory.
 pub(crate) const FOLDER: Folder = Folder { name: "worlds", has: is_whole };

@@ -13,12 +13,12 @@ use super::files::{PICTURES, found, read};
 use super::patient::forget;
 use super::record::{Content, WorldRecord};
 use super::{PatientRef, WorldCaller, Worlds};
-use crate::store::{Batch, Durability, KeyRange, Table};
 use warmpool_core::blocking::blocking;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::drain::Phase;
 use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability, KeyRange, Table};
 
 /// Time between two checks for what is older than it may be.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);

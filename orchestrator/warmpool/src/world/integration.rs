@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::keys::{KeyId, SecretHash, check_name};
-use crate::store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 use warmpool_core::clock::{Deadline, Now, unix_ms};
 use warmpool_core::engine::random_text;
 use warmpool_core::error::Error;
 use warmpool_core::secret::Secret;
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 pub(crate) use warmpool_core::engine::IntegrationKeyId;
 
@@ -336,7 +336,7 @@ fn new_secret(kind: IntegrationKind) -> (Secret, SecretHash, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::StoreOptions;
+    use warmpool_store::StoreOptions;
 
     fn owner() -> KeyId {
         "0123456789ab".parse().unwrap()

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::cipher::{Cipher, KeySource, NamesKeyError};
 use super::integration::IntegrationKeyId;
-use crate::store::{Batch, Store, StoreError, Table};
 use warmpool_core::engine::random_bytes;
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_store::{Batch, Store, StoreError, Table};
 
 /// The row by which the daemon notices that the operator's key is another one than before.
 const CHECK_ROW: &str = "world_names_key";
@@ -160,7 +160,7 @@ pub(crate) enum PatientsError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Durability, StoreOptions};
+    use warmpool_store::{Durability, StoreOptions};
 
     async fn patients(store: &Store, instance: &Arc<Instance>, key: u8) -> Result<Patients, PatientsError> {
         Patients::open(store.clone(), Arc::clone(instance), Cipher::new(&[key; 32]), KeySource::Operator).await

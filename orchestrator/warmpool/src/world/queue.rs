@@ -9,11 +9,11 @@ use super::patient::Patient;
 use super::record::{Content, Failure, Status, WorldRecord};
 use super::render::{RenderError, Renderer, remove_left};
 use super::{LiveWorld, Worlds};
-use crate::store::{Batch, Durability, KeyRange, StoreError, Table};
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
 use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability, KeyRange, StoreError, Table};
 
 /// How often a world is begun before it counts as failed.
 const TRIES: usize = 2;

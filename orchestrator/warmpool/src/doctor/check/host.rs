@@ -1,8 +1,8 @@
 //! The host itself.
 
 use super::{fail, ok, warn};
-use crate::config::ByteSize;
 use crate::doctor::{Directory, Facts, Finding, Needs, Port};
+use warmpool_config::ByteSize;
 
 /// What a worker is reckoned to use of the host's memory, as in the default of `pool.max_workers`.
 const WORKER_SHARE: u64 = 1 << 30;

@@ -1,10 +1,10 @@
 //! A sound host, and one flaw at a time.
 
 use super::{host::rounded, *};
-use crate::config::ByteSize;
 use crate::doctor::facts::HostFacts;
 use crate::doctor::{Directory, DockerFacts, ImageFact, Needs, Port, Socket, healthy};
 use crate::runtime::NetworkFacts;
+use warmpool_config::ByteSize;
 use warmpool_core::engine::Engine;
 
 fn image(engine: Engine, there: bool, needed: bool) -> ImageFact {

@@ -8,8 +8,8 @@ use tokio::sync::{Mutex, Semaphore};
 
 use super::request_entry::RequestEntry;
 use super::samples::Samples;
-use crate::config::Config;
 use crate::telemetry::{self, Recent};
+use warmpool_config::Config;
 use warmpool_core::clock::unix_ms;
 
 /// What an examination of the host found, and when.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::config::Config;
+use warmpool_config::Config;
 
 /// Writes the settings' values into the schemas that they limit.
 pub(super) fn apply(schemas: &mut Map<String, Value>, config: &Config) {

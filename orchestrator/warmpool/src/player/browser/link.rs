@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tower::Service;
 
-use crate::config::Config;
 use crate::session::Session;
 use crate::webdriver::{self, Command};
+use warmpool_config::Config;
 use warmpool_core::error::Error;
 
 /// What the driver's address is called on this way; nothing resolves it.

@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::time::timeout;
 
-use crate::config::{Config, Flags, Host};
 use crate::runtime::{NodeFacts, NodeState, NodeUse, Runtime, RuntimeError, WorkerSpec};
+use warmpool_config::{Config, Flags, Host};
 use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
 
 /// Long after every deadline.

@@ -2,7 +2,7 @@
 
 use bollard::models::{Node, NodeSpecRoleEnum};
 
-use crate::config::Config;
+use warmpool_config::Config;
 use warmpool_core::engine::Engine;
 
 /// Where the configuration allows workers of this engine.

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::config::Config;
 use crate::runtime::Lack;
+use warmpool_config::Config;
 
 /// The last fact of a report that is whole: the hash of the others.
 const HASH: &str = "Hash";

@@ -15,9 +15,9 @@ use warmpool_protocol::LEAVE_NETWORK;
 
 use super::Swarm;
 use super::constraints::constraints;
-use crate::config::Config;
 use crate::runtime::docker::{container_name, labels, signed};
 use crate::runtime::{LABEL_IMAGE, LABEL_INSTANCE, LABEL_PROBE, WorkerSpec};
+use warmpool_config::Config;
 use warmpool_core::engine::Engine;
 
 /// A service's tmpfs has no owner, so everybody in the container may write there; there is but one user.

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::super::id::TaskId;
-use crate::store::{Folder, free_bytes};
 use warmpool_core::blocking::blocking;
 use warmpool_core::error::Error;
+use warmpool_store::{Folder, free_bytes};
 
 /// The folder of all tasks' files, within the data directory.
 pub(crate) const FOLDER: Folder = Folder { name: "tasks", has: is_hash };

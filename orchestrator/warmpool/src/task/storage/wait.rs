@@ -8,11 +8,11 @@ use bytes::Bytes;
 use tokio::time::sleep;
 
 use super::TaskStorage;
-use crate::store::{Batch, Durability, StoreError, StoreState};
 use crate::task::active::{ActiveTask, TaskEvent};
 use crate::task::record::TaskError;
 use warmpool_core::drain::Phase;
 use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability, StoreError, StoreState};
 
 /// Time between two checks whether there is room again, and between two attempts to read.
 const RETRY: Duration = Duration::from_millis(500);

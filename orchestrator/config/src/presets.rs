@@ -1,0 +1,202 @@
+//! Presets: browsers that wait with settings applied.
+//!
+//! In the file each is a `[[pool.presets]]` table. A variable or a flag takes the same as an array of inline tables.
+
+use serde::{Deserialize, Serialize};
+use toml::Value as Toml;
+use warmpool_protocol::{Settings, Size, check_locales};
+
+use super::egress::EgressRules;
+use super::value::{InvalidValue, Value, ValueForm};
+use warmpool_core::engine::{Engine, Mode, PoolKey, PresetId};
+use warmpool_core::error::FieldError;
+
+/// The longest name, in bytes.
+const MAX_NAME: usize = 32;
+const REMEDY: &str = "write a [[pool.presets]] table for each, or an array such as \
+                      [{ name = \"german\", engine = \"firefox\", mode = \"headed\", count = 1, locales = [\"de-DE\", \"de\"] }]";
+
+/// One preset: a number of workers of an engine and mode that wait with these settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolPreset {
+    /// Its name in `/status` and the metrics.
+    pub name: String,
+    pub engine: Engine,
+    /// Headed or headless.
+    pub mode: Mode,
+    /// How many wait warm.
+    pub target: usize,
+    pub settings: Settings,
+    /// Egress rules of their own, beside the daemon's.
+    pub egress: EgressRules,
+}
+
+impl PoolPreset {
+    /// The kind of its workers.
+    #[must_use]
+    pub fn key(&self) -> PoolKey {
+        PoolKey { engine: self.engine, mode: self.mode, preset: Some(PresetId::of(&self.settings)) }
+    }
+}
+
+/// Every preset of a configuration; no two share a name or are the same but for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Presets(pub Vec<PoolPreset>);
+
+impl Presets {
+    /// How many workers wait for them altogether.
+    #[must_use]
+    pub fn warm(&self) -> usize {
+        self.0.iter().fold(0, |warm, preset| warm.saturating_add(preset.target))
+    }
+}
+
+/// A preset as TOML.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PresetTable {
+    name: String,
+    engine: Engine,
+    mode: Mode,
+    count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locales: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    viewport: Option<Size>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_agent: Option<String>,
+    #[serde(default, skip_serializing_if = "EgressRules::is_empty")]
+    egress: EgressRules,
+}
+
+impl Value for Presets {
+    const SHAPE: ValueForm = ValueForm::Tables;
+    const FORM: &'static str = "PRESETS";
+
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let read = toml::de::ValueDeserializer::parse(text).and_then(Vec::<Toml>::deserialize);
+        let tables = read.map_err(|_| InvalidValue::not(text, "an array of TOML tables", REMEDY))?;
+        let mut presets: Vec<PoolPreset> = Vec::new();
+        for (index, table) in tables.into_iter().enumerate() {
+            let preset = preset(index, table)?;
+            if presets.iter().any(|other| other.name == preset.name) {
+                return Err(InvalidValue::new(
+                    format!("{:?} is there twice", preset.name),
+                    "give each preset its own name",
+                ));
+            }
+            if let Some(other) = presets.iter().find(|other| other.key() == preset.key()) {
+                let what = format!("{:?} and {:?} differ in nothing but their names", other.name, preset.name);
+                return Err(InvalidValue::new(what, "keep one of them, with the sum of both counts"));
+            }
+            presets.push(preset);
+        }
+        Ok(Self(presets))
+    }
+
+    fn toml(&self) -> Option<String> {
+        let tables = self.0.iter().map(|preset| {
+            let PoolPreset { name, engine, mode, target, settings, egress } = preset.clone();
+            let Settings { locales, user_agent, viewport } = settings;
+            let locales = (!locales.is_empty()).then_some(locales);
+            let table = PresetTable { name, engine, mode, count: target, locales, viewport, user_agent, egress };
+            Toml::try_from(table).ok()
+        });
+        Some(Toml::Array(tables.collect::<Option<_>>()?).to_string())
+    }
+}
+
+/// Reads one preset. A fault is reported with the preset's name, since there may be several.
+fn preset(index: usize, table: Toml) -> Result<PoolPreset, InvalidValue> {
+    if !table.is_table() {
+        return Err(InvalidValue::not(&table.to_string(), "a table", REMEDY));
+    }
+    let label =
+        table.get("name").and_then(Toml::as_str).map_or(format!("preset {}", index + 1), |name| format!("{name:?}"));
+    let misfit = |error: FieldError| InvalidValue::new(format!("{label}: {error}"), REMEDY);
+    let PresetTable { name, engine, mode, count, locales, viewport, user_agent, egress } =
+        serde_path_to_error::deserialize(table).map_err(|error| {
+            let path = error.path().to_string();
+            misfit(FieldError::from_serde(&path, error.into_inner().message()))
+        })?;
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+    if !(1..=MAX_NAME).contains(&name.len()) || !name.bytes().all(plain) {
+        let problem = format!("must be 1 to {MAX_NAME} small letters, digits, - or _");
+        return Err(misfit(FieldError::invalid("name", problem)));
+    }
+    let locales = locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(|error| misfit(error.into()))?;
+    let settings = Settings { locales, user_agent, viewport };
+    settings.check().map_err(|error| misfit(error.into()))?;
+    if settings.is_empty() {
+        let remedy = format!("name a setting, or use pool.{engine}_{} for browsers without any", mode.as_str());
+        return Err(InvalidValue::new(format!("{label}: has no settings"), remedy));
+    }
+    Ok(PoolPreset { name, engine, mode, target: count, settings, egress })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Vec<PoolPreset> {
+        Presets::parse(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}")).0
+    }
+
+    #[test]
+    fn a_preset_names_pool_and_settings() {
+        let agent = "Mozilla/5.0 (X11; Linux x86_64) Own/1";
+        let presets = read(&format!(
+            r#"[{{ name = "german", engine = "firefox", mode = "headed", count = 1, locales = ["de-de", "de"],
+                   viewport = {{ width = 1400, height = 900 }}, user_agent = "{agent}" }},
+                {{ name = "wide", engine = "chromium", mode = "headless", count = 2, viewport = {{ width = 1920, height = 1080 }} }},
+                {{ name = "plain-agent", engine = "webkit", mode = "headed", count = 0, user_agent = "Own/2", egress = {{ allow = ["10.0.0.0/8"], deny = ["*"] }} }}]"#
+        ));
+        let names: Vec<_> = presets.iter().map(|preset| (preset.name.as_str(), preset.target)).collect();
+        assert_eq!(names, [("german", 1), ("wide", 2), ("plain-agent", 0)]);
+        let german = &presets[0];
+        assert_eq!((german.engine, german.mode), (Engine::Firefox, Mode::Headed));
+        let locales = vec!["de-DE".to_owned(), "de".to_owned()];
+        let viewport = Size { width: 1400, height: 900 };
+        let settings = Settings { locales, user_agent: Some(agent.to_owned()), viewport: Some(viewport) };
+        assert_eq!(german.settings, settings);
+        assert_eq!((presets[2].egress.allow.len(), presets[2].egress.deny.len()), (1, 1));
+        assert_eq!(Presets(presets.clone()).warm(), 3);
+        assert_eq!(read(&Presets(presets.clone()).toml().unwrap()), presets, "what is written reads the same");
+        assert!(read("").is_empty());
+    }
+
+    #[test]
+    fn each_fault_is_named_with_its_remedy() {
+        let german = r#"name = "a", engine = "firefox", mode = "headed", count = 1"#;
+        for (text, what) in [
+            ("german: firefox headed 1 locales=de-DE", "is not an array"),
+            (r#"["german: firefox headed 1 locales=de-DE"]"#, "is not a table"),
+            (r#"[{ engine = "firefox" }]"#, "preset 1: "),
+            (&format!("[{{ {german} }}]"), "has no settings"),
+            (&format!(r#"[{{ {german}, timezone = "UTC" }}]"#), "unknown field `timezone`"),
+            (&format!(r#"[{{ {german}, locales = ["de_DE"] }}]"#), "`locales[0]` must be a locale tag"),
+            (&format!("[{{ {german}, viewport = {{ width = 0, height = 900 }} }}]"), "`viewport.width` must be from 1"),
+            (&format!("[{{ {german}, viewport = {{ width = 9 }} }}]"), "height"),
+            (&format!(r#"[{{ {german}, user_agent = "" }}]"#), "`user_agent` must be"),
+            (&format!(r#"[{{ {german}, locales = ["de"] }}, {{ {german}, locales = ["fr"] }}]"#), "is there twice"),
+            (&format!(r#"[{{ {german}, locales = ["de"], egress = {{ allow = ["a b"] }} }}]"#), "is no network"),
+            (&german_twice(german), "differ in nothing"),
+            (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("\"a\"", "\"Ger man\"")), "`name` must be"),
+            (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("firefox", "opera")), "`engine`"),
+            (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("headed", "hidden")), "`mode`"),
+            (&format!(r#"[{{ {}, locales = ["de"] }}]"#, german.replace("= 1", "= -1")), "`count`"),
+        ] {
+            let fault = Presets::parse(text).unwrap_err();
+            assert!(fault.what.contains(what), "{text}: {fault:?}");
+            assert!(!fault.remedy.is_empty(), "{text}");
+        }
+    }
+
+    fn german_twice(german: &str) -> String {
+        let other = german.replace("\"a\"", "\"b\"");
+        format!(r#"[{{ {german}, locales = ["de"] }}, {{ {other}, locales = ["de"] }}]"#)
+    }
+}

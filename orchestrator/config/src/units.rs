@@ -1,0 +1,241 @@
+//! Types of our own for settings: sizes, the engine's socket, the log's form.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use super::value::{InvalidValue, Value, ValueForm, quoted};
+
+/// A size in bytes, shown in the largest unit that fits it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(pub u64);
+
+/// Units by their names in small letters; the bare letters are binary, as the Docker command line has them.
+const UNITS: [(&str, u64); 18] = [
+    ("", 1),
+    ("b", 1),
+    ("k", 1 << 10),
+    ("ki", 1 << 10),
+    ("kib", 1 << 10),
+    ("kb", 1_000),
+    ("m", 1 << 20),
+    ("mi", 1 << 20),
+    ("mib", 1 << 20),
+    ("mb", 1_000_000),
+    ("g", 1 << 30),
+    ("gi", 1 << 30),
+    ("gib", 1 << 30),
+    ("gb", 1_000_000_000),
+    ("t", 1 << 40),
+    ("ti", 1 << 40),
+    ("tib", 1 << 40),
+    ("tb", 1_000_000_000_000),
+];
+
+impl ByteSize {
+    /// The number of bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+
+    /// The number of bytes as a length in memory, at most the address space.
+    pub fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+        match units.iter().find(|(_, unit)| self.0 != 0 && self.0.is_multiple_of(*unit)) {
+            Some((name, unit)) => write!(out, "{}{name}", self.0 / unit),
+            None => write!(out, "{}B", self.0),
+        }
+    }
+}
+
+impl Value for ByteSize {
+    const SHAPE: ValueForm = ValueForm::Quantity;
+    const FORM: &'static str = "SIZE";
+
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
+        let trimmed = text.trim();
+        let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(digits);
+        let unit = unit.trim().to_ascii_lowercase();
+        let unit = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, bytes)| *bytes);
+        let bytes = unit.and_then(|unit| times(number, unit));
+        bytes.filter(|bytes| *bytes <= i64::MAX.unsigned_abs()).map(Self).ok_or_else(|| {
+            InvalidValue::not(
+                text,
+                "a size",
+                "write it with a unit, such as 64KiB, 512MiB or 2GiB; a bare number counts bytes",
+            )
+        })
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string()))
+    }
+
+    fn below(&self, least: &Self) -> bool {
+        self < least
+    }
+}
+
+/// `number`, which may have a fraction, times `unit`; `None` if it is no number or too large.
+fn times(number: &str, unit: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let bytes = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(unit) / scale;
+    bytes.checked_add(u64::try_from(part).ok()?)
+}
+
+/// Where the Docker engine listens: a socket on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DockerHost {
+    socket: PathBuf,
+}
+
+impl DockerHost {
+    /// The engine's socket file.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl fmt::Display for DockerHost {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "unix://{}", self.socket.display())
+    }
+}
+
+impl Value for DockerHost {
+    const SHAPE: ValueForm = ValueForm::Text;
+    const FORM: &'static str = "unix://PATH";
+
+    fn parse(text: &str) -> Result<Self, InvalidValue> {
+        let text = text.trim();
+        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        match scheme {
+            "unix" | "" if rest.starts_with('/') => Ok(Self { socket: PathBuf::parse(rest)? }),
+            "tcp" | "http" => Err(InvalidValue::new(
+                format!(
+                    "{text:?} would speak to the engine in the clear, and whoever reaches that port is root on its host"
+                ),
+                "use the engine's socket, such as unix:///var/run/docker.sock; for an engine elsewhere, forward its socket over ssh",
+            )),
+            "ssh" | "https" | "npipe" | "fd" => Err(InvalidValue::new(
+                format!("{text:?} is not supported: workers must run on the daemon's own host"),
+                "use a socket, such as unix:///var/run/docker.sock",
+            )),
+            _ => Err(InvalidValue::not(
+                text,
+                "a socket",
+                "write unix:// and an absolute path, such as unix:///var/run/docker.sock",
+            )),
+        }
+    }
+
+    fn toml(&self) -> Option<String> {
+        Some(quoted(&self.to_string()))
+    }
+}
+
+/// Reads and writes a setting that is one of a few words.
+macro_rules! one_of {
+    ($Type:ident, $kind:literal, $remedy:literal, $First:ident = $first:literal $(, $Other:ident = $other:literal)+) => {
+        impl Value for $Type {
+            const SHAPE: ValueForm = ValueForm::Text;
+            const FORM: &'static str = concat!($first $(, "|", $other)+);
+
+            fn parse(text: &str) -> Result<Self, InvalidValue> {
+                match text.trim() {
+                    $first => Ok(Self::$First),
+                    $( $other => Ok(Self::$Other), )+
+                    _ => Err(InvalidValue::not(text, $kind, $remedy)),
+                }
+            }
+
+            fn toml(&self) -> Option<String> {
+                Some(quoted(match self {
+                    Self::$First => $first,
+                    $( Self::$Other => $other, )+
+                }))
+            }
+        }
+    };
+}
+
+/// How the daemon reaches the agent in a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentTransport {
+    /// The best that the container runtime allows.
+    Auto,
+    /// By a Unix socket in a folder shared with the worker.
+    Unix,
+    /// By TCP over the workers' network.
+    Tcp,
+}
+
+one_of!(
+    AgentTransport,
+    "a way to reach an agent",
+    "write auto, unix or tcp",
+    Auto = "auto",
+    Unix = "unix",
+    Tcp = "tcp"
+);
+
+/// Who solves the challenges of sessions that ask for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaptchaMode {
+    /// Nobody: sessions cannot ask for it.
+    Off,
+    /// A person in the live view.
+    Person,
+    /// A service.
+    Solver,
+}
+
+one_of!(
+    CaptchaMode,
+    "a way to solve CAPTCHAs",
+    "write off, person or solver",
+    Off = "off",
+    Person = "person",
+    Solver = "solver"
+);
+
+/// Whose words a solver of CAPTCHAs speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SolverService {
+    /// 2Captcha, and those that are like it.
+    TwoCaptcha,
+    /// Anti-Captcha.
+    AntiCaptcha,
+    /// CapSolver.
+    CapSolver,
+}
+
+one_of!(
+    SolverService,
+    "a solver",
+    "write 2captcha, anti-captcha or capsolver",
+    TwoCaptcha = "2captcha",
+    AntiCaptcha = "anti-captcha",
+    CapSolver = "capsolver"
+);
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+one_of!(LogFormat, "a log format", "write text or json", Text = "text", Json = "json");

@@ -1,0 +1,111 @@
+//! Connections to hosts that others name: pages, their clients, and who asks for a world.
+//!
+//! A name is looked up once (`resolver`, which asks what the `system` says), `policy` judges each of its addresses, and the
+//! connection goes to one of these very addresses. So nothing that happens to a name in between matters.
+
+mod policy;
+mod resolver;
+mod system;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use url::Host;
+
+use warmpool_core::address;
+
+pub use policy::{Policy, Refusal};
+pub use resolver::{Lookups, Resolver, ResolverLimits};
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    #[error("{}", .0.problem())]
+    Refused(Refusal),
+    #[error("there is no such host")]
+    UnknownHost,
+    #[error("{0}")]
+    Failed(#[from] io::Error),
+    #[error("no answer in time")]
+    TimedOut,
+}
+
+/// Connects where one policy allows it.
+#[derive(Debug, Clone)]
+pub struct Dialler {
+    policy: Policy,
+    lookups: Lookups,
+    limit: Duration,
+}
+
+impl Dialler {
+    /// One that waits so long at most: for a name, and for each of its addresses.
+    pub const fn new(policy: Policy, lookups: Lookups, limit: Duration) -> Self {
+        Self { policy, lookups, limit }
+    }
+
+    /// Connects to a host; returns the address, too, that the connection leads to.
+    /// Errors: [`DialError`], which of several addresses tells about the last.
+    pub async fn connect(&self, host: &Host, port: u16) -> Result<(TcpStream, SocketAddr), DialError> {
+        let name = match host {
+            Host::Domain(name) => Some(name.as_str()),
+            Host::Ipv4(_) | Host::Ipv6(_) => None,
+        };
+        attempt(&self.lookups, self.limit, host, port, |address| self.policy.judge(name, address, port)).await
+    }
+
+    /// Judges a site whose name a proxy resolves.
+    /// Errors: the reason why it may not be asked for.
+    pub fn judge_unresolved(&self, host: &Host, port: u16) -> Result<(), DialError> {
+        match (host, address::of_host(host)) {
+            (Host::Domain(name), _) => self.policy.judge_name(name, port),
+            (_, Some(address)) => self.policy.judge(None, address, port),
+            (_, None) => Ok(()),
+        }
+        .map_err(DialError::Refused)
+    }
+}
+
+impl Lookups {
+    /// Connects to a host that the operator named, which no policy judges; waits as long as a [`Dialler`].
+    /// Errors: [`DialError`].
+    pub async fn connect(&self, host: &Host, port: u16, limit: Duration) -> Result<TcpStream, DialError> {
+        attempt(self, limit, host, port, |_| Ok(())).await.map(|(stream, _)| stream)
+    }
+}
+
+async fn attempt(
+    lookups: &Lookups,
+    limit: Duration,
+    host: &Host,
+    port: u16,
+    judge: impl Fn(IpAddr) -> Result<(), Refusal>,
+) -> Result<(TcpStream, SocketAddr), DialError> {
+    let addresses = match host {
+        Host::Domain(name) => {
+            let found = timeout(limit, lookups.look_up(name)).await.map_err(|_| DialError::TimedOut)?;
+            found.map_err(|_| DialError::UnknownHost)?
+        }
+        host => address::of_host(host).into_iter().collect(),
+    };
+    let mut failure = DialError::UnknownHost;
+    for address in addresses {
+        if let Err(refused) = judge(address) {
+            failure = DialError::Refused(refused);
+            continue;
+        }
+        let peer = SocketAddr::new(address, port);
+        match timeout(limit, TcpStream::connect(peer)).await {
+            Ok(Ok(stream)) => {
+                let _ = stream.set_nodelay(true);
+                return Ok((stream, peer));
+            }
+            Ok(Err(error)) => failure = error.into(),
+            Err(_) => failure = DialError::TimedOut,
+        }
+    }
+    Err(failure)
+}

@@ -1,0 +1,138 @@
+//! Looking up the addresses of host names, so that nobody's look-ups stand in the way of another's.
+
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::client::legacy::connect::dns::Name;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::system::{SystemFiles, SystemNames};
+use warmpool_config::Config;
+
+/// What bounds look-ups.
+#[derive(Debug, Clone, Copy)]
+pub struct ResolverLimits {
+    /// At once in one share.
+    pub at_once: usize,
+    /// Time for one, from when it has its place.
+    pub time: Duration,
+    /// How long an answer is kept at most, and that there is no such name. Name servers may say less.
+    pub max_ttl: Duration,
+    pub max_negative_ttl: Duration,
+}
+
+impl ResolverLimits {
+    pub fn of(config: &Config) -> Self {
+        let settings = &config.egress;
+        Self {
+            at_once: settings.max_lookups,
+            time: settings.lookup_timeout,
+            max_ttl: settings.max_ttl,
+            max_negative_ttl: settings.max_negative_ttl,
+        }
+    }
+}
+
+/// Why a name has no address: nobody knows it, or nobody says so in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is no such host")]
+pub struct UnknownName;
+
+/// Asks the system's name servers, without a thread, except for names that are known beforehand. Clones share the answers.
+#[derive(Clone)]
+pub struct Resolver(Arc<Shared>);
+
+struct Shared {
+    limits: ResolverLimits,
+    system: SystemNames,
+    known: Box<Known>,
+}
+
+type Known = dyn Fn(&str) -> Option<Vec<IpAddr>> + Send + Sync;
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Resolver")
+    }
+}
+
+impl Resolver {
+    /// One that asks as the system's files say.
+    pub fn new(limits: ResolverLimits) -> Self {
+        Self::with(limits, |_| None)
+    }
+
+    /// Takes the addresses that `known` gives, and asks for the others.
+    pub fn with(limits: ResolverLimits, known: impl Fn(&str) -> Option<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
+        Self::from_files(SystemFiles::default(), limits, known)
+    }
+
+    /// One that knows no name, and asks nobody.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn nowhere() -> Self {
+        let none = Duration::ZERO;
+        let limits = ResolverLimits { at_once: 1, time: none, max_ttl: none, max_negative_ttl: none };
+        Self::with(limits, |_| Some(Vec::new()))
+    }
+
+    fn from_files(
+        files: SystemFiles,
+        limits: ResolverLimits,
+        known: impl Fn(&str) -> Option<Vec<IpAddr>> + Send + Sync + 'static,
+    ) -> Self {
+        let system = SystemNames::new(files, &limits);
+        Self(Arc::new(Shared { limits, system, known: Box::new(known) }))
+    }
+
+    /// A share of the look-ups, for one session or another who asks.
+    pub fn share(&self) -> Lookups {
+        Lookups { resolver: self.clone(), places: Arc::new(Semaphore::new(self.0.limits.at_once)) }
+    }
+}
+
+/// One share of a resolver's look-ups: so many at once, and the others wait for one of these to end. Clones are the same share.
+#[derive(Debug, Clone)]
+pub struct Lookups {
+    resolver: Resolver,
+    places: Arc<Semaphore>,
+}
+
+impl Lookups {
+    /// Asks for the addresses of a name, once.
+    /// Errors: [`UnknownName`].
+    pub(crate) async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, UnknownName> {
+        let Shared { limits, system, known } = &*self.resolver.0;
+        if let Some(addresses) = known(name) {
+            return Ok(addresses);
+        }
+        let _place = self.places.acquire().await.map_err(|_| UnknownName)?;
+        timeout(limits.time, system.look_up(name)).await.map_err(|_| UnknownName)?
+    }
+}
+
+/// For clients of the daemon's own.
+impl tower::Service<Name> for Lookups {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = UnknownName;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, UnknownName>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), UnknownName>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let lookups = self.clone();
+        Box::pin(async move {
+            let found = lookups.look_up(name.as_str()).await?;
+            // The connector fills in the port.
+            Ok(found.into_iter().map(|address| SocketAddr::new(address, 0)).collect::<Vec<_>>().into_iter())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Backups: dumps in the store's own directory, made every hour, the old ones removed; and restoring one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::backup_folder::{list, next_path, rotate};
+use super::batch::Op;
+use super::dump::{Restored, Writer, WrittenDump};
+use super::folder::Folder;
+use super::layout::create_private_dir;
+use super::ledger::is_ledger;
+use super::lock::DirLock;
+use super::request::Request;
+use super::{KeyRange, Row, SCHEMA_VERSION, Store, StoreError, Table, archive, backup_folder, build};
+use warmpool_core::clock::unix_ms;
+
+/// Rows read at a time.
+const PAGE: usize = 256;
+
+/// Runs blocking file work off the async threads.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(StoreError::Io { doing: "write a dump".to_owned(), source: std::io::Error::other(error) }),
+    }
+}
+
+async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<WrittenDump, StoreError> {
+    // A store in memory has no folders beside it.
+    let with_files = store.directory().filter(|_| !folders.is_empty()).map(|data| (data.to_owned(), folders.to_vec()));
+    let (path, in_archive) = (path.to_owned(), with_files.is_some());
+    let mut writer =
+        off_thread(move || if in_archive { archive::create(&path) } else { Writer::create(&path, SCHEMA_VERSION) })
+            .await?;
+    store.call(|reply| Request::StartCapture { reply }).await?;
+    for table in Table::ALL.into_iter().filter(|table| !table.is_kept_apart()) {
+        writer = write_table(store, writer, table).await?;
+    }
+    let (changes, commits) = store.call(|reply| Request::EndCapture { reply }).await?;
+    let moment = store.moment(commits);
+    let min_free = store.options().min_free_bytes;
+    let dumped = off_thread(move || {
+        for Op { table, key, value } in changes.iter().filter(|op| !op.table.is_kept_apart()) {
+            writer.change(*table, key, value.as_deref())?;
+        }
+        match with_files {
+            Some((data, folders)) => archive::finish(writer, moment, &data, &folders, min_free),
+            None => writer.finish(moment),
+        }
+    })
+    .await?;
+    // After it, so that it has the keys of every patient whom the dump has.
+    store.write_apart().await?;
+    Ok(dumped)
+}
+
+async fn write_table(store: &Store, mut writer: Writer, table: Table) -> Result<Writer, StoreError> {
+    let mut range = KeyRange::all();
+    loop {
+        let rows = store.scan(table, range.clone(), PAGE).await?;
+        let Some(last) = rows.last() else { return Ok(writer) };
+        range = range.after(&last.key);
+        writer = off_thread(move || {
+            for Row { key, value } in rows.iter().filter(|row| !is_ledger(table, &row.key)) {
+                writer.change(table, key, Some(value))?;
+            }
+            Ok(writer)
+        })
+        .await?;
+    }
+}
+
+impl Store {
+    /// Writes everything into a new file while commits go on: JSON lines with counts and a hash, in a tar with the files of
+    /// `folders` if there are any. It holds the state at one moment between call and return, and the files a little later.
+    /// Errors: those of reading; [`StoreError::Io`]; [`StoreError::DumpOverrun`] under an extreme rate of changes;
+    /// [`StoreError::DiskNearlyFull`] where the files would fill the disk.
+    pub async fn dump(&self, file: &Path, folders: &[Folder]) -> Result<WrittenDump, StoreError> {
+        let _one = self.dumping().await;
+        write_dump(self, file, folders).await
+    }
+
+    /// Writes the file of what is kept apart anew: with what there is now, and nothing that was deleted before.
+    /// Errors: those of reading; [`StoreError::Io`].
+    pub(super) async fn write_apart(&self) -> Result<(), StoreError> {
+        let Some(dir) = self.directory().map(Path::to_owned) else { return Ok(()) };
+        let _one = self.writing_apart().await;
+        let mut writer = off_thread(move || Writer::create(&backup_folder::apart_path(&dir)?, SCHEMA_VERSION)).await?;
+        for table in Table::ALL.into_iter().filter(|table| table.is_kept_apart()) {
+            writer = write_table(self, writer, table).await?;
+        }
+        let moment = self.moment(0);
+        off_thread(move || writer.finish(moment)).await.map(drop)
+    }
+
+    /// Dumps into the store's directory of backups and removes old ones.
+    /// Errors: those of [`Store::dump`]; [`StoreError::NoDirectory`] in memory.
+    pub async fn backup(&self) -> Result<WrittenDump, StoreError> {
+        let dir = self.directory().ok_or(StoreError::NoDirectory)?.to_owned();
+        let _one = self.dumping().await;
+        let (within, context) = (dir.clone(), self.context());
+        let path = off_thread(move || match context.disk_nearly_full(false) {
+            Some(refusal) => Err(refusal),
+            None => next_path(&within),
+        })
+        .await?;
+        let dumped = write_dump(self, &path, &[]).await?;
+        let options = self.options().clone();
+        off_thread(move || {
+            rotate(&dir, options.backup_interval, options.backups_kept);
+            backup_folder::remove_with_keys(&dir);
+            Ok(())
+        })
+        .await?;
+        Ok(dumped)
+    }
+}
+
+/// Makes a backup every `backup_interval` until `stop`. Logs failures and tries again sooner.
+pub async fn run_backups(store: Store, stop: CancellationToken) {
+    let Some(dir) = store.directory().map(Path::to_owned) else {
+        return;
+    };
+    let every = store.options().backup_interval;
+    let within = dir.clone();
+    // A new one takes their place.
+    if off_thread(move || Ok(backup_folder::any_with_keys(&within))).await.unwrap_or(false)
+        && let Err(error) = store.backup().await
+    {
+        tracing::error!(%error, "backups of an earlier release still hold patients' keys");
+    }
+    if store.options().backups_kept == 0 {
+        return;
+    }
+    let mut wait = {
+        let newest = off_thread(move || Ok(list(&dir).first().map_or(0, |(ms, _)| *ms))).await.unwrap_or(0);
+        let age = Duration::from_millis(unix_ms().saturating_sub(newest));
+        every.saturating_sub(age)
+    };
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(wait) => {}
+        }
+        wait = match store.backup().await {
+            Ok(dumped) => {
+                tracing::info!(path = %dumped.path.display(), lines = dumped.lines, bytes = dumped.bytes, "backup written");
+                every
+            }
+            Err(StoreError::Closed | StoreError::Failed) => return,
+            Err(error) => {
+                tracing::error!(%error, "backup failed");
+                every / 12
+            }
+        };
+    }
+}
+
+/// Replaces the store in `dir`, which no process may be using, by the contents of a dump, and those of `folders`
+/// that the dump holds. What was there is kept beside it as `db.replaced-<unix ms>`, and so on. Blocks.
+/// Errors: [`StoreError::Locked`] while a daemon runs, [`StoreError::Backup`] if the file is not whole, and then nothing has
+/// changed; [`StoreError::Io`].
+pub fn restore(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Restored, StoreError> {
+    create_private_dir(dir)?;
+    let _lock = DirLock::take(dir)?;
+    build::replace(dir, file, folders)
+}

@@ -1,0 +1,131 @@
+//! What can go wrong with the store.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Table;
+use warmpool_core::error::Error;
+
+/// The errors of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No answer in time. A commit was withdrawn: nothing was or will be written.
+    #[error("the store did not answer within {} ms", waited.as_millis())]
+    Timeout {
+        /// How long the caller waited.
+        waited: Duration,
+    },
+    /// The disk has less free space than the operator's minimum; nothing was written.
+    #[error("the data disk is nearly full: {free_bytes} bytes free, {min_free_bytes} needed")]
+    DiskNearlyFull {
+        /// Free space on the file system of the store, bytes.
+        free_bytes: u64,
+        /// What must stay free for this commit, bytes.
+        min_free_bytes: u64,
+    },
+    /// A value is larger than [`MAX_VALUE_BYTES`](super::batch::MAX_VALUE_BYTES).
+    #[error("a value of {bytes} bytes is too large for table {table}: keep it in a file")]
+    ValueTooLarge {
+        /// Where it was meant to go.
+        table: Table,
+        /// Its size, bytes.
+        bytes: usize,
+    },
+    /// A key is empty or longer than [`MAX_KEY_BYTES`](super::batch::MAX_KEY_BYTES).
+    #[error("a key of {bytes} bytes is not allowed in table {table}")]
+    InvalidKey {
+        /// Where it was meant to go.
+        table: Table,
+        /// Its length, bytes.
+        bytes: usize,
+    },
+    /// A batch has more than [`MAX_BATCH_OPS`](super::MAX_BATCH_OPS) changes.
+    #[error("a batch of {ops} changes is too large")]
+    BatchTooLarge {
+        /// How many changes it has.
+        ops: usize,
+    },
+    /// A value could not be written as, or read from, JSON.
+    #[error("a record of table {table} is not what was expected: {source}")]
+    Json {
+        /// The table it belongs to.
+        table: Table,
+        /// What serde says.
+        source: serde_json::Error,
+    },
+    /// The store has failed and takes nothing more; the process is about to end.
+    #[error("the store has failed and the process must be restarted")]
+    Failed,
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// Another process has the store open.
+    #[error("another process uses the store in {}", dir.display())]
+    Locked {
+        /// The data directory.
+        dir: PathBuf,
+    },
+    /// The data was written by a newer release.
+    #[error("the store has schema version {found}, this release knows up to {supported}: install the newer release")]
+    NewerSchema {
+        /// The version found.
+        found: u32,
+        /// The newest this release knows.
+        supported: u32,
+    },
+    /// The file system refused something; the data is not to blame.
+    #[error("cannot {doing}: {source}")]
+    Io {
+        /// What was being done, to which path.
+        doing: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A backup file is damaged, cut short or not a backup.
+    #[error("{} is not a usable backup: {reason}", path.display())]
+    Backup {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The store changed too much while it was being dumped; try again.
+    #[error("too many changes while the dump was written")]
+    DumpOverrun,
+    /// A store in memory has no directory to put backups in.
+    #[error("a store in memory has no directory")]
+    NoDirectory,
+}
+
+impl StoreError {
+    /// Whether the same call may succeed a little later, and nothing was or will be written by this one.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        matches!(self, Self::Timeout { .. } | Self::DiskNearlyFull { .. })
+    }
+
+    /// Whether the disk is full.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        matches!(self, Self::DiskNearlyFull { .. })
+    }
+
+    /// For `map_err`: an I/O error with what was being done to which path.
+    pub(super) fn io(doing: &str, path: &std::path::Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
+        let doing = format!("{doing} {}", path.display());
+        move |source| StoreError::Io { doing, source }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::DiskNearlyFull { .. } => Self::DiskNearlyFull,
+            StoreError::Timeout { .. } => Self::StoreBusy,
+            // The daemon closes it last, so only code that outlives the daemon finds it closed.
+            StoreError::Closed => Self::Draining,
+            other => Self::internal(other),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The handle to the store, and its calls.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::backend::{Backend, BackendError};
+use super::batch::{Batch, Durability, KeyRange, Row, Table};
+use super::commit::Commit;
+use super::disk::{self, free_bytes};
+use super::health::{Monitor, StoreHealth};
+use super::journal::{FileJournal, Journal};
+use super::ledger::{Ledger, Moment};
+use super::lock::DirLock;
+use super::mark::Mark;
+use super::options::StoreOptions;
+use super::recover::{self, Recovery};
+use super::recovery_file::RecoveryFile;
+use super::request::{Context, Request};
+use super::ticket::Ticket;
+use super::{StoreError, layout, thread};
+
+/// An open store, and what had to be done to open it.
+#[derive(Debug)]
+pub struct Opened {
+    pub store: Store,
+    /// Set if the data was damaged and has been replaced. Show it to the operator.
+    pub recovery: Option<Recovery>,
+}
+
+/// A handle to the store. Clones share it; the last one dropped, or [`Store::close`], closes it.
+#[derive(Clone)]
+pub struct Store {
+    thread: mpsc::Sender<Request>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    monitor: Arc<Monitor>,
+    options: StoreOptions,
+    dir: Option<PathBuf>,
+    context: Context,
+    /// Names the data directory in its dumps.
+    history: String,
+    /// One dump at a time.
+    dumping: tokio::sync::Mutex<()>,
+    /// Held while the file of what is kept apart is written.
+    writing_apart: tokio::sync::Mutex<()>,
+    /// Dropped with the store, which ends the thread that measures the disk.
+    _gauge: Option<std::sync::mpsc::Sender<()>>,
+}
+
+/// Where the files of a store lie.
+pub(super) struct Place {
+    dir: PathBuf,
+    history: String,
+    lock: DirLock,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("dir", &self.shared.dir).finish_non_exhaustive()
+    }
+}
+
+/// How long the storage thread may be busy with one thing. Only a lost disk takes longer, and then the process ends.
+const MAX_BUSY: Duration = Duration::from_secs(60);
+
+/// Time between two attempts at what must be written.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
+impl Store {
+    /// Whether there is a store in `dir`, sound or not.
+    #[must_use]
+    pub fn exists(dir: &Path) -> bool {
+        recover::exists(dir)
+    }
+
+    /// Opens the store in the directory `dir`, which is created if need be. Blocks, for up to the open timeout
+    /// and the restoring of a backup: call it at the start, or where blocking is allowed.
+    /// Errors: [`StoreError::Locked`] if another process has it, [`StoreError::NewerSchema`] if a newer release wrote it,
+    /// [`StoreError::Io`] if the file system refuses. Damage is no error: see [`Recovery`].
+    pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
+        let (prepared, lock) = recover::open(dir, &options)?;
+        let monitor = Arc::new(Monitor::new());
+        let journal = FileJournal::open(dir)?;
+        let history = journal.history().to_owned();
+        let database = dir.join(layout::DATABASE);
+        let context = Context {
+            monitor: Arc::clone(&monitor),
+            free_space: Arc::new(move || free_bytes(&database)),
+            min_free_bytes: options.min_free_bytes,
+            on_fatal: options.on_fatal.clone(),
+            recovery_file: Some(RecoveryFile::of(dir)),
+            mark: Arc::new(Mark::open(dir, prepared.ledger.commits())?),
+        };
+        let place = Place { dir: dir.to_owned(), history, lock };
+        let backend = (Box::new(prepared.backend) as Box<dyn Backend>, prepared.ledger);
+        let store = Self::on(backend, Box::new(journal), context, options, Some(place))?;
+        Ok(Opened { store, recovery: prepared.recovery })
+    }
+
+    pub(super) fn on(
+        backend: (Box<dyn Backend>, Ledger),
+        journal: Box<dyn Journal>,
+        context: Context,
+        options: StoreOptions,
+        place: Option<Place>,
+    ) -> Result<Self, StoreError> {
+        let (dir, history, lock) = match place {
+            Some(place) => (Some(place.dir), place.history, Some(place.lock)),
+            None => (None, String::new(), None),
+        };
+        let sender = thread::spawn(backend, journal, lock, context.clone(), options.queue)?;
+        let database = dir.as_ref().map(|dir| dir.join(layout::DATABASE));
+        let size = move || database.as_deref().map_or(0, disk::directory_bytes);
+        let gauge = Some(disk::watch(&context, size)?);
+        Ok(Self {
+            thread: sender,
+            shared: Arc::new(Shared {
+                monitor: Arc::clone(&context.monitor),
+                options,
+                dir,
+                context,
+                history,
+                dumping: tokio::sync::Mutex::default(),
+                writing_apart: tokio::sync::Mutex::default(),
+                _gauge: gauge,
+            }),
+        })
+    }
+
+    /// Makes all changes of the batch, or none. What is queued when the call timeout is over is withdrawn; what the disk
+    /// is at by then is waited for until it is known. Dropping the future does not undo it.
+    /// Errors: [`StoreError::Timeout`], sizes, a disk nearly full, or a store that is closed: nothing was or will be
+    /// written. After [`StoreError::Failed`] the next start decides.
+    pub async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        let shreds = batch.shreds();
+        self.begin(batch, durability).await?.known().await?;
+        if shreds && let Err(error) = self.write_apart().await {
+            // The journal keeps it deleted; the next backup writes the file anew, too.
+            tracing::warn!(%error, "the file of patients' keys still holds a deleted one");
+        }
+        Ok(())
+    }
+
+    /// Hands a commit over, for a caller who cannot wait until its outcome is known, however long that takes.
+    /// Errors: as [`Store::commit`]: nothing was or will be written.
+    pub async fn begin(&self, batch: Batch, durability: Durability) -> Result<Commit, StoreError> {
+        batch.check()?;
+        let until = Instant::now() + self.options().call_timeout;
+        let (reply, answer) = oneshot::channel();
+        let ticket = Ticket::default();
+        self.send(Request::Commit { batch, durability, ticket: ticket.clone(), reply }, until).await?;
+        Ok(Commit::new(self.clone(), ticket, answer, until))
+    }
+
+    /// Makes changes that must not be lost: retries until the store has taken them, and calls `held` with each error. Use it
+    /// with a batch that may use the reserve ([`Batch::essential`]).
+    /// Errors: those of [`Store::commit`] that do not pass: sizes, or a store that has failed or is closed.
+    pub async fn commit_with_retry(
+        &self,
+        batch: Batch,
+        durability: Durability,
+        mut held: impl FnMut(&StoreError),
+    ) -> Result<(), StoreError> {
+        loop {
+            match self.commit(batch.clone(), durability).await {
+                Err(error) if error.is_passing() => held(&error),
+                outcome => return outcome,
+            }
+            sleep(RETRY_INTERVAL).await;
+        }
+    }
+
+    /// The value of a key.
+    /// Errors: [`StoreError::Timeout`], or that the store has failed or is closed.
+    pub async fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let key = key.to_vec();
+        self.call(|reply| Request::Get { table, key, reply }).await
+    }
+
+    /// The values of some keys, in their order, read at one moment.
+    /// Errors: [`StoreError::Timeout`], or that the store has failed or is closed.
+    pub async fn get_many(&self, table: Table, keys: Vec<Vec<u8>>) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
+        self.call(|reply| Request::GetMany { table, keys, reply }).await
+    }
+
+    /// Up to `limit` rows of a range, in the order of their keys. Ask for the next page with
+    /// [`KeyRange::after`] the last key.
+    /// Errors: [`StoreError::Timeout`], or that the store has failed or is closed.
+    pub async fn scan(&self, table: Table, range: KeyRange, limit: usize) -> Result<Vec<Row>, StoreError> {
+        self.call(|reply| Request::Scan { table, range, limit, reply }).await
+    }
+
+    /// How the store is doing. Waits for nothing: neither for a thread nor for the disk, which was measured within the last
+    /// second, or is stalled.
+    #[must_use]
+    pub fn health(&self) -> StoreHealth {
+        self.shared.monitor.health(self.shared.context.min_free_bytes)
+    }
+
+    /// Makes everything durable, closes the files and ends the threads. Later calls get
+    /// [`StoreError::Closed`].
+    /// Errors: [`StoreError::Timeout`] if that takes too long, [`StoreError::Closed`] if it was closed before.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.call(|reply| Request::Close { reply }).await
+    }
+
+    pub(super) fn options(&self) -> &StoreOptions {
+        &self.shared.options
+    }
+
+    /// The data directory, unless the store is in memory.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        self.shared.dir.as_deref()
+    }
+
+    /// The disk monitor, for callers that may block.
+    pub(super) fn context(&self) -> Context {
+        self.shared.context.clone()
+    }
+
+    pub(super) async fn call<T>(
+        &self,
+        make: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
+    ) -> Result<T, StoreError> {
+        let limit = self.options().call_timeout;
+        let until = Instant::now() + limit;
+        let (reply, answer) = oneshot::channel();
+        self.send(make(reply), until).await?;
+        match timeout_at(until, answer).await {
+            Ok(answered) => answered.map_err(|_| self.gone())?,
+            Err(_) => Err(self.timed_out(limit)),
+        }
+    }
+
+    /// Hands a request to the storage thread; after an error it has not got it.
+    async fn send(&self, request: Request, until: Instant) -> Result<(), StoreError> {
+        match timeout_at(until, self.thread.send(request)).await {
+            Ok(sent) => sent.map_err(|_| self.gone()),
+            Err(_) => Err(self.timed_out(self.options().call_timeout)),
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.shared.monitor.failed()
+    }
+
+    /// The state of this store after so many commits.
+    pub(super) fn moment(&self, commits: u64) -> Moment {
+        Moment { history: self.shared.history.clone(), commits }
+    }
+
+    /// Keeps two writers of the file of what is kept apart from each other.
+    pub(super) async fn writing_apart(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.shared.writing_apart.lock().await
+    }
+
+    /// Keeps two dumps apart.
+    pub(super) async fn dumping(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.shared.dumping.lock().await
+    }
+
+    pub(super) fn gone(&self) -> StoreError {
+        // The threads say so before they close; otherwise they are failing just now.
+        if self.shared.monitor.closed() { StoreError::Closed } else { StoreError::Failed }
+    }
+
+    /// A thread that hangs, as sled does after a full disk, never comes back by itself.
+    pub(super) fn timed_out(&self, waited: Duration) -> StoreError {
+        if self.shared.monitor.busy_for() > MAX_BUSY {
+            let stuck = std::io::Error::other("the storage thread hangs");
+            self.shared.context.fatal(&BackendError::Io(stuck));
+        }
+        StoreError::Timeout { waited }
+    }
+}

@@ -1,0 +1,231 @@
+//! How the store is doing: the cells its threads write and everyone may read without waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use warmpool_core::clock::{millis, unix_ms};
+
+/// One operation of the store must not take longer than this.
+const STALL: Duration = Duration::from_secs(10);
+
+/// Whether the store can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreState {
+    /// It reads and writes.
+    Ok,
+    /// It reads, but refuses new data until there is space.
+    DiskNearlyFull,
+    /// One operation has taken longer than ten seconds; the disk may be failing.
+    Stalled,
+    /// It has failed; the process is about to end.
+    Failed,
+    /// It was closed.
+    Closed,
+}
+
+/// A look at the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreHealth {
+    /// Whether it can be relied on.
+    pub state: StoreState,
+    /// When the last commit was handed to the operating system, Unix milliseconds.
+    pub last_commit_ms: Option<u64>,
+    /// When the last disk barrier ended, Unix milliseconds.
+    pub last_durable_ms: Option<u64>,
+    /// Size of the database's files, bytes; 0 in memory.
+    pub size_bytes: u64,
+    /// Free space of the file system, bytes; none in memory or when the system does not say.
+    pub free_bytes: Option<u64>,
+    /// With less free space than this, bytes, nothing new is taken.
+    pub min_free_bytes: u64,
+}
+
+impl StoreHealth {
+    /// Whether the store does everything it should.
+    #[must_use]
+    pub fn ok(&self) -> bool {
+        self.state == StoreState::Ok
+    }
+}
+
+/// A fatal hook gets the reason and, outside tests, does not return.
+type Hook = dyn Fn(&str) + Send + Sync;
+
+/// What happens after the store has failed. By default the process aborts, without running destructors:
+/// sled's can hang after an error.
+#[derive(Clone)]
+pub struct FatalHook(Arc<Hook>);
+
+impl FatalHook {
+    /// A hook that does something else than to abort, for tests.
+    pub fn new(hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hook))
+    }
+
+    pub(super) fn call(&self, reason: &str) {
+        (self.0)(reason);
+    }
+}
+
+impl Default for FatalHook {
+    fn default() -> Self {
+        Self::new(|_| std::process::abort())
+    }
+}
+
+impl std::fmt::Debug for FatalHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FatalHook")
+    }
+}
+
+const RUNNING: u8 = 0;
+const FAILED: u8 = 1;
+const CLOSED: u8 = 2;
+
+/// Shared by the handle and the threads.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    started: Instant,
+    phase: AtomicU8,
+    /// Milliseconds after `started` at which the operation under way began, plus one; 0 if there is none.
+    busy_since: AtomicU64,
+    syncing_since: AtomicU64,
+    last_commit_ms: AtomicU64,
+    last_durable_ms: AtomicU64,
+    disk: DiskGauge,
+}
+
+/// The last measurement of the disk. A measurement can take arbitrarily long, so callers who ask for the store's health get
+/// this one.
+#[derive(Debug)]
+struct DiskGauge {
+    /// As `busy_since`, of a measurement under way.
+    since: AtomicU64,
+    size_bytes: AtomicU64,
+    /// `u64::MAX` when it is not known.
+    free_bytes: AtomicU64,
+}
+
+/// Which of the threads is at work.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum StoreThread {
+    Storage,
+    Barrier,
+    Gauge,
+}
+
+impl Monitor {
+    pub(super) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            phase: AtomicU8::new(RUNNING),
+            busy_since: AtomicU64::new(0),
+            syncing_since: AtomicU64::new(0),
+            last_commit_ms: AtomicU64::new(0),
+            last_durable_ms: AtomicU64::new(0),
+            disk: DiskGauge {
+                since: AtomicU64::new(0),
+                size_bytes: AtomicU64::new(0),
+                free_bytes: AtomicU64::new(u64::MAX),
+            },
+        }
+    }
+
+    pub(super) fn measured_free(&self, bytes: Option<u64>) {
+        self.disk.free_bytes.store(bytes.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(super) fn measured_size(&self, bytes: u64) {
+        self.disk.size_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn cell(&self, work: StoreThread) -> &AtomicU64 {
+        match work {
+            StoreThread::Storage => &self.busy_since,
+            StoreThread::Barrier => &self.syncing_since,
+            StoreThread::Gauge => &self.disk.since,
+        }
+    }
+
+    /// Marks work as under way until the guard is dropped.
+    pub(super) fn busy(&self, work: StoreThread) -> BusyMark<'_> {
+        let cell = self.cell(work);
+        cell.store(millis(self.started.elapsed()) + 1, Ordering::Relaxed);
+        BusyMark(cell)
+    }
+
+    /// The longest that one operation of the two threads that write has been under way.
+    pub(super) fn busy_for(&self) -> Duration {
+        self.longest([StoreThread::Storage, StoreThread::Barrier])
+    }
+
+    fn longest<const N: usize>(&self, works: [StoreThread; N]) -> Duration {
+        let now = millis(self.started.elapsed()) + 1;
+        let longest = works
+            .into_iter()
+            .map(|work| self.cell(work).load(Ordering::Relaxed))
+            .filter(|since| *since != 0)
+            .map(|since| now.saturating_sub(since))
+            .max();
+        Duration::from_millis(longest.unwrap_or(0))
+    }
+
+    pub(super) fn committed(&self) {
+        self.last_commit_ms.store(unix_ms(), Ordering::Relaxed);
+    }
+
+    pub(super) fn made_durable(&self) {
+        self.last_durable_ms.store(unix_ms(), Ordering::Relaxed);
+    }
+
+    /// Marks the store as failed; true for the first to do so.
+    pub(super) fn fail(&self) -> bool {
+        self.phase.swap(FAILED, Ordering::SeqCst) != FAILED
+    }
+
+    pub(super) fn close(&self) {
+        let _ = self.phase.compare_exchange(RUNNING, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.phase.load(Ordering::SeqCst) == FAILED
+    }
+
+    pub(super) fn closed(&self) -> bool {
+        self.phase.load(Ordering::SeqCst) == CLOSED
+    }
+
+    /// Health as far as the threads know it.
+    pub(super) fn health(&self, min_free_bytes: u64) -> StoreHealth {
+        let free_bytes = Some(self.disk.free_bytes.load(Ordering::Relaxed)).filter(|free| *free != u64::MAX);
+        let state = match self.phase.load(Ordering::SeqCst) {
+            FAILED => StoreState::Failed,
+            CLOSED => StoreState::Closed,
+            _ if self.longest([StoreThread::Storage, StoreThread::Barrier, StoreThread::Gauge]) > STALL => {
+                StoreState::Stalled
+            }
+            _ if free_bytes.is_some_and(|free| free < min_free_bytes) => StoreState::DiskNearlyFull,
+            _ => StoreState::Ok,
+        };
+        let time = |cell: &AtomicU64| Some(cell.load(Ordering::Relaxed)).filter(|ms| *ms != 0);
+        StoreHealth {
+            state,
+            last_commit_ms: time(&self.last_commit_ms),
+            last_durable_ms: time(&self.last_durable_ms),
+            size_bytes: self.disk.size_bytes.load(Ordering::Relaxed),
+            free_bytes,
+            min_free_bytes,
+        }
+    }
+}
+
+/// Ends the mark that [`Monitor::busy`] set.
+pub(super) struct BusyMark<'a>(&'a AtomicU64);
+
+impl Drop for BusyMark<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}

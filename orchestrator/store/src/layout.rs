@@ -1,0 +1,28 @@
+//! The data directory: what lies where in it.
+
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use super::StoreError;
+
+pub(super) const DATABASE: &str = "db";
+/// How many commits the database must have.
+pub(super) const MARK: &str = "db.mark";
+/// Changes that hold whatever becomes of the database.
+pub(super) const JOURNAL: &str = "db.irrevocable";
+/// A database that is being built.
+pub(super) const UNFINISHED: &str = "db.new";
+/// Where files of a backup lie until all of them are there.
+pub(super) const STAGING: &str = "files.new";
+
+/// Creates a directory that only this user may enter, with its parents.
+pub fn create_private_dir(path: &Path) -> Result<(), StoreError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(StoreError::io("create", path))
+}
+
+/// Makes a rename or a new name survive loss of power.
+pub(super) fn sync_parent(path: &Path) -> Result<(), StoreError> {
+    let parent = path.parent().unwrap_or(Path::new("."));
+    File::open(parent).and_then(|dir| dir.sync_all()).map_err(StoreError::io("sync", parent))
+}

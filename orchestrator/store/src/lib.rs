@@ -1,0 +1,101 @@
+//! What the daemon remembers: keys, sessions, tasks, and facts about itself.
+//!
+//! A [`Store`] is a handle; one thread of its own does the work, another waits for the disk. Every call has a
+//! deadline. A commit that has not begun by then is withdrawn, so that it is certain that nothing was written; one that
+//! the disk is at stays open until the disk answers, and its outcome is never guessed: see [`Commit`]. A failure of the
+//! storage ends the process, because sled cannot go on after one: a fresh process recovers everything that was answered.
+//! Damage found at the start is put aside and the newest backup restored; see [`Recovery`]. sled takes a damaged stretch for the
+//! end of its log and opens with what comes before, so a ledger in the database and a mark beside it say what there must be.
+//!
+//! What must never come back, such as a revoked key or a deleted patient, is committed in a batch that is
+//! [irrevocable](Batch::irrevocable): it is kept beside the database, too, and made again after every recovery and in every
+//! backup that is restored.
+//!
+//! The directory:
+//!
+//! ```text
+//! db/                    the database; only `store/sled.rs` knows what is in it
+//! db.mark                how many commits the database must have
+//! db.irrevocable         the journal of what must never come back
+//! db.lock                held while a process uses the store
+//! db.trouble             what the next start must know about the last one, if anything
+//! db.corrupt-<unix ms>/  a damaged database, kept for a human
+//! backups/               hourly dumps, `warmpool-<unix ms>.jsonl`, and `patient-keys.jsonl`, which is in none of them
+//! ```
+//!
+//! | file         | what it holds |
+//! |--------------|---------------|
+//! | `handle.rs`  | the calls |
+//! | `batch.rs`   | tables, batches, ranges, rows |
+//! | `commit.rs`  | a commit on its way; `ticket.rs` says whether it can be withdrawn |
+//! | `options.rs` | how the store behaves |
+//! | `error.rs`   | what can go wrong |
+//! | `health.rs`  | what `/status` shows, and what happens on failure |
+//! | `request.rs` | what the storage thread is asked to do |
+//! | `thread.rs`  | the storage thread and the barrier thread; `executor.rs` is the work of the former |
+//! | `backend.rs` | what a place for rows must do; `sled.rs`, `memory.rs`, `fault.rs` do it |
+//! | `record.rs`  | version and checksum of each value |
+//! | `ledger.rs`  | how many commits there were and what all rows amount to, written with each batch |
+//! | `mark.rs`    | how many commits there must be |
+//! | `journal.rs` | irrevocable changes beside the database |
+//! | `schema.rs`  | the version of the data and its migrations |
+//! | `disk.rs`    | how much of the disk is used and free |
+//! | `dump.rs`    | everything as JSON lines, with counts and a hash |
+//! | `archive.rs` | a dump and files as a tar; `unfinished.rs` is a backup that is being written |
+//! | `folder.rs`  | folders whose files go with the rows |
+//! | `backup.rs`  | hourly dumps, and restoring one; `backup_folder.rs` is where they are |
+//! | `layout.rs`  | what lies where in the directory |
+//! | `verify.rs`  | opening a database and looking at all of it, within a deadline |
+//! | `recover.rs` | opening: quarantine, restore; with `lock.rs`, `recovery_file.rs`, `build.rs` |
+
+mod archive;
+mod backend;
+mod backup;
+mod backup_folder;
+mod batch;
+mod build;
+mod commit;
+mod disk;
+pub mod dump;
+mod error;
+mod executor;
+#[cfg(any(test, feature = "testing"))]
+pub mod fault;
+mod folder;
+mod handle;
+mod health;
+mod journal;
+mod layout;
+mod ledger;
+mod lock;
+mod mark;
+#[cfg(any(test, feature = "testing"))]
+mod memory;
+mod options;
+mod record;
+mod recover;
+mod recovery_file;
+mod request;
+mod schema;
+mod sled;
+#[cfg(test)]
+mod tests;
+mod thread;
+mod ticket;
+mod unfinished;
+mod verify;
+
+pub use backup::restore;
+pub use backup::run_backups;
+pub(crate) use batch::Row;
+pub use batch::{Batch, Durability, KeyRange, MAX_BATCH_OPS, Table};
+pub use commit::Commit;
+pub use disk::free_bytes;
+pub use error::StoreError;
+pub use folder::Folder;
+pub use handle::Store;
+pub use health::{FatalHook, StoreHealth, StoreState};
+pub use layout::create_private_dir;
+pub use options::StoreOptions;
+pub use recover::Recovery;
+pub(crate) use schema::SCHEMA_VERSION;

@@ -1,0 +1,38 @@
+//! How the store behaves.
+
+use std::time::Duration;
+
+use super::FatalHook;
+
+/// How the store behaves.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// With less free space than this, bytes, commits are refused.
+    pub min_free_bytes: u64,
+    /// How long a call may take, queueing included.
+    pub call_timeout: Duration,
+    /// How long opening may go without progress before the data counts as damaged.
+    pub open_timeout: Duration,
+    /// How many calls may wait for the storage thread.
+    pub queue: usize,
+    /// What happens when the storage fails.
+    pub on_fatal: FatalHook,
+    /// Time between two backups.
+    pub backup_interval: Duration,
+    /// How many of them are kept, beside the newest four of any kind. With 0, none are made by the clock.
+    pub backups_kept: usize,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            min_free_bytes: 512 * 1024 * 1024,
+            call_timeout: Duration::from_secs(5),
+            open_timeout: Duration::from_secs(30),
+            queue: 1024,
+            on_fatal: FatalHook::default(),
+            backup_interval: Duration::from_secs(3600),
+            backups_kept: 24,
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Opening the database, and what to do when it is damaged: put it aside, restore the newest backup, say so.
+//!
+//! Every step can be cut off by the death of the process and is then taken up by the next start:
+//! `db.trouble` says what the last one was doing.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::backend::{Backend as _, BackendError};
+use super::build::{Built, build};
+use super::dump::{self, Restored};
+use super::journal::FileJournal;
+use super::layout::{DATABASE, MARK, STAGING, UNFINISHED, create_private_dir, sync_parent};
+use super::ledger::{Ledger, Moment};
+use super::lock::DirLock;
+use super::mark::Reached;
+use super::recovery_file::{RecoveryCause, RecoveryFile, RecoveryNotes};
+use super::schema::{self, MIGRATIONS, SCHEMA_VERSION};
+use super::sled::SledBackend;
+use super::verify::{OpenError, Sound, open_and_verify};
+use super::{StoreError, StoreOptions, Table, backup_folder};
+use warmpool_core::clock::unix_ms;
+
+/// How many starts may crash while opening before the database counts as the reason.
+const MAX_UNFINISHED_OPENS: u32 = 3;
+/// Damaged databases that are kept for inspection.
+const KEEP_CORRUPT: usize = 5;
+
+/// A database was given up and replaced. Its `Display` is the sentence for the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Recovery {
+    /// Why.
+    pub cause: RecoveryCause,
+    /// Where the old database is now; none if it was gone.
+    pub quarantined: Option<PathBuf>,
+    /// The backup it was replaced with; none if there was none, and then everything is gone.
+    pub restored: Option<Restored>,
+    /// Newer backups that were not usable, and why.
+    pub unusable: Vec<String>,
+    /// How many irrevocable batches were made again since they came after the backup.
+    pub replayed: u64,
+    /// How many other commits came after the backup and are lost; none where that is not known.
+    pub lost: Option<u64>,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the database was given up because {}; ", self.cause)?;
+        if let Some(quarantined) = &self.quarantined {
+            write!(f, "it is kept as {}; ", quarantined.display())?;
+        }
+        match &self.restored {
+            Some(restored) => write!(
+                f,
+                "it was replaced by the backup {} from Unix time {} s: {}",
+                restored.path.display(),
+                restored.created_ms / 1000,
+                match self.lost {
+                    Some(0) => "nothing is lost".to_owned(),
+                    Some(lost) => format!("later changes are lost: {lost} commits"),
+                    None => "later changes are lost".to_owned(),
+                }
+            )?,
+            None => f.write_str("there was no usable backup: the store starts empty")?,
+        }
+        if self.replayed > 0 {
+            write!(
+                f,
+                "; {} irrevocable changes after it, such as revocations and deletions, were made again",
+                self.replayed
+            )?;
+        }
+        for reason in &self.unusable {
+            write!(f, "; not usable: {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+/// An open database, and what had to be recovered.
+pub(super) struct OpenedDatabase {
+    pub(super) backend: SledBackend,
+    pub(super) ledger: Ledger,
+    pub(super) recovery: Option<Recovery>,
+}
+
+/// Opens the store's database, or its replacement.
+pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase, DirLock), StoreError> {
+    create_private_dir(dir)?;
+    let lock = DirLock::take(dir)?;
+    remove_unfinished(dir);
+    let recovery_file = RecoveryFile::of(dir);
+    let mut notes = recovery_file.read();
+    let database = dir.join(DATABASE);
+    if notes.replacing.is_none() && !exists(dir) {
+        build(dir, None)?;
+    }
+    let (cause, quarantined) = match notes.replacing.take() {
+        Some(pending) => pending,
+        None => match try_open(dir, &recovery_file, &mut notes, options) {
+            Ok((mut backend, mut ledger)) => {
+                make_irrevocable(dir, &mut backend, &mut ledger)?;
+                recovery_file.clear()?;
+                return Ok((OpenedDatabase { backend, ledger, recovery: None }, lock));
+            }
+            Err(OpenError::Error(error)) => {
+                // The data is not to blame, so this start does not count. What earlier ones noted stays.
+                notes.unfinished_opens = 0;
+                recovery_file.write(&notes)?;
+                return Err(error);
+            }
+            Err(OpenError::GiveUp(cause)) => {
+                let name = format!("{DATABASE}.corrupt-{}", unix_ms());
+                (cause, dir.join(name))
+            }
+        },
+    };
+    notes.replacing = Some((cause.clone(), quarantined.clone()));
+    recovery_file.write(&notes)?;
+    let recovery = replace_damaged(dir, cause, quarantined)?;
+    tracing::error!(%recovery, "the store was damaged");
+    let (mut backend, mut ledger) = match open_and_verify(&database, options.open_timeout) {
+        Ok(sound) => sound,
+        Err(OpenError::Error(error)) => return Err(error),
+        Err(OpenError::GiveUp(cause)) => {
+            let source = io::Error::other(cause.to_string());
+            return Err(StoreError::io("open the restored", &database)(source));
+        }
+    };
+    migrate(dir, &mut backend, &mut ledger)?;
+    recovery_file.clear()?;
+    let recovery = Some(recovery);
+    Ok((OpenedDatabase { backend, ledger, recovery }, lock))
+}
+
+/// Makes what is irrevocable again where a database that was put here by hand lacks it.
+fn make_irrevocable(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
+    let mut journal = FileJournal::open(dir)?;
+    let moment = Moment { history: journal.history().to_owned(), commits: ledger.commits() };
+    let replayed = journal.replay(Some(&moment), backend, ledger)?;
+    if replayed > 0 {
+        tracing::warn!(replayed, "irrevocable changes were made again that the database lacked");
+        backend.flush().and_then(|()| backend.barrier()?.wait()).map_err(BackendError::writing)?;
+    }
+    Ok(())
+}
+
+/// Removes what an earlier process was making when it was killed: it may be as large as the data, and is of no use.
+fn remove_unfinished(dir: &Path) {
+    backup_folder::remove_unfinished(dir);
+    for path in [dir.join(UNFINISHED), dir.join(STAGING)] {
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = %path.display(), %error, "cannot remove what was never finished");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Opens the database that is there, unless it is known or found to be bad.
+fn try_open(
+    dir: &Path,
+    recovery_file: &RecoveryFile,
+    notes: &mut RecoveryNotes,
+    options: &StoreOptions,
+) -> Result<Sound, OpenError> {
+    if !dir.join(DATABASE).exists() {
+        return Err(OpenError::GiveUp(RecoveryCause::Missing));
+    }
+    if notes.unfinished_opens >= MAX_UNFINISHED_OPENS {
+        return Err(OpenError::GiveUp(RecoveryCause::NeverOpened));
+    }
+    notes.unfinished_opens += 1;
+    recovery_file.write(notes).map_err(OpenError::Error)?;
+    let (mut backend, mut ledger) = open_and_verify(&dir.join(DATABASE), options.open_timeout)?;
+    let expected = Reached::read(dir).map_or(0, |reached| reached.expected());
+    let found = ledger.commits();
+    let cause = match notes.failed.clone() {
+        _ if found < expected => RecoveryCause::Behind { found, expected },
+        // It reads well now, but it has failed before: move its content to a fresh one.
+        Some(reason) => RecoveryCause::FailedWhileRunning { reason },
+        None => {
+            migrate(dir, &mut backend, &mut ledger).map_err(OpenError::Error)?;
+            return Ok((backend, ledger));
+        }
+    };
+    carry_over(dir, &backend, found).map_err(OpenError::Error)?;
+    std::mem::forget(backend);
+    Err(OpenError::GiveUp(cause))
+}
+
+/// Dumps a database that is given up though what it has is whole, unless the newest backup has as much.
+fn carry_over(dir: &Path, backend: &SledBackend, commits: u64) -> Result<(), StoreError> {
+    let history = FileJournal::open(dir)?.history().to_owned();
+    let newest = backup_folder::list(dir).into_iter().next().and_then(|(_, path)| dump::moment_of(&path));
+    if newest.is_some_and(|newest| newest.history == history && newest.commits >= commits) {
+        return Ok(());
+    }
+    dump_all(dir, backend, Moment { history, commits })
+}
+
+/// Dumps a database into the directory of backups, and what is kept apart into its file.
+fn dump_all(dir: &Path, backend: &SledBackend, moment: Moment) -> Result<(), StoreError> {
+    let apart = backup_folder::apart_path(dir)?;
+    dump::dump_backend(backend, &apart, moment.clone(), Table::is_kept_apart)?;
+    dump::dump_backend(backend, &backup_folder::next_path(dir)?, moment, |table| !table.is_kept_apart()).map(drop)
+}
+
+/// Brings the data up to this release; the state before is kept as a backup.
+fn migrate(dir: &Path, backend: &mut SledBackend, ledger: &mut Ledger) -> Result<(), StoreError> {
+    let before = schema::version(backend).map_err(BackendError::writing)?;
+    if before.is_some_and(|version| version < SCHEMA_VERSION) {
+        let history = FileJournal::open(dir)?.history().to_owned();
+        dump_all(dir, backend, Moment { history, commits: ledger.commits() })?;
+    }
+    schema::migrate(backend, ledger, MIGRATIONS).map_err(BackendError::writing)
+}
+
+/// Puts the damaged database aside, if that is not done yet, and builds another from the newest good backup.
+fn replace_damaged(dir: &Path, cause: RecoveryCause, quarantined: PathBuf) -> Result<Recovery, StoreError> {
+    let database = dir.join(DATABASE);
+    if !quarantined.exists() && database.exists() {
+        fs::rename(&database, &quarantined).map_err(StoreError::io("rename", &database))?;
+        sync_parent(&database)?;
+        forget_oldest_corrupt(dir);
+    }
+    let mut unusable = Vec::new();
+    let mut built = None;
+    for (_, file) in backup_folder::list(dir) {
+        match build(dir, Some(&file)) {
+            Ok(found) => {
+                built = Some(found);
+                break;
+            }
+            Err(error @ (StoreError::Backup { .. } | StoreError::NewerSchema { .. })) => {
+                unusable.push(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let Built { restored, replayed, unusable: apart } = match built {
+        Some(built) => built,
+        None => build(dir, None)?,
+    };
+    unusable.extend(apart.map(|reason| format!("{}: {reason}", backup_folder::apart(dir).display())));
+    let moment = restored.as_ref().and_then(|restored| restored.moment.as_ref());
+    let reached = Reached::read(dir).map(|reached| reached.highest());
+    let after = reached.zip(moment).map(|(reached, moment)| reached.saturating_sub(moment.commits));
+    let lost = after.map(|after| after.saturating_sub(replayed));
+    let quarantined = quarantined.exists().then_some(quarantined);
+    Ok(Recovery { cause, quarantined, restored, unusable, replayed, lost })
+}
+
+/// Whether a database is here, or was.
+pub(super) fn exists(dir: &Path) -> bool {
+    dir.join(DATABASE).exists() || had_database(dir)
+}
+
+/// Whether there is a backup or an earlier database: then one that is missing must not silently begin anew.
+fn had_database(dir: &Path) -> bool {
+    let earlier = format!("{DATABASE}.");
+    let kept = |name: &str| ["corrupt-", "replaced-"].iter().any(|kind| name.starts_with(&format!("{earlier}{kind}")));
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    dir.join(MARK).exists()
+        || !backup_folder::list(dir).is_empty()
+        || entries.into_iter().any(|entry| kept(&entry.file_name().to_string_lossy()))
+}
+
+/// Keeps the newest few; each may be as large as the database was.
+fn forget_oldest_corrupt(dir: &Path) {
+    let prefix = format!("{DATABASE}.corrupt-");
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let ms = path.file_name()?.to_str()?.strip_prefix(&prefix)?.parse().ok()?;
+            Some((ms, path))
+        })
+        .collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    for (_, path) in found.iter().skip(KEEP_CORRUPT) {
+        if let Err(error) = fs::remove_dir_all(path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove an old damaged database");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The storage thread, and the thread that waits for the disk on its behalf.
+//!
+//! The storage thread takes what is queued, applies it, flushes once, and answers commits that need no more
+//! than that. Commits that must survive loss of power go on to the barrier thread, which answers all that
+//! have gathered while the last barrier was under way. So no commit ever waits for a barrier it did not ask
+//! for, and many share one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc as std_mpsc;
+
+use tokio::sync::mpsc;
+
+use super::StoreError;
+use super::backend::{Backend, BackendError};
+use super::executor::{BarrierThread, Durable, Executor, Flushed, GROUP};
+use super::health::StoreThread;
+use super::journal::Journal;
+use super::ledger::Ledger;
+use super::lock::DirLock;
+use super::request::{Context, Request};
+
+/// The most commits that wait for the barrier thread.
+const BARRIER_QUEUE: usize = 1024;
+
+/// Starts the two threads for a backend.
+pub(super) fn spawn(
+    (backend, ledger): (Box<dyn Backend>, Ledger),
+    journal: Box<dyn Journal>,
+    lock: Option<DirLock>,
+    context: Context,
+    queue: usize,
+) -> Result<mpsc::Sender<Request>, StoreError> {
+    let io = |source| StoreError::Io { doing: "start the storage threads".to_owned(), source };
+    let barrier = backend.barrier().map_err(|error| match error {
+        BackendError::Io(source) => io(source),
+        BackendError::Damaged(reason) => io(std::io::Error::other(reason)),
+    })?;
+    let (to_barrier, waiting) = std_mpsc::sync_channel(BARRIER_QUEUE);
+    let (to_storage, requests) = mpsc::channel(queue);
+    let for_barrier = context.clone();
+    let handle = std::thread::Builder::new()
+        .name("store-barrier".into())
+        .spawn(move || run_barrier(Durable { barrier, journal }, &waiting, &for_barrier))
+        .map_err(io)?;
+    let barrier = BarrierThread { commits: to_barrier, handle };
+    std::thread::Builder::new()
+        .name("store".into())
+        .spawn(move || {
+            run_storage(Executor::new((backend, ledger), barrier, context.clone(), lock), &context, requests)
+        })
+        .map_err(io)?;
+    Ok(to_storage)
+}
+
+fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Receiver<Request>) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        while let Some(first) = requests.blocking_recv() {
+            let _busy = context.monitor.busy(StoreThread::Storage);
+            let mut next = Some(first);
+            let mut taken = 0;
+            while let Some(request) = next {
+                if let Request::Close { reply } = request {
+                    executor.finish_group()?;
+                    return Ok(Some(reply));
+                }
+                executor.take(request)?;
+                taken += 1;
+                next = if taken < GROUP { requests.try_recv().ok() } else { None };
+            }
+            executor.finish_group()?;
+        }
+        Ok(None)
+    }));
+    let failure = match outcome {
+        Ok(Ok(reply)) => {
+            context.monitor.close();
+            executor.close();
+            if let Some(reply) = reply {
+                let _ = reply.send(Ok(()));
+            }
+            return;
+        }
+        Ok(Err(error)) => error,
+        Err(panic) => BackendError::Damaged(panic_text(panic.as_ref())),
+    };
+    // Only tests get past the hook. Then the backend is leaked: dropping it could hang or write.
+    context.fatal(&failure);
+    executor.leak();
+}
+
+fn run_barrier(mut durable: Durable, waiting: &std_mpsc::Receiver<Flushed>, context: &Context) {
+    let mut group = Vec::new();
+    while let Ok(first) = waiting.recv() {
+        group.push(first);
+        group.extend(waiting.try_iter().take(BARRIER_QUEUE));
+        let outcome = {
+            let _busy = context.monitor.busy(StoreThread::Barrier);
+            durable.settle(&mut group, context).and_then(|()| context.mark.sync_if_due())
+        };
+        if let Err(error) = outcome {
+            // After a failed sync the kernel may have dropped the pages: only a fresh process can find out.
+            context.fatal(&error);
+            return;
+        }
+    }
+    if let Err(error) = context.mark.sync() {
+        tracing::warn!(%error, "the mark of the store was not synced");
+    }
+}
+
+/// What a caught panic said.
+pub(super) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panic: {}", said.unwrap_or("without a message"))
+}
