@@ -21,9 +21,9 @@ use crate::control::{self, ControlReply, ControlRequest, OrderError};
 use crate::doctor::{self, Facts, Style, Subject};
 use crate::exit::Exit;
 use crate::http;
-use crate::runtime::Docker;
 use warmpool_config::{Config, Flags, HiddenFlags};
 use warmpool_core::engine::Engine;
+use warmpool_runtime::Docker;
 
 /// Browsers kept warm in containers, a fresh one for each client.
 #[derive(Parser)]

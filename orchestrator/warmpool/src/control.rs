@@ -16,8 +16,6 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-use crate::keys::{KeyRecord, KeyRole, Keys, NewKey};
-use crate::pool::{NodeStatus, Pool};
 use crate::task;
 use crate::video;
 use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
@@ -25,7 +23,9 @@ use warmpool_config::EgressRules;
 use warmpool_core::accept;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::engine::Engine;
+use warmpool_keys::{KeyRecord, KeyRole, Keys, NewKey};
 use warmpool_store::{Folder, Store};
+use warmpool_workers::pool::{NodeStatus, Pool};
 
 pub(crate) use perform::{OrderError, ask_daemon, check_daemon, perform, store_directory};
 

@@ -10,15 +10,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::captcha::{CaptchaError, Captchas};
 use crate::closing::Closing;
 use crate::control;
-use crate::egress::{EgressContext, Upstreams};
 use crate::http::{self, App, Listener};
-use crate::keys::{KeyError, KeyId, Keys};
 use crate::live::{Live, Thumbnails};
-use crate::pool::Pool;
-use crate::runtime::{Runtime, RuntimeError};
 use crate::session::{ExternalServices, Sessions};
 use crate::targets::Targets;
 use crate::task::Tasks;
@@ -29,7 +24,12 @@ use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::instance::{Instance, InstanceError};
 use warmpool_core::tls;
 use warmpool_dial::{Resolver, ResolverLimits};
+use warmpool_keys::{KeyError, KeyId, Keys};
+use warmpool_runtime::{Runtime, RuntimeError};
 use warmpool_store::{self, Store, StoreError, StoreOptions};
+use warmpool_workers::captcha::{CaptchaError, Captchas};
+use warmpool_workers::egress::{EgressContext, Upstreams};
+use warmpool_workers::pool::Pool;
 
 /// Time between two tries to reach a container runtime that was not there at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);

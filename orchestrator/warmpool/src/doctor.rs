@@ -19,7 +19,7 @@ pub(crate) use nodes::probe_nodes;
 pub(crate) use port::Port;
 use serde::Serialize;
 
-pub(crate) use crate::runtime::{DockerFacts, ImageFact};
+pub(crate) use warmpool_runtime::{DockerFacts, ImageFact};
 
 /// How serious a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

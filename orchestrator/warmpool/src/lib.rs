@@ -7,13 +7,6 @@
 //! |---------------|---------------|
 //! | `closing`     | the time that the daemon has to end |
 //! | [`telemetry`] | the log, the metrics and the traces |
-//! | [`ads`]       | the rules by which sessions block ads, compiled once |
-//! | [`captcha`]   | challenges that pages put to their visitors, and who solves them |
-//! | [`keys`]      | API keys |
-//! | [`runtime`]   | where containers come from; the only place that knows bollard |
-//! | [`worker`]    | one container with its agent, from the daemon's side |
-//! | [`pool`]      | which workers there are, who has them, and who waits |
-//! | [`egress`]    | what leaves a worker: which addresses its browser may reach, and the connections there |
 //! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
 //! | [`relay`]     | websockets between a client and its browser |
@@ -57,26 +50,20 @@
 //! headless one's from DevTools through `live::screencast` to all of them. Inputs go back the same way, if the viewer holds
 //! the control.
 
-mod ads;
-mod captcha;
 pub mod cli;
 mod client;
 mod closing;
 mod control;
 mod doctor;
 mod dropin;
-mod egress;
 mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
-mod keys;
 mod live;
 mod player;
-mod pool;
 mod relay;
-mod runtime;
 mod script;
 mod session;
 mod targets;
@@ -84,7 +71,6 @@ mod task;
 mod telemetry;
 mod video;
 mod webdriver;
-mod worker;
 mod world;
 
 mod daemon;

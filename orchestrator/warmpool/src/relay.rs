@@ -19,12 +19,12 @@ use tokio::time::timeout;
 use tracing::Instrument as _;
 
 use crate::session::{Attachment, Ending, Kind, Session};
-use crate::worker::{AgentStream, Upgrade};
 use frames::{Frames, Sender};
 use pump::{Pump, PumpEnd};
 use warmpool_config::Config;
 use warmpool_core::error::Error;
 use warmpool_core::trace::TRACES;
+use warmpool_workers::worker::{AgentStream, Upgrade};
 
 /// How long an unfinished frame may take before its connection is cut instead of closed.
 const FRAME_GRACE: Duration = Duration::from_secs(2);

@@ -6,12 +6,12 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use warmpool_protocol::{Launch, Settings};
 
-use crate::keys::KeyId;
-use crate::pool::Pool;
 use crate::session::{Session, Sessions};
 use warmpool_core::drain::Drain;
 use warmpool_core::engine::{Engine, Mode, PoolKey};
 use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
+use warmpool_workers::pool::Pool;
 
 /// Asks browsers for their targets. Clones share it.
 #[derive(Clone)]

@@ -17,12 +17,12 @@ use tracing_subscriber::filter::{LevelFilter, ParseError, filter_fn};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::util::TryInitError;
 
-use crate::pool::KindStatus;
 pub(crate) use recent::{LogLine, Recent, lines};
 use table::{METRICS, Metric};
 pub(crate) use traces::{Traces, continue_trace};
 use warmpool_config::{Config, LogFormat};
 use warmpool_core::trace::TRACES;
+use warmpool_workers::pool::KindStatus;
 
 /// Histograms keep what was recorded until it is folded into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);

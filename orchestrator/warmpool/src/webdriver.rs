@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::session::{DriverSession, Ending, Session, Sessions};
-use crate::worker::{AgentError, Body};
 use warmpool_config::Config;
 use warmpool_core::engine::Engine;
 use warmpool_core::error::Error;
+use warmpool_workers::worker::{AgentError, Body};
 
 use capabilities::Allowed;
 pub(crate) use capabilities::{OWN, candidates, is_known, match_options};

@@ -40,8 +40,6 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::keys::KeyId;
-use crate::runtime::Docker;
 use attachment::PictureLimits;
 use cipher::{Cipher, KeySource};
 use fetch::Fetcher;
@@ -54,6 +52,8 @@ use warmpool_core::drain::Drain;
 use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_keys::KeyId;
+use warmpool_runtime::Docker;
 use warmpool_store::{Batch, Durability, Store, Table};
 
 pub(crate) use accept::AcceptedWorld;

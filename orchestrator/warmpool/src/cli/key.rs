@@ -7,8 +7,8 @@ use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, pri
 use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
 use crate::exit::Exit;
-use crate::keys::{KeyRecord, KeyRole, KeyState};
 use warmpool_config::{Config, EgressRule, EgressRules};
+use warmpool_keys::{KeyRecord, KeyRole, KeyState};
 
 #[derive(Subcommand)]
 pub(super) enum Command {

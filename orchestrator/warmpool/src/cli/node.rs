@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 use super::any_key::ListArguments;
 use crate::control::{self, ControlReply, ControlRequest};
 use crate::exit::Exit;
-use crate::pool::NodeStatus;
-use crate::runtime::NodeUse;
 use warmpool_config::Config;
+use warmpool_runtime::NodeUse;
+use warmpool_workers::pool::NodeStatus;
 
 #[derive(Subcommand)]
 pub(super) enum Command {

@@ -11,9 +11,9 @@ use tokio::time::timeout;
 
 use super::{ControlReply, ControlRequest, carry_out, socket};
 use crate::exit::Exit;
-use crate::keys::{KeyError, Keys};
 use crate::world::IntegrationKeys;
 use warmpool_config::Config;
+use warmpool_keys::{KeyError, Keys};
 use warmpool_store::{Store, StoreError, StoreOptions};
 
 /// Time for a daemon to show that it is there.

@@ -12,12 +12,12 @@ use tokio::time::{sleep, timeout};
 use warmpool_protocol::{Claim, Probe, ProbeWay, Secret};
 
 use super::{Finding, Level, programs};
-use crate::egress::{Egress, EgressContext, Upstreams};
-use crate::runtime::{Runtime, RuntimeError, WorkerSpec};
-use crate::worker::{AgentError, PAGE, Worker};
 use warmpool_config::{Config, EgressRules};
 use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId, random_bytes};
 use warmpool_dial::{Policy, Resolver, ResolverLimits};
+use warmpool_runtime::{Runtime, RuntimeError, WorkerSpec};
+use warmpool_workers::egress::{Egress, EgressContext, Upstreams};
+use warmpool_workers::worker::{AgentError, PAGE, Worker};
 
 /// Time for an agent to listen.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);

@@ -13,9 +13,9 @@ use nix::{
 };
 
 use super::port::Port;
-use crate::runtime::DockerFacts;
 use warmpool_config::{ByteSize, Config};
 use warmpool_core::tls::Tls;
+use warmpool_runtime::DockerFacts;
 
 /// Everything the checks judge.
 #[derive(Debug, Clone)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Finding, Level};
-use crate::runtime::{Lack, NodeFence, Runtime, RuntimeError};
 use warmpool_config::Config;
 use warmpool_core::engine::{Engine, random_bytes};
+use warmpool_runtime::{Lack, NodeFence, Runtime, RuntimeError};
 
 /// Starts a container on each node, and removes it.
 /// Errors: [`RuntimeError`], when the nodes cannot be asked for.

@@ -7,8 +7,8 @@ use warmpool_protocol::{ProgramTry, ProgramsProbed};
 
 use super::egress::ProbeError;
 use super::{Finding, Level};
-use crate::worker::Worker;
 use warmpool_core::engine::Engine;
+use warmpool_workers::worker::Worker;
 
 const TITLE: &str = "Programs";
 const LANDLOCK: &str = "Landlock";

@@ -9,9 +9,7 @@ use warmpool_protocol::Snapshot;
 use super::budget::Budget;
 use super::console::Console;
 use super::sign_ins::SignIns;
-use crate::keys::Keys;
 use crate::live::{Live, Thumbnails};
-use crate::pool::Pool;
 use crate::session::Sessions;
 use crate::targets::Targets;
 use crate::task::Tasks;
@@ -20,7 +18,9 @@ use crate::world::Worlds;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::engine::Engine;
+use warmpool_keys::Keys;
 use warmpool_store::{Recovery, Store};
+use warmpool_workers::pool::Pool;
 
 /// What the routes work with.
 #[derive(Clone)]

@@ -12,9 +12,9 @@ use super::reply::{AuthMethod, W3c, note_caller};
 use super::right::Right;
 use super::sign_in::SignedIn;
 use crate::http::reply::HttpError;
-use crate::keys::KeyId;
 use warmpool_core::error::Error;
 use warmpool_core::secret::Secret;
+use warmpool_keys::KeyId;
 
 /// The contract's header for the key.
 pub(super) const SECRET_KEY: &str = "service-secret-key";

@@ -17,11 +17,11 @@ use super::auth::Caller;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Operation, Routes};
 use super::reply::json_reply;
-use crate::keys::KeyId;
 use crate::session::Session;
 use crate::webdriver::verdict;
-use crate::worker::AgentError;
 use warmpool_core::error::{Code, Error};
+use warmpool_keys::KeyId;
+use warmpool_workers::worker::AgentError;
 
 /// The setting that limits a file.
 const LIMIT: &str = "worker.file_limit";

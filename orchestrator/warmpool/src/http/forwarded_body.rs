@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
 use super::App;
-use crate::worker;
 use warmpool_core::error::{Cause, Error};
+use warmpool_workers::worker;
 
 /// What is wrong with a body that is on its way: its client's own fault, and not the worker's.
 pub(super) struct BodyFault(oneshot::Receiver<Error>);

@@ -23,11 +23,11 @@ use super::query::world_request_query;
 use super::reply::json_reply;
 use super::rotation::Rotation;
 use crate::http::reply::HttpError;
-use crate::keys::KeyId;
 use crate::world::{IntegrationKey, IntegrationKind, IntegrationState, RequestView};
 use warmpool_core::clock::unix_ms;
 use warmpool_core::engine::IntegrationKeyId;
 use warmpool_core::error::{Code, Error};
+use warmpool_keys::KeyId;
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

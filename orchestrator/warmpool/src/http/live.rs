@@ -382,7 +382,7 @@ pub(super) async fn unshare(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-fn owned(app: &App, id: &str, key: &crate::keys::KeyId) -> Result<Arc<Session>, Error> {
+fn owned(app: &App, id: &str, key: &warmpool_keys::KeyId) -> Result<Arc<Session>, Error> {
     app.sessions.find(id, key)?;
     app.sessions.live(id)
 }

@@ -8,7 +8,6 @@ use http::Method;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use crate::keys::KeyId;
 use crate::session::{SessionQuery, SortKey, Status};
 use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
 use crate::world::{Environment, PatientRef, RequestQuery};
@@ -19,6 +18,7 @@ use parameters::{
 use warmpool_core::engine::{Engine, IntegrationKeyId};
 use warmpool_core::error::Error;
 use warmpool_core::sort::SortOrder;
+use warmpool_keys::KeyId;
 
 /// Sessions of one stream of thumbnails at most: more than a screen shows.
 const MAX_THUMBNAILS: usize = 100;

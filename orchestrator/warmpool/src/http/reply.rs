@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::base::shown_segments;
 use super::right::Right;
-use crate::keys::KeyId;
 use warmpool_core::engine::RequestId;
 use warmpool_core::error::{Blame, Code, Error, Fault, closest};
+use warmpool_keys::KeyId;
 
 /// What an answer has to know of its request.
 #[derive(Debug, Clone)]

@@ -21,8 +21,8 @@ use super::App;
 use super::reply::REQUEST;
 use super::right::Right;
 use super::worlds::working;
-use crate::keys::KeyId;
 use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
 
 /// Time between two questions where nothing announces a change: sign-ins and replaced secrets end by the clock.
 const ASK_EVERY: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! What a request was admitted by.
 
 use super::sign_ins::TokenHash;
-use crate::keys::KeyId;
 use warmpool_core::secret::Secret;
+use warmpool_keys::KeyId;
 
 /// What a request was admitted by.
 #[derive(Debug, Clone)]

@@ -21,8 +21,8 @@ use super::reply::{AuthMethod, json_reply, note_caller};
 use super::right::Right;
 use super::sign_ins::TokenHash;
 use crate::http::reply::HttpError;
-use crate::keys::KeyId;
 use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
 
 const COOKIE_NAME: &str = "warmpool_console";
 /// The header that the console's pages send with each call.

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::attempts::Attempts;
-use crate::keys::KeyId;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::engine::random_text;
+use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 /// Sign-ins at once; with more, the one that would end first does.

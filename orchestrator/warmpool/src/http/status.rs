@@ -11,8 +11,8 @@ use super::auth::StatusCaller;
 use super::openapi::AnyObject;
 use super::operate::{disk_warning, unready};
 use super::reply::w3c_reply;
-use crate::pool::{KindStatus, NodeCounts};
 use warmpool_core::drain::Phase;
+use warmpool_workers::pool::{KindStatus, NodeCounts};
 
 /// How the daemon is. Some members have the names that clients of Selenium Grid and Selenoid read.
 #[derive(Serialize, JsonSchema)]

@@ -123,7 +123,7 @@ pub(super) async fn fleet(
 
 async fn submit(
     app: &App,
-    key: crate::keys::KeyId,
+    key: warmpool_keys::KeyId,
     kind: Kind,
     headers: &HeaderMap,
     body: Body,

@@ -10,8 +10,8 @@ use super::cdp::CdpError;
 use super::devtools::DevTools;
 use super::message::{HistoryStep, Tab};
 use crate::session::Session;
-use crate::worker::{AgentError, Lines};
 use warmpool_core::engine::Engine;
+use warmpool_workers::worker::{AgentError, Lines};
 
 /// Why a browser cannot be asked.
 #[derive(Debug, thiserror::Error)]

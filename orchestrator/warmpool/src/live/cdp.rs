@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::upstream;
 use crate::session::Session;
-use crate::worker::{AgentError, AgentStream};
+use warmpool_workers::worker::{AgentError, AgentStream};
 
 /// How long the browser may take to answer one command.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use tokio::time::{Duration, timeout};
 
 use super::upstream;
 use crate::session::Session;
-use crate::worker::{AgentError, AgentStream};
+use warmpool_workers::worker::{AgentError, AgentStream};
 
 /// The largest display, in pixels a side.
 const MAX_SIDE: u16 = 8192;

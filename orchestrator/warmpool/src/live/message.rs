@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::Input;
-use crate::captcha::{PersonAct, WaitingCaptcha};
 use warmpool_core::engine::{Engine, Mode};
+use warmpool_workers::captcha::{PersonAct, WaitingCaptcha};
 
 /// The kind of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 
-use crate::worker::ReadHalf;
+use warmpool_workers::worker::ReadHalf;
 
 use super::screencast::{Frame, Screencast};
 

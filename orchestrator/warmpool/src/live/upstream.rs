@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use crate::session::Session;
-use crate::worker::{AgentError, AgentStream, Upgrade};
+use warmpool_workers::worker::{AgentError, AgentStream, Upgrade};
 
 /// The longest message a browser may send here: a picture of a large page, in bytes.
 const MAX_MESSAGE: usize = 64 << 20;

@@ -22,9 +22,9 @@ use super::room::{Membership, Room, ViewerRights};
 use super::viewer_input::{InputError, ViewerInput};
 use super::{ending_sentence, upstream};
 use crate::session::Ending;
-use crate::worker::ReadHalf;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::engine::{Engine, Mode};
+use warmpool_workers::worker::ReadHalf;
 
 /// Pictures on their way that the viewer has not acknowledged yet.
 const IN_FLIGHT: u32 = 2;

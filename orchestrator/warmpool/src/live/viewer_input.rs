@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::worker::WriteHalf;
+use warmpool_workers::worker::WriteHalf;
 
 use super::input::HeldInput;
 use super::rfb::{Filter, RfbError};

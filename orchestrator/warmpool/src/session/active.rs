@@ -15,13 +15,13 @@ use super::grid_ids::shown_grid_id;
 use super::journal::Journal;
 use super::record::{Options, Record};
 use super::share::Shares;
-use crate::captcha::SessionCaptchas;
-use crate::egress::Egress;
-use crate::keys::KeyId;
-use crate::worker::{Health, Worker};
 use warmpool_core::clock::Deadline;
 use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
+use warmpool_workers::captcha::SessionCaptchas;
+use warmpool_workers::egress::Egress;
+use warmpool_workers::worker::{Health, Worker};
 
 /// The one WebDriver session of a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

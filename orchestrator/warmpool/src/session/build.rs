@@ -14,12 +14,12 @@ use super::grid_ids::grid_id;
 use super::journal::Journal;
 use super::share::Shares;
 use super::{DriverSession, Options, Record, Session, Sessions};
-use crate::captcha::{SessionCaptchas, SessionFacts};
-use crate::egress::Egress;
-use crate::pool::Lease;
 use warmpool_config::{EgressRules, PoolPreset};
 use warmpool_core::clock::Now;
 use warmpool_dial::Policy;
+use warmpool_workers::captcha::{SessionCaptchas, SessionFacts};
+use warmpool_workers::egress::Egress;
+use warmpool_workers::pool::Lease;
 
 impl Sessions {
     /// Assembles a session and opens its egress.

@@ -9,16 +9,16 @@ use tracing::{Instrument as _, Span};
 
 use super::journal::written;
 use super::{Ending, Options, Record, Session, Sessions};
-use crate::ads::AdRules;
-use crate::keys::KeyId;
-use crate::pool::Lease;
-use crate::worker::Worker;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::drain::Phase;
 use warmpool_core::engine::{Engine, SessionId};
 use warmpool_core::error::Error;
 use warmpool_core::trace::TRACES;
+use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Durability, Table};
+use warmpool_workers::ads::AdRules;
+use warmpool_workers::pool::Lease;
+use warmpool_workers::worker::Worker;
 
 /// How many workers may fail at hand-out before the caller gets an error.
 const LAUNCH_ATTEMPTS: usize = 2;
@@ -55,7 +55,7 @@ impl Sessions {
     ///
     /// A client that leaves while it waits leaves the queue; once it has a worker the rest goes on without it, and the
     /// session ends as soon as nobody takes it.
-    /// Errors: those of [`Pool::lease`](crate::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
+    /// Errors: those of [`Pool::lease`](warmpool_workers::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
     /// `DiskNearlyFull`, and `Worker` when no worker could be made ready.
     pub(crate) async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
         let span = tracing::info_span!(

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::worker::LossReason;
 use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
+use warmpool_workers::worker::LossReason;
 
 /// A session's status, as the contract names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

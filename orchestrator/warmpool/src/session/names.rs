@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use super::{Session, Sessions};
-use crate::keys::KeyId;
+use warmpool_keys::KeyId;
 
 type Turn = tokio::sync::Mutex<()>;
 

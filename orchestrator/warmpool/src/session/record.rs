@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use warmpool_protocol::{Launch, Size};
 
 use super::{Ending, Share, Status};
-use crate::captcha::{CaptchaRecord, WaitingCaptcha};
-use crate::egress::{Location, Summary};
-use crate::keys::KeyId;
 use warmpool_core::clock::{Deadline, millis};
 use warmpool_core::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
 use warmpool_core::error::Error;
 use warmpool_core::sort::SortOrder;
+use warmpool_keys::KeyId;
+use warmpool_workers::captcha::{CaptchaRecord, WaitingCaptcha};
+use warmpool_workers::egress::{Location, Summary};
 
 /// What made a session: one of the two create endpoints, or a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

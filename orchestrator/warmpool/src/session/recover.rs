@@ -15,10 +15,10 @@ use super::journal::written;
 use super::record::Ended;
 use super::table::SessionEntry;
 use super::{Ending, Kind, Record, Session, Sessions};
-use crate::runtime::RuntimeError;
 use warmpool_core::clock::{Now, unix_ms};
 use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
+use warmpool_runtime::RuntimeError;
 use warmpool_store::{Durability, KeyRange, Table};
 
 /// How many records are read from the store at a time.

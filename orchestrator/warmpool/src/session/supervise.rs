@@ -7,9 +7,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::table::SessionEntry;
 use super::{Ending, Kind, Session, Sessions};
-use crate::pool::Lease;
-use crate::worker::Health;
 use warmpool_config::Session as Limits;
+use warmpool_workers::pool::Lease;
+use warmpool_workers::worker::Health;
 
 /// How long sockets have to pass their Close frames on before the worker goes, and the driver its last answer.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);

@@ -14,18 +14,18 @@ use super::names::Names;
 use super::record::Ads;
 use super::record::Ended;
 use super::{DriverOpening, Ending, Listing, Record, Session, SessionQuery, Share, Status};
-use crate::ads::AdLists;
-use crate::captcha::Captchas;
-use crate::egress::EgressContext;
-use crate::keys::{KeyId, Keys};
-use crate::pool::Pool;
 use warmpool_config::Config;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Drain;
 use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_keys::{KeyId, Keys};
 use warmpool_store::Store;
+use warmpool_workers::ads::AdLists;
+use warmpool_workers::captcha::Captchas;
+use warmpool_workers::egress::EgressContext;
+use warmpool_workers::pool::Pool;
 
 /// How long a session that has ended waits for its end to be on the disk.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(5);

@@ -13,9 +13,9 @@ use super::record::{ItemCounts, Output, Record};
 use super::status::Status;
 use super::storage::{NewTask, body_parts};
 use super::tasks::{Task, Tasks};
-use crate::keys::KeyId;
 use warmpool_core::drain::Phase;
 use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
 use warmpool_store::{Commit, StoreError};
 
 /// The most characters of a title or an address in a record.

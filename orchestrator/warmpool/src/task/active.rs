@@ -11,10 +11,10 @@ use super::id::TaskId;
 use super::record::{Item, Record};
 use super::status::Status;
 use super::view;
-use crate::keys::{KeyId, Keys};
 use crate::player::Progress;
 use warmpool_core::error::Error;
 use warmpool_core::trace::TraceContext;
+use warmpool_keys::{KeyId, Keys};
 
 /// How many events a slow follower may be behind before it misses the oldest.
 const EVENTS: usize = 256;

@@ -18,9 +18,9 @@ use std::collections::HashMap;
 use super::id::TaskId;
 use super::index_row::{EndUser, IndexRow};
 use super::query::TaskQuery;
-use crate::keys::KeyId;
 use categories::Category;
 use list::TaskList;
+use warmpool_keys::KeyId;
 
 /// The index over the tasks of all keys.
 #[derive(Debug, Default)]

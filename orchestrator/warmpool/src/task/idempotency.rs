@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::id::TaskId;
-use crate::keys::KeyId;
 use warmpool_core::instance::Instance;
+use warmpool_keys::KeyId;
 
 /// Requests with idempotency keys that are looked up at the same time.
 const LOCKS: usize = 16;

@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::id::TaskId;
 use super::status::{Kind, Status};
-use crate::keys::KeyId;
+use warmpool_keys::KeyId;
 
 /// The end user of a task: 128 bits of a hash, however long the passcode is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

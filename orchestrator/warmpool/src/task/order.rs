@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use warmpool_protocol::Launch;
 
 use super::status::Kind;
-use crate::egress::Location;
 use crate::player::Limits;
 use crate::script::{FailureCode, TaskWork, Values};
 use crate::session::{Kind as SessionKind, Options};
 use warmpool_config::Config;
 use warmpool_core::engine::{Engine, Mode};
 use warmpool_core::error::Error;
+use warmpool_workers::egress::Location;
 
 /// A session outlives its task's time by this much, for the last screenshot.
 const SESSION_MARGIN: Duration = Duration::from_secs(60);

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::id::TaskId;
 use super::index_row::{EndUser, IndexRow};
 use super::status::{Kind, Status};
-use crate::keys::KeyId;
 use crate::player::{Artifact, Failure};
 use warmpool_core::engine::{Engine, Mode, SessionId};
+use warmpool_keys::KeyId;
 
 /// A record holds output up to this size, in bytes of JSON; larger output goes into a file.
 pub(super) const INLINE_OUTPUT: usize = 16 << 10;

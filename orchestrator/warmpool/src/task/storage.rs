@@ -14,7 +14,6 @@ use super::idempotency::{IdempotencyKey, KnownKey};
 use super::index_row::IndexRow;
 use super::order::Order;
 use super::record::{ArtifactRecord, Item, Output, Record};
-use crate::keys::KeyId;
 pub(crate) use files::FOLDER;
 use files::Files;
 pub(crate) use secrets::MAX_SECRETS;
@@ -22,6 +21,7 @@ use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};
 
 /// Bytes of an order in one value of the store.

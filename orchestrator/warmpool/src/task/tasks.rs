@@ -16,14 +16,14 @@ use super::record::{ArtifactRecord, Item, Output, Record};
 use super::storage::TaskStorage;
 use super::table::TaskTable;
 use super::workers::Workers;
-use crate::keys::{KeyId, Keys};
-use crate::pool::Pool;
 use crate::session::Sessions;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_keys::{KeyId, Keys};
 use warmpool_store::Store;
+use warmpool_workers::pool::Pool;
 
 /// Every task there is and was. Clones share it.
 #[derive(Clone)]

@@ -8,16 +8,16 @@ use serde_json::{Map, json};
 use super::lifecycle::TaskEnd;
 use super::record::TaskError;
 use super::*;
-use crate::keys::{KeyId, Keys};
-use crate::pool::Pool;
-use crate::runtime::Runtime;
 use crate::session::{ExternalServices, Sessions};
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::Error;
 use warmpool_core::instance::Instance;
+use warmpool_keys::{KeyId, Keys};
+use warmpool_runtime::Runtime;
 use warmpool_store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
 use warmpool_store::{Store, StoreOptions};
+use warmpool_workers::pool::Pool;
 
 struct Bench {
     tasks: Tasks,
@@ -41,7 +41,7 @@ impl Bench {
         let store = Store::faulty(&faults, options);
         // In a store of their own, which does not fail.
         let keys = Keys::load(Store::memory()).await.unwrap();
-        let owner = keys.create("owner", crate::keys::KeyRole::Client).await.unwrap().record.id;
+        let owner = keys.create("owner", warmpool_keys::KeyRole::Client).await.unwrap().record.id;
         let (tasks, drain) = Self::process(data.path(), keys.clone(), store.clone());
         Self { tasks, drain, faults, store, keys, owner, data }
     }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::id::TaskId;
 use super::record::{ArtifactRecord, Item, ItemCounts, Output, Record, TaskError};
 use super::status::{Kind, Status};
-use crate::keys::KeyId;
 use warmpool_core::engine::{Engine, Mode, SessionId};
+use warmpool_keys::KeyId;
 
 /// A task.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

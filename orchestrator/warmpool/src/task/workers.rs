@@ -9,13 +9,13 @@ use tokio::time::{Instant, sleep};
 
 use super::active::ActiveTask;
 use super::order::Order;
-use crate::keys::Keys;
 use crate::player::Browser;
-use crate::pool::Pool;
 use crate::session::{Session, Sessions};
 use warmpool_config::Config;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::Error;
+use warmpool_keys::Keys;
+use warmpool_workers::pool::Pool;
 
 /// How long a task keeps asking for a worker.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(600);

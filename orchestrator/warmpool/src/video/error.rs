@@ -1,6 +1,6 @@
 //! The errors of a recording.
 
-use crate::worker::AgentError;
+use warmpool_workers::worker::AgentError;
 
 /// Why a part of a recording broke off.
 #[derive(Debug, thiserror::Error)]

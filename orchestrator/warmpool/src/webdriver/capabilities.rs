@@ -20,10 +20,10 @@ mod webkit;
 use serde_json::{Map, Value, json};
 use warmpool_protocol::{Allowed as AllowedInChromium, DriverMode, firefox::Allowed as AllowedInFirefox};
 
-use crate::egress::ClientProxy;
 use warmpool_config::Config;
 use warmpool_core::engine::Engine;
 use warmpool_core::error::Error;
+use warmpool_workers::egress::ClientProxy;
 
 pub(crate) use request::candidates;
 use warnings::Warnings;

@@ -17,8 +17,8 @@ use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use super::{check_id, verdict};
 use crate::session::{CommandGuard, Session};
-use crate::worker::AgentError;
 use warmpool_core::error::{Cause, Error};
+use warmpool_workers::worker::AgentError;
 
 /// What the browser has downloaded, and all of it: the names, and more for clients that read it.
 /// Errors: `UnknownSession`, `Worker`.

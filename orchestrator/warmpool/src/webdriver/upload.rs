@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 use super::archive::Archive;
 use super::{check_id, verdict};
 use crate::session::Session;
-use crate::worker::{AgentError, Body};
 use warmpool_core::error::{Cause, Error};
+use warmpool_workers::worker::{AgentError, Body};
 
 /// Uploads a file; gives the path that it has inside the worker.
 /// Errors: `InvalidBody`, `Field`, and those of [`forward`](super::forward).

@@ -14,10 +14,10 @@ use warmpool_protocol::Size;
 
 use super::{Answer, Command, forward};
 use crate::session::{Ending, Session};
-use crate::worker::{AgentError, Body, PAGE, full};
 use warmpool_config::Config;
 use warmpool_core::engine::Engine;
 use warmpool_core::error::Error;
+use warmpool_workers::worker::{AgentError, Body, PAGE, full};
 
 /// No list of window handles and no window's place is longer, in bytes.
 const ANSWER_LIMIT: usize = 1 << 20;

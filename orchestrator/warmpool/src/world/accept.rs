@@ -13,10 +13,10 @@ use super::log::RequestRow;
 use super::patient::{Identity, PatientRef};
 use super::record::{Content, ContentItem, Status, WorldRecord};
 use super::request::{Source, WorldRequest};
-use crate::runtime::RuntimeError;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_runtime::RuntimeError;
 use warmpool_store::{Batch, Durability, Table};
 
 /// The width of a test key's scenes, in pixels, and of the first picture.

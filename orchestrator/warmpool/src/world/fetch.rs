@@ -22,11 +22,11 @@ use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 use url::{Host, Url};
 
-use crate::keys::{KeyId, Keys};
 use warmpool_config::{Config, EgressRules};
 use warmpool_core::address;
 use warmpool_core::error::Cause;
 use warmpool_dial::{Dialler, Lookups, Policy};
+use warmpool_keys::{KeyId, Keys};
 
 /// Redirects that are followed.
 const MAX_REDIRECTS: usize = 5;

@@ -16,11 +16,11 @@ use tokio::sync::broadcast;
 use super::integration::IntegrationKeyId;
 use super::patient::{PatientRef, Patients};
 use super::request::{Counts, Environment};
-use crate::keys::KeyId;
 use index::{Index, RowKey};
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 /// Rows read, or removed, at a time.

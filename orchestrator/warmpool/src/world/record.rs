@@ -7,8 +7,8 @@ use super::cipher::Cipher;
 use super::integration::{IntegrationKeyId, IntegrationKind};
 use super::patient::PatientRef;
 use super::request::{Environment, ItemKind};
-use crate::keys::KeyId;
 use warmpool_core::engine::WorldId;
+use warmpool_keys::KeyId;
 
 /// Where a world is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -18,11 +18,11 @@ use super::record::{Content, Failure, Placement, WorldRecord};
 use super::request::ItemKind;
 use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
 use super::{LiveWorld, Worlds};
-use crate::runtime::{Docker, RendererPipes, RuntimeError};
 use warmpool_core::blocking::blocking;
 use warmpool_core::drain::Drain;
 use warmpool_core::engine::WorkerId;
 use warmpool_core::error::Error;
+use warmpool_runtime::{Docker, RendererPipes, RuntimeError};
 
 /// A renderer loads Blender in some seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);

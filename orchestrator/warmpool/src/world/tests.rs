@@ -8,10 +8,10 @@ use tokio::time::timeout;
 
 use super::record::Status;
 use super::*;
-use crate::keys::Keys;
 use warmpool_config::{Flags, Host};
 use warmpool_core::error::Fault as _;
 use warmpool_dial::Resolver;
+use warmpool_keys::Keys;
 
 /// A test that waits longer has failed.
 const PATIENCE: Duration = Duration::from_secs(20);

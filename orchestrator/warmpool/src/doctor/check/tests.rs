@@ -3,9 +3,9 @@
 use super::{host::rounded, *};
 use crate::doctor::facts::HostFacts;
 use crate::doctor::{Directory, DockerFacts, ImageFact, Needs, Port, Socket, healthy};
-use crate::runtime::NetworkFacts;
 use warmpool_config::ByteSize;
 use warmpool_core::engine::Engine;
+use warmpool_runtime::NetworkFacts;
 
 fn image(engine: Engine, there: bool, needed: bool) -> ImageFact {
     ImageFact { engine, name: format!("warmpool/{engine}:latest"), there, needed }

@@ -13,9 +13,9 @@ use super::super::reply::json_reply;
 use super::super::sign_in::Operator;
 use crate::doctor::{self, Facts, Port};
 use crate::http::reply::HttpError;
-use crate::runtime::Docker;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::Error;
+use warmpool_runtime::Docker;
 
 /// Time between two examinations. Requests in between get the last result.
 const FRESH: Duration = Duration::from_secs(5);

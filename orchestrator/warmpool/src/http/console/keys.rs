@@ -14,8 +14,8 @@ use super::super::reply::json_reply;
 use super::super::rotation::Rotation;
 use super::super::sign_in::{Operator, SignedIn};
 use crate::http::reply::HttpError;
-use crate::keys::{KeyError, KeyId, KeyRecord, KeyRole, KeyState, NewKey};
 use warmpool_core::error::Error;
+use warmpool_keys::{KeyError, KeyId, KeyRecord, KeyRole, KeyState, NewKey};
 
 /// The keys that somebody may see, newest first.
 pub(super) fn listed(app: &App, scope: &Scope) -> Vec<Value> {

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::body::Object;
-use crate::egress::Location;
 use warmpool_core::engine::Engine;
+use warmpool_workers::egress::Location;
 
 /// The field that only one of the two create calls has.
 pub(crate) const APP_NAME: &str = "app_name";

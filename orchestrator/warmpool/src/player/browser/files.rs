@@ -6,7 +6,7 @@ use warmpool_protocol::{File, FileSource};
 
 use super::Browser;
 use crate::script::{FailureCode, StepError};
-use crate::worker::{AgentError, full};
+use warmpool_workers::worker::{AgentError, full};
 
 impl Browser {
     /// Puts a file into the session; returns its path there.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Rejection, refused};
-use crate::egress::ClientProxy;
+use warmpool_workers::egress::ClientProxy;
 
 /// Takes the proxy out of one alternative.
 /// Errors: for a kind that cannot be honoured.

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 
 use super::{RequestQuery, RequestRow};
-use crate::keys::KeyId;
 use crate::world::PatientRef;
 use crate::world::integration::IntegrationKeyId;
 use crate::world::request::Environment;
+use warmpool_keys::KeyId;
 
 /// Rows of a full block; one with twice as many is divided.
 const BLOCK: usize = 1024;

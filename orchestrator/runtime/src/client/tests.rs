@@ -1,0 +1,113 @@
+//! Each call of both runtimes, against an engine that stops in the middle of its answers.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+use tokio::time::timeout;
+
+use crate::{NodeFacts, NodeState, NodeUse, Runtime, RuntimeError, WorkerSpec};
+use warmpool_config::{Config, Flags, Host};
+use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
+
+/// Long after every deadline.
+const FOR_EVER: Duration = Duration::from_secs(30);
+
+type Call<'a> = (&'static str, Pin<Box<dyn Future<Output = Result<(), RuntimeError>> + 'a>>);
+
+/// An engine that says which version it is; of everything else, or with `never` of that too, it sends the head and a part of
+/// the body.
+fn half_an_engine(listener: UnixListener, never: bool) {
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = vec![0; 1 << 16];
+                while let Ok(read @ 1..) = client.read(&mut request).await {
+                    let version = r#"{"ApiVersion":"1.41","MinAPIVersion":"1.12","Version":"20.10"}"#;
+                    let is_version = request[..read].starts_with(b"GET /version");
+                    let (length, body) =
+                        if is_version && !never { (version.len(), version) } else { (1000, "[{\"Id\":") };
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+                    );
+                    if client.write_all(format!("{head}{body}").as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn calls<'a>(runtime: &'a Runtime, spec: &'a WorkerSpec, node: &'a NodeFacts) -> Vec<Call<'a>> {
+    let worker = &spec.worker;
+    macro_rules! calls {
+        ($($name:literal: $call:expr),+ $(,)?) => {
+            vec![$(($name, Box::pin(async { $call.await.map(drop) }) as Pin<Box<dyn Future<Output = _>>>)),+]
+        };
+    }
+    let mut calls = calls!(
+        "ping": runtime.ping(),
+        "ensure_network": runtime.ensure_network(),
+        "start": runtime.start(spec),
+        "addresses": runtime.addresses(worker),
+        "state": runtime.state(worker),
+        "remove": runtime.remove(worker),
+        "owned": runtime.owned(),
+        "image_id": runtime.image_id("image"),
+        "facts": runtime.engine().facts(),
+        "start_renderer": runtime.engine().start_renderer(worker),
+        "left_renderers": runtime.engine().left_renderers(),
+    );
+    if matches!(runtime, Runtime::Swarm(_)) {
+        calls.extend(calls!(
+            "nodes": runtime.nodes(),
+            "drain_node": runtime.drain_node("east", false),
+            "finish_drain": runtime.finish_drain(node),
+            "fences": runtime.fences("image", Engine::Chromium),
+        ));
+    }
+    calls
+}
+
+#[tokio::test]
+async fn every_call_ends_though_the_answer_does_not() {
+    for (swarm, never) in [("false", false), ("true", false), ("false", true)] {
+        let data = tempfile::tempdir().unwrap();
+        let socket = data.path().join("engine.sock");
+        half_an_engine(UnixListener::bind(&socket).unwrap(), never);
+        let socket = format!("unix://{}", socket.display());
+        let data_dir = data.path().display().to_string();
+        let flags = [
+            ("docker.host", socket.as_str()),
+            ("docker.timeout", "1s"),
+            ("docker.work_timeout", "1s"),
+            ("swarm.enabled", swarm),
+            ("store.data_dir", &data_dir),
+        ];
+        let flags = flags.into_iter().fold(Flags::default(), |flags, (name, text)| flags.with(name, text));
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Arc::new(Config::resolve(None, [], &flags, &host).unwrap());
+        let runtime = Runtime::new(config, "test".to_owned());
+        let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let spec = WorkerSpec { worker: WorkerId::random(), key, image: "image".to_owned() };
+        let node = NodeFacts {
+            id: "east".to_owned(),
+            name: "east".to_owned(),
+            state: NodeState::Ready,
+            availability: NodeUse::Draining,
+            left_out: None,
+        };
+        let ended = calls(&runtime, &spec, &node).into_iter().map(|(name, call)| async move {
+            let outcome =
+                timeout(FOR_EVER, call).await.unwrap_or_else(|_| panic!("{name} does not end, swarm: {swarm}"));
+            // Of a removal, the head says all.
+            let is_told = matches!(outcome, Err(RuntimeError::Unreachable(_))) || (outcome.is_ok() && name == "remove");
+            assert!(is_told, "{name}, swarm: {swarm}: {outcome:?}");
+        });
+        join_all(ended).await;
+    }
+}

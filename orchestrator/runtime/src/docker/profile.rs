@@ -1,0 +1,122 @@
+//! The container that a worker gets: the one hardened profile.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
+};
+
+use warmpool_protocol::SHARED_FOLDER;
+
+use super::{Docker, TCP, UNIX};
+use crate::{LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER, WorkerSpec};
+
+/// The system calls a worker may make: Docker's default list and what Chromium's own sandbox needs on top.
+const SECCOMP: &str = include_str!("../../../../worker-image/seccomp.json");
+
+impl Docker {
+    /// The profile of a worker's container.
+    pub(super) fn container(&self, spec: &WorkerSpec) -> ContainerCreateBody {
+        let config = &self.inner.config;
+        let worker = &config.worker;
+        let mut labels = labels(&self.inner.instance, spec);
+        let agent = if config.shares_folders() { UNIX } else { TCP };
+        labels.insert(LABEL_AGENT.to_owned(), agent.to_owned());
+        let limits = Limits {
+            memory: worker.memory.bytes(),
+            shm: worker.shm.bytes(),
+            tmp: worker.tmp.bytes(),
+            pids: worker.pids,
+            cpus: worker.cpus,
+        };
+        let host = HostConfig {
+            network_mode: Some(config.docker.network.clone()),
+            // Names are the daemon's affair. The engine's name server asks this one from inside the container, where nobody
+            // answers, and does not wait long.
+            dns: Some(vec!["127.0.0.1".to_owned()]),
+            dns_options: Some(vec!["timeout:1".to_owned(), "attempts:1".to_owned()]),
+            mounts: config.shares_folders().then(|| {
+                vec![Mount {
+                    typ: Some(MountType::BIND),
+                    source: Some(self.inner.folders.on_host(&spec.worker).display().to_string()),
+                    target: Some(SHARED_FOLDER.to_owned()),
+                    ..Default::default()
+                }]
+            }),
+            ..self.hardened(&limits)
+        };
+        ContainerCreateBody {
+            image: Some(spec.image.clone()),
+            hostname: Some("worker".to_owned()),
+            user: Some("1000:1000".to_owned()),
+            labels: Some(labels),
+            host_config: Some(host),
+            ..Default::default()
+        }
+    }
+
+    /// What holds for every container, whatever runs in it.
+    pub(super) fn hardened(&self, limits: &Limits) -> HostConfig {
+        // The owner is named, since the runtime may give the mount the owner and mode of the image's directory.
+        let tmpfs = |bytes: u64| format!("rw,noexec,nosuid,nodev,size={bytes},mode=0700,uid=1000,gid=1000");
+        HostConfig {
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned(), format!("seccomp={SECCOMP}")]),
+            readonly_rootfs: Some(true),
+            tmpfs: Some(HashMap::from([
+                ("/tmp".to_owned(), format!("rw,noexec,nosuid,nodev,size={},mode=1777", limits.tmp)),
+                ("/run".to_owned(), tmpfs(16 << 20)),
+                ("/home/worker".to_owned(), tmpfs(limits.tmp)),
+            ])),
+            shm_size: Some(signed(limits.shm)),
+            memory: Some(signed(limits.memory)),
+            memory_swap: Some(signed(limits.memory)),
+            pids_limit: Some(i64::from(limits.pids)),
+            #[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
+            nano_cpus: (limits.cpus > 0.0).then_some((limits.cpus * 1e9) as i64),
+            ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("json-file".to_owned()),
+                config: Some(HashMap::from([
+                    ("max-size".to_owned(), "1m".to_owned()),
+                    ("max-file".to_owned(), "1".to_owned()),
+                ])),
+            }),
+            restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
+            // The kernel should take a container before it takes the daemon.
+            oom_score_adj: Some(500),
+            runtime: self.inner.config.docker.runtime.clone(),
+            ..Default::default()
+        }
+    }
+}
+
+/// The labels by which a worker is found again, wherever it runs.
+pub fn labels(instance: &str, spec: &WorkerSpec) -> HashMap<String, String> {
+    let mut labels = HashMap::from([
+        (LABEL_INSTANCE.to_owned(), instance.to_owned()),
+        (LABEL_WORKER.to_owned(), spec.worker.to_string()),
+        (LABEL_ENGINE.to_owned(), spec.key.engine.as_str().to_owned()),
+        (LABEL_MODE.to_owned(), spec.key.mode.as_str().to_owned()),
+    ]);
+    if let Some(preset) = spec.key.preset {
+        labels.insert(LABEL_PRESET.to_owned(), preset.to_string());
+    }
+    labels
+}
+
+/// What a container may take of the host, sizes in bytes.
+pub(super) struct Limits {
+    pub memory: u64,
+    pub shm: u64,
+    pub tmp: u64,
+    pub pids: u32,
+    /// Cores; 0 sets no limit.
+    pub cpus: f64,
+}
+
+/// A size as the engine wants it.
+pub fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,52 @@
+//! What the container engine says of itself.
+
+use std::path::PathBuf;
+
+use super::NetworkFacts;
+use warmpool_core::engine::Engine;
+
+/// What the container engine says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DockerFacts {
+    /// The newest API it speaks, such as `1.41`.
+    pub api_version: String,
+    /// Its version, such as `20.10.24`.
+    pub server_version: String,
+    /// The version of runc, empty if it does not say.
+    pub runc_version: String,
+    /// The version of control groups, `1` or `2`.
+    pub cgroup_version: String,
+    /// Whether containers can be limited in memory.
+    pub memory_limit: bool,
+    /// Whether containers can be limited in processor time.
+    pub cpu_limit: bool,
+    /// Whether containers can be limited in processes.
+    pub pids_limit: bool,
+    /// Its security options, such as `name=seccomp,profile=default`.
+    pub security_options: Vec<String>,
+    /// The directory it keeps images and containers in.
+    pub root_dir: PathBuf,
+    /// Its storage driver.
+    pub driver: String,
+    /// Names of the container runtimes it knows.
+    pub runtimes: Vec<String>,
+    /// The workers' images.
+    pub images: Vec<ImageFact>,
+    /// The image of the renderers of worlds, and whether the container engine has it.
+    pub renderer: (String, bool),
+    /// The workers' network; none where the daemon has yet to make it.
+    pub network: Option<NetworkFacts>,
+}
+
+/// The image of one engine's workers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageFact {
+    /// The engine.
+    pub engine: Engine,
+    /// The image's name.
+    pub name: String,
+    /// Whether the container engine has it.
+    pub there: bool,
+    /// Whether the configuration cannot do without.
+    pub needed: bool,
+}

@@ -1,0 +1,210 @@
+//! The workers' network, and what it must be so that workers cannot reach one another.
+
+use std::collections::HashMap;
+
+use bollard::models::{Network, NetworkCreateRequest, NetworkInspect};
+
+use super::{LABEL_NETWORK, RuntimeError};
+
+/// The driver of the network.
+const DRIVER: &str = "bridge";
+/// The option that lets containers of one bridge reach one another; the engine takes its absence for `true`.
+const BETWEEN_CONTAINERS: &str = "com.docker.network.bridge.enable_icc";
+/// The option by which this host has no address on the bridge.
+const WITHOUT_HOST: &str = "com.docker.network.bridge.inhibit_ipv4";
+/// The option by which other hosts can be let through to every port of a container, and the value that does so.
+const GATEWAY_MODE: &str = "com.docker.network.bridge.gateway_mode_ipv4";
+const UNPROTECTED: &str = "nat-unprotected";
+
+/// What the engine says of the workers' network, as far as it matters to them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetworkFacts {
+    /// Its name.
+    pub name: String,
+    /// Its driver.
+    pub driver: String,
+    /// Its driver's options.
+    pub options: HashMap<String, String>,
+    /// Whether the engine keeps it apart from every other network.
+    pub internal: bool,
+    /// Whether workers have no need of this host's address on it: their agents listen in folders.
+    pub needs_no_host: bool,
+    /// Whether its containers have IPv6 addresses too.
+    pub ipv6: bool,
+    /// Whether a daemon made it and put its label on it. Those of earlier releases have none.
+    pub labelled: bool,
+    /// The names of the containers that run on it, in their order.
+    pub members: Vec<String>,
+}
+
+impl NetworkFacts {
+    pub(super) fn read(found: NetworkInspect, needs_no_host: bool) -> Self {
+        let members = found.containers.unwrap_or_default().into_iter();
+        let mut members: Vec<_> = members.map(|(id, member)| member.name.unwrap_or(id)).collect();
+        members.sort();
+        Self {
+            name: found.name.unwrap_or_default(),
+            driver: found.driver.unwrap_or_default(),
+            options: found.options.unwrap_or_default(),
+            internal: found.internal == Some(true),
+            needs_no_host,
+            ipv6: found.enable_ipv6 == Some(true),
+            labelled: is_labelled(found.labels.as_ref()),
+            members,
+        }
+    }
+
+    /// What keeps workers from being safe on it, in words that follow its name; none where nothing does.
+    #[must_use]
+    pub fn flaw(&self) -> Option<String> {
+        let option = |name: &str| self.options.get(name).map(String::as_str);
+        // The engine's own words for false and true.
+        let kept_apart = matches!(option(BETWEEN_CONTAINERS), Some("0" | "f" | "F" | "false" | "False" | "FALSE"));
+        let without_host = matches!(option(WITHOUT_HOST), Some("1" | "t" | "T" | "true" | "True" | "TRUE"));
+        if self.driver != DRIVER {
+            Some(format!("has the driver {}, and workers are kept apart on a {DRIVER} only", self.driver))
+        } else if !kept_apart {
+            Some(format!("lets workers reach one another: its option {BETWEEN_CONTAINERS} is not false"))
+        } else if !self.internal {
+            Some("leads to other networks: it is not internal, so pages could go around egress rules".to_owned())
+        } else if self.needs_no_host && !without_host {
+            Some(format!("lets workers reach this host: its option {WITHOUT_HOST} is not true"))
+        } else if !self.needs_no_host && without_host {
+            Some(format!("keeps agents on TCP out of reach: its option {WITHOUT_HOST} is true"))
+        } else if self.ipv6 {
+            Some("has IPv6, by which workers can reach one another".to_owned())
+        } else if option(GATEWAY_MODE) == Some(UNPROTECTED) {
+            Some(format!("lets other hosts reach workers: its option {GATEWAY_MODE} is {UNPROTECTED}"))
+        } else {
+            None
+        }
+    }
+
+    /// What the operator can do about a flaw.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        let name = &self.name;
+        let remove = format!("run `docker network rm {name}`, and the daemon makes it as it must be");
+        let other = "or name another network in docker.network";
+        if self.members.is_empty() {
+            format!("{remove}; {other}")
+        } else {
+            format!("disconnect or remove the containers on it ({}), then {remove}; {other}", self.members.join(", "))
+        }
+    }
+
+    /// Fails where workers must not be put on it.
+    pub(super) fn check(&self) -> Result<(), RuntimeError> {
+        match self.flaw() {
+            None => Ok(()),
+            Some(flaw) => Err(RuntimeError::UnfitNetwork { name: self.name.clone(), flaw, remedy: self.remedy() }),
+        }
+    }
+}
+
+/// Whether a daemon made it.
+pub(super) fn is_ours(network: &Network) -> bool {
+    is_labelled(network.labels.as_ref())
+}
+
+fn is_labelled(labels: Option<&HashMap<String, String>>) -> bool {
+    labels.is_some_and(|labels| labels.contains_key(LABEL_NETWORK))
+}
+
+/// The network that a daemon makes where there is none of this name.
+pub(super) fn request(name: &str, needs_no_host: bool) -> NetworkCreateRequest {
+    let options = HashMap::from([
+        (BETWEEN_CONTAINERS.to_owned(), "false".to_owned()),
+        (WITHOUT_HOST.to_owned(), needs_no_host.to_string()),
+    ]);
+    NetworkCreateRequest {
+        name: name.to_owned(),
+        driver: Some(DRIVER.to_owned()),
+        internal: Some(true),
+        enable_ipv6: Some(false),
+        options: Some(options),
+        labels: Some(HashMap::from([(LABEL_NETWORK.to_owned(), "workers".to_owned())])),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bollard::models::EndpointResource;
+
+    use super::*;
+
+    /// What the engine answers of a network that was made as we ask for it.
+    fn ours() -> NetworkInspect {
+        let asked = request("warmpool", true);
+        NetworkInspect {
+            name: Some(asked.name),
+            driver: asked.driver,
+            internal: asked.internal,
+            enable_ipv6: asked.enable_ipv6,
+            options: asked.options,
+            labels: asked.labels,
+            containers: Some(HashMap::new()),
+            ..Default::default()
+        }
+    }
+
+    fn with(name: &str, value: &str) -> NetworkInspect {
+        let mut network = ours();
+        network.options.get_or_insert_default().insert(name.to_owned(), value.to_owned());
+        network
+    }
+
+    #[test]
+    fn a_network_of_ours_is_fit_and_known_as_ours() {
+        let facts = NetworkFacts::read(ours(), true);
+        assert!(facts.labelled && facts.check().is_ok(), "{facts:?}");
+    }
+
+    #[test]
+    fn one_that_an_earlier_release_made_is_fit_without_the_label() {
+        let facts = NetworkFacts::read(NetworkInspect { labels: Some(HashMap::new()), ..ours() }, true);
+        assert!(!facts.labelled && facts.check().is_ok(), "{facts:?}");
+        assert!(NetworkFacts::read(with(BETWEEN_CONTAINERS, "0"), true).check().is_ok(), "the engine's other word");
+    }
+
+    #[test]
+    fn each_flaw_is_refused_with_the_command_that_mends_it() {
+        let cases = [
+            (NetworkInspect { options: None, ..ours() }, "reach one another"),
+            (NetworkInspect { options: Some(HashMap::new()), ..ours() }, "enable_icc is not false"),
+            (with(BETWEEN_CONTAINERS, "true"), "enable_icc is not false"),
+            (with(BETWEEN_CONTAINERS, "no"), "enable_icc is not false"),
+            (NetworkInspect { driver: Some("macvlan".to_owned()), ..ours() }, "driver macvlan"),
+            (NetworkInspect { driver: None, ..ours() }, "driver"),
+            (NetworkInspect { internal: Some(false), ..ours() }, "not internal"),
+            (NetworkInspect { internal: None, ..ours() }, "not internal"),
+            (with(WITHOUT_HOST, "false"), "reach this host"),
+            (NetworkInspect { enable_ipv6: Some(true), ..ours() }, "IPv6"),
+            (with(GATEWAY_MODE, UNPROTECTED), "other hosts"),
+        ];
+        for (network, words) in cases {
+            let refused = NetworkFacts::read(network, true).check().unwrap_err().to_string();
+            assert!(refused.contains(words), "{refused}");
+            assert!(
+                refused.contains("run `docker network rm warmpool`") && refused.contains("docker.network"),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn agents_on_tcp_need_the_hosts_address() {
+        let refused = NetworkFacts::read(ours(), false).check().unwrap_err().to_string();
+        assert!(refused.contains("agents on TCP"), "{refused}");
+        assert!(NetworkFacts::read(with(WITHOUT_HOST, "false"), false).check().is_ok());
+    }
+
+    #[test]
+    fn a_network_in_use_cannot_be_removed_at_once() {
+        let member = |name: &str| EndpointResource { name: Some(name.to_owned()), ..Default::default() };
+        let containers = HashMap::from([("1".to_owned(), member("web")), ("2".to_owned(), member("db"))]);
+        let facts = NetworkFacts::read(NetworkInspect { containers: Some(containers), ..ours() }, true);
+        assert!(facts.remedy().starts_with("disconnect or remove the containers on it (db, web), then run"));
+    }
+}

@@ -1,0 +1,199 @@
+//! The judgement of a node: what a container there says of itself, and what it should say. Pure.
+
+use std::collections::HashMap;
+
+use crate::Lack;
+use warmpool_config::Config;
+
+/// The last fact of a report that is whole: the hash of the others.
+const HASH: &str = "Hash";
+/// What the kernel says in place of a number.
+const NO_LIMIT: &str = "max";
+
+/// What mends most of it.
+const NO_NEW_PRIVILEGES: &str =
+    "add \"no-new-privileges\": true to /etc/docker/daemon.json on the node, and restart its engine";
+const SECCOMP: &str = "put worker-image/seccomp.json on the node as /etc/docker/warmpool-seccomp.json, add \"seccomp-profile\": \
+                       \"/etc/docker/warmpool-seccomp.json\" to /etc/docker/daemon.json there, and restart its engine";
+const USER_NAMESPACES: &str = "set kernel.unprivileged_userns_clone=1 and user.max_user_namespaces=15000 by sysctl on the node, and \
+                               kernel.apparmor_restrict_unprivileged_userns=0 where it has that; the seccomp profile must be ours";
+const ENGINE: &str = "use an engine with Docker's API 1.41 or newer on the node, and runc as its runtime";
+const CONTROLLER: &str =
+    "have the node's kernel count it: the engine needs the controllers `memory` and `pids` of control groups";
+const NO_SWAP: &str = "run `swapoff -a` on the node, and take swap out of its /etc/fstab";
+
+/// The facts of one container, by name.
+pub(super) struct Report<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Report<'a> {
+    /// Reads what the probe printed; none while its end is missing, or where the image has nothing to hash with.
+    pub(super) fn read(text: &'a str) -> Option<Self> {
+        let facts = text.lines().filter_map(|line| line.split_once(':')).map(|(name, fact)| (name.trim(), fact.trim()));
+        let facts: HashMap<_, _> = facts.collect();
+        facts.get(HASH).is_some_and(|hash| !hash.is_empty()).then_some(Self(facts))
+    }
+
+    /// What tells this report from others.
+    pub(super) fn hash(&self) -> &'a str {
+        self.fact(HASH)
+    }
+
+    fn fact(&self, name: &str) -> &'a str {
+        self.0.get(name).copied().unwrap_or_default()
+    }
+
+    fn first(&self, name: &str) -> &'a str {
+        self.fact(name).split_whitespace().next().unwrap_or_default()
+    }
+
+    /// A mount's type and options.
+    fn mount(&self, at: &str) -> Vec<&'a str> {
+        self.fact(&format!("Mount {at}")).split(',').collect()
+    }
+
+    /// The size of a file system in memory, in bytes; none without a limit.
+    fn size(&self, at: &str) -> Option<u64> {
+        let size = self.mount(at).into_iter().find_map(|option| option.strip_prefix("size="))?;
+        let (number, unit) = size.split_at(size.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(size.len()));
+        let shift = match unit {
+            "" => 0,
+            "k" => 10,
+            "m" => 20,
+            "g" => 30,
+            _ => return None,
+        };
+        number.parse::<u64>().ok().map(|number| number << shift)
+    }
+
+    /// A limit of the control group; none where there is none.
+    fn limit(&self, name: &str) -> Option<u64> {
+        Some(self.fact(name)).filter(|limit| *limit != NO_LIMIT)?.parse().ok()
+    }
+}
+
+/// What the configuration gives a worker, sizes in bytes.
+pub(super) struct Wanted {
+    memory: u64,
+    tmp: u64,
+    shm: u64,
+    pids: u64,
+    /// Whether browsers keep their own sandbox.
+    sandbox: bool,
+}
+
+impl Wanted {
+    pub(super) fn of(config: &Config) -> Self {
+        let worker = &config.worker;
+        Self {
+            memory: worker.memory.bytes(),
+            tmp: worker.tmp.bytes(),
+            shm: worker.shm.bytes(),
+            pids: worker.pids.into(),
+            sandbox: worker.sandbox,
+        }
+    }
+}
+
+/// What is missing.
+pub(super) fn judge(report: &Report<'_>, wanted: &Wanted) -> Vec<Lack> {
+    let mut lacks = Vec::new();
+    let mut needs = |holds: bool, what: &str, remedy: &str| {
+        if !holds {
+            lacks.push(Lack { what: what.to_owned(), remedy: remedy.to_owned(), needed: true });
+        }
+    };
+    let filtered = report.first("Seccomp") == "2";
+    needs(report.first("NoNewPrivs") == "1", "no_new_privs is off", NO_NEW_PRIVILEGES);
+    needs(filtered, "no seccomp profile holds", SECCOMP);
+    // Docker's own profile refuses them, and so may the kernel.
+    let namespaces = if filtered { SECCOMP } else { USER_NAMESPACES };
+    let sandboxed = !wanted.sandbox || report.first("UserNamespaces") == "usable";
+    needs(sandboxed, "user namespaces, which browsers' own sandbox is made of, cannot be used", namespaces);
+    for set in ["CapPrm", "CapEff", "CapBnd"] {
+        let empty = report.first(set).bytes().all(|digit| digit == b'0') && !report.first(set).is_empty();
+        needs(empty, &format!("the capability set {set} is not empty"), ENGINE);
+    }
+    needs(report.fact("Uid").split_whitespace().all(|id| id == "1000"), "the user is not 1000", ENGINE);
+    needs(report.mount("/").contains(&"ro"), "the root can be written", ENGINE);
+    for (at, most) in [("/tmp", wanted.tmp), ("/dev/shm", wanted.shm)] {
+        // The kernel rounds up to whole pages.
+        let sized =
+            report.mount(at).contains(&"tmpfs") && report.size(at).is_some_and(|size| size <= most + (64 << 10));
+        needs(sized, &format!("{at} is not limited to what worker.tmp or worker.shm says"), ENGINE);
+    }
+    needs(report.first("Core") == "0", "core dumps are on", ENGINE);
+    let pids = report.limit("Pids").is_some_and(|limit| limit <= wanted.pids);
+    needs(pids, "the number of processes is not limited", CONTROLLER);
+    let memory = report.limit("Memory").is_some_and(|limit| limit <= wanted.memory);
+    needs(memory, "memory is not limited", CONTROLLER);
+    let none_on_node = report.first("SwapTotal") == "0";
+    let none_allowed = report.limit("MemorySwap") == Some(0)
+        || report.limit("MemoryAndSwap").is_some_and(|limit| limit <= wanted.memory);
+    if !none_on_node && !none_allowed {
+        let what = "the node swaps, so a worker may take more than worker.memory".to_owned();
+        lacks.push(Lack { what, remedy: NO_SWAP.to_owned(), needed: false });
+    }
+    lacks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+Uid:\t1000\t1000\t1000\t1000
+CapPrm:\t0000000000000000
+CapEff:\t0000000000000000
+CapBnd:\t0000000000000000
+NoNewPrivs:\t1
+Seccomp:\t2
+Core:        0                    0                    bytes
+Mount /: overlay,ro,relatime
+Mount /tmp: tmpfs,rw,nosuid,nodev,noexec,relatime,size=8k
+Mount /dev/shm: tmpfs,rw,nosuid,nodev,noexec,relatime,size=8k
+Pids: 16
+Memory: 1048576
+SwapTotal:             0 kB
+UserNamespaces: usable
+Hash: 5f2b
+";
+
+    fn lacks(text: &str) -> Vec<Lack> {
+        let wanted = Wanted { memory: 1 << 20, tmp: 8 << 10, shm: 8 << 10, pids: 16, sandbox: true };
+        judge(&Report::read(text).unwrap(), &wanted)
+    }
+
+    #[test]
+    fn a_node_as_it_should_be_lacks_nothing() {
+        assert_eq!(lacks(GOOD), []);
+    }
+
+    #[test]
+    fn each_gap_is_named_with_what_mends_it() {
+        for (from, to, what, remedy) in [
+            ("NoNewPrivs:\t1", "NoNewPrivs:\t0", "no_new_privs", "\"no-new-privileges\": true"),
+            ("Seccomp:\t2", "Seccomp:\t0", "seccomp", "seccomp-profile"),
+            ("usable", "refused", "user namespaces", "seccomp-profile"),
+            ("CapBnd:\t0000000000000000", "CapBnd:\t00000000a80425fb", "CapBnd", "API 1.41"),
+            ("Uid:\t1000", "Uid:\t0", "user", "API 1.41"),
+            ("overlay,ro,", "overlay,rw,", "root", "API 1.41"),
+            ("/tmp: tmpfs,rw,nosuid,nodev,noexec,relatime,size=8k", "/tmp: tmpfs,rw", "/tmp", "API 1.41"),
+            ("/dev/shm: tmpfs", "/dev/shm: overlay", "/dev/shm", "API 1.41"),
+            ("Core:        0", "Core:        unlimited", "core dumps", "API 1.41"),
+            ("Pids: 16", "Pids: max", "processes", "pids"),
+            ("Memory: 1048576\n", "", "memory", "memory"),
+            ("SwapTotal:             0", "SwapTotal:        1024", "swaps", "swapoff"),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let found = lacks(&GOOD.replace(from, to));
+            assert_eq!(found.len(), 1, "{to}: {found:?}");
+            assert!(found[0].what.contains(what) && found[0].remedy.contains(remedy), "{to}: {found:?}");
+            assert_eq!(found[0].needed, what != "swaps");
+        }
+    }
+
+    #[test]
+    fn half_a_report_is_none() {
+        assert!(Report::read(GOOD.strip_suffix("Hash: 5f2b\n").unwrap()).is_none());
+    }
+}

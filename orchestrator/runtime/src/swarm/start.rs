@@ -1,0 +1,230 @@
+//! How a worker's service comes to a node.
+
+use std::time::Duration;
+
+use bollard::models::{ServiceSpec, TaskState};
+use tokio::time::{Instant, sleep};
+
+use super::super::client::{refused, status};
+use super::super::{Place, RuntimeError, WorkerSpec};
+use super::Swarm;
+use super::nodes::is_down;
+use super::spread::Choice;
+use super::tasks::Task;
+use warmpool_core::engine::WorkerId;
+
+/// Between two looks at a task that is on its way.
+pub(super) const POLL: Duration = Duration::from_millis(100);
+/// Between two looks at the node that has it.
+const NODE_POLL: Duration = Duration::from_secs(1);
+/// Nodes tried at most for one worker.
+const NODES_TRIED: usize = 16;
+
+/// What became of a service that was just made.
+enum Start {
+    Running(Place),
+    /// The node that it was given cannot start it.
+    Refused {
+        node: String,
+        why: String,
+    },
+    /// The nodes that were preferred have no room for it.
+    Elsewhere,
+}
+
+impl Swarm {
+    /// Makes the worker's service and waits until its container runs on a node that is fit for it. A node that cannot start it
+    /// is left out for a while, and the next one tried.
+    pub async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+        let image = self.image_id(&spec.image).await?;
+        let mut anywhere = false;
+        for _ in 0..NODES_TRIED {
+            let left_out = self.admit(&image, spec.key.engine).await?;
+            let choice = if anywhere { None } else { self.spread(&left_out).await? };
+            let elsewhere = choice.as_ref().map_or(&[][..], |choice| &choice.elsewhere);
+            self.create(self.service(spec, &image, &[&left_out, elsewhere].concat())).await?;
+            match self.started(&spec.worker, &image, choice).await? {
+                // A node that came only now, or began to go, was not among those that the service asked to avoid.
+                Start::Running(Place { node: Some(node), .. })
+                    if left_out.contains(&node) || !self.inner.admission.has(&node, &image) =>
+                {
+                    self.remove(&spec.worker).await?;
+                }
+                Start::Running(place) => return Ok(place),
+                Start::Refused { node, why } => {
+                    let name = self.name_of(&node).await;
+                    let why = self.explained(why, &image).await;
+                    tracing::warn!(worker = %spec.worker, node = name, why, "a node cannot start a worker: trying another");
+                    self.inner.avoided.add(&image, &node, &name, &why);
+                    self.remove(&spec.worker).await?;
+                }
+                Start::Elsewhere => {
+                    anywhere = true;
+                    self.remove(&spec.worker).await?;
+                }
+            }
+        }
+        Err(RuntimeError::Refused { action: "start a service", message: "too many nodes cannot start it".to_owned() })
+    }
+
+    /// Leaves a node out for a while on which a worker runs and cannot be reached, as while the overlay mends itself there.
+    pub async fn distrust(&self, node: &str, image: &str) {
+        let Ok(image) = self.image_id(image).await else { return };
+        let name = self.name_of(node).await;
+        tracing::warn!(node = name, "a worker cannot be reached on its node, which is left out for a while");
+        self.inner.avoided.add(&image, node, &name, "the agent of a worker there did not answer");
+    }
+
+    pub(super) async fn create(&self, service: ServiceSpec) -> Result<(), RuntimeError> {
+        self.inner.term.check()?;
+        let image = service.task_template.as_ref().and_then(|task| task.container_spec.as_ref()?.image.as_deref());
+        if let Some(credentials) = self.credentials(image.unwrap_or_default()).await? {
+            return self.create_with(&service, &credentials).await.map(drop);
+        }
+        let client = self.inner.engine.client().await?;
+        match client.work(|engine| async move { engine.create_service(service, None).await }).await {
+            Ok(_) => Ok(()),
+            // Our own earlier call made it and its reply was lost.
+            Err(error) if status(&error) == Some(409) => Ok(()),
+            Err(error) => Err(refused("make a service", error)),
+        }
+    }
+
+    /// Follows a new service to its node.
+    async fn started(
+        &self,
+        worker: &WorkerId,
+        image: &str,
+        mut choice: Option<Choice<'_>>,
+    ) -> Result<Start, RuntimeError> {
+        let limits = &self.inner.config.swarm;
+        let begun = Instant::now();
+        // Since when a node has it, and when that node was last looked at.
+        let mut given: Option<(Instant, Instant)> = None;
+        loop {
+            let task = self.task(worker).await?;
+            let waited = begun.elapsed();
+            let Some(task) = task else {
+                if waited > limits.placement_timeout {
+                    return Err(self.no_node("Swarm made no task of the service".to_owned(), image));
+                }
+                sleep(POLL).await;
+                continue;
+            };
+            if !task.node.is_empty() {
+                choice = None;
+                let now = Instant::now();
+                let (since, looked) = given.get_or_insert((now, now));
+                let mut is_lost = false;
+                if looked.elapsed() >= NODE_POLL {
+                    *looked = now;
+                    is_lost = self.node(&task.node).await?.is_none_or(|node| is_down(&node));
+                }
+                if let Some(why) = given_up(&task, since.elapsed(), is_lost, limits.placement_timeout) {
+                    return Ok(Start::Refused { node: task.node, why: why.to_owned() });
+                }
+            }
+            match task.status.state {
+                TaskState::RUNNING => {
+                    let place = self.place(&task).ok_or(RuntimeError::Refused {
+                        action: "start a service",
+                        message: "its task has no address".to_owned(),
+                    })?;
+                    return Ok(Start::Running(place));
+                }
+                TaskState::REJECTED => return Ok(Start::Refused { node: task.node, why: task.status.err }),
+                TaskState::NEW | TaskState::ALLOCATED | TaskState::PENDING => {
+                    let narrowed = choice.as_ref().is_some_and(|choice| !choice.elsewhere.is_empty());
+                    if narrowed && (!task.status.err.is_empty() || waited > limits.placement_timeout) {
+                        return Ok(Start::Elsewhere);
+                    }
+                    if waited > limits.placement_timeout {
+                        let why = if task.status.err.is_empty() { task.status.message } else { task.status.err };
+                        return Err(self.no_node(why, image));
+                    }
+                }
+                TaskState::ASSIGNED
+                | TaskState::ACCEPTED
+                | TaskState::PREPARING
+                | TaskState::READY
+                | TaskState::STARTING => {
+                    if waited > limits.start_timeout {
+                        return Err(RuntimeError::Refused {
+                            action: "start a service",
+                            message: format!("its container did not run within {} s", limits.start_timeout.as_secs()),
+                        });
+                    }
+                }
+                _ => {
+                    return Err(RuntimeError::Refused {
+                        action: "start a service",
+                        message: format!("it ended at once: {}", task.status.err),
+                    });
+                }
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Why a node could not start the image, with what the registry says where it refuses it.
+    pub(super) async fn explained(&self, why: String, image: &str) -> String {
+        match self.refused_by_registry(image).await {
+            Some(words) => format!("{why}; {words}"),
+            None => why,
+        }
+    }
+
+    pub(super) fn no_node(&self, why: String, image: &str) -> RuntimeError {
+        let (memory, cpus) = (self.inner.config.worker.memory, self.inner.config.reserved_cpus());
+        RuntimeError::NoNode {
+            why,
+            asked: format!("{memory} of memory and {cpus} cores (worker.memory, swarm.reserved_cpus)"),
+            avoided: self.inner.avoided.described(image),
+        }
+    }
+}
+
+/// Why nothing will come of a task on the node that has had it for so long, if nothing will: the node may be lost, which the
+/// manager notices only later. One that is there takes a task up within `take_up`, and then may fetch the image for long.
+fn given_up(task: &Task, given_for: Duration, is_lost: bool, take_up: Duration) -> Option<&'static str> {
+    if task.has_ended() || task.status.state == TaskState::RUNNING {
+        None
+    } else if is_lost {
+        Some("the node is lost")
+    } else if task.is_ended() {
+        Some("Swarm ends what it gave the node, which is lost or was drained")
+    } else if task.status.state == TaskState::ASSIGNED && given_for > take_up {
+        Some("the node does not take up what it is given")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_does_not_wait_for_a_node_that_is_lost() {
+        let (short, long) = (Duration::from_secs(1), Duration::from_secs(6));
+        for (state, desired, given_for, is_lost, wanted) in [
+            ("assigned", "running", short, false, None),
+            ("assigned", "running", long, false, Some("does not take up")),
+            ("assigned", "running", short, true, Some("is lost")),
+            ("preparing", "running", long, false, None),
+            ("preparing", "running", long, true, Some("is lost")),
+            ("preparing", "shutdown", short, false, Some("drained")),
+            ("running", "running", long, true, None),
+            ("rejected", "shutdown", short, false, None),
+        ] {
+            let text = format!(r#"{{"NodeID":"n","DesiredState":"{desired}","Status":{{"State":"{state}"}}}}"#);
+            let task: Task = serde_json::from_str(&text).unwrap();
+            let why = given_up(&task, given_for, is_lost, Duration::from_secs(5));
+            let is_as_wanted = match (why, wanted) {
+                (Some(why), Some(words)) => why.contains(words),
+                (why, wanted) => why.is_none() && wanted.is_none(),
+            };
+            assert!(is_as_wanted, "{state}, wanted {desired}, for {given_for:?}: {why:?}");
+        }
+    }
+}

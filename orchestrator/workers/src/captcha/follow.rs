@@ -1,0 +1,212 @@
+//! Takes the challenges of one session to their solver, one after the other.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use warmpool_protocol::{Captcha, CaptchaAction, Snapshot};
+
+use super::history::{CaptchaRecord, History, Outcome, SolvedBy, WaitingCaptcha};
+use super::solver::{Solution, SolverError};
+use super::{SessionFacts, Shared};
+use crate::worker::Worker;
+use warmpool_core::clock::unix_ms;
+
+/// A person's verdict on the challenge that they see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PersonAct {
+    /// The challenge is solved, whatever the page reports.
+    Solved,
+    /// The person leaves it unsolved.
+    GiveUp,
+}
+
+/// Follows the challenges of one session.
+pub(super) struct CaptchaMonitor {
+    pub shared: Arc<Shared>,
+    pub worker: Arc<Worker>,
+    pub facts: SessionFacts,
+    pub history: Arc<Mutex<History>>,
+    pub waiting: Arc<watch::Sender<Option<WaitingCaptcha>>>,
+}
+
+/// What decides a challenge first.
+enum Decision {
+    /// The challenge is over without the daemon's help.
+    Ended {
+        solved: bool,
+    },
+    Answer(Solution),
+    /// A person decided, or nobody came.
+    Person {
+        solved: bool,
+        error: Option<&'static str>,
+    },
+    Failed(SolverError),
+    TooMany,
+}
+
+/// How it ended, for the record.
+struct Ending {
+    outcome: Outcome,
+    error: Option<&'static str>,
+    cost: Option<f64>,
+}
+
+impl Ending {
+    const fn of(outcome: Outcome) -> Self {
+        Self { outcome, error: None, cost: None }
+    }
+}
+
+impl CaptchaMonitor {
+    /// Runs until the worker is gone.
+    pub(super) async fn run(self, mut acts: mpsc::Receiver<PersonAct>) {
+        let mut snapshot = self.worker.snapshot.clone();
+        // The agent numbers challenges in their order.
+        let mut last = 0;
+        loop {
+            let captcha = snapshot.borrow_and_update().captcha.clone().filter(|captcha| captcha.id > last);
+            match captcha {
+                Some(captcha) => {
+                    last = captcha.id;
+                    while acts.try_recv().is_ok() {}
+                    self.handle(&captcha, &mut snapshot, &mut acts).await;
+                }
+                None if snapshot.changed().await.is_err() => return,
+                None => {}
+            }
+        }
+    }
+
+    async fn handle(
+        &self,
+        captcha: &Captcha,
+        snapshot: &mut watch::Receiver<Snapshot>,
+        acts: &mut mpsc::Receiver<PersonAct>,
+    ) {
+        let by = SolvedBy::of(self.shared.config.captcha.mode);
+        let waiting = WaitingCaptcha::new(captcha, by);
+        tracing::info!(session = %self.facts.session_id, kind = captcha.kind.as_str(), by = by.as_str(), "a page shows a challenge");
+        let too_many = self.history.lock().count() >= self.shared.config.captcha.max_per_session;
+        if !too_many {
+            self.waiting.send_replace(Some(waiting.clone()));
+            if by == SolvedBy::Person {
+                self.tell("captcha.waiting", self.message(&waiting));
+            }
+        }
+        let decision = if too_many {
+            Decision::TooMany
+        } else {
+            tokio::select! {
+                biased;
+                solved = ended(snapshot, captcha.id) => Decision::Ended { solved },
+                decision = self.decide(captcha, by, acts) => decision,
+            }
+        };
+        let ending = self.carry_out(captcha, decision).await;
+        self.waiting.send_replace(None);
+        self.note(waiting, ending);
+    }
+
+    async fn decide(&self, captcha: &Captcha, by: SolvedBy, acts: &mut mpsc::Receiver<PersonAct>) -> Decision {
+        match (by, &self.shared.solver) {
+            (SolvedBy::Solver, Some(solver)) => match solver.solve(captcha).await {
+                Ok(solution) => Decision::Answer(solution),
+                Err(error) => Decision::Failed(error),
+            },
+            // A restart with other settings can lead here, too.
+            (SolvedBy::Person, _) | (SolvedBy::Solver, None) => {
+                match timeout(self.shared.config.captcha.person_timeout, acts.recv()).await {
+                    Ok(Some(PersonAct::Solved)) => Decision::Person { solved: true, error: None },
+                    Ok(Some(PersonAct::GiveUp)) => Decision::Person { solved: false, error: None },
+                    Ok(None) | Err(_) => Decision::Person { solved: false, error: Some("nobody_came") },
+                }
+            }
+        }
+    }
+
+    async fn carry_out(&self, captcha: &Captcha, decision: Decision) -> Ending {
+        let act = async |action: CaptchaAction| self.worker.agent.act_on_captcha(captcha.id, &action).await;
+        match decision {
+            Decision::Ended { solved: true } => Ending::of(Outcome::Solved),
+            Decision::Ended { solved: false } => Ending::of(Outcome::Gone),
+            Decision::Answer(Solution { answer, cost }) => match act(CaptchaAction::Answer { answer }).await {
+                Ok(()) => Ending { outcome: Outcome::Solved, error: None, cost },
+                Err(error) => {
+                    tracing::debug!(session = %self.facts.session_id, %error, "a page took no answer");
+                    Ending { outcome: Outcome::Failed, error: Some("page_took_no_answer"), cost }
+                }
+            },
+            Decision::Person { solved, error } => {
+                let _ = act(CaptchaAction::Leave { solved }).await;
+                Ending { outcome: if solved { Outcome::Solved } else { Outcome::GivenUp }, error, cost: None }
+            }
+            Decision::Failed(error) => {
+                if error.is_operators() {
+                    tracing::warn!(session = %self.facts.session_id, %error, "a challenge is not solved");
+                }
+                let _ = act(CaptchaAction::Leave { solved: false }).await;
+                Ending { outcome: Outcome::Failed, error: Some(error.code()), cost: None }
+            }
+            Decision::TooMany => {
+                let _ = act(CaptchaAction::Leave { solved: false }).await;
+                Ending { outcome: Outcome::Failed, error: Some("too_many"), cost: None }
+            }
+        }
+    }
+
+    fn note(&self, waiting: WaitingCaptcha, ending: Ending) {
+        let Ending { outcome, error, cost } = ending;
+        let WaitingCaptcha { kind, url, since, by, .. } = waiting.clone();
+        let ended_at = unix_ms();
+        let (session, took_ms) = (&self.facts.session_id, ended_at.saturating_sub(since));
+        tracing::info!(%session, kind = kind.as_str(), by = by.as_str(), outcome = outcome.as_str(), error, cost, took_ms, "a challenge ended");
+        let labels = [("kind", kind.as_str()), ("by", by.as_str()), ("outcome", outcome.as_str())];
+        metrics::counter!("warmpool_captchas_total", &labels).increment(1);
+        if let Some(cost) = cost {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small, and not negative")]
+            metrics::counter!("warmpool_captcha_cost_millionths_total").increment((cost * 1e6).round() as u64);
+        }
+        if by == SolvedBy::Person && error != Some("too_many") {
+            let mut message = self.message(&waiting);
+            message["outcome"] = outcome.as_str().into();
+            message["ended_at"] = ended_at.into();
+            self.tell("captcha.ended", message);
+        }
+        let error = error.map(str::to_owned);
+        self.history.lock().add(CaptchaRecord { kind, url, since, ended_at, by, outcome, error, cost });
+    }
+
+    fn message(&self, waiting: &WaitingCaptcha) -> Value {
+        let live_view = self.facts.live_view(self.shared.config.server.public_url.as_ref());
+        json!({
+            "session_id": self.facts.session_id, "kind": waiting.kind, "url": waiting.url, "since": waiting.since,
+            "livestream_url": live_view,
+        })
+    }
+
+    fn tell(&self, event: &str, data: Value) {
+        if let Some(webhook) = &self.shared.webhook {
+            let timestamp = jiff::Timestamp::now().to_string();
+            webhook.send(&json!({"type": event, "timestamp": timestamp, "data": data}));
+        }
+    }
+}
+
+/// Waits until the agent says that a challenge is over; returns whether it was solved.
+async fn ended(snapshot: &mut watch::Receiver<Snapshot>, id: u64) -> bool {
+    let over = |snapshot: &Snapshot| {
+        let newer = snapshot.captcha.as_ref().is_none_or(|captcha| captcha.id != id);
+        newer || snapshot.captcha_end.is_some_and(|end| end.id == id)
+    };
+    let last = snapshot.wait_for(over).await.map(|last| last.captcha_end);
+    match last {
+        Ok(end) => end.is_some_and(|end| end.id == id && end.solved),
+        // The worker is gone, and the session with it.
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -1,0 +1,159 @@
+//! What leaves a worker: every connection of its browser, judged and dialled here.
+//!
+//! A worker's network leads nowhere. Its agent hands each connection of the browser to the daemon through a tunnel that the
+//! daemon has opened (`tunnels`). On it the browser speaks SOCKS (`socks`) and names a host, to which `connection` connects by
+//! `dial` under the session's policy, or by an upstream proxy (`upstream`). `refusal` is what a page shows instead, `traffic` what the session's record keeps about it.
+
+mod choose;
+mod client_proxy;
+mod connection;
+mod health;
+mod refusal;
+mod socks;
+mod traffic;
+mod tunnels;
+mod upstream;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::sync::Semaphore;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+pub use choose::{Location, Upstreams};
+pub use client_proxy::ClientProxy;
+pub use traffic::Summary;
+
+use crate::worker::Worker;
+use choose::ChosenUpstream;
+use traffic::Traffic;
+use warmpool_config::Config;
+use warmpool_dial::{Dialler, Lookups, Policy, Resolver};
+
+/// The way out of one session's worker; open until this is dropped.
+#[derive(Debug)]
+pub struct Egress {
+    shared: Arc<Shared>,
+    _open: DropGuard,
+}
+
+/// The route of a session's connections.
+#[derive(Debug, Clone, Default)]
+enum Route {
+    #[default]
+    Direct,
+    /// Through one of the operator's upstreams, and through another when that one fails; never direct.
+    Upstream { chosen: ChosenUpstream, wanted: Location, upstreams: Upstreams, session: String },
+    /// Through a proxy that a WebDriver client named.
+    Client(ClientProxy),
+    /// Its upstream is no longer configured.
+    Closed,
+}
+
+impl Route {
+    /// Through an upstream proxy. When none is left, nothing goes out.
+    fn through(context: &EgressContext, wanted: &Location, session: &str) -> Self {
+        match context.upstreams.choose(wanted, session) {
+            Ok(chosen) => {
+                let (wanted, session) = (wanted.clone(), session.to_owned());
+                Self::Upstream { chosen, wanted, upstreams: context.upstreams.clone(), session }
+            }
+            Err(_) => Self::Closed,
+        }
+    }
+}
+
+/// What the egress of all sessions shares.
+#[derive(Debug, Clone)]
+pub struct EgressContext {
+    pub upstreams: Upstreams,
+    pub tls: Arc<ClientConfig>,
+    pub resolver: Resolver,
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl EgressContext {
+    /// Without upstreams.
+    pub fn nowhere() -> Self {
+        Self {
+            upstreams: Upstreams::default(),
+            tls: warmpool_core::tls::client_config().unwrap(),
+            resolver: Resolver::nowhere(),
+        }
+    }
+}
+
+/// What the connections of one session share.
+#[derive(Debug)]
+struct Shared {
+    worker: Arc<Worker>,
+    dialler: Dialler,
+    /// The session's own, with which nobody else's interfere.
+    lookups: Lookups,
+    traffic: Traffic,
+    /// One permit for each connection.
+    places: Arc<Semaphore>,
+    route: RwLock<Route>,
+    /// How to verify upstream proxies.
+    tls: Arc<ClientConfig>,
+    connect_timeout: Duration,
+    stop: CancellationToken,
+}
+
+impl Egress {
+    /// Opens the way out of a worker, under this policy. A session that wants an upstream uses it from its first connection on.
+    pub fn open(
+        worker: Arc<Worker>,
+        policy: Policy,
+        config: &Config,
+        context: &EgressContext,
+        wanted: Option<(&Location, &str)>,
+        before: Option<Summary>,
+    ) -> Self {
+        let stop = CancellationToken::new();
+        let lookups = context.resolver.share();
+        let shared = Arc::new(Shared {
+            worker,
+            dialler: Dialler::new(policy, lookups.clone(), config.egress.connect_timeout),
+            lookups,
+            traffic: Traffic::new(before),
+            places: Arc::new(Semaphore::new(config.egress.max_connections)),
+            // Before the first tunnel opens, because a loading page already waits for one.
+            route: RwLock::new(
+                wanted.map_or(Route::Direct, |(wanted, session)| Route::through(context, wanted, session)),
+            ),
+            tls: Arc::clone(&context.tls),
+            connect_timeout: config.egress.connect_timeout,
+            stop: stop.clone(),
+        });
+        tunnels::open(&shared);
+        Self { shared, _open: stop.drop_guard() }
+    }
+
+    /// Sends everything from now on through the client's own proxy, whose address the policy judges.
+    pub fn go_through_clients(&self, proxy: ClientProxy) {
+        *self.shared.route.write() = Route::Client(proxy);
+    }
+
+    /// The upstream proxy in use, as the client sees it.
+    #[must_use]
+    pub fn upstream(&self) -> Option<serde_json::Value> {
+        match &*self.shared.route.read() {
+            Route::Upstream { chosen, .. } => Some(chosen.shown()),
+            Route::Direct | Route::Client(_) | Route::Closed => None,
+        }
+    }
+
+    /// The traffic so far.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        self.shared.traffic.summary()
+    }
+
+    /// Ends every connection.
+    pub fn close(&self) {
+        self.shared.stop.cancel();
+    }
+}

@@ -1,0 +1,376 @@
+//! The pool: which workers there are, who has them, and who waits.
+//!
+//! `plan` decides, purely; `state` holds the one table and hands out leases; `boot` starts workers and removes them;
+//! `images` knows which engines can be served, `readiness` whether the pool can serve at all; `reconcile` compares it with the
+//! runtime; `nodes` takes workers off nodes; `adopt` takes over what an earlier process left. A worker goes one way: starting, ready, leased, removed. It is never given
+//! to a second owner.
+
+mod adopt;
+mod boot;
+mod image_builds;
+mod images;
+mod known;
+mod lease;
+mod nodes;
+mod plan;
+mod readiness;
+mod reconcile;
+mod state;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+use warmpool_protocol::Settings;
+
+use crate::worker::{Health, Worker};
+use warmpool_config::{Config, PoolPreset};
+use warmpool_core::drain::Drain;
+use warmpool_core::engine::{Engine, Mode, PoolKey, PresetId, WorkerId};
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
+use warmpool_keys::KeyId;
+use warmpool_runtime::{NodeFacts, Runtime};
+
+use images::image_build;
+use known::Rejections;
+pub use lease::Lease;
+use lease::QueuePlace;
+pub use nodes::{NodeCounts, NodeStatus};
+pub(crate) use plan::KindCounts;
+use plan::{Action, PlanInput, plan};
+use state::{PoolState, Target, Waiter};
+
+/// The pool. Clones share it.
+#[derive(Clone)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Arc<Config>,
+    instance: Arc<Instance>,
+    runtime: Runtime,
+    drain: Drain,
+    state: Mutex<PoolState>,
+    changed: Notify,
+    /// Wakes the comparison with the runtime before its time.
+    compare: Notify,
+    rejections: Rejections,
+    /// As they were at the last look.
+    nodes: Mutex<Vec<NodeFacts>>,
+}
+
+/// One kind of worker, as `/status` and the metrics show it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "PoolKind")]
+pub struct KindStatus {
+    /// The engine.
+    pub engine: Engine,
+    /// Headed or headless.
+    pub mode: Mode,
+    /// The preset whose settings its workers wait with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
+    /// Whether the engine's image is on this host.
+    pub installed: bool,
+    /// How far the build of a missing image is, while `scripts/images` makes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_build: Option<String>,
+    /// What it holds, and what is wanted of it.
+    #[serde(flatten)]
+    pub counts: KindCounts,
+    /// Why the last start failed, until one succeeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+}
+
+impl Pool {
+    /// An empty pool. Nothing starts before [`Pool::run`].
+    pub fn new(config: Arc<Config>, instance: Arc<Instance>, runtime: Runtime, drain: Drain) -> Self {
+        let state = PoolState::new(targets(&config));
+        let inner = Inner {
+            config,
+            instance,
+            runtime,
+            drain,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            compare: Notify::new(),
+            rejections: Rejections::default(),
+            nodes: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Gives a warm worker, or waits for one in a queue that is first come, first served. Where a preset has exactly
+    /// these settings its workers come first: they have them already. Any other worker is given as it is.
+    ///
+    /// Dropping the future leaves the queue.
+    /// Errors: `QueueFull`, `KeyLimit`, `NoWorker` after `session.queue_wait`, `NoEngine`, `NoStart`, `RuntimeDown`,
+    /// `Starting`, `Draining`.
+    pub async fn lease(&self, plain: PoolKey, settings: &Settings, owner: &KeyId) -> Result<Lease, Error> {
+        let key = self.kind_for(plain, settings);
+        self.check_image(key).await?;
+        let limits = &self.inner.config.session;
+        let (receiver, _place) = {
+            let mut state = self.lock();
+            if state.closed {
+                return Err(Error::Draining);
+            }
+            if limits.max_per_key > 0 && state.held_by(owner) >= limits.max_per_key {
+                return Err(Error::KeyLimit { limit: limits.max_per_key });
+            }
+            let sessions = state.leased();
+            // Nobody may overtake a caller who waits for the same thing.
+            if sessions < limits.max_sessions
+                && !state.waits_for(key)
+                && let Some(worker) = state.take_ready(key, owner)
+            {
+                state.hold_refill(self.inner.config.pool.refill_delay);
+                drop(state);
+                self.inner.changed.notify_one();
+                return Ok(Lease { pool: self.clone(), worker, used: false });
+            }
+            if !state.runtime_up {
+                return Err(state.unavailable());
+            }
+            if let Some(reason) = state.start_error(key, Instant::now()) {
+                return Err(Error::NoStart { kind: key.to_string(), reason });
+            }
+            if state.waiters.len() >= limits.queue_length {
+                self.inner.rejections.add();
+                return Err(Error::QueueFull { sessions, waiting: state.waiters.len() });
+            }
+            let (sender, receiver) = oneshot::channel();
+            let number = state.enqueue(Waiter { number: 0, key, owner: owner.clone(), sender });
+            (receiver, QueuePlace { pool: self.clone(), number })
+        };
+        self.settle();
+        match timeout(limits.queue_wait, receiver).await {
+            Ok(Ok(served)) => served,
+            Ok(Err(_)) => Err(Error::Draining),
+            Err(_) => Err(Error::NoWorker { waited: limits.queue_wait }),
+        }
+    }
+
+    /// The kind of worker to take for these settings.
+    fn kind_for(&self, plain: PoolKey, settings: &Settings) -> PoolKey {
+        if settings.is_empty() {
+            return plain;
+        }
+        let preset = PoolKey { preset: Some(PresetId::of(settings)), ..plain };
+        if !self.has_kind(preset) {
+            return plain;
+        }
+        let state = self.lock();
+        // A plain worker that is ready serves at once; where neither is, the one to wait for is made as it is wanted.
+        if state.serves_now(plain) && !state.serves_now(preset) { plain } else { preset }
+    }
+
+    /// How many callers wait.
+    pub fn waiting(&self) -> usize {
+        self.lock().waiters.len()
+    }
+
+    /// Whether nobody has a worker or waits for one.
+    pub fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.waiters.is_empty() && state.leased() == 0
+    }
+
+    /// Whether nobody gets a worker before somebody gives one up.
+    pub fn is_full(&self) -> bool {
+        let state = self.lock();
+        let limits = &self.inner.config;
+        state.workers.len() >= limits.pool.max_workers || state.leased() >= limits.session.max_sessions
+    }
+
+    /// Every kind.
+    pub fn kinds(&self) -> Vec<KindStatus> {
+        let state = self.lock();
+        let now = Instant::now();
+        let status = |(key, kind): (PoolKey, KindCounts)| KindStatus {
+            engine: key.engine,
+            mode: key.mode,
+            preset: key.preset.map(|id| self.preset(key).map_or_else(|| id.to_string(), |preset| preset.name.clone())),
+            installed: !state.absent.contains(&key.engine),
+            image_build: image_build(&state, key.engine, now),
+            counts: kind,
+            last_error: state.last_error(key),
+        };
+        state.kinds(usize::MAX, now).into_iter().map(status).collect()
+    }
+
+    /// Keeps the pool at its targets until the daemon stops. To be called once, after [`Pool::keep_unclaimed`]. It decides and
+    /// hands on, and so never waits for the runtime.
+    pub async fn run(&self) {
+        loop {
+            let (actions, wake_at) = {
+                let mut state = self.lock();
+                if state.closed {
+                    return;
+                }
+                let now = Instant::now();
+                let view = self.view(&state, now);
+                let actions = if state.runtime_up { plan(&view) } else { Vec::new() };
+                let jobs = actions.into_iter().filter_map(|action| self.begin(&mut state, action)).collect::<Vec<_>>();
+                (jobs, state.next_change(now))
+            };
+            for job in actions {
+                self.inner.drain.spawn(job.run(self.clone()));
+            }
+            let later = async {
+                match wake_at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.inner.changed.notified() => {}
+                () = later => {}
+            }
+        }
+    }
+
+    /// Ends the queue, removes every worker that no session owns, and waits until all containers are gone, also those of starts
+    /// whose answer was lost.
+    pub async fn close(&self) {
+        self.stop_leasing();
+        let unowned = self.lock().unowned();
+        for id in unowned {
+            self.retire(&id);
+        }
+        loop {
+            let emptied = self.inner.changed.notified();
+            if self.lock().workers.is_empty() {
+                // Before the first look at the runtime its containers may be those of sessions.
+                if self.runtime_up() {
+                    self.reconcile().await;
+                }
+                return;
+            }
+            // `notify_one` may have been taken by `run` on its way out; look again in a moment at the latest.
+            let _ = timeout(Duration::from_millis(100), emptied).await;
+        }
+    }
+
+    /// How many workers still have a container, as far as the pool knows.
+    pub fn left(&self) -> usize {
+        self.lock().workers.len()
+    }
+
+    /// Why nothing can be had of the runtime, where nothing can.
+    pub fn unavailable(&self) -> Error {
+        self.lock().unavailable()
+    }
+
+    /// Ends the queue: callers that wait are answered `Draining`, and nothing new is handed out.
+    pub fn stop_leasing(&self) {
+        let waiters = {
+            let mut state = self.lock();
+            state.closed = true;
+            std::mem::take(&mut state.waiters)
+        };
+        drop(waiters);
+        self.inner.changed.notify_one();
+    }
+
+    /// The preset of a kind, where it has one.
+    fn preset(&self, key: PoolKey) -> Option<&PoolPreset> {
+        self.inner.config.pool.presets.0.iter().find(|preset| preset.key() == key)
+    }
+
+    /// Whether workers of this key are for anybody: any plain one is, and those of a preset that is still configured.
+    fn has_kind(&self, key: PoolKey) -> bool {
+        key.preset.is_none() || self.preset(key).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
+        // The table is changed in steps that do not panic half-way.
+        self.inner.state.lock()
+    }
+
+    fn view(&self, state: &PoolState, now: Instant) -> PlanInput {
+        let limits = &self.inner.config;
+        let callers = limits.session.max_sessions.saturating_sub(state.leased());
+        PlanInput {
+            kinds: state.kinds(callers, now),
+            max_workers: limits.pool.max_workers,
+            start_concurrency: limits.pool.start_concurrency,
+            refill: state.may_refill(now),
+        }
+    }
+
+    /// Gives ready workers to waiting callers, and wakes the planner.
+    fn settle(&self) {
+        let mut handed = Vec::new();
+        {
+            let mut state = self.lock();
+            while let Some((waiter, worker)) = state.match_waiter(self.inner.config.session.max_sessions) {
+                handed.push((waiter, worker));
+            }
+        }
+        // Outside the lock: a receiver that is gone drops the lease, and that takes the lock.
+        for (waiter, worker) in handed {
+            let _ = waiter.sender.send(Ok(Lease { pool: self.clone(), worker, used: false }));
+        }
+        self.inner.changed.notify_one();
+    }
+
+    /// Takes a lease back: a worker that was never touched is warm still, any other is destroyed.
+    fn give_back(&self, worker: &Arc<Worker>, used: bool) {
+        let reusable = !used && worker.health() == Health::Alive;
+        if reusable && self.lock().return_unused(worker) {
+            self.settle();
+        } else {
+            self.retire(&worker.id);
+        }
+    }
+}
+
+fn targets(config: &Config) -> BTreeMap<PoolKey, Target> {
+    let pool = &config.pool;
+    let target =
+        |engine, mode, count| (PoolKey::plain(engine, mode), Target { count, optional: !config.needs_engine(engine) });
+    let kinds = [
+        target(Engine::Chromium, Mode::Headed, pool.chromium_headed),
+        target(Engine::Chromium, Mode::Headless, pool.chromium_headless),
+        target(Engine::Firefox, Mode::Headed, pool.firefox_headed),
+        target(Engine::Firefox, Mode::Headless, pool.firefox_headless),
+        target(Engine::Webkit, Mode::Headed, pool.webkit_headed),
+        target(Engine::Webkit, Mode::Headless, pool.webkit_headless),
+    ];
+    let presets = pool.presets.0.iter();
+    let presets = presets.map(|preset| (preset.key(), Target { count: preset.target, optional: false }));
+    kinds.into_iter().chain(presets).collect()
+}
+
+/// An action with what it needs, decided under the lock and run outside it.
+enum Job {
+    Boot(WorkerId, PoolKey),
+    Remove(WorkerId),
+}
+
+impl Job {
+    async fn run(self, pool: Pool) {
+        match self {
+            Self::Boot(id, key) => pool.boot(id, key).await,
+            Self::Remove(id) => pool.remove(&id).await,
+        }
+    }
+}
+
+impl Pool {
+    fn begin(&self, state: &mut PoolState, action: Action) -> Option<Job> {
+        match action {
+            Action::Start(key) => Some(Job::Boot(state.add_starting(key), key)),
+            Action::Evict(key) => state.evict(key).map(Job::Remove),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Taking over the workers that an earlier process of this daemon left.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use tokio::time::timeout;
+use warmpool_protocol::{Secret, WorkerState};
+
+use super::{Lease, Pool};
+use crate::worker::{Reports, Worker};
+use warmpool_core::engine::{Engine, WorkerId};
+use warmpool_keys::KeyId;
+use warmpool_runtime::{OwnedContainer, RuntimeError};
+
+/// How long the agent of a worker that nobody uses may take to answer: another one is started instead in less.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
+/// How many containers are asked, or removed, at the same time.
+const AT_ONCE: usize = 16;
+
+/// Containers of an earlier process that no session owns.
+pub struct Unclaimed(Vec<OwnedContainer>);
+
+impl Pool {
+    /// Looks through the containers that carry our label, and gives a lease of each one that runs and that `owners`
+    /// claims, without waiting for its agent: its worker is watched from now on, and its health is `Unknown` until the
+    /// agent or the runtime says how it is. To be called once, before [`Pool::keep_unclaimed`] and [`Pool::run`].
+    /// Errors: [`RuntimeError`] when the runtime cannot be used; nothing has changed then.
+    pub async fn adopt(
+        &self,
+        owners: HashMap<WorkerId, KeyId>,
+    ) -> Result<(HashMap<WorkerId, Lease>, Unclaimed), RuntimeError> {
+        let adopted = self.try_adopt(owners).await;
+        if adopted.is_err() {
+            self.lock().runtime_went();
+        }
+        adopted
+    }
+
+    async fn try_adopt(
+        &self,
+        mut owners: HashMap<WorkerId, KeyId>,
+    ) -> Result<(HashMap<WorkerId, Lease>, Unclaimed), RuntimeError> {
+        let runtime = &self.inner.runtime;
+        runtime.ping().await?;
+        runtime.ensure_network().await?;
+        self.look_for_images().await;
+        let owned = runtime.owned().await?;
+        runtime.forget_others(&owned);
+        let mut leases = HashMap::new();
+        let mut unclaimed = Vec::new();
+        for container in owned {
+            let owner = owners.remove(&container.worker);
+            let Some((owner, (worker, reports))) = owner.zip(self.found(&container)) else {
+                unclaimed.push(container);
+                continue;
+            };
+            tracing::info!(worker = %worker.id, "a session's worker was found again");
+            let stop = self.lock().add_leased(&worker, owner);
+            self.follow(&worker, reports, stop);
+            leases.insert(worker.id.clone(), Lease { pool: self.clone(), worker, used: true });
+        }
+        self.lock().runtime_up = true;
+        Ok((leases, Unclaimed(unclaimed)))
+    }
+
+    /// Keeps those of the containers that are warm and of the current image, and removes the rest. To be called once,
+    /// before [`Pool::run`].
+    pub async fn keep_unclaimed(&self, unclaimed: Unclaimed) {
+        let mut current = HashSet::new();
+        for engine in Engine::ALL {
+            current.extend(self.inner.runtime.image_id(self.inner.config.image(engine)).await.ok());
+        }
+        let (pool, current) = (self.clone(), Arc::new(current));
+        let keep = move |container: OwnedContainer| {
+            let (pool, current) = (pool.clone(), Arc::clone(&current));
+            async move { pool.keep_one(container, &current).await }
+        };
+        stream::iter(unclaimed.0).for_each_concurrent(AT_ONCE, keep).await;
+    }
+
+    /// Keeps one container, if its image is among the `current` ones, or removes it.
+    async fn keep_one(&self, container: OwnedContainer, current: &HashSet<String>) {
+        let usable = current.contains(&container.image) && container.key.is_some_and(|key| self.has_kind(key));
+        match self.found(&container).filter(|_| usable) {
+            Some((worker, reports)) if is_warm(&worker).await => {
+                tracing::info!(worker = %worker.id, "a warm worker was found again");
+                let stop = self.lock().add_ready(Arc::clone(&worker));
+                self.follow(&worker, reports, stop);
+            }
+            _ => self.discard(&container).await,
+        }
+    }
+
+    async fn discard(&self, container: &OwnedContainer) {
+        tracing::info!(worker = %container.worker, "removing a worker that an earlier process left");
+        // What cannot be removed now is nobody's, so reconciling tries again.
+        if let Err(error) = self.inner.runtime.remove(&container.worker).await {
+            tracing::warn!(worker = %container.worker, %error, "a container could not be removed yet");
+        }
+    }
+
+    /// The worker in a container, if that runs and its labels make sense.
+    fn found(&self, container: &OwnedContainer) -> Option<(Arc<Worker>, Reports)> {
+        let key = container.key?;
+        let place = container.place.clone().filter(|_| container.running)?;
+        let id = container.worker.clone();
+        let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
+        Some(Worker::found(id, key, place, &secret))
+    }
+}
+
+async fn is_warm(worker: &Worker) -> bool {
+    let health = timeout(HEALTH_TIMEOUT, worker.agent.health()).await;
+    matches!(health, Ok(Ok(snapshot)) if snapshot.state == WorkerState::Warm)
+}

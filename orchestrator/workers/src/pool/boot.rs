@@ -1,0 +1,221 @@
+//! Starting workers, and removing them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use warmpool_protocol::{Claim, Secret};
+
+use super::Pool;
+use super::state::{Failure, Remover};
+use crate::worker::{AgentError, LossReason, PAGE, Reports, Worker, watch};
+use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
+use warmpool_runtime::{RuntimeError, WorkerSpec};
+
+/// The agent is one small static program: it listens within moments of its container's start.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(15);
+/// Between two tries to reach an agent that is not up yet.
+const CLAIM_RETRY: Duration = Duration::from_millis(10);
+/// The longest pause between two tries to remove a container.
+const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// Why a worker did not become ready.
+#[derive(Debug, thiserror::Error)]
+enum BootError {
+    /// Its container did not start.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The agent does not answer.
+    #[error("the agent in the container does not answer")]
+    Silent,
+    /// The agent refused the claim.
+    #[error("the agent in the container: {0}")]
+    Agent(#[from] AgentError),
+    /// The agent could not make its browser ready.
+    #[error(transparent)]
+    Lost(#[from] LossReason),
+    /// It took too long.
+    #[error("not ready within {} s", .0.as_secs())]
+    Slow(Duration),
+    /// The pool has no use for it any more.
+    #[error("not wanted any more")]
+    Unwanted,
+}
+
+impl BootError {
+    /// What a client may know of it. Nothing where trying again in a moment may well help.
+    fn reason(&self) -> Option<String> {
+        match self {
+            Self::Runtime(
+                RuntimeError::Unreachable(_)
+                | RuntimeError::UnfitNetwork { .. }
+                | RuntimeError::NodeName { .. }
+                | RuntimeError::OneHost
+                | RuntimeError::RegistryPassword { .. }
+                | RuntimeError::NotOwned(_),
+            )
+            | Self::Unwanted => None,
+            Self::Runtime(RuntimeError::NoImage(_)) => Some("there is no image".to_owned()),
+            Self::Runtime(RuntimeError::Refused { action, .. }) => {
+                Some(format!("the container runtime refused to {action}"))
+            }
+            Self::Runtime(RuntimeError::NoNode { why, asked, .. }) => {
+                Some(format!("no node of the swarm takes one that asks for {asked}: {why}"))
+            }
+            Self::Agent(_) | Self::Runtime(RuntimeError::Folder(_)) => Some(Self::Silent.to_string()),
+            Self::Silent | Self::Lost(_) | Self::Slow(_) => Some(self.to_string()),
+        }
+    }
+}
+
+impl Pool {
+    /// Starts one worker and puts it among those of its kind, or removes what came of it.
+    pub(super) async fn boot(&self, id: WorkerId, key: PoolKey) {
+        let begun = Instant::now();
+        let Some(stop) = self.lock().workers.get(&id).map(|entry| entry.stop.clone()) else { return };
+        match self.try_boot(&id, key, &stop).await {
+            Ok(worker) => {
+                if self.lock().set_ready(worker) {
+                    let took = begun.elapsed();
+                    metrics::histogram!("warmpool_worker_boot_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
+                        .record(took);
+                    tracing::debug!(worker = %id, kind = %key, ms = took.as_millis(), "worker ready");
+                    self.settle();
+                    return;
+                }
+            }
+            Err(_) if stop.is_cancelled() => {}
+            Err(error) => {
+                metrics::counter!("warmpool_worker_boot_failures_total", "engine" => key.engine.as_str()).increment(1);
+                tracing::warn!(worker = %id, kind = %key, %error, "worker did not start");
+                let failure = Failure { error: error.to_string(), reason: error.reason() };
+                self.lock().start_failed(key, failure);
+                if matches!(error, BootError::Runtime(RuntimeError::NoImage(_))) {
+                    self.look_for_image(key.engine).await;
+                }
+            }
+        }
+        // Whoever marked it first, the container is ours to remove: see `Remover::Boot`.
+        self.lock().set_removing(&id);
+        self.fail_waiters(key);
+        self.remove(&id).await;
+    }
+
+    async fn try_boot(&self, id: &WorkerId, key: PoolKey, stop: &CancellationToken) -> Result<Arc<Worker>, BootError> {
+        let config = &self.inner.config;
+        let image = config.image(key.engine).to_owned();
+        let spec = WorkerSpec { worker: id.clone(), key, image };
+        let place = self.inner.runtime.start(&spec).await?;
+        let secret = Secret::new(self.inner.instance.worker_secret(id.as_str()));
+        let (worker, reports) = Worker::new(id.clone(), key, place.clone(), &secret);
+        let claim = Claim {
+            secret,
+            headless: key.mode == Mode::Headless,
+            sandbox: config.worker.sandbox,
+            freeze: config.worker.freeze,
+            page: PAGE,
+            orphan_timeout_ms: millis(config.worker.orphan_timeout),
+            unresponsive_timeout_ms: millis(config.worker.unresponsive_timeout),
+            file_limit: config.worker.file_limit.bytes(),
+            chromium: if key.engine == Engine::Chromium { config.chromium_allowed() } else { Default::default() },
+            preset: self.preset(key).map(|preset| preset.settings.clone()).unwrap_or_default(),
+            firefox: if key.engine == Engine::Firefox { config.firefox_allowed() } else { Default::default() },
+        };
+        // Only from here on may a stop cut in: the container exists, and can be removed.
+        tokio::select! {
+            () = stop.cancelled() => Err(BootError::Unwanted),
+            result = self.make_ready(&worker, reports, &claim, stop) => match result {
+                Ok(()) => Ok(worker),
+                Err(error) => {
+                    if matches!(error, BootError::Silent) {
+                        self.inner.runtime.distrust(place.node.as_deref(), &spec.image).await;
+                    }
+                    Err(error)
+                }
+            },
+        }
+    }
+
+    /// Has the agent start its browser, and waits until that can be driven.
+    async fn make_ready(
+        &self,
+        worker: &Arc<Worker>,
+        reports: Reports,
+        claim: &Claim,
+        stop: &CancellationToken,
+    ) -> Result<(), BootError> {
+        let ready_timeout = self.inner.config.worker.ready_timeout;
+        timeout(CLAIM_TIMEOUT, claim_when_up(worker, claim)).await.map_err(|_| BootError::Silent)??;
+        self.follow(worker, reports, stop.clone());
+        timeout(ready_timeout, worker.ready()).await.map_err(|_| BootError::Slow(ready_timeout))??;
+        Ok(())
+    }
+
+    /// Watches a worker from now on; `stop` ends that.
+    pub(super) fn follow(&self, worker: &Arc<Worker>, reports: Reports, stop: CancellationToken) {
+        self.inner.drain.spawn(watch(Arc::clone(worker), reports, self.inner.runtime.clone(), stop.clone()));
+        let (pool, worker) = (self.clone(), Arc::clone(worker));
+        self.inner.drain.spawn(async move {
+            tokio::select! {
+                // First, since the watch of a stopped worker ends too, and looks like a loss.
+                biased;
+                () = stop.cancelled() => {}
+                loss = worker.lost() => {
+                    pool.note_loss(&loss);
+                    // A worker that has an owner is given back by its owner, which must answer the client first.
+                    if pool.lock().is_ready(&worker.id) {
+                        tracing::warn!(worker = %worker.id, %loss, "a warm worker was lost");
+                        pool.retire(&worker.id);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Sends a worker on its last way. Does nothing when it is on it already.
+    pub(super) fn retire(&self, id: &WorkerId) {
+        if self.lock().set_removing(id) == Remover::Caller {
+            let (pool, id) = (self.clone(), id.clone());
+            self.inner.drain.spawn(async move { pool.remove(&id).await });
+        }
+    }
+
+    /// The same for a worker that nobody has; false where somebody has it, or it is gone.
+    pub(super) fn retire_unowned(&self, id: &WorkerId) -> bool {
+        let taken = {
+            let mut state = self.lock();
+            state.is_ready(id) && state.set_removing(id) == Remover::Caller
+        };
+        if taken {
+            let (pool, id) = (self.clone(), id.clone());
+            self.inner.drain.spawn(async move { pool.remove(&id).await });
+        }
+        taken
+    }
+
+    /// Removes the container of a worker that is marked for it, however long that takes.
+    pub(super) async fn remove(&self, id: &WorkerId) {
+        let mut pause = Duration::from_millis(250);
+        while let Err(error) = self.inner.runtime.remove(id).await {
+            tracing::warn!(worker = %id, %error, "a container could not be removed yet");
+            sleep(pause).await;
+            pause = (pause * 2).min(REMOVE_BACKOFF_MAX);
+        }
+        self.lock().forget(id);
+        self.settle();
+    }
+}
+
+async fn claim_when_up(worker: &Worker, claim: &Claim) -> Result<(), AgentError> {
+    loop {
+        match worker.agent.claim(claim).await {
+            Err(AgentError::Connect(_)) => sleep(CLAIM_RETRY).await,
+            result => return result,
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,47 @@
+//! What callers hold of the pool: a worker of their own, or a place in the queue for one.
+
+use std::sync::Arc;
+
+use super::Pool;
+use crate::worker::Worker;
+use warmpool_core::engine::WorkerId;
+
+/// A worker that somebody owns. Dropping it destroys the worker, unless it was never used.
+pub struct Lease {
+    pub(super) pool: Pool,
+    pub(super) worker: Arc<Worker>,
+    pub(super) used: bool,
+}
+
+impl Lease {
+    /// The worker, which counts as used from here on.
+    pub fn use_worker(&mut self) -> &Arc<Worker> {
+        self.used = true;
+        &self.worker
+    }
+
+    /// The worker's id.
+    pub fn id(&self) -> &WorkerId {
+        &self.worker.id
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.pool.give_back(&self.worker, self.used);
+    }
+}
+
+/// A place in the queue, given up when dropped.
+pub(super) struct QueuePlace {
+    pub(super) pool: Pool,
+    pub(super) number: u64,
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        if self.pool.lock().leave(self.number) {
+            self.pool.inner.changed.notify_one();
+        }
+    }
+}

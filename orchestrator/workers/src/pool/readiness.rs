@@ -1,0 +1,155 @@
+//! Whether the pool can serve: whether the container runtime can be used, and whether a worker can be had of it.
+
+use tokio::time::{Duration, Instant, sleep};
+
+use super::Pool;
+use super::state::ProgressBounds;
+use crate::worker::LossReason;
+use warmpool_core::drain::Phase;
+use warmpool_core::error::Error;
+use warmpool_runtime::RuntimeError;
+
+/// How often the container runtime is asked whether it lives.
+const PING_EVERY: Duration = Duration::from_secs(2);
+
+impl Pool {
+    /// Whether every kind is at its target, and the runtime answers.
+    pub fn is_warm(&self) -> bool {
+        let state = self.lock();
+        state.runtime_up && state.is_warm(Instant::now())
+    }
+
+    /// Whether the container runtime can be used.
+    pub fn runtime_up(&self) -> bool {
+        self.lock().runtime_up
+    }
+
+    /// Whether a caller can have a worker, now or as soon as the one is warm that is being started. After an outage that is
+    /// once every kind was at its target again.
+    pub fn can_serve(&self) -> bool {
+        let config = &self.inner.config;
+        let bounds = ProgressBounds { max_workers: config.pool.max_workers, patience: config.worker.ready_timeout };
+        self.lock().can_serve(Instant::now(), bounds)
+    }
+
+    /// Notices when the container runtime goes and comes back, until the daemon stops.
+    pub async fn follow_runtime(&self) {
+        let mut told = false;
+        loop {
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Stopped) => return,
+                () = sleep(PING_EVERY) => {}
+            }
+            match self.probe().await {
+                Ok(()) => {
+                    told = false;
+                    self.runtime_came();
+                    self.look_at_nodes().await;
+                }
+                Err(error) => {
+                    let was_up = self.runtime_went();
+                    // The daemon that answers, but with a network that workers must not be put on, is worth a word of its own.
+                    let unfit = matches!(error, RuntimeError::UnfitNetwork { .. });
+                    if was_up || (unfit && !told) {
+                        tracing::error!(%error, "the container runtime cannot be used");
+                        told = unfit;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes that the runtime cannot be used. Those who wait for a worker hear it as later callers do. Returns whether it
+    /// could be used until now.
+    fn runtime_went(&self) -> bool {
+        let (was_up, waiters) = {
+            let mut state = self.lock();
+            (state.runtime_went(), state.dismiss(|_| true))
+        };
+        for waiter in waiters {
+            let _ = waiter.sender.send(Err(Error::RuntimeDown));
+        }
+        was_up
+    }
+
+    /// Asks whether the runtime can be used. A new engine on the old socket may have lost the workers' network, or have
+    /// another of its name.
+    async fn probe(&self) -> Result<(), RuntimeError> {
+        self.inner.runtime.ping().await?;
+        if self.runtime_up() { Ok(()) } else { self.inner.runtime.ensure_network().await }
+    }
+
+    /// Notes that the runtime can be used; after an outage has what was missed looked for.
+    fn runtime_came(&self) {
+        let was_up = std::mem::replace(&mut self.lock().runtime_up, true);
+        if !was_up {
+            tracing::info!("the container runtime answers");
+            self.lock().forget_failures();
+            self.inner.compare.notify_one();
+            self.inner.changed.notify_one();
+        }
+    }
+
+    /// Makes the workers' network again if somebody removed it, and starts no more workers if it is another one now.
+    pub(super) async fn check_network(&self) {
+        if !self.runtime_up() {
+            return;
+        }
+        if let Err(error @ RuntimeError::UnfitNetwork { .. }) = self.inner.runtime.ensure_network().await {
+            tracing::error!(%error, "no more workers are started");
+            self.runtime_went();
+        }
+    }
+
+    /// Notes the loss of a worker. A container that ended by itself may not have been the only one.
+    pub(super) fn note_loss(&self, loss: &LossReason) {
+        if matches!(
+            loss,
+            LossReason::ContainerExited { .. }
+                | LossReason::EngineStopped
+                | LossReason::ContainerGone
+                | LossReason::NodeLost { .. }
+                | LossReason::NodeDrained { .. }
+        ) {
+            self.lock().lost_a_container();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use warmpool_protocol::Settings;
+
+    use super::*;
+    use warmpool_config::{Config, Flags, Host};
+    use warmpool_core::drain::Drain;
+    use warmpool_core::engine::{Engine, Mode, PoolKey};
+    use warmpool_core::instance::Instance;
+    use warmpool_runtime::Runtime;
+
+    #[tokio::test]
+    async fn who_waits_hears_that_the_runtime_went() {
+        let data = tempfile::tempdir().unwrap();
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Arc::new(Config::resolve(None, Vec::new(), &Flags::default(), &host).unwrap());
+        let instance = Arc::new(Instance::load_or_create(data.path()).unwrap());
+        let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
+        let pool = Pool::new(config, instance, runtime, Drain::default());
+        pool.lock().runtime_up = true;
+        let waiting = tokio::spawn({
+            let pool = pool.clone();
+            async move {
+                let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
+                pool.lease(key, &Settings::default(), &"000000000000".parse().unwrap()).await.map(drop)
+            }
+        });
+        while pool.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(pool.runtime_went());
+        assert!(matches!(waiting.await.unwrap(), Err(Error::RuntimeDown)));
+        assert!(!pool.runtime_went(), "it is known");
+    }
+}

@@ -1,0 +1,594 @@
+//! The pool's one table. Everything in it happens under one short lock; nothing in it waits. `serving` judges it.
+
+mod serving;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub(super) use serving::ProgressBounds;
+
+use super::Lease;
+use super::image_builds::ImageBuilds;
+use super::plan::KindCounts;
+use crate::worker::Worker;
+use warmpool_core::engine::{Engine, PoolKey, WorkerId};
+use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
+
+/// The first pause after a failed start; it doubles up to [`BACKOFF_MAX`].
+const BACKOFF_MIN: Duration = Duration::from_millis(500);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// A single failure may pass; after this many in a row the waiting callers get the error.
+const FAILURES_TO_GIVE_UP: u32 = 2;
+
+/// Where a worker is on its one way.
+enum WorkerStage {
+    Starting,
+    Ready(Arc<Worker>),
+    Leased(KeyId, Arc<Worker>),
+    Removing,
+}
+
+/// Who removes a worker that was just marked for it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Remover {
+    /// Whoever marked it.
+    Caller,
+    /// The task that boots it: only it knows when the container exists. Removing one that is still being created
+    /// would find nothing, and leave it behind.
+    Boot,
+    /// It is under way already, or done.
+    Nobody,
+}
+
+/// A worker in the table.
+pub(super) struct PooledWorker {
+    key: PoolKey,
+    stage: WorkerStage,
+    since: Instant,
+    /// Stops the worker's watch, or its boot.
+    pub(super) stop: CancellationToken,
+}
+
+/// A caller in the queue.
+pub(super) struct Waiter {
+    pub(super) number: u64,
+    pub(super) key: PoolKey,
+    pub(super) owner: KeyId,
+    pub(super) sender: oneshot::Sender<Result<Lease, Error>>,
+}
+
+/// How many workers of a kind to keep warm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) count: usize,
+    /// Nobody asked for it by name: without its image, or when it does not start, the pool does without.
+    pub(super) optional: bool,
+}
+
+/// Why a worker did not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// For the log and the operator.
+    pub(super) error: String,
+    /// For a client, where the failure would be another one's too.
+    pub(super) reason: Option<String>,
+}
+
+struct Backoff {
+    failures: u32,
+    until: Instant,
+    failure: Failure,
+}
+
+pub(super) struct PoolState {
+    pub(super) workers: HashMap<WorkerId, PooledWorker>,
+    pub(super) waiters: VecDeque<Waiter>,
+    pub(super) runtime_up: bool,
+    /// Whether the runtime has let us down, so that it is not only the daemon that is new.
+    runtime_failed: bool,
+    /// Whether the pool has been warm since its workers were last lost together, as in an outage of the runtime.
+    warmed: bool,
+    /// How many workers have become warm since then, whatever became of them.
+    made: usize,
+    /// When a worker last came further on its way.
+    moved: Instant,
+    pub(super) closed: bool,
+    /// Engines whose image is not on this host.
+    pub(super) absent: HashSet<Engine>,
+    pub(super) builds: ImageBuilds,
+    targets: BTreeMap<PoolKey, Target>,
+    backoffs: HashMap<PoolKey, Backoff>,
+    refill_at: Option<Instant>,
+    last_number: u64,
+}
+
+impl PoolState {
+    pub(super) fn ready(&self, engine: Engine) -> Option<&Arc<Worker>> {
+        self.workers.values().find_map(|entry| match &entry.stage {
+            WorkerStage::Ready(worker) if entry.key.engine == engine => Some(worker),
+            _ => None,
+        })
+    }
+
+    pub(super) fn new(targets: BTreeMap<PoolKey, Target>) -> Self {
+        Self {
+            workers: HashMap::new(),
+            waiters: VecDeque::new(),
+            runtime_up: false,
+            runtime_failed: false,
+            warmed: false,
+            made: 0,
+            moved: Instant::now(),
+            closed: false,
+            absent: HashSet::new(),
+            builds: ImageBuilds::default(),
+            targets,
+            backoffs: HashMap::new(),
+            refill_at: None,
+            last_number: 0,
+        }
+    }
+
+    /// The kinds as the planner sees them; at most `callers` of those who wait count.
+    pub(super) fn kinds(&self, callers: usize, now: Instant) -> BTreeMap<PoolKey, KindCounts> {
+        let mut kinds: BTreeMap<PoolKey, KindCounts> = BTreeMap::new();
+        for (key, target) in &self.targets {
+            let without = target.optional && self.absent.contains(&key.engine);
+            kinds.entry(*key).or_default().target = if without { 0 } else { target.count };
+        }
+        for entry in self.workers.values() {
+            let kind = kinds.entry(entry.key).or_default();
+            match entry.stage {
+                WorkerStage::Starting => kind.starting += 1,
+                WorkerStage::Ready(_) => kind.ready += 1,
+                WorkerStage::Leased(..) => kind.leased += 1,
+                WorkerStage::Removing => kind.removing += 1,
+            }
+        }
+        for waiter in self.waiters.iter().take(callers) {
+            kinds.entry(waiter.key).or_default().waiting += 1;
+        }
+        for (key, kind) in &mut kinds {
+            let backoff = self.backoffs.get(key).is_some_and(|backoff| backoff.until > now);
+            kind.backing_off = backoff || self.absent.contains(&key.engine);
+        }
+        kinds
+    }
+
+    pub(super) fn leased(&self) -> usize {
+        self.workers.values().filter(|entry| matches!(entry.stage, WorkerStage::Leased(..))).count()
+    }
+
+    /// How many workers a key has or waits for.
+    pub(super) fn held_by(&self, owner: &KeyId) -> usize {
+        let leased =
+            self.workers.values().filter(|entry| matches!(&entry.stage, WorkerStage::Leased(by, _) if by == owner));
+        leased.count() + self.waiters.iter().filter(|waiter| waiter.owner == *owner).count()
+    }
+
+    /// Whether a caller would get a worker at once.
+    pub(super) fn serves_now(&self, key: PoolKey) -> bool {
+        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, WorkerStage::Ready(_));
+        !self.waits_for(key) && self.workers.values().any(ready)
+    }
+
+    pub(super) fn waits_for(&self, key: PoolKey) -> bool {
+        self.waiters.iter().any(|waiter| waiter.key == key)
+    }
+
+    /// Takes the worker that is warm the longest: it has had the most time to settle.
+    pub(super) fn take_ready(&mut self, key: PoolKey, owner: &KeyId) -> Option<Arc<Worker>> {
+        let entry = self
+            .workers
+            .values_mut()
+            .filter(|entry| entry.key == key && matches!(entry.stage, WorkerStage::Ready(_)))
+            .min_by_key(|entry| entry.since)?;
+        let WorkerStage::Ready(worker) = &entry.stage else { return None };
+        let worker = Arc::clone(worker);
+        entry.stage = WorkerStage::Leased(owner.clone(), Arc::clone(&worker));
+        self.moved = Instant::now();
+        Some(worker)
+    }
+
+    /// The first caller in the queue who can be served now, and the worker for it.
+    pub(super) fn match_waiter(&mut self, max_sessions: usize) -> Option<(Waiter, Arc<Worker>)> {
+        if self.leased() >= max_sessions {
+            return None;
+        }
+        for index in 0..self.waiters.len() {
+            let (key, owner) = {
+                let waiter = self.waiters.get(index)?;
+                (waiter.key, waiter.owner.clone())
+            };
+            if let Some(worker) = self.take_ready(key, &owner) {
+                return self.waiters.remove(index).map(|waiter| (waiter, worker));
+            }
+        }
+        None
+    }
+
+    pub(super) fn enqueue(&mut self, waiter: Waiter) -> u64 {
+        self.last_number += 1;
+        let number = self.last_number;
+        self.waiters.push_back(Waiter { number, ..waiter });
+        number
+    }
+
+    /// Whether the place was still held.
+    pub(super) fn leave(&mut self, number: u64) -> bool {
+        let before = self.waiters.len();
+        self.waiters.retain(|waiter| waiter.number != number);
+        self.waiters.len() < before
+    }
+
+    pub(super) fn add_starting(&mut self, key: PoolKey) -> WorkerId {
+        let id = WorkerId::random();
+        self.insert(id.clone(), key, WorkerStage::Starting);
+        id
+    }
+
+    pub(super) fn add_ready(&mut self, worker: Arc<Worker>) -> CancellationToken {
+        self.insert(worker.id.clone(), worker.key, WorkerStage::Ready(worker))
+    }
+
+    pub(super) fn add_leased(&mut self, worker: &Arc<Worker>, owner: KeyId) -> CancellationToken {
+        self.insert(worker.id.clone(), worker.key, WorkerStage::Leased(owner, Arc::clone(worker)))
+    }
+
+    fn insert(&mut self, id: WorkerId, key: PoolKey, stage: WorkerStage) -> CancellationToken {
+        let stop = CancellationToken::new();
+        self.moved = Instant::now();
+        self.workers.insert(id, PooledWorker { key, stage, since: Instant::now(), stop: stop.clone() });
+        stop
+    }
+
+    /// A started worker became ready. False when it is not wanted any more.
+    pub(super) fn set_ready(&mut self, worker: Arc<Worker>) -> bool {
+        let closed = self.closed;
+        match self.workers.get_mut(&worker.id) {
+            Some(entry) if matches!(entry.stage, WorkerStage::Starting) && !closed => {
+                self.backoffs.remove(&entry.key);
+                entry.since = Instant::now();
+                entry.stage = WorkerStage::Ready(worker);
+                self.made += 1;
+                self.moved = entry.since;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A lease came back unused: the worker is warm still. False when its place is gone or the pool closed.
+    pub(super) fn return_unused(&mut self, worker: &Arc<Worker>) -> bool {
+        let closed = self.closed;
+        match self.workers.get_mut(&worker.id) {
+            Some(entry) if matches!(entry.stage, WorkerStage::Leased(..)) && !closed => {
+                entry.stage = WorkerStage::Ready(Arc::clone(worker));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Marks a worker for removal, and says who has to remove it.
+    pub(super) fn set_removing(&mut self, id: &WorkerId) -> Remover {
+        let Some(entry) = self.workers.get_mut(id) else { return Remover::Nobody };
+        self.moved = Instant::now();
+        entry.stop.cancel();
+        match std::mem::replace(&mut entry.stage, WorkerStage::Removing) {
+            WorkerStage::Starting => Remover::Boot,
+            WorkerStage::Ready(_) | WorkerStage::Leased(..) => Remover::Caller,
+            WorkerStage::Removing => Remover::Nobody,
+        }
+    }
+
+    /// Its container is gone.
+    pub(super) fn forget(&mut self, id: &WorkerId) {
+        self.moved = Instant::now();
+        self.workers.remove(id);
+    }
+
+    /// Marks a ready worker of this kind for removal.
+    pub(super) fn evict(&mut self, key: PoolKey) -> Option<WorkerId> {
+        let ready = |entry: &PooledWorker| entry.key == key && matches!(entry.stage, WorkerStage::Ready(_));
+        let id = self.workers.iter().find(|(_, entry)| ready(entry)).map(|(id, _)| id.clone())?;
+        self.set_removing(&id);
+        Some(id)
+    }
+
+    /// Whether a worker is warm and nobody's.
+    pub(super) fn is_ready(&self, id: &WorkerId) -> bool {
+        self.workers.get(id).is_some_and(|entry| matches!(entry.stage, WorkerStage::Ready(_)))
+    }
+
+    /// The workers on this node that are warm or leased, and whether each of them is nobody's.
+    pub(super) fn on_node(&self, node: &str) -> Vec<(WorkerId, bool)> {
+        let found = self.workers.values().filter_map(|entry| match &entry.stage {
+            WorkerStage::Ready(worker) => Some((worker, true)),
+            WorkerStage::Leased(_, worker) => Some((worker, false)),
+            WorkerStage::Starting | WorkerStage::Removing => None,
+        });
+        let here = found.filter(|(worker, _)| worker.node.as_deref() == Some(node));
+        here.map(|(worker, ready)| (worker.id.clone(), ready)).collect()
+    }
+
+    /// The warm workers that run on nodes.
+    pub(super) fn warm_on_nodes(&self) -> Vec<Arc<Worker>> {
+        let warm = self.workers.values().filter_map(|entry| match &entry.stage {
+            WorkerStage::Ready(worker) => Some(worker),
+            WorkerStage::Starting | WorkerStage::Leased(..) | WorkerStage::Removing => None,
+        });
+        warm.filter(|worker| worker.node.is_some()).map(Arc::clone).collect()
+    }
+
+    /// Every worker that no session owns and that is not being removed.
+    pub(super) fn unowned(&self) -> Vec<WorkerId> {
+        let unowned = |entry: &PooledWorker| matches!(entry.stage, WorkerStage::Starting | WorkerStage::Ready(_));
+        self.workers.iter().filter(|(_, entry)| unowned(entry)).map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(super) fn start_failed(&mut self, key: PoolKey, failure: Failure) {
+        let failures = self.backoffs.get(&key).map_or(0, |backoff| backoff.failures) + 1;
+        let pause = BACKOFF_MIN.saturating_mul(1 << failures.min(10)).min(BACKOFF_MAX);
+        // One failure may be bad luck; when none can be started, none can be had.
+        if failures >= FAILURES_TO_GIVE_UP {
+            self.lost_a_container();
+        }
+        self.backoffs.insert(key, Backoff { failures, until: Instant::now() + pause, failure });
+    }
+
+    pub(super) fn forget_failures(&mut self) {
+        self.backoffs.clear();
+    }
+
+    pub(super) fn forget_failures_of(&mut self, engine: Engine) {
+        self.backoffs.retain(|key, _| key.engine != engine);
+    }
+
+    pub(super) fn last_error(&self, key: PoolKey) -> Option<String> {
+        self.backoffs.get(&key).map(|backoff| backoff.failure.error.clone())
+    }
+
+    /// Why waiting for such a worker makes no sense now, if it makes none: the last ones did not start, the next one
+    /// is not tried yet, and none is there or on its way.
+    pub(super) fn start_error(&self, key: PoolKey, now: Instant) -> Option<String> {
+        let backoff =
+            self.backoffs.get(&key).filter(|backoff| backoff.failures >= FAILURES_TO_GIVE_UP && backoff.until > now)?;
+        let coming = |entry: &PooledWorker| {
+            entry.key == key && matches!(entry.stage, WorkerStage::Starting | WorkerStage::Ready(_))
+        };
+        if self.workers.values().any(coming) { None } else { backoff.failure.reason.clone() }
+    }
+
+    /// Removes from the queue the callers that wait for a matching worker.
+    pub(super) fn dismiss(&mut self, of: impl Fn(PoolKey) -> bool) -> Vec<Waiter> {
+        let (gone, left) = std::mem::take(&mut self.waiters).into_iter().partition(|waiter| of(waiter.key));
+        self.waiters = left;
+        Vec::from(gone)
+    }
+
+    /// Delays refills, so that the session that has just begun has the machine to itself for a moment.
+    pub(super) fn hold_refill(&mut self, pause: Duration) {
+        self.refill_at = Some(Instant::now() + pause);
+    }
+
+    pub(super) fn may_refill(&self, now: Instant) -> bool {
+        self.refill_at.is_none_or(|at| at <= now)
+    }
+
+    /// When the plan may change though nothing happens.
+    pub(super) fn next_change(&self, now: Instant) -> Option<Instant> {
+        let backoffs = self.backoffs.values().map(|backoff| backoff.until);
+        backoffs.chain(self.refill_at).filter(|at| *at > now).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::{Health, LossReason};
+    use warmpool_core::engine::Mode;
+    use warmpool_protocol::{Secret, Settings};
+    use warmpool_runtime::{AgentAddress, Place};
+
+    const FIREFOX: PoolKey = PoolKey::plain(Engine::Firefox, Mode::Headed);
+
+    const BOUNDS: ProgressBounds = ProgressBounds { max_workers: 2, patience: Duration::from_secs(60) };
+
+    fn state(optional: bool) -> PoolState {
+        PoolState::new(BTreeMap::from([(FIREFOX, Target { count: 1, optional })]))
+    }
+
+    fn fail(state: &mut PoolState, reason: Option<&str>) {
+        let reason = reason.map(ToOwned::to_owned);
+        state.start_failed(FIREFOX, Failure { error: "it broke".to_owned(), reason });
+    }
+
+    #[test]
+    fn an_engine_without_an_image_is_missed_only_where_somebody_asked_for_it() {
+        for optional in [true, false] {
+            let mut state = state(optional);
+            assert!(!state.is_warm(Instant::now()));
+            state.absent.insert(Engine::Firefox);
+            assert_eq!(state.is_warm(Instant::now()), optional);
+            let kind = state.kinds(usize::MAX, Instant::now())[&FIREFOX];
+            assert!(kind.backing_off, "nothing can start");
+            assert_eq!(kind.target, usize::from(!optional));
+        }
+    }
+
+    #[test]
+    fn a_default_that_does_not_start_keeps_nobody_waiting() {
+        for optional in [true, false] {
+            let mut state = state(optional);
+            fail(&mut state, Some("no display"));
+            assert_eq!(state.is_warm(Instant::now()), optional);
+        }
+    }
+
+    #[test]
+    fn waiting_is_hopeless_after_two_failures_and_until_the_next_try() {
+        let mut state = state(true);
+        let now = Instant::now();
+        fail(&mut state, Some("no display"));
+        assert_eq!(state.start_error(FIREFOX, now), None);
+        fail(&mut state, Some("no display"));
+        assert_eq!(state.start_error(FIREFOX, now).as_deref(), Some("no display"));
+        assert_eq!(state.start_error(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
+        let other = PoolKey { preset: Some(warmpool_core::engine::PresetId::of(&Settings::default())), ..FIREFOX };
+        assert_eq!(state.start_error(other, now), None);
+        state.add_starting(FIREFOX);
+        assert_eq!(state.start_error(FIREFOX, now), None, "one is on its way");
+    }
+
+    fn worker() -> (Arc<Worker>, crate::worker::Reports) {
+        Worker::found(
+            WorkerId::random(),
+            FIREFOX,
+            AgentAddress::Tcp(([127, 0, 0, 1], 1).into()).into(),
+            &Secret::new(String::new()),
+        )
+    }
+
+    #[test]
+    fn readiness_means_that_a_worker_can_be_had() {
+        let (mut state, now) = (state(false), Instant::now());
+        state.runtime_up = true;
+        assert!(!state.can_serve(now, BOUNDS), "there is none yet");
+        let (first, reports) = worker();
+        state.add_ready(Arc::clone(&first));
+        assert!(!state.can_serve(now, BOUNDS), "nobody has heard of it yet");
+        reports.say(Health::Alive);
+        assert!(state.can_serve(now, BOUNDS));
+
+        // Its session ends before the next worker is warm.
+        state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
+        state.set_removing(&first.id);
+        state.workers.remove(&first.id);
+        assert!(state.can_serve(now, BOUNDS), "a kind may have none for a moment");
+
+        // The runtime goes and comes back; what it left is not known at first.
+        let (second, reports) = worker();
+        state.add_ready(second);
+        reports.say(Health::Alive);
+        assert!(state.runtime_went());
+        reports.say(Health::Unknown);
+        assert!(!state.can_serve(now, BOUNDS));
+        state.runtime_up = true;
+        assert!(!state.can_serve(now, BOUNDS), "nobody knows whether its worker outlived that");
+        reports.say(Health::Alive);
+        assert!(state.can_serve(now, BOUNDS));
+
+        // It goes and comes back between two looks.
+        reports.say(Health::Lost(LossReason::ContainerGone));
+        state.lost_a_container();
+        assert!(!state.can_serve(now, BOUNDS), "its last worker went with it");
+    }
+
+    #[test]
+    fn the_workers_of_a_node_are_known() {
+        let mut state = state(false);
+        let place = Place { address: AgentAddress::Tcp(([127, 0, 0, 1], 1).into()), node: Some("east".to_owned()) };
+        let workers = [(); 2].map(|()| {
+            let secret = Secret::new(String::new());
+            Worker::found(WorkerId::random(), FIREFOX, place.clone(), &secret).0
+        });
+        workers.iter().for_each(|worker| drop(state.add_ready(Arc::clone(worker))));
+        let taken = state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
+        assert_eq!(state.on_node("west"), []);
+        let mut found = state.on_node("east");
+        found.sort_by_key(|(_, ready)| *ready);
+        assert_eq!(found[0], (taken.id.clone(), false));
+        assert!(!state.is_ready(&taken.id), "it has a session");
+        assert!(found[1].1 && state.set_removing(&found[1].0) == Remover::Caller);
+        assert_eq!(state.on_node("east"), [(taken.id.clone(), false)]);
+    }
+
+    #[test]
+    fn workers_that_cannot_be_started_cannot_be_had() {
+        let (mut state, now) = (state(true), Instant::now());
+        state.runtime_up = true;
+        let (only, reports) = worker();
+        state.add_ready(Arc::clone(&only));
+        reports.say(Health::Alive);
+        assert!(state.can_serve(now, BOUNDS));
+        state.set_removing(&only.id);
+        fail(&mut state, None);
+        assert!(state.can_serve(now, BOUNDS), "one failure may be bad luck");
+        fail(&mut state, None);
+        assert!(!state.can_serve(now, BOUNDS));
+    }
+
+    #[test]
+    fn workers_on_demand_can_be_had_where_an_engine_is_installed() {
+        let mut state = PoolState::new(BTreeMap::from([(FIREFOX, Target { count: 0, optional: false })]));
+        state.runtime_up = true;
+        state.absent.extend(Engine::ALL);
+        assert!(!state.can_serve(Instant::now(), BOUNDS));
+        state.absent.clear();
+        assert!(state.can_serve(Instant::now(), BOUNDS));
+    }
+
+    #[test]
+    fn an_engine_that_cannot_be_asked_is_not_the_browsers_fault() {
+        let mut state = state(true);
+        fail(&mut state, None);
+        fail(&mut state, None);
+        assert_eq!(state.start_error(FIREFOX, Instant::now()), None);
+    }
+
+    /// A worker on its way, and the word that it is warm.
+    fn becomes_warm(state: &mut PoolState, key: PoolKey) -> (Arc<Worker>, crate::worker::Reports) {
+        let id = state.add_starting(key);
+        let address = AgentAddress::Tcp(([127, 0, 0, 1], 1).into());
+        let (worker, reports) = Worker::found(id, key, address.into(), &Secret::new(String::new()));
+        reports.say(Health::Alive);
+        assert!(state.set_ready(Arc::clone(&worker)));
+        (worker, reports)
+    }
+
+    #[test]
+    fn a_backlog_that_takes_every_worker_keeps_no_pool_from_being_warm() {
+        let other = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let targets = [FIREFOX, other].map(|key| (key, Target { count: 1, optional: false }));
+        let mut state = PoolState::new(BTreeMap::from(targets));
+        state.runtime_up = true;
+        for made in 0..2 {
+            assert!(!state.can_serve(Instant::now(), BOUNDS), "{made} of two were warm");
+            let (worker, _reports) = becomes_warm(&mut state, FIREFOX);
+            state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
+            state.set_removing(&worker.id);
+            state.forget(&worker.id);
+        }
+        assert!(state.can_serve(Instant::now(), BOUNDS), "workers become warm, whoever takes them");
+        state.cool();
+        let _warm = [(); 2].map(|()| becomes_warm(&mut state, FIREFOX));
+        state.start_failed(other, Failure { error: "it broke".to_owned(), reason: None });
+        assert!(!state.can_serve(Instant::now(), BOUNDS), "the other kind does not start");
+    }
+
+    #[test]
+    fn a_pool_that_comes_no_further_cannot_serve() {
+        let (mut state, now) = (state(false), Instant::now());
+        state.runtime_up = true;
+        let (only, reports) = becomes_warm(&mut state, FIREFOX);
+        assert!(state.can_serve(now + BOUNDS.patience * 2, BOUNDS), "one is warm");
+        state.take_ready(FIREFOX, &"000000000000".parse().unwrap()).unwrap();
+        state.add_starting(FIREFOX);
+        assert!(state.can_serve(now, BOUNDS), "one is on its way");
+        let later = Instant::now() + BOUNDS.patience;
+        assert!(!state.can_serve(later, BOUNDS), "nothing came of it");
+        let bounds = ProgressBounds { max_workers: 1, ..BOUNDS };
+        assert!(state.can_serve(later, bounds), "its session has all that there may be");
+        reports.say(Health::Lost(LossReason::ContainerGone));
+        state.set_removing(&only.id);
+        state.forget(&only.id);
+        assert!(state.can_serve(Instant::now(), BOUNDS), "the pool moves");
+    }
+}

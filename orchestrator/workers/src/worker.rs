@@ -1,0 +1,195 @@
+//! The daemon's view of one worker: a container with one browser that nobody has used, or that one session owns.
+//!
+//! `agent` speaks with the program inside the container, in the terms of `warmpool_protocol`; `watch` follows its events and
+//! decides when a worker is lost.
+
+mod agent;
+mod connection;
+mod lines;
+mod watch;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::watch as channel;
+
+pub use agent::{Agent, AgentError, Body, Upgrade, full};
+pub use connection::{AgentStream, ReadHalf, WriteHalf};
+pub use lines::Lines;
+pub use watch::watch;
+
+use warmpool_protocol::{Secret, Size, Snapshot};
+
+use warmpool_core::engine::{PoolKey, WorkerId};
+use warmpool_runtime::Place;
+
+/// The size of pages that nobody has sized, on every engine, with a display and without.
+pub const PAGE: Size = Size { width: 1280, height: 720 };
+
+/// Why a worker cannot be used any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LossReason {
+    /// The browser ended by itself, with exit code 0: a client closed it.
+    BrowserClosed,
+    /// The browser crashed.
+    BrowserExited {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
+    /// The kernel ended the browser, or the whole container, because memory ran out.
+    OutOfMemory,
+    DriverExited,
+    ContainerExited {
+        /// The exit code of its first process.
+        code: i64,
+    },
+    /// The container engine stopped, and its containers with it.
+    EngineStopped,
+    /// Somebody else removed the container.
+    ContainerGone,
+    /// The host that its container ran on is lost.
+    NodeLost {
+        /// The host's name.
+        node: String,
+    },
+    /// Somebody had the host that its container ran on emptied.
+    NodeDrained {
+        /// The host's name.
+        node: String,
+    },
+    /// The browser or the agent does not answer any more.
+    Unresponsive,
+    /// It never became ready.
+    BootFailed {
+        reason: String,
+    },
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BrowserClosed => f.write_str("browser closed"),
+            Self::BrowserExited { code: _, signal: Some(signal) } => {
+                write!(f, "browser crashed: ended by signal {signal}")
+            }
+            Self::BrowserExited { code: Some(code), signal: None } => write!(f, "browser crashed: exit code {code}"),
+            Self::BrowserExited { code: None, signal: None } => f.write_str("browser crashed"),
+            Self::OutOfMemory => f.write_str("out of memory: raise worker.memory"),
+            Self::DriverExited => f.write_str("driver crashed"),
+            Self::ContainerExited { code } => write!(f, "worker exited with code {code}"),
+            Self::EngineStopped => f.write_str("the container engine stopped, and the worker with it"),
+            Self::ContainerGone => f.write_str("worker was removed"),
+            Self::NodeLost { node } => write!(f, "node {node} was lost"),
+            Self::NodeDrained { node } => write!(f, "node {node} was drained"),
+            Self::Unresponsive => f.write_str("browser stopped answering"),
+            Self::BootFailed { reason } => write!(f, "worker did not start: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for LossReason {}
+
+impl LossReason {
+    /// The short name in metrics and records.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::BrowserClosed => "browser_closed",
+            Self::BrowserExited { .. } => "browser_crashed",
+            Self::OutOfMemory => "out_of_memory",
+            Self::DriverExited => "driver_crashed",
+            Self::ContainerExited { .. } | Self::ContainerGone => "worker_exited",
+            Self::EngineStopped => "engine_stopped",
+            Self::NodeLost { .. } => "node_lost",
+            Self::NodeDrained { .. } => "node_drained",
+            Self::Unresponsive => "unresponsive",
+            Self::BootFailed { .. } => "boot_failed",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    Booting,
+    /// Its browser can be driven.
+    Alive,
+    /// Neither the agent nor the container runtime can be asked, or the agent of an earlier process's worker has not
+    /// answered yet.
+    Unknown,
+    Lost(LossReason),
+}
+
+/// One worker, shared by the pool and the session that owns it.
+#[derive(Debug)]
+pub struct Worker {
+    pub id: WorkerId,
+    pub key: PoolKey,
+    pub agent: Agent,
+    /// The id of the node that it runs on; none on this host.
+    pub node: Option<String>,
+    /// The agent's report when it became ready.
+    pub snapshot: channel::Receiver<Snapshot>,
+    pub health: channel::Receiver<Health>,
+}
+
+/// The writing ends of a worker's channels, held by its watch.
+#[derive(Debug)]
+pub struct Reports {
+    snapshot: channel::Sender<Snapshot>,
+    health: channel::Sender<Health>,
+}
+
+impl Worker {
+    /// A worker that is being started in this place. Returns it with the ends through which its watch reports.
+    pub fn new(id: WorkerId, key: PoolKey, place: Place, secret: &Secret) -> (Arc<Self>, Reports) {
+        Self::with_health(id, key, place, secret, Health::Booting)
+    }
+
+    /// A worker that an earlier process started, and of which nothing is known yet.
+    pub fn found(id: WorkerId, key: PoolKey, place: Place, secret: &Secret) -> (Arc<Self>, Reports) {
+        Self::with_health(id, key, place, secret, Health::Unknown)
+    }
+
+    fn with_health(id: WorkerId, key: PoolKey, place: Place, secret: &Secret, health: Health) -> (Arc<Self>, Reports) {
+        let (snapshot_in, snapshot) = channel::channel(Snapshot::default());
+        let (health_in, health) = channel::channel(health);
+        let agent = Agent::new(place.address, secret);
+        let worker = Self { id, key, agent, node: place.node, snapshot, health };
+        (Arc::new(worker), Reports { snapshot: snapshot_in, health: health_in })
+    }
+
+    pub fn health(&self) -> Health {
+        self.health.borrow().clone()
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        *self.health.borrow() == Health::Alive
+    }
+
+    /// Waits until the worker is lost, and returns the reason. Also resolves when its watch was stopped.
+    pub async fn lost(&self) -> LossReason {
+        let mut health = self.health.clone();
+        match health.wait_for(|health| matches!(health, Health::Lost(_))).await.as_deref() {
+            Ok(Health::Lost(loss)) => loss.clone(),
+            _ => LossReason::ContainerGone,
+        }
+    }
+
+    /// Waits until its browser can be driven.
+    /// Errors: the [`LossReason`] when it never will.
+    pub async fn ready(&self) -> Result<(), LossReason> {
+        let mut health = self.health.clone();
+        match health.wait_for(|health| matches!(health, Health::Alive | Health::Lost(_))).await.as_deref() {
+            Ok(Health::Alive) => Ok(()),
+            Ok(Health::Lost(loss)) => Err(loss.clone()),
+            _ => Err(LossReason::ContainerGone),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Reports {
+    /// Says how the worker is, as its watch would.
+    pub fn say(&self, health: Health) {
+        self.health.send_replace(health);
+    }
+}

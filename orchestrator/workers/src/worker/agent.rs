@@ -1,0 +1,387 @@
+//! Client of the agent's protocol: plain HTTP, with a secret of the worker's own.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Collected, Empty, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::timeout;
+use warmpool_protocol::{
+    BUILT_IN_LIST, CaptchaAction, Claim, DriverMode, ErrorBody, File, Launch, Launched, NewDriverSession, Page,
+    PageAction, Probe, Probed, ProgramsProbed, Secret, Snapshot, StoredFile, Window, WorkerEvent,
+};
+
+use super::connection::{AgentStream, Connector};
+use super::lines::Lines;
+use crate::ads::AdRules;
+use warmpool_core::error::Cause;
+use warmpool_runtime::AgentAddress;
+
+/// A streamed request body.
+pub type Body = UnsyncBoxBody<Bytes, Cause>;
+
+/// Small calls are answered at once or not at all.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for a launch before which a browser compiles rules of ads: seconds of a whole core.
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Compiled rules are no longer, in bytes: those of EasyList have some 22 million.
+const RULES_LIMIT: usize = 128 << 20;
+/// What requests name as their host: each connection leads to one agent, whatever it is called.
+const AUTHORITY: &str = "agent";
+/// No JSON answer is longer, in bytes: Chromium's description of DevTools has some two million.
+const REPLY_LIMIT: usize = 16 << 20;
+/// No event is longer, in bytes.
+const EVENT_LIMIT: usize = 256 << 10;
+/// No list of pages is longer, in bytes.
+const PAGES_LIMIT: usize = 1 << 20;
+
+/// Why a call to the agent failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("cannot connect to the agent: {0}")]
+    Connect(Cause),
+    #[error("the connection to the agent broke: {0}")]
+    Broken(Cause),
+    #[error("the agent did not answer within {} seconds", .0.as_secs())]
+    Timeout(Duration),
+    #[error("the agent answered {status}: {message}")]
+    Refused { status: StatusCode, message: String },
+    #[error("the agent's answer cannot be read: {0}")]
+    Unreadable(Cause),
+}
+
+/// The driver's own answer to a new session.
+#[derive(Debug)]
+pub struct DriverReply {
+    pub status: StatusCode,
+    pub body: Bytes,
+}
+
+/// What became of an upgrade.
+#[derive(Debug)]
+pub enum Upgrade {
+    /// Both sides speak websocket from here; `early` came with the reply.
+    Switched {
+        headers: HeaderMap,
+        stream: AgentStream,
+        early: Bytes,
+    },
+    Declined(StatusCode),
+}
+
+/// The way to one agent.
+pub struct Agent {
+    address: AgentAddress,
+    secret: HeaderValue,
+    client: Client<Connector, Body>,
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// An agent that answers to `secret` (hex) on `address`.
+    pub fn new(address: AgentAddress, secret: &Secret) -> Self {
+        // A client of its own: when the worker goes, so do its pooled connections, and a container that gets the same
+        // address later never sees them.
+        let client = Client::builder(TokioExecutor::new()).build(Connector(address.clone()));
+        let mut secret = HeaderValue::try_from(secret.authorization()).unwrap_or(HeaderValue::from_static("Bearer"));
+        secret.set_sensitive(true);
+        Self { address, secret, client }
+    }
+
+    /// Gives the agent its secret and its orders. Fails with `Connect` while the container is still coming up.
+    pub async fn claim(&self, claim: &Claim) -> Result<(), AgentError> {
+        self.call(Method::POST, "/claim", Some(claim)).await.map(drop)
+    }
+
+    pub async fn health(&self) -> Result<Snapshot, AgentError> {
+        self.call(Method::GET, "/health", None::<&()>).await.and_then(|body| read(&body))
+    }
+
+    /// Wakes the browser, applies the settings and starts opening the page. A launch that blocks ads needs their rules.
+    /// Returns the warnings for the client.
+    pub async fn launch(&self, launch: &Launch, ad_rules: Option<AdRules>) -> Result<Vec<String>, AgentError> {
+        let mut limit = CALL_TIMEOUT;
+        if let Some(rules) = ad_rules {
+            let (path, bytes) = match rules {
+                AdRules::Plain(bytes) => ("/ads".to_owned(), bytes),
+                // An agent that does not know the query judges requests itself.
+                AdRules::BuiltIn(bytes) => (format!("/ads?{BUILT_IN_LIST}"), bytes),
+                AdRules::Compiled(bytes) => ("/ads/compiled".to_owned(), bytes),
+            };
+            let sent = timeout(CALL_TIMEOUT, self.succeed(Method::PUT, &path, full(bytes))).await;
+            sent.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))??;
+            limit = COMPILE_TIMEOUT;
+        }
+        let body = self.call_within(limit, Method::POST, "/launch", Some(launch)).await?;
+        read(&body).map(|Launched { warnings }| warnings)
+    }
+
+    /// The rules of ads as this worker's browser has compiled them.
+    pub async fn compiled_ads(&self) -> Result<Bytes, AgentError> {
+        let response = self.succeed(Method::GET, "/ads/compiled", full("")).await?;
+        let body = Limited::new(response.into_body(), RULES_LIMIT).collect().await;
+        body.map(Collected::to_bytes).map_err(AgentError::Broken)
+    }
+
+    /// Opens a window in a browser context of its own, in place of the one there was. Returns the window's WebDriver
+    /// handle, or `None` where the engine has no contexts.
+    pub async fn open_context(&self) -> Result<Option<String>, AgentError> {
+        match self.window("/context").await {
+            Err(AgentError::Refused { status: StatusCode::NOT_FOUND, .. }) => Ok(None),
+            window => window.map(Some),
+        }
+    }
+
+    /// Opens another window in that context; returns its handle.
+    pub async fn open_window(&self) -> Result<String, AgentError> {
+        self.window("/context/window").await
+    }
+
+    /// Closes that context with its windows and files.
+    pub async fn close_context(&self) -> Result<(), AgentError> {
+        self.call(Method::DELETE, "/context", None::<&()>).await.map(drop)
+    }
+
+    async fn window(&self, path: &str) -> Result<String, AgentError> {
+        let body = self.call(Method::POST, path, None::<&()>).await?;
+        read(&body).map(|Window { window }| window)
+    }
+
+    /// Starts the one driver session. The driver's refusals are replies, not errors.
+    pub async fn driver_session(
+        &self,
+        mode: DriverMode,
+        capabilities: Value,
+        limit: Duration,
+    ) -> Result<DriverReply, AgentError> {
+        let request = json_request(Method::POST, Some(&NewDriverSession { mode, capabilities }))?;
+        let answered = async {
+            let response = self.send("/driver/session", request).await?;
+            let status = response.status();
+            Ok(DriverReply { status, body: collect(response).await? })
+        };
+        timeout(limit, answered).await.map_err(|_| AgentError::Timeout(limit))?
+    }
+
+    pub async fn files(&self) -> Result<Vec<File>, AgentError> {
+        self.ask("/files").await
+    }
+
+    /// The content of a file, as a stream. Fails with `Refused` and 404 when there is no such file.
+    pub async fn read_file(&self, name: &str) -> Result<Incoming, AgentError> {
+        self.succeed(Method::GET, &file_path(name), full("")).await.map(Response::into_body)
+    }
+
+    /// Puts a file where pages can upload it from.
+    pub async fn store_file(&self, name: &str, content: Body) -> Result<StoredFile, AgentError> {
+        let response = self.succeed(Method::PUT, &file_path(name), content).await?;
+        read(&collect(response).await?)
+    }
+
+    /// The same with a zip of one file.
+    pub async fn store_zip(&self, zip: Body) -> Result<StoredFile, AgentError> {
+        let response = self.succeed(Method::POST, "/files/archive", zip).await?;
+        read(&collect(response).await?)
+    }
+
+    pub async fn remove_file(&self, name: &str) -> Result<(), AgentError> {
+        self.succeed(Method::DELETE, &file_path(name), full("")).await.map(drop)
+    }
+
+    /// The targets of a debugging port: what its `/json/list` answers.
+    pub async fn targets<T: DeserializeOwned>(&self) -> Result<Vec<T>, AgentError> {
+        self.ask("/json/list").await
+    }
+
+    /// The browser's own description of DevTools.
+    pub async fn devtools_protocol(&self) -> Result<Value, AgentError> {
+        self.ask("/json/protocol").await
+    }
+
+    /// A video of the display from now on, as IVF with VP8.
+    pub async fn recording(&self, rate: u32) -> Result<Incoming, AgentError> {
+        self.succeed(Method::GET, &format!("/recording?rate={rate}"), full("")).await.map(Response::into_body)
+    }
+
+    /// Passes a driver's command on; `path` is the agent's. The body streams both ways, and refusals are answers.
+    pub async fn forward(&self, path: &str, request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
+        self.send(path, request).await
+    }
+
+    /// Asks for a websocket at `path` with the client's own handshake headers.
+    pub async fn upgrade(&self, path: &str, headers: HeaderMap) -> Result<Upgrade, AgentError> {
+        let work = async {
+            let stream =
+                AgentStream::connect(&self.address).await.map_err(|error| AgentError::Connect(error.into()))?;
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+                .await
+                .map_err(|error| AgentError::Broken(error.into()))?;
+            let connection = tokio::spawn(connection.with_upgrades());
+            let mut request = Request::new(Empty::<Bytes>::new());
+            *request.uri_mut() =
+                path.parse().map_err(|error: http::uri::InvalidUri| AgentError::Unreadable(error.into()))?;
+            *request.headers_mut() = headers;
+            request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
+            request.headers_mut().insert(HOST, HeaderValue::from_static(AUTHORITY));
+            let response = sender.send_request(request).await.map_err(|error| AgentError::Broken(error.into()))?;
+            if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                connection.abort();
+                return Ok(Upgrade::Declined(response.status()));
+            }
+            let headers = response.headers().clone();
+            let upgraded = hyper::upgrade::on(response).await.map_err(|error| AgentError::Broken(error.into()))?;
+            let parts = upgraded
+                .downcast::<TokioIo<AgentStream>>()
+                .map_err(|_| AgentError::Unreadable("the connection is not a plain socket".into()))?;
+            Ok(Upgrade::Switched { headers, stream: parts.io.into_inner(), early: parts.read_buf })
+        };
+        timeout(CALL_TIMEOUT, work).await.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))?
+    }
+
+    /// Opens the event stream. While one is open the agent knows that its daemon lives.
+    pub(super) async fn events(&self) -> Result<Lines<WorkerEvent>, AgentError> {
+        self.stream("/events", EVENT_LIMIT).await
+    }
+
+    /// Opens the list of the browser's pages, the one in front first: a line at once and one at each change. The worker
+    /// looks after them for as long as this is open.
+    pub async fn pages(&self) -> Result<Lines<Vec<Page>>, AgentError> {
+        self.stream("/pages", PAGES_LIMIT).await
+    }
+
+    /// Acts on a page. Fails with `Refused` and 404 when the page is gone.
+    pub async fn act(&self, page: &str, action: &PageAction) -> Result<(), AgentError> {
+        let path = format!("/pages/{}", warmpool_core::engine::path_segment(page));
+        self.call(Method::POST, &path, Some(action)).await.map(drop)
+    }
+
+    /// Does something about a challenge. Fails with `Refused` and 404 when it is over, or its page took no answer.
+    pub(crate) async fn act_on_captcha(&self, id: u64, action: &CaptchaAction) -> Result<(), AgentError> {
+        self.call(Method::POST, &format!("/captchas/{id}"), Some(action)).await.map(drop)
+    }
+
+    /// Has the agent try to reach an address, for as long as that takes.
+    pub async fn probe(&self, probe: &Probe) -> Result<Probed, AgentError> {
+        let request = json_request(Method::POST, Some(probe))?;
+        let response = success(self.send("/probe", request).await?).await?;
+        read(&collect(response).await?)
+    }
+
+    /// Has the agent try to execute what nobody may, for as long as that takes.
+    pub async fn probe_programs(&self) -> Result<ProgramsProbed, AgentError> {
+        let response = success(self.send("/probe/programs", json_request(Method::POST, None::<&()>)?).await?).await?;
+        read(&collect(response).await?)
+    }
+
+    async fn stream<T>(&self, path: &str, limit: usize) -> Result<Lines<T>, AgentError> {
+        let opened = timeout(CALL_TIMEOUT, self.succeed(Method::GET, path, full(""))).await;
+        let response = opened.map_err(|_| AgentError::Timeout(CALL_TIMEOUT))??;
+        Ok(Lines::new(response.into_body(), limit))
+    }
+
+    /// A small call that waits for nothing but the agent.
+    async fn call(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Bytes, AgentError> {
+        self.call_within(CALL_TIMEOUT, method, path, body).await
+    }
+
+    async fn call_within(
+        &self,
+        limit: Duration,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Bytes, AgentError> {
+        let request = json_request(method, body)?;
+        let answered = async { collect(success(self.send(path, request).await?).await?).await };
+        timeout(limit, answered).await.map_err(|_| AgentError::Timeout(limit))?
+    }
+
+    /// Asks for JSON, which the browser may take its time for.
+    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, AgentError> {
+        let response = self.succeed(Method::GET, path, full("")).await?;
+        read(&collect(response).await?)
+    }
+
+    async fn succeed(&self, method: Method, path: &str, body: Body) -> Result<Response<Incoming>, AgentError> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        success(self.send(path, request).await?).await
+    }
+
+    async fn send(&self, path: &str, mut request: Request<Body>) -> Result<Response<Incoming>, AgentError> {
+        let uri = format!("http://{AUTHORITY}{path}").parse();
+        *request.uri_mut() = uri.map_err(|error: http::uri::InvalidUri| AgentError::Unreadable(error.into()))?;
+        request.headers_mut().insert(AUTHORIZATION, self.secret.clone());
+        self.client.request(request).await.map_err(|error| {
+            if error.is_connect() { AgentError::Connect(error.into()) } else { AgentError::Broken(error.into()) }
+        })
+    }
+}
+
+/// A body that is in memory.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn json_request(method: Method, body: Option<&impl Serialize>) -> Result<Request<Body>, AgentError> {
+    let bytes = body.map_or(Ok(Vec::new()), serde_json::to_vec);
+    let mut request = Request::new(full(bytes.map_err(|error| AgentError::Unreadable(error.into()))?));
+    *request.method_mut() = method;
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(request)
+}
+
+/// Makes an error of a refusal.
+async fn success(response: Response<Incoming>) -> Result<Response<Incoming>, AgentError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = collect(response).await?;
+    let message = serde_json::from_slice::<ErrorBody>(&body)
+        .map_or_else(|_| String::from_utf8_lossy(&body).into_owned(), |refusal| refusal.error.message);
+    Err(AgentError::Refused { status, message })
+}
+
+async fn collect(response: Response<Incoming>) -> Result<Bytes, AgentError> {
+    let body = Limited::new(response.into_body(), REPLY_LIMIT).collect().await;
+    body.map(Collected::to_bytes).map_err(AgentError::Broken)
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, AgentError> {
+    serde_json::from_slice(body).map_err(|error| AgentError::Unreadable(error.into()))
+}
+
+/// The agent's path of a file: its name as one segment.
+fn file_path(name: &str) -> String {
+    // Two names of dots alone mean a folder to some readers of paths.
+    if matches!(name, "." | "..") {
+        return format!("/files/{}", name.replace('.', "%2E"));
+    }
+    format!("/files/{}", warmpool_core::engine::path_segment(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_path;
+
+    #[test]
+    fn a_name_stays_one_segment() {
+        assert_eq!(file_path("a b/../c.txt"), "/files/a%20b%2F..%2Fc.txt");
+        assert_eq!(file_path("é"), "/files/%C3%A9");
+        assert_eq!(file_path(".."), "/files/%2E%2E");
+    }
+}
