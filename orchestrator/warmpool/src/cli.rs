@@ -16,11 +16,11 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::client::{self, ClientCommand, ClientError, SessionsCommand, TasksCommand};
 use crate::control::{self, ControlReply, ControlRequest, OrderError};
 use crate::doctor::{self, Facts, Style, Subject};
-use crate::exit::Exit;
 use crate::http;
+use warmpool_client::exit::Exit;
+use warmpool_client::{self, ClientCommand, ClientError, SessionsCommand, TasksCommand};
 use warmpool_config::{Config, Flags, HiddenFlags};
 use warmpool_core::engine::Engine;
 use warmpool_runtime::Docker;
@@ -98,13 +98,13 @@ enum Command {
     },
     /// Play a recording of Chrome DevTools' Recorder on a daemon.
     #[command(after_help = Exit::HELP)]
-    Run(Box<client::RunArguments>),
+    Run(Box<warmpool_client::RunArguments>),
     /// Read a page by a schema.
     #[command(after_help = Exit::HELP)]
-    Extract(Box<client::ExtractArguments>),
+    Extract(Box<warmpool_client::ExtractArguments>),
     /// Do a run or an extract for many inputs.
     #[command(after_help = Exit::HELP)]
-    Fleet(Box<client::FleetArguments>),
+    Fleet(Box<warmpool_client::FleetArguments>),
     /// List tasks; show, cancel and retry one; print its results, items and artifacts.
     #[command(subcommand)]
     Tasks(TasksCommand),
@@ -114,7 +114,7 @@ enum Command {
     /// Serve one fresh Chromium as a debugging port on this machine, for tools that know only a host and a port. Ends with
     /// its session.
     #[command(after_help = Exit::HELP)]
-    Tunnel(Box<client::TunnelArguments>),
+    Tunnel(Box<warmpool_client::TunnelArguments>),
     /// Write everything the daemon remembers, and the files of tasks, into a file; works while the daemon runs and
     /// while it does not.
     Backup {
@@ -260,7 +260,7 @@ fn with_config(flags: &Flags, work: impl AsyncFnOnce(Arc<Config>) -> anyhow::Res
 /// Asks a daemon, over HTTP.
 fn ask(ask: ClientCommand) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(client::carry_out(ask))?)
+    Ok(runtime.block_on(warmpool_client::carry_out(ask))?)
 }
 
 /// Has an order carried out by the daemon, or by this process where none runs.

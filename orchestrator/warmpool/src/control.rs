@@ -16,16 +16,16 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-use crate::task;
-use crate::video;
-use crate::world::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
 use warmpool_config::EgressRules;
 use warmpool_core::accept;
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::engine::Engine;
 use warmpool_keys::{KeyRecord, KeyRole, Keys, NewKey};
+use warmpool_sessions::video;
 use warmpool_store::{Folder, Store};
+use warmpool_tasks::task;
 use warmpool_workers::pool::{NodeStatus, Pool};
+use warmpool_worlds::{self, IntegrationKey, IntegrationKeys, IntegrationKind};
 
 pub(crate) use perform::{OrderError, ask_daemon, check_daemon, perform, store_directory};
 
@@ -43,7 +43,7 @@ const SOCKET_PATH_LIMIT: usize = 108;
 const NO_DAEMON: &str = "no daemon runs";
 
 /// The folders whose files a backup can hold.
-pub(crate) const FOLDERS: [Folder; 3] = [task::FOLDER, world::FOLDER, video::FOLDER];
+pub(crate) const FOLDERS: [Folder; 3] = [task::FOLDER, warmpool_worlds::FOLDER, video::FOLDER];
 
 /// What an operator may order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -249,7 +249,7 @@ pub(crate) async fn carry_out(
             None => Err(NO_DAEMON.to_owned()),
         },
         ControlRequest::Backup { file, recordings } => {
-            let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER, world::FOLDER] };
+            let folders = if recordings { &FOLDERS[..] } else { &[task::FOLDER, warmpool_worlds::FOLDER] };
             let done = store.dump(&file, folders).await.map_err(|error| error.to_string());
             done.map(|dumped| ControlReply::BackedUp { rows: dumped.lines, files: dumped.files, bytes: dumped.bytes })
         }

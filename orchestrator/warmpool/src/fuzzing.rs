@@ -12,18 +12,24 @@ pub struct Parser {
 }
 
 /// Frame headers of websockets.
-pub const FRAMES: Parser =
-    Parser { name: "frames", seeds: crate::relay::frames::fuzzing::seeds, check: crate::relay::frames::fuzzing::check };
+pub const FRAMES: Parser = Parser {
+    name: "frames",
+    seeds: warmpool_sessions::relay::frames::fuzzing::seeds,
+    check: warmpool_sessions::relay::frames::fuzzing::check,
+};
 
 /// A viewer's RFB messages.
-pub const RFB: Parser =
-    Parser { name: "rfb", seeds: crate::live::rfb::fuzzing::seeds, check: crate::live::rfb::fuzzing::check };
+pub const RFB: Parser = Parser {
+    name: "rfb",
+    seeds: warmpool_sessions::live::rfb::fuzzing::seeds,
+    check: warmpool_sessions::live::rfb::fuzzing::check,
+};
 
 /// Recordings that a killed daemon left.
 pub const MATROSKA: Parser = Parser {
     name: "matroska",
-    seeds: crate::video::matroska::fuzzing::seeds,
-    check: crate::video::matroska::fuzzing::check,
+    seeds: warmpool_sessions::video::matroska::fuzzing::seeds,
+    check: warmpool_sessions::video::matroska::fuzzing::check,
 };
 
 /// Dumps of the store.

@@ -7,22 +7,10 @@
 //! |---------------|---------------|
 //! | `closing`     | the time that the daemon has to end |
 //! | [`telemetry`] | the log, the metrics and the traces |
-//! | [`session`]   | one client's use of one worker, from its creation to its one end |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
-//! | [`relay`]     | websockets between a client and its browser |
-//! | [`live`]      | the picture of a session for those who watch it, and their input |
-//! | [`video`]     | recordings of sessions: made, kept and forgotten |
-//! | [`webdriver`] | WebDriver commands between a client and its driver |
-//! | [`targets`]   | what debugging ports list: targets, and the description of DevTools |
-//! | [`script`]    | the language of tasks: recordings, steps, selectors and schemas, read and checked |
-//! | [`player`]    | plays scripts in a session's browser |
-//! | [`task`]      | runs, extracts and fleets: accepted, given sessions, kept in a history |
-//! | [`world`]     | 360-degree scenes for patients, the keys that ask for them, and the log of these requests |
 //! | [`http`]      | the routes; nothing depends on it |
 //! | [`cli`]       | the command line, which is all that this library shows |
 //! | [`control`]   | the operator's socket, for the command line |
-//! | [`client`]    | tasks, sessions and the tunnel on the command line, over HTTP as any client |
-//! | [`exit`]      | the exit codes of the command line |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
 //!
 //! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> {pool, egress, captcha} -> {runtime, worker}`,
@@ -51,26 +39,14 @@
 //! the control.
 
 pub mod cli;
-mod client;
 mod closing;
 mod control;
 mod doctor;
 mod dropin;
-mod exit;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
-mod live;
-mod player;
-mod relay;
-mod script;
-mod session;
-mod targets;
-mod task;
 mod telemetry;
-mod video;
-mod webdriver;
-mod world;
 
 mod daemon;

@@ -93,7 +93,7 @@ impl Docker {
 }
 
 /// The labels by which a worker is found again, wherever it runs.
-pub fn labels(instance: &str, spec: &WorkerSpec) -> HashMap<String, String> {
+pub(crate) fn labels(instance: &str, spec: &WorkerSpec) -> HashMap<String, String> {
     let mut labels = HashMap::from([
         (LABEL_INSTANCE.to_owned(), instance.to_owned()),
         (LABEL_WORKER.to_owned(), spec.worker.to_string()),
@@ -117,6 +117,6 @@ pub(super) struct Limits {
 }
 
 /// A size as the engine wants it.
-pub fn signed(bytes: u64) -> i64 {
+pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

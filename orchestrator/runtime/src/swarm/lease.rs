@@ -42,7 +42,7 @@ const RENEWALS: u32 = 6;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A lease that this process holds, until it is lost.
-pub struct Lease {
+pub(crate) struct Lease {
     swarm: Swarm,
     name: String,
     lost: watch::Receiver<Option<String>>,
@@ -69,7 +69,7 @@ struct Candidate {
 }
 
 impl Lease {
-    pub async fn lost(&self) -> String {
+    pub(crate) async fn lost(&self) -> String {
         let mut lost = self.lost.clone();
         match lost.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(why)) => why.clone(),
@@ -78,7 +78,7 @@ impl Lease {
     }
 
     /// Removes it, so that the next daemon need not wait.
-    pub async fn give_up(&self) {
+    pub(crate) async fn give_up(&self) {
         self.renewing.abort();
         if self.swarm.inner.term.check().is_err() {
             return;

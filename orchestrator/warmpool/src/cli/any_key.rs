@@ -6,7 +6,6 @@ use clap::Args;
 use serde_json::Value;
 
 use super::date;
-use crate::client;
 
 /// Names one key.
 #[derive(Args)]
@@ -54,7 +53,7 @@ impl ListArguments {
         }
         let rows: Vec<Vec<String>> =
             std::iter::once(headings.map(str::to_owned)).chain(keys.iter().map(cells)).map(Vec::from).collect();
-        println!("{}", client::columns(&rows));
+        println!("{}", warmpool_client::columns(&rows));
     }
 }
 

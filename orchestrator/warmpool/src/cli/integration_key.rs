@@ -6,9 +6,9 @@ use clap::Subcommand;
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
 use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
-use crate::exit::Exit;
-use crate::world::{IntegrationKey, IntegrationKind, IntegrationState};
+use warmpool_client::exit::Exit;
 use warmpool_config::Config;
+use warmpool_worlds::{IntegrationKey, IntegrationKind, IntegrationState};
 
 #[derive(Subcommand)]
 pub(super) enum Command {

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use super::any_key::{KeyArgument, ListArguments, RotateArguments, last_used, print_secret};
 use super::{date, order};
 use crate::control::{ControlReply, ControlRequest};
-use crate::exit::Exit;
+use warmpool_client::exit::Exit;
 use warmpool_config::{Config, EgressRule, EgressRules};
 use warmpool_keys::{KeyRecord, KeyRole, KeyState};
 

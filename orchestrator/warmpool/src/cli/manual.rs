@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use clap::Command;
 use clap_mangen::Man;
 
-use crate::exit::Exit;
+use warmpool_client::exit::Exit;
 
 /// Prints the page of the program, or of the command that `path` leads to.
 pub(super) fn print(program: Command, path: &[String]) -> anyhow::Result<Exit> {

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 
 use super::any_key::ListArguments;
 use crate::control::{self, ControlReply, ControlRequest};
-use crate::exit::Exit;
+use warmpool_client::exit::Exit;
 use warmpool_config::Config;
 use warmpool_runtime::NodeUse;
 use warmpool_workers::pool::NodeStatus;

@@ -11,9 +11,9 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::daemon::{self, End, Shutdown};
-use crate::exit::Exit;
 use crate::http::Listener;
 use crate::telemetry;
+use warmpool_client::exit::Exit;
 use warmpool_config::Config;
 use warmpool_core::tls::Tls;
 

@@ -1,8 +1,8 @@
 //! Which key a text on the command line means.
 
 use super::ControlReply;
-use crate::world::{IntegrationKey, IntegrationState, NewIntegrationKey};
 use warmpool_keys::{KeyError, KeyId, KeyRecord, KeyState};
+use warmpool_worlds::{IntegrationKey, IntegrationState, NewIntegrationKey};
 
 /// The key that `text` means: an id, or the name of one active key.
 pub(super) fn find_key(keys: &[KeyRecord], text: &str) -> Result<KeyId, String> {

@@ -10,11 +10,11 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::{ControlReply, ControlRequest, carry_out, socket};
-use crate::exit::Exit;
-use crate::world::IntegrationKeys;
+use warmpool_client::exit::Exit;
 use warmpool_config::Config;
 use warmpool_keys::{KeyError, Keys};
 use warmpool_store::{Store, StoreError, StoreOptions};
+use warmpool_worlds::IntegrationKeys;
 
 /// Time for a daemon to show that it is there.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 use warmpool_protocol::Size;
 
 use super::{CreateBody, switches};
-use crate::webdriver::{OWN, candidates, match_options};
 use warmpool_core::engine::Engine;
 use warmpool_core::error::Error;
+use warmpool_sessions::webdriver::{OWN, candidates, match_options};
 
 /// A new session that a grid client wants.
 #[derive(Debug, PartialEq)]

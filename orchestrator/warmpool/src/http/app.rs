@@ -9,18 +9,18 @@ use warmpool_protocol::Snapshot;
 use super::budget::Budget;
 use super::console::Console;
 use super::sign_ins::SignIns;
-use crate::live::{Live, Thumbnails};
-use crate::session::Sessions;
-use crate::targets::Targets;
-use crate::task::Tasks;
-use crate::video::Recorder;
-use crate::world::Worlds;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::engine::Engine;
 use warmpool_keys::Keys;
+use warmpool_sessions::live::{Live, Thumbnails};
+use warmpool_sessions::session::Sessions;
+use warmpool_sessions::targets::Targets;
+use warmpool_sessions::video::Recorder;
 use warmpool_store::{Recovery, Store};
+use warmpool_tasks::task::Tasks;
 use warmpool_workers::pool::Pool;
+use warmpool_worlds::Worlds;
 
 /// What the routes work with.
 #[derive(Clone)]

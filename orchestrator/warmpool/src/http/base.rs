@@ -9,7 +9,7 @@ use url::Url;
 
 use super::App;
 use crate::http::reply::HttpError;
-use crate::session::{Session, Share};
+use warmpool_sessions::session::{Session, Share};
 
 /// The connection a request came on.
 #[derive(Debug, Clone, Copy)]

@@ -24,11 +24,11 @@ use super::reply::{json_reply, unknown_path};
 use crate::dropin::CreateBody;
 use crate::dropin::browserless::read;
 use crate::http::reply::HttpError;
-use crate::relay;
-use crate::session::{Kind, Options, Session};
 use warmpool_core::engine::Engine;
 use warmpool_core::error::{Code, Error};
 use warmpool_keys::KeyId;
+use warmpool_sessions::relay;
+use warmpool_sessions::session::{Kind, Options, Session};
 
 /// Tells the client of an implicit session which one it has.
 const SESSION: HeaderName = HeaderName::from_static("x-warmpool-session");

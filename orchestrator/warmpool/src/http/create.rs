@@ -22,13 +22,13 @@ use super::inspect::{self, ConnectHeaders};
 use super::openapi::{AnyObject, Operation, Routes};
 use super::reply::json_reply;
 use crate::dropin::CreateBody;
-use crate::session::{Kind, Options, Session, Status, page_address};
 use request::{APP_NAME, CreateRequest, CreateSession};
 pub(super) use request::{Advanced, Settings};
 use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::engine::{Engine, Mode, SessionId};
 use warmpool_core::error::{Code, Error, FieldError};
 use warmpool_keys::KeyId;
+use warmpool_sessions::session::{Kind, Options, Session, Status, page_address};
 use warmpool_workers::egress::{Location, Upstreams};
 
 /// The member that asks for an upstream proxy.

@@ -12,9 +12,9 @@ use super::App;
 use super::openapi::{Access, Operation, Routes};
 use super::query::value;
 use crate::http::reply::HttpError;
-use crate::relay;
-use crate::session::Session;
 use warmpool_core::error::{Code, Error};
+use warmpool_sessions::relay;
+use warmpool_sessions::session::Session;
 
 /// What the opening of a session's websocket may fail with.
 pub(super) const SOCKET_FAILURES: &[Code] = &[
@@ -123,7 +123,7 @@ pub(super) async fn connect_driver(
     driver: &str,
     request: Request,
 ) -> Result<Response, HttpError> {
-    crate::webdriver::check_id(&session, driver)?;
+    warmpool_sessions::webdriver::check_id(&session, driver)?;
     connect(app, session, &format!("/bidi/session/{driver}"), request).await
 }
 

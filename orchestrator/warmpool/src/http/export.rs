@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::follow::wants;
 use super::query::{one_of, value};
-use crate::task::{Item, Record, Status, TaskId, item_view};
 use warmpool_core::error::Error;
+use warmpool_tasks::task::{Item, Record, Status, TaskId, item_view};
 
 /// The most columns of a table. Pages are hostile, and may name as many fields as they like.
 const MAX_COLUMNS: usize = 1000;
@@ -242,7 +242,7 @@ fn cell(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::{Output, TaskError};
+    use warmpool_tasks::task::{Output, TaskError};
 
     #[test]
     fn a_table_has_every_field_and_no_formulas() {

@@ -17,10 +17,10 @@ use super::auth::Caller;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Operation, Routes};
 use super::reply::json_reply;
-use crate::session::Session;
-use crate::webdriver::verdict;
 use warmpool_core::error::{Code, Error};
 use warmpool_keys::KeyId;
+use warmpool_sessions::session::Session;
+use warmpool_sessions::webdriver::verdict;
 use warmpool_workers::worker::AgentError;
 
 /// The setting that limits a file.

@@ -14,9 +14,9 @@ use tokio::sync::broadcast::error::RecvError;
 use super::App;
 use super::reply::json_reply;
 use super::revocation::while_held;
-use crate::task::{ActiveTask, Record, Task, TaskEvent, TaskView, record_view};
 use warmpool_config::Config;
 use warmpool_core::error::Error;
+use warmpool_tasks::task::{ActiveTask, Record, Task, TaskEvent, TaskView, record_view};
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -23,10 +23,10 @@ use super::status::{GridStatus, grid_status};
 use super::{create, webdriver};
 use crate::dropin::grid::{NewSession, other_version, read, version_fits};
 use crate::http::reply::HttpError;
-use crate::session::{Created, Ending, Kind, Session, is_grid_id};
-use crate::webdriver::{self as driver, OWN};
 use warmpool_core::error::{Code, Error};
 use warmpool_keys::KeyId;
+use warmpool_sessions::session::{Created, Ending, Kind, Session, is_grid_id};
+use warmpool_sessions::webdriver::{self as driver, OWN};
 
 pub(super) fn routes() -> Routes {
     let nested = commands(&WD_HUB)

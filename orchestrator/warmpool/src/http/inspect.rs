@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::App;
 use super::base::Base;
 use super::reply::json_reply;
-use crate::session::Session;
-use crate::targets::Targets;
 use warmpool_core::engine::Engine;
 use warmpool_core::error::Error;
+use warmpool_sessions::session::Session;
+use warmpool_sessions::targets::Targets;
 
 /// How the id of every session starts.
 const SESSION_ID: &str = "ses_";

@@ -23,11 +23,11 @@ use super::query::world_request_query;
 use super::reply::json_reply;
 use super::rotation::Rotation;
 use crate::http::reply::HttpError;
-use crate::world::{IntegrationKey, IntegrationKind, IntegrationState, RequestView};
 use warmpool_core::clock::unix_ms;
 use warmpool_core::engine::IntegrationKeyId;
 use warmpool_core::error::{Code, Error};
 use warmpool_keys::KeyId;
+use warmpool_worlds::{IntegrationKey, IntegrationKind, IntegrationState, RequestView};
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -201,7 +201,7 @@ pub(super) async fn revoke(
     Ok(json_reply(StatusCode::OK, &KeyView::new(&key, unix_ms())))
 }
 
-fn with_secret(made: &crate::world::NewIntegrationKey) -> Response {
+fn with_secret(made: &warmpool_worlds::NewIntegrationKey) -> Response {
     let secret = Some(made.secret.expose().to_owned());
     json_reply(StatusCode::OK, &KeyView { secret, ..KeyView::new(&made.key, unix_ms()) })
 }

@@ -20,9 +20,9 @@ use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::reply::json_reply;
 use crate::dropin::browserless::read;
 use crate::http::reply::HttpError;
-use crate::session::Session;
 use warmpool_core::engine::Engine;
 use warmpool_core::error::{Code, Error};
+use warmpool_sessions::session::Session;
 
 pub(super) fn routes() -> Routes {
     let list_operation = |id, summary| {

@@ -26,10 +26,10 @@ use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
 use crate::http::reply::HttpError;
-use crate::live::{self, ViewerRights};
-use crate::session::{Listing, Session, Share, Status};
 use warmpool_core::engine::ShareId;
 use warmpool_core::error::{Code, Error};
+use warmpool_sessions::live::{self, ViewerRights};
+use warmpool_sessions::session::{Listing, Session, Share, Status};
 
 /// What the address of a live view may say.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -8,9 +8,6 @@ use http::Method;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use crate::session::{SessionQuery, SortKey, Status};
-use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
-use crate::world::{Environment, PatientRef, RequestQuery};
 use parameters::{
     BROWSERLESS, EVENT_TOPICS, GRID_TOKEN, ITEMS, Parameter, SESSIONS, TASK, TASKS, THUMBNAILS, TOKEN, Times, VIEW,
     VIEW_TOKEN_ALONE, WORLD_REQUESTS,
@@ -19,6 +16,9 @@ use warmpool_core::engine::{Engine, IntegrationKeyId};
 use warmpool_core::error::Error;
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
+use warmpool_sessions::session::{SessionQuery, SortKey, Status};
+use warmpool_tasks::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus, TaskQuery};
+use warmpool_worlds::{Environment, PatientRef, RequestQuery};
 
 /// Sessions of one stream of thumbnails at most: more than a screen shows.
 const MAX_THUMBNAILS: usize = 100;

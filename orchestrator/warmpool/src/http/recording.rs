@@ -17,11 +17,11 @@ use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
 use crate::http::reply::HttpError;
-use crate::session::Listing;
-use crate::video::Part;
 use warmpool_core::engine::SessionId;
 use warmpool_core::error::{Code, Error};
 use warmpool_core::secret::Secret;
+use warmpool_sessions::session::Listing;
+use warmpool_sessions::video::Part;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let with_key = |id, summary| Operation::new(id, summary).fails(&[Code::UnknownSession]);

@@ -15,8 +15,8 @@ use super::page::Meta;
 use super::query::session_query;
 use super::reply::json_reply;
 use crate::http::reply::HttpError;
-use crate::session::{Kind, Listing};
 use warmpool_core::error::Code;
+use warmpool_sessions::session::{Kind, Listing};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let show_operation = |id, summary| {

@@ -18,13 +18,13 @@ use super::create::{advanced, launch, short};
 use super::follow::{Delivery, answer};
 use super::openapi::{EVENTS, Operation, Routes};
 use crate::http::reply::HttpError;
-use crate::script::{FailureCode, TaskWork};
-use crate::session::Kind as SessionKind;
-use crate::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId, TaskView};
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS, RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
 use warmpool_config::Config;
 use warmpool_core::engine::{Engine, Mode};
 use warmpool_core::error::{Code, Error};
+use warmpool_sessions::session::Kind as SessionKind;
+use warmpool_tasks::script::{FailureCode, TaskWork};
+use warmpool_tasks::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId, TaskView};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;

@@ -19,11 +19,11 @@ use super::page::Meta;
 use super::query::{ItemQuery, item_query, task_query};
 use super::reply::json_reply;
 use crate::http::reply::HttpError;
-use crate::task::{
+use warmpool_core::error::{Code, Error};
+use warmpool_tasks::task::{
     ArtifactRecord, ArtifactView, ItemCounts, ItemView, Kind, Record, Task, TaskId, TaskView, artifacts_view,
     item_view, record_view,
 };
-use warmpool_core::error::{Code, Error};
 
 /// Media types that a browser shows and does not run.
 const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text/plain"];

@@ -13,9 +13,9 @@ use super::reply::json_reply;
 use super::right::Right;
 use super::worlds::events;
 use crate::http::reply::HttpError;
-use crate::world::Scene;
 use warmpool_core::error::{Code, Error};
 use warmpool_core::secret::Secret;
+use warmpool_worlds::Scene;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let operation = |id, summary| Operation::new(id, summary).access(Access::Open).fails(&[Code::UnknownViewer]);

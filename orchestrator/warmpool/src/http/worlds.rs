@@ -26,13 +26,13 @@ use super::reply::json_reply;
 use super::revocation::while_held;
 use super::right::Right;
 use crate::http::reply::HttpError;
-use crate::world::{
-    AcceptedWorld, Environment, GenerateRequest, IntegrationKey, IntegrationState, RequestRow, World, WorldCaller,
-    WorldRecord, WorldRequest, shorten,
-};
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::{Code, Error};
 use warmpool_core::secret::Secret;
+use warmpool_worlds::{
+    AcceptedWorld, Environment, GenerateRequest, IntegrationKey, IntegrationState, RequestRow, World, WorldCaller,
+    WorldRecord, WorldRequest, shorten,
+};
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -245,7 +245,7 @@ pub(super) async fn show(
 ) -> Result<Response, HttpError> {
     let record = app.worlds.find(&id, &caller).await?;
     if wants(&headers, "text/event-stream") {
-        let show = move |view: crate::world::WorldView| view.rest(&base.http());
+        let show = move |view: warmpool_worlds::WorldView| view.rest(&base.http());
         return Ok(events(&app, record, "world", show));
     }
     let view = app.worlds.view(record, false).await?;
@@ -268,7 +268,7 @@ pub(super) fn events<T: Serialize + 'static>(
     app: &App,
     record: WorldRecord,
     name: &'static str,
-    show: impl Fn(crate::world::WorldView) -> T + Send + 'static,
+    show: impl Fn(warmpool_worlds::WorldView) -> T + Send + 'static,
 ) -> Response {
     let changes = app.worlds.follow(&record.world_id);
     let state = (app.worlds.clone(), Some(record), changes, false, show);

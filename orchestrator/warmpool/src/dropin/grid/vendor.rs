@@ -6,8 +6,8 @@ use warmpool_protocol::Size;
 
 use super::refused;
 use crate::dropin::{CreateBody, duration};
-use crate::webdriver::is_known;
 use warmpool_core::error::Error;
+use warmpool_sessions::webdriver::is_known;
 
 /// The sides of a screen, in pixels.
 const SCREEN: std::ops::RangeInclusive<u32> = 200..=10_000;

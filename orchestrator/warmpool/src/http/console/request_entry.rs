@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::super::reply::AuthMethod;
-use crate::task::TaskId;
 use warmpool_core::engine::RequestId;
 use warmpool_keys::KeyId;
+use warmpool_tasks::task::TaskId;
 
 /// One request.
 #[derive(Debug, Clone, Serialize)]

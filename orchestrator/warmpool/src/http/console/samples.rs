@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::host::HostMeter;
-use crate::session::Histogram;
+use warmpool_sessions::session::Histogram;
 
 /// An hour of them.
 const KEPT: usize = 360;

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::session::Status;
-use crate::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus};
-use crate::world::Environment;
 use warmpool_core::engine::Engine;
+use warmpool_sessions::session::Status;
+use warmpool_tasks::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus};
+use warmpool_worlds::Environment;
 
 /// One parameter of a route.
 #[derive(Debug)]

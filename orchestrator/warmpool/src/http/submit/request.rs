@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::super::body::{Members, Object};
 use super::super::create::{Advanced, Settings};
-use crate::script::{ExtractMembers, RunMembers};
-use crate::task::Isolation;
 use warmpool_core::engine::Engine;
+use warmpool_tasks::script::{ExtractMembers, RunMembers};
+use warmpool_tasks::task::Isolation;
 
 /// What all three bodies have beside the work. Every member may be left out or null.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

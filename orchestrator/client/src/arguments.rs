@@ -1,0 +1,181 @@
+//! The command line's options of a task.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use super::error::ClientError;
+
+/// Where the daemon is, and who asks.
+#[derive(Debug, Clone, Args)]
+pub struct Service {
+    /// The daemon's address.
+    #[arg(long = "service", value_name = "URL", env = "WARMPOOL_URL", default_value = "http://127.0.0.1:4444")]
+    pub url: String,
+    /// File that holds the secret key; WARMPOOL_SECRET_KEY holds it otherwise.
+    #[arg(long, value_name = "PATH")]
+    pub key_file: Option<PathBuf>,
+}
+
+/// A recording to play.
+#[derive(Debug, Clone, Args)]
+pub struct RunArguments {
+    /// File with a recording of Chrome DevTools' Recorder, or with a whole request to POST /lam/run; - reads standard input.
+    pub file: PathBuf,
+    /// What all three kinds of tasks take.
+    #[command(flatten)]
+    pub task: TaskArguments,
+}
+
+/// A page to read.
+#[derive(Debug, Clone, Args)]
+pub struct ExtractArguments {
+    /// File with a schema, or with a whole request to POST /lam/extract; - reads standard input.
+    pub file: PathBuf,
+    /// The page to read.
+    #[arg(long = "page", value_name = "URL")]
+    pub page: Option<String>,
+    /// What all three kinds of tasks take.
+    #[command(flatten)]
+    pub task: TaskArguments,
+}
+
+/// A run or an extract for many inputs.
+#[derive(Debug, Clone, Args)]
+pub struct FleetArguments {
+    /// File with a whole request to POST /lam/fleet, with its work (`run` or `extract`), or with a recording; - reads standard
+    /// input.
+    pub file: PathBuf,
+    /// File with the inputs of the items: .csv (the first line has their names), or .ndjson or .jsonl (an object a line).
+    #[arg(long = "inputs", value_name = "FILE")]
+    pub table: Option<PathBuf>,
+    /// How many items run at once.
+    #[arg(long, value_name = "NUMBER")]
+    pub concurrency: Option<usize>,
+    /// How often an item is tried again after a failure that may pass.
+    #[arg(long, value_name = "NUMBER")]
+    pub retries: Option<u32>,
+    /// What all three kinds of tasks take.
+    #[command(flatten)]
+    pub task: TaskArguments,
+}
+
+/// What all three kinds of tasks take.
+#[derive(Debug, Clone, Args)]
+pub struct TaskArguments {
+    /// Value for {{input.NAME}}, in a fleet for every item; numbers, true and false are taken as such.
+    #[arg(long = "input", value_name = "NAME=VALUE")]
+    pub inputs: Vec<String>,
+    /// Value for {{secret.NAME}}: env:VARIABLE or file:PATH, since anybody may read a command line.
+    #[arg(long = "secret", value_name = "NAME=SOURCE")]
+    pub secrets: Vec<String>,
+    /// What to call the task in the history.
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
+    /// chromium, firefox or webkit.
+    #[arg(long, value_name = "ENGINE")]
+    pub browser_type: Option<String>,
+    /// Give the browser a display.
+    #[arg(long)]
+    pub headed: bool,
+    /// Time for the task, or for each item of a fleet, such as 90s.
+    #[arg(long, value_parser = humantime::parse_duration)]
+    pub timeout: Option<Duration>,
+    /// The end user it is for.
+    #[arg(long, value_name = "TEXT", env = "WARMPOOL_SERVICE_PASSCODE", hide_env_values = true)]
+    pub service_passcode: Option<String>,
+    /// Run it again if the daemon ends while it runs.
+    #[arg(long)]
+    pub safe_to_repeat: bool,
+    /// Make one task of all requests with this key.
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
+    /// Print the accepted task and leave it.
+    #[arg(long)]
+    pub detach: bool,
+    /// Where to send it.
+    #[command(flatten)]
+    pub service: Service,
+}
+
+impl TaskArguments {
+    /// Adds the options of the command line to a request.
+    pub(super) fn add_to(&self, body: &mut Map<String, Value>) -> Result<(), ClientError> {
+        let mut put = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                body.insert(name.to_owned(), value);
+            }
+        };
+        put("name", self.name.clone().map(Value::from));
+        put("browser_type", self.browser_type.clone().map(Value::from));
+        put("headless", self.headed.then_some(Value::Bool(false)));
+        put("timeout", self.timeout.map(|time| Value::from(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))));
+        put("service_passcode", self.service_passcode.clone().map(Value::from));
+        put("safe_to_repeat", self.safe_to_repeat.then_some(Value::Bool(true)));
+        for pair in &self.inputs {
+            let (name, text) = pair
+                .split_once('=')
+                .ok_or_else(|| ClientError::Usage(format!("--input {pair}: write it as name=value")))?;
+            match body.get_mut("inputs") {
+                Some(Value::Array(items)) => {
+                    items.iter_mut().filter_map(Value::as_object_mut).for_each(|item| {
+                        item.insert(name.to_owned(), scalar(text));
+                    });
+                }
+                _ => insert(body, "inputs", name, scalar(text))?,
+            }
+        }
+        for pair in &self.secrets {
+            // The text may be a secret by mistake, so it is not repeated.
+            let wrong = || ClientError::Usage("--secret: write name=env:VARIABLE or name=file:PATH".to_owned());
+            let (name, source) = pair.split_once('=').ok_or_else(wrong)?;
+            let value = match source.split_once(':') {
+                Some(("env", variable)) => std::env::var(variable)
+                    .map_err(|_| ClientError::Usage(format!("--secret {name}: there is no variable {variable}")))?,
+                Some(("file", path)) => std::fs::read_to_string(path)
+                    .map_err(|error| ClientError::Usage(format!("--secret {name}: cannot read {path}: {error}")))?
+                    .trim_end_matches(['\r', '\n'])
+                    .to_owned(),
+                _ => return Err(wrong()),
+            };
+            insert(body, "secrets", name, Value::from(value))?;
+        }
+        Ok(())
+    }
+}
+
+fn insert(body: &mut Map<String, Value>, member: &str, name: &str, value: Value) -> Result<(), ClientError> {
+    match body.entry(member).or_insert_with(|| Value::Object(Map::new())) {
+        Value::Object(values) => {
+            values.insert(name.to_owned(), value);
+            Ok(())
+        }
+        _ => Err(ClientError::Usage(format!("`{member}` of the file is not an object, so nothing can be added to it"))),
+    }
+}
+
+/// Reads numbers, `true` and `false` as such, and everything else as text.
+pub(super) fn scalar(text: &str) -> Value {
+    match serde_json::from_str::<Value>(text) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_))) => value,
+        _ => Value::from(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn inputs_keep_their_types() {
+        assert_eq!(scalar("tea"), json!("tea"));
+        assert_eq!(scalar("3"), json!(3));
+        assert_eq!(scalar("true"), json!(true));
+        assert_eq!(scalar("\"3\""), json!("\"3\""));
+        assert_eq!(scalar(""), json!(""));
+    }
+}

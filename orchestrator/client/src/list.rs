@@ -1,0 +1,48 @@
+//! What the lists of sessions and of tasks share.
+
+use std::io::IsTerminal as _;
+
+use clap::Args;
+use serde_json::Value;
+use url::form_urlencoded::Serializer;
+
+use super::arguments::Service;
+use super::error::ClientError;
+use super::http::Caller;
+use super::output::{print, write};
+
+/// Which page of a list to print, and how.
+#[derive(Debug, Clone, Args)]
+pub struct ListArguments {
+    /// Page of the list, from 1.
+    #[arg(long, default_value_t = 1)]
+    page: u64,
+    /// How many stand on a page, 1 to 100.
+    #[arg(long, default_value_t = 10)]
+    limit: u64,
+    /// Print JSON on a terminal, too.
+    #[arg(long)]
+    json: bool,
+    /// Whom to ask.
+    #[command(flatten)]
+    service: Service,
+}
+
+impl ListArguments {
+    /// Asks for the list at `path` and prints it: on a terminal as `table` draws it, otherwise as JSON.
+    pub(super) async fn print(
+        &self,
+        path: &str,
+        mut query: Serializer<'_, String>,
+        table: fn(&Value) -> String,
+    ) -> Result<(), ClientError> {
+        query.append_pair("page", &self.page.to_string()).append_pair("limit", &self.limit.to_string());
+        let list = Caller::new(&self.service)?.get(&format!("{path}?{}", query.finish())).await?;
+        if std::io::stdout().is_terminal() && !self.json {
+            write(&table(&list))
+        } else {
+            print(&list)
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! Small pictures of sessions for lists. The daemon takes pictures and opens connections only on request; for a while, later
+//! requests get the same picture.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::devtools::DevTools;
+use super::display::{Display, DisplayError};
+use super::screencast::{Frame, Screencast, ScreencastSettings};
+use crate::session::Session;
+use warmpool_config::Config;
+use warmpool_core::engine::{Engine, Mode, SessionId};
+
+/// How long a picture may take. A browser that is busy gives none.
+const TAKE_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long a connection stays open after the last request for its session.
+const INTEREST: Duration = Duration::from_secs(12);
+/// JPEG quality.
+const QUALITY: u32 = 55;
+
+/// A small picture, as JPEG.
+#[derive(Debug, Clone)]
+pub struct Thumbnail {
+    pub jpeg: Bytes,
+    /// Identifies its content.
+    pub tag: String,
+}
+
+impl Thumbnail {
+    fn new(jpeg: Bytes) -> Self {
+        let tag = hex::encode(&Sha256::digest(&jpeg)[..8]);
+        Self { jpeg, tag }
+    }
+}
+
+/// The small pictures of all sessions. Clones share them.
+#[derive(Clone)]
+pub struct Thumbnails {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    interval: Duration,
+    width: u32,
+    /// The sessions that somebody watches.
+    watched: Mutex<HashMap<SessionId, WatchedSession>>,
+}
+
+struct WatchedSession {
+    at: Instant,
+    camera: Arc<tokio::sync::Mutex<Camera>>,
+}
+
+/// What takes the pictures of one session.
+#[derive(Default)]
+struct Camera {
+    taken: Option<Instant>,
+    last: Option<Thumbnail>,
+    source: Option<Source>,
+}
+
+enum Source {
+    Frames(FrontFrames),
+    Display(Box<Display>),
+}
+
+/// Pictures of a browser without a display.
+struct FrontFrames {
+    devtools: Arc<DevTools>,
+    side: watch::Sender<u32>,
+    tab: String,
+    cast: Arc<Screencast>,
+    frames: watch::Receiver<Option<Frame>>,
+}
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+enum ThumbnailError {
+    #[error(transparent)]
+    DevTools(#[from] super::cdp::CdpError),
+    #[error(transparent)]
+    Display(#[from] DisplayError),
+    #[error("the browser has no tab")]
+    NoTab,
+    #[error("the browser took too long")]
+    Late,
+}
+
+impl Thumbnails {
+    pub fn new(config: &Config) -> Self {
+        let console = &config.console;
+        let inner =
+            Inner { interval: console.thumbnail_interval, width: console.thumbnail_width, watched: Mutex::default() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The newest picture of a session, if its browser gives one.
+    pub async fn of(&self, session: &Arc<Session>) -> Option<Thumbnail> {
+        let camera = self.camera(&session.id);
+        // Concurrent requests wait for the same picture.
+        let mut camera = camera.lock().await;
+        if camera.taken.is_none_or(|taken| taken.elapsed() >= self.inner.interval) {
+            let taking = camera.take(session, self.inner.width);
+            match timeout(TAKE_TIMEOUT, taking).await.unwrap_or(Err(ThumbnailError::Late)) {
+                Ok(Some(jpeg)) => camera.last = Some(Thumbnail::new(jpeg)),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(session = %session.id, %error, "no thumbnail");
+                    camera.source = None;
+                }
+            }
+            camera.taken = Some(Instant::now());
+        }
+        camera.last.clone()
+    }
+
+    fn camera(&self, session: &SessionId) -> Arc<tokio::sync::Mutex<Camera>> {
+        let mut watched = self.inner.watched.lock();
+        if watched.is_empty() {
+            tokio::spawn(self.clone().close_unused());
+        }
+        let entry = watched
+            .entry(session.clone())
+            .or_insert_with(|| WatchedSession { at: Instant::now(), camera: Arc::default() });
+        entry.at = Instant::now();
+        Arc::clone(&entry.camera)
+    }
+
+    /// Closes the connections to sessions that nobody watches any more, until none is left.
+    async fn close_unused(self) {
+        loop {
+            sleep(INTEREST / 2).await;
+            let mut watched = self.inner.watched.lock();
+            watched.retain(|_, session| session.at.elapsed() < INTEREST);
+            if watched.is_empty() {
+                return;
+            }
+        }
+    }
+}
+
+impl Camera {
+    /// Takes a picture; none if nothing has changed since the last one.
+    async fn take(&mut self, session: &Arc<Session>, width: u32) -> Result<Option<Bytes>, ThumbnailError> {
+        match &mut self.source {
+            Some(Source::Frames(frames)) => frames.next(width).await,
+            Some(Source::Display(display)) => Ok(display.thumbnail(width).await?),
+            None if session.options.engine == Engine::Chromium && session.options.mode == Mode::Headless => {
+                let mut frames = FrontFrames::open(session, width).await?;
+                let first = frames.newest().await;
+                self.source = Some(Source::Frames(frames));
+                Ok(first)
+            }
+            None => {
+                let mut display = Box::new(Display::connect(session).await?);
+                let first = display.thumbnail(width).await?;
+                self.source = Some(Source::Display(display));
+                Ok(first)
+            }
+        }
+    }
+}
+
+impl FrontFrames {
+    async fn open(session: &Arc<Session>, width: u32) -> Result<Self, ThumbnailError> {
+        let devtools = Arc::new(DevTools::connect(Arc::clone(session)).await?);
+        let tab = front(&devtools).await?;
+        let side = watch::Sender::new(width);
+        let cast = cast(&devtools, &tab, &side);
+        let frames = cast.frames.clone();
+        Ok(Self { devtools, side, tab, cast, frames })
+    }
+
+    /// The newest picture of the front tab that was not returned before.
+    async fn next(&mut self, width: u32) -> Result<Option<Bytes>, ThumbnailError> {
+        let tab = front(&self.devtools).await?;
+        if tab != self.tab || !self.cast.runs() {
+            self.side.send_replace(width);
+            self.cast = cast(&self.devtools, &tab, &self.side);
+            (self.tab, self.frames) = (tab, self.cast.frames.clone());
+            return Ok(self.newest().await);
+        }
+        let changed = self.frames.has_changed().unwrap_or(false);
+        Ok(if changed { self.newest().await } else { None })
+    }
+
+    /// Waits for a picture.
+    async fn newest(&mut self) -> Option<Bytes> {
+        let jpeg = self.frames.wait_for(Option::is_some).await.ok()?.as_ref().map(Frame::jpeg);
+        self.frames.mark_unchanged();
+        // The browser makes another one only after a change.
+        self.cast.taken();
+        jpeg
+    }
+}
+
+async fn front(devtools: &DevTools) -> Result<String, ThumbnailError> {
+    devtools.tabs().await?.into_iter().next().map(|tab| tab.id).ok_or(ThumbnailError::NoTab)
+}
+
+fn cast(devtools: &Arc<DevTools>, tab: &str, side: &watch::Sender<u32>) -> Arc<Screencast> {
+    let settings = ScreencastSettings { rate: 1, quality: QUALITY };
+    Screencast::start(Arc::clone(devtools), tab.to_owned(), settings, side.subscribe())
+}

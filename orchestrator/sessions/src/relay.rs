@@ -1,0 +1,246 @@
+//! The websocket relay between a client and the browser in its worker.
+//!
+//! It forwards bytes as they are: no unmasking, no copying of messages, no queue. `frames` keeps the frame boundaries
+//! in view, so that message sizes have a limit and a Close frame can be put between two frames; `pump` moves one
+//! direction. The client and the browser negotiate extensions and subprotocols between themselves.
+
+pub mod frames;
+mod pump;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use metrics::Counter;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::time::timeout;
+use tracing::Instrument as _;
+
+use crate::session::{Attachment, Ending, Kind, Session};
+use frames::{Frames, Sender};
+use pump::{Pump, PumpEnd};
+use warmpool_config::Config;
+use warmpool_core::error::Error;
+use warmpool_core::trace::TRACES;
+use warmpool_workers::worker::{AgentStream, Upgrade};
+
+/// How long an unfinished frame may take before its connection is cut instead of closed.
+const FRAME_GRACE: Duration = Duration::from_secs(2);
+/// How long the other side may take to answer a Close frame.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
+/// How long the worker's verdict on a browser that hung up may take.
+const VERDICT_GRACE: Duration = Duration::from_secs(3);
+
+/// A relay whose browser side is up, waiting for its client side.
+pub struct Relay {
+    is_first: bool,
+    session: Arc<Session>,
+    attachment: Attachment,
+    browser: AgentStream,
+    early: Bytes,
+    limits: Limits,
+    client_hangs_up_when_done: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    max_message: u64,
+    write_timeout: Duration,
+}
+
+/// Counters of relayed bytes, looked up once.
+struct Traffic {
+    up: Counter,
+    down: Counter,
+}
+
+/// Connects to `path` of the session's agent with the client's own handshake. Returns the headers of the 101 reply and
+/// the relay to run once the client has it.
+/// Errors: `UpgradeRequired` for a request that is no websocket handshake, `SocketLimit`, `Worker` when the browser
+/// declines.
+pub async fn open(
+    session: &Arc<Session>,
+    config: &Config,
+    path: &str,
+    request: &HeaderMap,
+) -> Result<(HeaderMap, Relay), Error> {
+    check_handshake(request)?;
+    let mut attachment = session.attach(config.relay.max_sockets)?;
+    let span = tracing::info_span!(target: TRACES, "open relay", warmpool.session = session.id.as_str());
+    let upgrade = session.worker.agent.upgrade(path, handshake_headers(request)).instrument(span).await;
+    let (headers, browser, early) = match upgrade {
+        Ok(Upgrade::Switched { headers, stream, early }) => (handshake_headers(&headers), stream, early),
+        // Chromium answers the second to the name of a target that is not there.
+        Ok(Upgrade::Declined(StatusCode::NOT_FOUND | StatusCode::INTERNAL_SERVER_ERROR)) => {
+            return Err(Error::UnknownTarget);
+        }
+        Ok(Upgrade::Declined(status)) => {
+            return Err(Error::worker("the browser declined the websocket", format!("status {status}")));
+        }
+        Err(error) => return Err(Error::worker("the browser cannot be reached", error)),
+    };
+    let limits = Limits { max_message: config.relay.max_message.bytes(), write_timeout: config.relay.write_timeout };
+    let is_first = attachment.opened();
+    let relay = Relay {
+        is_first,
+        session: Arc::clone(session),
+        attachment,
+        browser,
+        early,
+        limits,
+        client_hangs_up_when_done: hangs_up_when_done(request),
+    };
+    Ok((headers, relay))
+}
+
+/// Playwright cannot disconnect from a browser without closing it. Puppeteer's `disconnect` means "I will be back", but a
+/// clean Close from Playwright is its `browser.close()`.
+fn hangs_up_when_done(request: &HeaderMap) -> bool {
+    let agent = request.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+    agent.is_some_and(|agent| agent.starts_with("Playwright/"))
+}
+
+/// Fails for a request that is no websocket handshake.
+/// Errors: `UpgradeRequired`.
+pub fn check_handshake(request: &HeaderMap) -> Result<(), Error> {
+    let has = |name: http::HeaderName, token: &str| {
+        request
+            .get_all(name)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|part| part.trim().eq_ignore_ascii_case(token))
+    };
+    let version = request.get(SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13");
+    if has(CONNECTION, "upgrade") && has(UPGRADE, "websocket") && version && request.contains_key(SEC_WEBSOCKET_KEY) {
+        Ok(())
+    } else {
+        Err(Error::UpgradeRequired)
+    }
+}
+
+/// The end-to-end headers of a handshake: those of the websocket.
+fn handshake_headers(from: &HeaderMap) -> HeaderMap {
+    let mut to = HeaderMap::new();
+    for (name, value) in from {
+        if name.as_str().starts_with("sec-websocket-") {
+            to.append(name, value.clone());
+        }
+    }
+    to.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    to.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    to
+}
+
+/// How a relay came to its end.
+enum Outcome {
+    /// The client's stream ended; `clean` when it said Close first.
+    ClientLeft { clean: bool },
+    /// The browser's stream ended; `clean` when it said Close first.
+    BrowserLeft { clean: bool },
+    /// The session ended.
+    Ended(Ending),
+    /// One side broke the protocol or a limit.
+    FrameError { code: u16, reason: &'static str },
+    /// The client does not read.
+    Stalled,
+}
+
+impl Relay {
+    /// Whether this is the session's first socket ever.
+    pub const fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// Relays until one side leaves or the session ends; then says goodbye on both sides.
+    pub async fn run(self, client: impl AsyncRead + AsyncWrite + Unpin) {
+        let traffic = Traffic {
+            up: metrics::counter!("warmpool_relay_bytes_total", "direction" => "up"),
+            down: metrics::counter!("warmpool_relay_bytes_total", "direction" => "down"),
+        };
+        let (client_reader, client_writer) = tokio::io::split(client);
+        let (browser_reader, browser_writer) = self.browser.into_split();
+        let limit = self.limits.max_message;
+        let mut up = Pump::new(client_reader, browser_writer, Frames::new(Sender::Client, limit), Bytes::new());
+        let mut down = Pump::new(browser_reader, client_writer, Frames::new(Sender::Browser, limit), self.early);
+        let outcome = {
+            let stall = self.limits.write_timeout;
+            let moved_up = |bytes: usize| {
+                self.attachment.touch();
+                traffic.up.increment(bytes as u64);
+            };
+            let moved_down = |bytes: usize| traffic.down.increment(bytes as u64);
+            tokio::select! {
+                // The browser's last messages come before the report of its end.
+                biased;
+                stop = down.run(stall, None, moved_down) => match stop {
+                    PumpEnd::End { clean } => Outcome::BrowserLeft { clean },
+                    PumpEnd::FrameError { code, reason } => Outcome::FrameError { code, reason },
+                    PumpEnd::Stalled => Outcome::Stalled,
+                    PumpEnd::Broken => Outcome::ClientLeft { clean: false },
+                },
+                stop = up.run(stall, Some(&self.session.gate), moved_up) => match stop {
+                    PumpEnd::End { clean } => Outcome::ClientLeft { clean },
+                    PumpEnd::FrameError { code, reason } => Outcome::FrameError { code, reason },
+                    PumpEnd::Stalled => Outcome::FrameError { code: 1011, reason: "the browser stopped reading" },
+                    PumpEnd::Broken => Outcome::BrowserLeft { clean: false },
+                },
+                ending = self.session.ended() => Outcome::Ended(ending),
+            }
+        };
+        let goodbye = match outcome {
+            Outcome::ClientLeft { clean: true } => {
+                // The browser still answers the Close; that answer is the client's.
+                let answer = down.run(CLOSE_GRACE, None, |_| {});
+                let _ = timeout(CLOSE_GRACE, answer).await;
+                None
+            }
+            Outcome::ClientLeft { clean: false } => None,
+            Outcome::BrowserLeft { clean: true } => {
+                let answer = up.run(CLOSE_GRACE, None, |_| {});
+                let _ = timeout(CLOSE_GRACE, answer).await;
+                None
+            }
+            Outcome::BrowserLeft { clean: false } => Some(match timeout(VERDICT_GRACE, self.session.ended()).await {
+                Ok(ending) => (ending.close_code(), ending.message()),
+                // While the container engine is away, nobody knows why the worker went.
+                Err(_) => match self.session.worker.agent.health().await {
+                    Ok(_) => (1001, "the browser closed the connection".to_owned()),
+                    Err(_) => (1011, "the browser's worker was lost".to_owned()),
+                },
+            }),
+            Outcome::Ended(ref ending) => Some((ending.close_code(), ending.message())),
+            Outcome::FrameError { code, reason } => Some((code, reason.to_owned())),
+            Outcome::Stalled => {
+                metrics::counter!("warmpool_relay_stalled_total").increment(1);
+                tracing::warn!(session = %self.session.id, "a client stopped reading; its socket is cut");
+                None
+            }
+        };
+        if let Some((code, reason)) = goodbye {
+            if down.finish_frame(FRAME_GRACE).await {
+                let _ = timeout(CLOSE_GRACE, down.writer.write_all(&frames::close(code, &reason))).await;
+                let _ = timeout(CLOSE_GRACE, down.writer.flush()).await;
+            }
+            if up.between_frames() {
+                let _ = timeout(CLOSE_GRACE, up.writer.write_all(&frames::masked_close(1001))).await;
+            }
+            // The client should see our Close before the connection is reset under it.
+            let _ = timeout(CLOSE_GRACE, read_to_end(&mut up.reader)).await;
+        }
+        let _ = timeout(CLOSE_GRACE, down.writer.shutdown()).await;
+        let _ = up.writer.shutdown().await;
+        // A WebDriver session ends with its driver, not with its sockets.
+        let by_socket = self.session.options.kind == Kind::DevTools;
+        if matches!(outcome, Outcome::ClientLeft { clean: true }) && self.client_hangs_up_when_done && by_socket {
+            self.session.client_finished();
+        }
+    }
+}
+
+async fn read_to_end(reader: &mut (impl AsyncRead + Unpin)) {
+    let mut sink = [0u8; 1024];
+    while let Ok(1..) = reader.read(&mut sink).await {}
+}

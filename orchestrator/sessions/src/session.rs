@@ -1,0 +1,39 @@
+//! Sessions: one client's use of one worker, from its creation to its end.
+//!
+//! `active` is a session that lives; `create` makes it, `build` assembles it, and `create_times` counts how long that takes;
+//! `table` finds and lists sessions; `supervise` ends them; `ending` says why they end; `record` is their form in the store
+//! and in lists; `journal` writes it, the end last; `grid_ids` finds them by a grid's id, `names` by their name; `activity`
+//! tracks their use; `recover` finds them again after a restart; `retention` forgets the oldest.
+//! `share` holds the links of the live view, `gate` a client's commands while a person drives.
+
+mod active;
+mod activity;
+mod address;
+mod build;
+mod create;
+mod create_times;
+mod ending;
+mod gate;
+mod grid_ids;
+mod journal;
+mod names;
+mod record;
+mod recover;
+mod retention;
+mod share;
+mod supervise;
+mod table;
+
+pub(crate) use active::DriverOpening;
+pub use active::{DriverSession, Session};
+pub use activity::Attachment;
+pub(crate) use activity::CommandGuard;
+pub use address::page_address;
+pub use create::Created;
+pub use create_times::Histogram;
+pub use ending::{Ending, Status};
+pub(crate) use gate::{Gate, HeldGate};
+pub use grid_ids::is_grid_id;
+pub use record::{Kind, Listing, Options, Record, SessionQuery, SortKey};
+pub use share::Share;
+pub use table::{ExternalServices, Sessions};

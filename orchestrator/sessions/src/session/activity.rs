@@ -1,0 +1,237 @@
+//! Tracks the use of a session, and since when it is idle.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use warmpool_core::error::Error;
+
+/// Counters of one session. Touching them costs a store; only the supervisor computes with them.
+#[derive(Debug)]
+pub(super) struct Activity {
+    begun: Instant,
+    /// When the client last did something, in milliseconds since `begun`.
+    last: AtomicU64,
+    sockets: AtomicUsize,
+    commands: AtomicUsize,
+    attached: AtomicBool,
+    /// Whether anybody has had anything of it: a socket, a command, a look.
+    used: AtomicBool,
+    detached_at: Mutex<Option<Instant>>,
+    /// Rings when a socket comes or goes, and when a command is done.
+    pub(super) changed: Notify,
+}
+
+impl Activity {
+    /// `attached` says whether the session had a socket before, as one that was found again may have had.
+    pub(super) fn new(attached: bool) -> Arc<Self> {
+        let now = Instant::now();
+        Arc::new(Self {
+            begun: now,
+            last: AtomicU64::new(0),
+            sockets: AtomicUsize::new(0),
+            commands: AtomicUsize::new(0),
+            attached: AtomicBool::new(attached),
+            used: AtomicBool::new(attached),
+            detached_at: Mutex::new(attached.then_some(now)),
+            changed: Notify::new(),
+        })
+    }
+
+    fn touch(&self) {
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn attach(this: &Arc<Self>, limit: usize) -> Result<Attachment, Error> {
+        // Under the same lock as the detaching below, so that the two cannot cross.
+        let mut detached_at = this.detached_at.lock();
+        if this.sockets.load(Ordering::Relaxed) >= limit {
+            return Err(Error::SocketLimit { limit });
+        }
+        this.sockets.fetch_add(1, Ordering::Relaxed);
+        let before = detached_at.take();
+        drop(detached_at);
+        this.touch();
+        this.changed.notify_one();
+        Ok(Attachment { activity: Arc::clone(this), before, open: false })
+    }
+
+    pub(super) fn busy(this: &Arc<Self>) -> CommandGuard {
+        this.commands.fetch_add(1, Ordering::Relaxed);
+        this.note_use();
+        this.touch();
+        CommandGuard { activity: Arc::clone(this) }
+    }
+
+    pub(super) fn note_use(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    /// When it will have waited for its first client for `timeout`; `None` once it had one.
+    pub(super) fn unattached_at(&self, timeout: Duration) -> Option<Instant> {
+        // An attempt is under way.
+        let is_used = self.used.load(Ordering::Relaxed) || self.sockets() > 0;
+        (!is_used).then(|| self.begun + timeout)
+    }
+
+    /// Counts idleness and the reconnect window from now: until now nobody could reach the session.
+    pub(super) fn resume(&self) {
+        self.touch();
+        let mut detached_at = self.detached_at.lock();
+        *detached_at = detached_at.map(|_| Instant::now());
+    }
+
+    pub(super) fn was_attached(&self) -> bool {
+        self.attached.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn sockets(&self) -> usize {
+        self.sockets.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn commands(&self) -> usize {
+        self.commands.load(Ordering::Relaxed)
+    }
+
+    /// When the session will have been idle for `timeout`. While a command is under way, that is always ahead.
+    pub(super) fn idle_at(&self, timeout: Duration) -> Instant {
+        let last = if self.commands() > 0 {
+            Instant::now()
+        } else {
+            self.begun + Duration::from_millis(self.last.load(Ordering::Relaxed))
+        };
+        last + timeout
+    }
+
+    /// When the last socket closed, if there is none now and there was one.
+    pub(super) fn detached_at(&self) -> Option<Instant> {
+        *self.detached_at.lock()
+    }
+}
+
+/// One open socket of a session.
+#[derive(Debug)]
+pub struct Attachment {
+    activity: Arc<Activity>,
+    /// Since when the session had no socket before this one.
+    before: Option<Instant>,
+    open: bool,
+}
+
+impl Attachment {
+    /// The client did something.
+    pub fn touch(&self) {
+        self.activity.touch();
+    }
+
+    /// The browser has accepted the socket. True when it is the session's first ever.
+    pub fn opened(&mut self) -> bool {
+        self.open = true;
+        self.activity.note_use();
+        !self.activity.attached.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        let mut detached_at = self.activity.detached_at.lock();
+        if self.activity.sockets.fetch_sub(1, Ordering::Relaxed) == 1 {
+            // An attempt that came to nothing changes nothing.
+            *detached_at = if self.open { Some(Instant::now()) } else { self.before };
+        }
+        drop(detached_at);
+        self.activity.touch();
+        self.activity.changed.notify_one();
+    }
+}
+
+/// One command under way.
+#[derive(Debug)]
+pub struct CommandGuard {
+    activity: Arc<Activity>,
+}
+
+impl Drop for CommandGuard {
+    fn drop(&mut self) {
+        self.activity.commands.fetch_sub(1, Ordering::Relaxed);
+        self.activity.touch();
+        self.activity.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_reconnect_clock_starts_with_the_last_socket() {
+        let activity = Activity::new(false);
+        assert_eq!(activity.detached_at(), None, "never attached");
+        drop(Activity::attach(&activity, 2).unwrap());
+        assert_eq!(activity.detached_at(), None, "an attempt is no attachment");
+        let mut one = Activity::attach(&activity, 2).unwrap();
+        let mut two = Activity::attach(&activity, 2).unwrap();
+        assert!(one.opened() && !two.opened());
+        assert!(matches!(Activity::attach(&activity, 2), Err(Error::SocketLimit { limit: 2 })));
+        drop(one);
+        assert_eq!(activity.detached_at(), None, "one is still there");
+        drop(two);
+        let left = Instant::now();
+        assert_eq!(activity.detached_at(), Some(left));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        drop(Activity::attach(&activity, 2).unwrap());
+        assert_eq!(activity.detached_at(), Some(left), "an attempt does not stop the clock");
+        let _back = Activity::attach(&activity, 2).unwrap();
+        assert_eq!(activity.detached_at(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_waits_for_its_first_client_until_it_has_one() {
+        const LIMIT: Duration = Duration::from_secs(300);
+        let activity = Activity::new(false);
+        let end = Instant::now() + LIMIT;
+        tokio::time::advance(Duration::from_secs(1)).await;
+        drop(Activity::attach(&activity, 2).unwrap());
+        assert_eq!(activity.unattached_at(LIMIT), Some(end), "an attempt that came to nothing is no client");
+        let uses: [fn(&Arc<Activity>); 3] = [
+            |activity| assert!(Activity::attach(activity, 2).unwrap().opened()),
+            |activity| drop(Activity::busy(activity)),
+            |activity| activity.note_use(),
+        ];
+        for r#use in uses {
+            let activity = Activity::new(false);
+            r#use(&activity);
+            assert_eq!(activity.unattached_at(LIMIT), None);
+        }
+        assert_eq!(Activity::new(true).unattached_at(LIMIT), None, "it had one before the restart");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_out_of_reach_counts_for_nothing() {
+        let activity = Activity::new(true);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        activity.resume();
+        assert_eq!(activity.detached_at(), Some(Instant::now()));
+        assert_eq!(activity.idle_at(Duration::from_secs(10)), Instant::now() + Duration::from_secs(10));
+        let never_attached = Activity::new(false);
+        never_attached.resume();
+        assert_eq!(never_attached.detached_at(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_under_way_is_not_idleness() {
+        let activity = Activity::new(false);
+        let limit = Duration::from_secs(10);
+        let command = Activity::busy(&activity);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(activity.idle_at(limit), Instant::now() + limit);
+        drop(command);
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert_eq!(activity.idle_at(limit), Instant::now() + Duration::from_secs(6));
+    }
+}

@@ -1,0 +1,222 @@
+//! Creates a session: a worker for it, its record, and a check that the caller is still there at the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
+
+use super::journal::written;
+use super::{Ending, Options, Record, Session, Sessions};
+use warmpool_core::clock::{Deadline, Now};
+use warmpool_core::drain::Phase;
+use warmpool_core::engine::{Engine, SessionId};
+use warmpool_core::error::Error;
+use warmpool_core::trace::TRACES;
+use warmpool_keys::KeyId;
+use warmpool_store::{Batch, Durability, Table};
+use warmpool_workers::ads::AdRules;
+use warmpool_workers::pool::Lease;
+use warmpool_workers::worker::Worker;
+
+/// How many workers may fail at hand-out before the caller gets an error.
+const LAUNCH_ATTEMPTS: usize = 2;
+
+/// A session whose client has no answer yet. Dropping it unconfirmed ends it.
+pub struct Created {
+    session: Option<Arc<Session>>,
+}
+
+impl Created {
+    /// The session, which is not the client's yet.
+    /// Errors: `Draining`, as [`Created::confirm`] would find.
+    pub fn session(&self) -> Result<&Arc<Session>, Error> {
+        self.session.as_ref().ok_or(Error::Draining)
+    }
+
+    /// The client is getting the answer: the session is its own now.
+    #[must_use]
+    pub fn confirm(mut self) -> Option<Arc<Session>> {
+        self.session.take()
+    }
+}
+
+impl Drop for Created {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.end(Ending::ClientGone);
+        }
+    }
+}
+
+impl Sessions {
+    /// Creates a session: waits for a worker, wakes it, applies the settings, and writes the record.
+    ///
+    /// A client that leaves while it waits leaves the queue; once it has a worker the rest goes on without it, and the
+    /// session ends as soon as nobody takes it.
+    /// Errors: those of [`Pool::lease`](warmpool_workers::pool::Pool::lease), `InvalidKey` when the key was revoked meanwhile,
+    /// `DiskNearlyFull`, and `Worker` when no worker could be made ready.
+    pub async fn create(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
+        let span = tracing::info_span!(
+            target: TRACES,
+            "create session",
+            warmpool.engine = options.engine.as_str(),
+            warmpool.mode = options.mode.as_str(),
+            warmpool.session = Empty,
+        );
+        self.create_traced(owner, options).instrument(span).await
+    }
+
+    async fn create_traced(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
+        if self.inner.drain.phase() >= Phase::Draining {
+            return Err(Error::Draining);
+        }
+        if let Some(wanted) = &options.proxy {
+            // Before a worker is spent on it.
+            self.inner.egress_context.upstreams.choose(wanted, "")?;
+        }
+        let begun = Instant::now();
+        let key = options.pool_key();
+        let settings = &options.launch.settings;
+        let lease = tokio::select! {
+            biased;
+            // A worker that is handed to a key at the moment of its end goes back unused.
+            () = self.inner.keys.revoked(&owner) => return Err(Error::InvalidKey),
+            lease = self.inner.pool.lease(key, settings, &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
+                lease?
+            }
+        };
+        let sessions = self.clone();
+        let work = self.inner.drain.spawn(async move { sessions.begin(owner, options, lease).await }.in_current_span());
+        let created = work.await.map_err(Error::internal)?;
+        if let Ok(session) = created.as_ref().map_err(drop).and_then(|created| created.session().map_err(drop)) {
+            Span::current().record("warmpool.session", session.id.as_str());
+        }
+        if created.is_ok() {
+            self.inner.create_times.add(begun.elapsed());
+            metrics::histogram!("warmpool_session_create_seconds", "engine" => key.engine.as_str(), "mode" => key.mode.as_str())
+                .record(begun.elapsed());
+        }
+        created
+    }
+
+    async fn begin(&self, owner: KeyId, options: Options, mut lease: Lease) -> Result<Created, Error> {
+        let now = Now::read();
+        let time_left = Duration::from_secs(options.session_timeout);
+        let mut record = Record {
+            session_id: SessionId::random(),
+            owner,
+            options,
+            created_ms: now.unix_ms(),
+            deadline: Some(Deadline::after(time_left, &now)),
+            worker: lease.id().clone(),
+            driver_session: None,
+            attached: false,
+            shares: Vec::new(),
+            egress: None,
+            captchas: Vec::new(),
+            page_error: None,
+            oom_kills: None,
+            ended: None,
+        };
+        let mut attempt = 1;
+        let warnings = loop {
+            record.worker = lease.id().clone();
+            let worker = Arc::clone(lease.use_worker());
+            let ad_rules = self.ad_rules(&record.options, &worker).await?;
+            // Together, since each is a wait; a restart between the two finds a record whose worker is still warm.
+            let launch = worker.agent.launch(&record.options.launch, ad_rules.clone());
+            let launch = launch.instrument(tracing::info_span!(target: TRACES, "launch browser"));
+            let commit = self.inner.store.commit(written(&record)?, Durability::Process);
+            let (launched, kept) = tokio::join!(launch, commit);
+            if let Err(error) = kept {
+                // An earlier worker's record may be there.
+                return Err(if attempt == 1 { error.into() } else { self.withdraw(&record, error.into()) });
+            }
+            match launched {
+                Ok(warnings) => {
+                    self.keep_compiled_ads(ad_rules, worker);
+                    break warnings;
+                }
+                Err(error) if attempt < LAUNCH_ATTEMPTS => {
+                    tracing::warn!(worker = %worker.id, %error, "a warm worker failed at hand-out; taking another");
+                    if let (Some(AdRules::Compiled(_)), Some(version)) = (&ad_rules, version(&worker)) {
+                        self.inner.ads.forget_compiled(&version).await;
+                    }
+                    drop(lease);
+                    // Another worker of a lost node would fail as well.
+                    self.inner.pool.doubt_nodes(&worker).await;
+                    let options = &record.options;
+                    let settings = &options.launch.settings;
+                    lease = match self.inner.pool.lease(options.pool_key(), settings, &record.owner).await {
+                        Ok(lease) => lease,
+                        Err(error) => return Err(self.withdraw(&record, error)),
+                    };
+                    attempt += 1;
+                }
+                Err(error) => {
+                    let error = Error::worker("the browser could not be made ready: try again", error);
+                    return Err(self.withdraw(&record, error));
+                }
+            }
+        };
+        let session = self.build(record, time_left, &mut lease, warnings);
+        let session = self.admit(session, lease);
+        // A key is revoked first and then its sessions are looked for, and so with the end of the daemon below.
+        if let Err(error) = self.inner.keys.require(&session.owner) {
+            session.end(Ending::KeyRevoked);
+            return Err(error);
+        }
+        // Draining begins with the phase and then looks into the table: whichever of the two came first here, a session
+        // made meanwhile is seen by one of them.
+        if self.inner.drain.phase() >= Phase::Draining {
+            session.end(Ending::Drained);
+            return Err(Error::Draining);
+        }
+        Ok(Created { session: Some(session) })
+    }
+
+    /// The rules of a session that blocks ads, for its worker.
+    /// Errors: when there are none.
+    pub(super) async fn ad_rules(&self, options: &Options, worker: &Worker) -> Result<Option<AdRules>, Error> {
+        if !options.launch.block_ads {
+            return Ok(None);
+        }
+        Ok(Some(self.inner.ads.of(options.engine, version(worker).as_deref()).await?))
+    }
+
+    /// Fetches what a WebKit has just compiled, for those that come after it.
+    fn keep_compiled_ads(&self, given: Option<AdRules>, worker: Arc<Worker>) {
+        let (Some(AdRules::Plain(rules)), Engine::Webkit, Some(version)) = (given, worker.key.engine, version(&worker))
+        else {
+            return;
+        };
+        let ads = self.inner.ads.clone();
+        tokio::spawn(async move {
+            match worker.agent.compiled_ads().await {
+                Ok(ready) => ads.keep_compiled(&rules, version, ready).await,
+                Err(error) => tracing::debug!(%error, "compiled rules of ads were not kept"),
+            }
+        });
+    }
+
+    /// Takes back the record of a session that came to nothing, however long the store takes; gives the error for the
+    /// caller.
+    fn withdraw(&self, record: &Record, error: Error) -> Error {
+        let mut batch = Batch::new();
+        batch.delete(Table::Sessions, record.store_key()).essential();
+        let (store, id) = (self.inner.store.clone(), record.session_id.clone());
+        self.inner.drain.spawn(async move {
+            if let Err(error) = store.commit_with_retry(batch, Durability::Process, |_| {}).await {
+                tracing::error!(session = %id, %error, "a record could not be taken back");
+            }
+        });
+        error
+    }
+}
+
+/// The version of a worker's browser.
+fn version(worker: &Worker) -> Option<String> {
+    worker.snapshot.borrow().version().map(str::to_owned)
+}

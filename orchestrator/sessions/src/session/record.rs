@@ -1,0 +1,374 @@
+//! Records of sessions: their form in the store and in lists, and the queries of lists.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use warmpool_protocol::{Launch, Size};
+
+use super::{Ending, Share, Status};
+use warmpool_core::clock::{Deadline, millis};
+use warmpool_core::engine::{Engine, Mode, PoolKey, SessionId, WorkerId};
+use warmpool_core::error::Error;
+use warmpool_core::sort::SortOrder;
+use warmpool_keys::KeyId;
+use warmpool_workers::captcha::{CaptchaRecord, WaitingCaptcha};
+use warmpool_workers::egress::{Location, Summary};
+
+/// What made a session: one of the two create endpoints, or a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "SessionKind")]
+pub enum Kind {
+    /// `POST /sessions/create`.
+    DevTools,
+    /// `POST /sessions/webdriver/create`.
+    WebDriver,
+    /// A task made it for itself.
+    Task,
+}
+
+/// What a session was asked to be, checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// By which endpoint.
+    pub kind: Kind,
+    pub engine: Engine,
+    /// Headed or headless.
+    pub mode: Mode,
+    /// The page to open and the settings to apply.
+    pub launch: Launch,
+    /// The hard cap, in seconds from creation.
+    pub session_timeout: u64,
+    /// How long the client may do nothing, in seconds.
+    pub idle_timeout: Option<u64>,
+    /// Whether a closed socket leaves the session alone until `session_timeout`.
+    #[serde(default)]
+    pub keep_alive: bool,
+    /// Whether it is one connection, made by it and ended with it.
+    #[serde(default)]
+    pub one_connection: bool,
+    /// The name by which further connections of its key find it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The size of its window when it is as large as can be, where the client has named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen: Option<Size>,
+    /// Whether it is recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recording: bool,
+    /// Where its requests come from, if through an upstream proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Location>,
+    /// The end user on whose behalf the session was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_passcode: Option<String>,
+    /// The app it runs for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_name: Option<String>,
+}
+
+impl Options {
+    /// The kind of browsers without settings that a worker for it may have.
+    pub(crate) const fn pool_key(&self) -> PoolKey {
+        PoolKey::plain(self.engine, self.mode)
+    }
+
+    pub(super) fn idle_timeout(&self) -> Option<Duration> {
+        self.idle_timeout.map(Duration::from_secs)
+    }
+}
+
+/// How and when a session ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// The final status.
+    pub status: Status,
+    /// The short name of the reason.
+    pub reason: String,
+    /// The reason in a sentence.
+    pub message: String,
+    /// When, in Unix milliseconds.
+    pub at_ms: u64,
+}
+
+impl Ended {
+    pub(super) fn new(ending: &Ending, at_ms: u64) -> Self {
+        Self { status: ending.status(), reason: ending.code().to_owned(), message: ending.message(), at_ms }
+    }
+}
+
+/// A session as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub session_id: SessionId,
+    /// The key that made it.
+    pub owner: KeyId,
+    /// What it was asked to be.
+    pub options: Options,
+    /// When it was made, in Unix milliseconds.
+    pub created_ms: u64,
+    /// When `session_timeout` is over; none once it ended, and in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Deadline>,
+    /// The worker it owns, or owned.
+    pub worker: WorkerId,
+    /// The driver's id of its WebDriver session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_session: Option<String>,
+    /// Whether it ever had a socket.
+    #[serde(default)]
+    pub attached: bool,
+    /// The links of its live view.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<Share>,
+    /// What went through its way out; a live session's is as of its last change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Summary>,
+    /// The challenges of its pages that are over; a live session's are as of its last change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub captchas: Vec<CaptchaRecord>,
+    /// Why its first page did not load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_error: Option<String>,
+    /// How many processes of its browser the kernel ended because memory ran out; a live session's is as of its last change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
+    /// Its end, once it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+}
+
+impl Record {
+    /// When `session_timeout` is over.
+    pub(super) fn deadline(&self) -> Deadline {
+        self.deadline.clone().unwrap_or_else(|| {
+            let span = Duration::from_secs(self.options.session_timeout);
+            Deadline::by_wall(self.created_ms.saturating_add(millis(span)), span)
+        })
+    }
+
+    /// The error for requests to it once it has ended.
+    pub(super) fn past_error(&self) -> Option<Error> {
+        let ended = self.ended.as_ref()?;
+        let (id, reason) = (self.session_id.to_string(), ended.message.clone());
+        Some(Error::SessionEnded { id, status: ended.status.as_str(), reason })
+    }
+
+    /// The key in the store: ordered by time, then by id.
+    pub fn store_key(&self) -> Vec<u8> {
+        let mut key = self.created_ms.to_be_bytes().to_vec();
+        key.extend_from_slice(self.session_id.as_str().as_bytes());
+        key
+    }
+}
+
+/// Ad blocking as listings show it.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub struct Ads {
+    /// Requests that were blocked.
+    pub blocked: u64,
+}
+
+/// A session as lists and look-ups show it, without its secrets.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
+pub struct Listing {
+    pub session_id: SessionId,
+    /// Its status now.
+    pub status: Status,
+    /// The id of the key that made it.
+    pub key_id: KeyId,
+    /// The short name of the reason for its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The reason in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What made it: `devtools`, `webdriver` or `task`.
+    pub kind: Kind,
+    pub browser_type: Engine,
+    /// Whether its browser has no display.
+    pub headless: bool,
+    /// The page that was opened.
+    pub url: Option<String>,
+    /// Why that page did not load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_error: Option<String>,
+    /// How many of its pages' processes, or others of its browser, the kernel ended because memory ran out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
+    /// When it was made, in Unix milliseconds.
+    pub timestamp: u64,
+    /// When it ended, in Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
+    /// How long it lasted, or lasts so far, in milliseconds.
+    pub execution_time: u64,
+    /// The hard cap, in seconds.
+    pub session_timeout: u64,
+    /// The idle limit, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<u64>,
+    /// Whether it stays when its client disconnects.
+    pub keep_alive: bool,
+    /// Whether it is recorded.
+    pub recording: bool,
+    /// What its browser sent, got and was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Summary>,
+    /// The ads that it has blocked so far, while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ads: Option<Ads>,
+    /// The challenge of a page that waits to be solved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub captcha: Option<WaitingCaptcha>,
+    /// Those that are over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub captchas: Vec<CaptchaRecord>,
+    /// The end user it was made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_passcode: Option<String>,
+    /// The app it was made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub app_name: Option<String>,
+}
+
+impl Listing {
+    /// The listing of a record whose status is `status` at the time `now_ms`.
+    pub fn new(record: &Record, status: Status, now_ms: u64) -> Self {
+        let options = &record.options;
+        let status = if options.kind == Kind::WebDriver { status.of_webdriver() } else { status };
+        let ended = record.ended.as_ref();
+        Self {
+            session_id: record.session_id.clone(),
+            status,
+            key_id: record.owner.clone(),
+            reason: ended.map(|ended| ended.reason.clone()),
+            message: ended.map(|ended| ended.message.clone()),
+            kind: options.kind,
+            browser_type: options.engine,
+            headless: options.mode == Mode::Headless,
+            url: options.launch.url.clone(),
+            page_error: record.page_error.clone(),
+            oom_kills: record.oom_kills,
+            timestamp: record.created_ms,
+            ended_at: ended.map(|ended| ended.at_ms),
+            execution_time: ended.map_or(now_ms, |ended| ended.at_ms).saturating_sub(record.created_ms),
+            session_timeout: options.session_timeout,
+            idle_timeout: options.idle_timeout,
+            keep_alive: options.keep_alive,
+            recording: options.recording,
+            egress: record.egress.clone(),
+            ads: None,
+            captcha: None,
+            captchas: record.captchas.clone(),
+            service_passcode: options.service_passcode.clone(),
+            app_name: options.app_name.clone(),
+        }
+    }
+}
+
+/// What a list may be sorted by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SortKey {
+    /// When it was made.
+    #[default]
+    Timestamp,
+    /// How long it lasted.
+    ExecutionTime,
+    SessionId,
+    Status,
+}
+
+/// A question to the list of sessions, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionQuery {
+    /// Made after this, in Unix milliseconds.
+    pub start_time: Option<u64>,
+    /// Made before this, in Unix milliseconds.
+    pub end_time: Option<u64>,
+    /// Only this one.
+    pub session_id: Option<String>,
+    /// Only these statuses; none means all.
+    pub statuses: Vec<Status>,
+    /// Only these engines; none means all.
+    pub engines: Vec<Engine>,
+    /// Only those of this end user.
+    pub service_passcode: Option<String>,
+    /// From 1.
+    pub page: u64,
+    /// 1 to 100.
+    pub limit: u64,
+    pub sort_by: SortKey,
+    /// In which direction.
+    pub sort_order: SortOrder,
+}
+
+impl SessionQuery {
+    pub(super) fn matches(&self, listing: &Listing) -> bool {
+        self.start_time.is_none_or(|start| listing.timestamp > start)
+            && self.end_time.is_none_or(|end| listing.timestamp < end)
+            && self.session_id.as_ref().is_none_or(|id| listing.session_id.as_str() == id)
+            && (self.statuses.is_empty() || self.statuses.contains(&listing.status))
+            && (self.engines.is_empty() || self.engines.contains(&listing.browser_type))
+            && self.service_passcode.as_ref().is_none_or(|code| listing.service_passcode.as_ref() == Some(code))
+    }
+
+    /// A total order: what compares equal is ordered by time, then by id.
+    pub(super) fn compare(&self, a: &Listing, b: &Listing) -> Ordering {
+        let by_key = match self.sort_by {
+            SortKey::Timestamp => Ordering::Equal,
+            SortKey::ExecutionTime => a.execution_time.cmp(&b.execution_time),
+            SortKey::SessionId => a.session_id.cmp(&b.session_id),
+            SortKey::Status => a.status.as_str().cmp(b.status.as_str()),
+        };
+        let order = by_key.then(a.timestamp.cmp(&b.timestamp)).then_with(|| a.session_id.cmp(&b.session_id));
+        self.sort_order.apply(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use warmpool_core::clock::Now;
+
+    /// A record of a session of five minutes as an earlier release kept it, without its deadline.
+    fn earlier(created_ms: u64) -> Record {
+        serde_json::from_value(json!({
+            "session_id": "ses_a",
+            "owner": "000000000000",
+            "options": {
+                "kind": "devtools", "engine": "chromium", "mode": "headless", "launch": {"url": null},
+                "session_timeout": 300, "idle_timeout": null,
+            },
+            "created_ms": created_ms,
+            "worker": "a",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_earlier_releases_session_has_at_most_its_whole_time_left() {
+        let now = Now::at(1_790_000_000_000, "a", 1000);
+        let left = |created_ms| earlier(created_ms).deadline().left(&now).as_secs();
+        assert_eq!(left(now.unix_ms()), 300);
+        assert_eq!(left(now.unix_ms() - 100_000), 200);
+        assert_eq!(left(now.unix_ms() - 300_000), 0);
+        assert_eq!(left(now.unix_ms() + 86_400_000), 300, "the clock was turned back");
+    }
+
+    #[test]
+    fn the_deadline_is_kept_with_the_record() {
+        let now = Now::at(1_790_000_000_000, "a", 1000);
+        let deadline = Deadline::after(Duration::from_secs(300), &now);
+        let record = Record { deadline: Some(deadline.clone()), ..earlier(now.unix_ms()) };
+        let kept: Record = serde_json::from_slice(&serde_json::to_vec(&record).unwrap()).unwrap();
+        assert_eq!(kept.deadline(), deadline);
+        let later = now.later(Duration::from_secs(100)).jumped(86_400_000);
+        assert_eq!(kept.deadline().left(&later).as_secs(), 200, "the clock was set ahead");
+    }
+}

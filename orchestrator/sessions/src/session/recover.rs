@@ -1,0 +1,160 @@
+//! Finding the sessions of an earlier process again.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use futures_util::stream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use warmpool_protocol::WorkerState;
+
+use super::journal::written;
+use super::record::Ended;
+use super::table::SessionEntry;
+use super::{Ending, Kind, Record, Session, Sessions};
+use warmpool_core::clock::{Now, unix_ms};
+use warmpool_core::engine::SessionId;
+use warmpool_core::error::Error;
+use warmpool_runtime::RuntimeError;
+use warmpool_store::{Durability, KeyRange, Table};
+
+/// How many records are read from the store at a time.
+const PAGE: usize = 1000;
+/// How long a start waits for the first word of the workers that were found again.
+const FIRST_WORD: Duration = Duration::from_secs(3);
+/// How many ends are given to the store at the same time; it writes them together.
+const WRITES_AT_ONCE: usize = 64;
+
+impl Sessions {
+    /// Reads every record from the store into the table. Those without an end count as unknown until
+    /// [`Sessions::reclaim`] has looked for their workers.
+    /// Fails when the store cannot be read.
+    pub async fn load(&self) -> Result<(), Error> {
+        let mut range = KeyRange::all();
+        loop {
+            let rows = self.inner.store.scan(Table::Sessions, range, PAGE).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            range = KeyRange { from: Bound::Excluded(last.key.clone()), to: Bound::Unbounded };
+            let mut table = self.lock();
+            for row in &rows {
+                match serde_json::from_slice::<Record>(&row.value) {
+                    Ok(record) => {
+                        table.insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record)));
+                    }
+                    Err(error) => tracing::error!(%error, "a session record cannot be read; it is left out"),
+                }
+            }
+        }
+    }
+
+    /// Looks for the workers of the sessions that have no end: those whose container runs live on under the same URLs, the
+    /// others end, and so do those of tasks and those whose key was revoked meanwhile. One whose agent does not answer is `unknown` until it
+    /// does, or until its watch gives it up as it would any other.
+    /// Fails when the runtime cannot be used; nothing has changed then.
+    pub async fn reclaim(&self) -> Result<(), RuntimeError> {
+        let open: Vec<Arc<Record>> = {
+            let table = self.lock();
+            let open = |entry: &SessionEntry| match entry {
+                SessionEntry::Past(record) if record.ended.is_none() => Some(Arc::clone(record)),
+                _ => None,
+            };
+            table.values().filter_map(open).collect()
+        };
+        let owners = open.iter().map(|record| (record.worker.clone(), record.owner.clone())).collect();
+        let (mut leases, unclaimed) = self.inner.pool.adopt(owners).await?;
+        let now = Now::read();
+        let (mut moved, mut heard) = (Vec::new(), Vec::new());
+        for record in open {
+            let Some(mut lease) = leases.remove(&record.worker) else {
+                drop(self.end_past(&record.session_id, &Ending::Interrupted));
+                continue;
+            };
+            if !self.inner.keys.is_active(&record.owner) {
+                tracing::info!(session = %record.session_id, "the key of a session was revoked meanwhile");
+                drop(self.end_past(&record.session_id, &Ending::KeyRevoked));
+                continue;
+            }
+            if record.options.kind == Kind::Task {
+                // The process that carried the task out is gone.
+                drop(self.end_past(&record.session_id, &Ending::TaskFailed));
+                continue;
+            }
+            let mut record = Record::clone(&record);
+            let deadline = record.deadline();
+            let anchored = deadline.anchored(&now);
+            let changed = anchored.is_some();
+            record.deadline = anchored.or(Some(deadline));
+            let time_left = record.deadline().left(&now);
+            let session = self.build(record, time_left, &mut lease, Vec::new());
+            let Some(session) = self.admit_found(session, lease) else { continue };
+            if changed {
+                moved.push(Arc::clone(&session));
+            }
+            // It may have been revoked since it was asked.
+            if !self.inner.keys.is_active(&session.owner) {
+                session.end(Ending::KeyRevoked);
+            }
+            heard.push(self.inner.drain.spawn(wake(self.clone(), session)));
+        }
+        // Most agents answer at once, and a start that says it is done should have heard them. No other session waits
+        // for one that is silent.
+        let sessions = self.clone();
+        let note = move |session: Arc<Session>| {
+            let sessions = sessions.clone();
+            async move { sessions.note(&session).await }
+        };
+        let ((), (), _) = tokio::join!(
+            self.inner.pool.keep_unclaimed(unclaimed),
+            stream::iter(moved).for_each_concurrent(WRITES_AT_ONCE, note),
+            timeout(FIRST_WORD, join_all(heard)),
+        );
+        Ok(())
+    }
+
+    /// Ends a session whose worker has not been found again, and writes that. None where it is found, or had ended.
+    pub(super) fn end_past(&self, id: &SessionId, ending: &Ending) -> Option<JoinHandle<()>> {
+        let ended = {
+            let mut table = self.lock();
+            let entry = table.get_mut(id).filter(|entry| entry.is_open_past())?;
+            let SessionEntry::Past(record) = &*entry else { return None };
+            let ended = Record { ended: Some(Ended::new(ending, unix_ms())), deadline: None, ..Record::clone(record) };
+            *entry = SessionEntry::Past(Arc::new(ended.clone()));
+            ended
+        };
+        self.changed();
+        tracing::info!(session = %id, reason = ending.code(), "session ended before its worker was found again");
+        let store = self.inner.store.clone();
+        Some(self.inner.drain.spawn(async move {
+            let outcome =
+                async { Ok::<_, Error>(store.commit_with_retry(written(&ended)?, Durability::Process, |_| {}).await?) };
+            if let Err(error) = outcome.await {
+                tracing::error!(session = %ended.session_id, %error, "the end of a session was not written");
+            }
+        }))
+    }
+}
+
+/// Waits for the first word of a session's worker. Wakes a worker that never was: the daemon died between writing the
+/// record and waking it.
+async fn wake(sessions: Sessions, session: Arc<Session>) {
+    let ready = tokio::select! {
+        ready = session.worker.ready() => ready,
+        _ = session.ended() => return,
+    };
+    let asleep = ready.is_ok() && session.worker.snapshot.borrow().state == WorkerState::Warm;
+    if !asleep {
+        return;
+    }
+    let launched = async {
+        let ad_rules = sessions.ad_rules(&session.options, &session.worker).await?;
+        let launched = session.worker.agent.launch(&session.options.launch, ad_rules).await;
+        launched.map_err(|error| Error::worker("the browser could not be woken", error))
+    };
+    if let Err(error) = launched.await {
+        tracing::warn!(session = %session.id, %error, "a session's worker could not be woken");
+        session.end(Ending::Interrupted);
+    }
+}

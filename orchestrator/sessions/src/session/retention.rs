@@ -1,0 +1,62 @@
+//! Forgetting old records, in the table and in the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::table::SessionEntry;
+use super::{Record, Sessions};
+use warmpool_core::clock::unix_ms;
+use warmpool_core::drain::Phase;
+use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability, Table};
+
+/// Time between two checks for records that are older than they may be.
+const SWEEP_EVERY: Duration = Duration::from_secs(600);
+
+impl Sessions {
+    /// Forgets the oldest records beyond `session.keep_records` and `session.keep_records_for`, until the daemon stops.
+    pub async fn sweep(&self) {
+        loop {
+            if let Err(error) = self.forget_old(unix_ms()).await {
+                tracing::error!(%error, "old session records could not be removed");
+            }
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = tokio::time::sleep(SWEEP_EVERY) => {}
+            }
+        }
+    }
+
+    async fn forget_old(&self, now: u64) -> Result<(), Error> {
+        let limits = &self.inner.config.session;
+        let age = u64::try_from(limits.keep_records_for.as_millis()).unwrap_or(u64::MAX);
+        let mut past: Vec<Arc<Record>> = {
+            let table = self.lock();
+            let ended = |entry: &SessionEntry| match entry {
+                SessionEntry::Past(record) if record.ended.is_some() => Some(Arc::clone(record)),
+                _ => None,
+            };
+            table.values().filter_map(ended).collect()
+        };
+        past.sort_unstable_by_key(|record| std::cmp::Reverse(record.created_ms));
+        let old = past
+            .iter()
+            .enumerate()
+            .filter(|(rank, record)| *rank >= limits.keep_records || record.created_ms.saturating_add(age) < now);
+        let mut batch = Batch::new();
+        let mut forgotten = Vec::new();
+        for (_, record) in old {
+            batch.delete(Table::Sessions, record.store_key());
+            forgotten.push(record.session_id.clone());
+        }
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        self.inner.store.commit(batch, Durability::Process).await?;
+        let mut table = self.lock();
+        for id in &forgotten {
+            table.remove(id);
+        }
+        Ok(())
+    }
+}

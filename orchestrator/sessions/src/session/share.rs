@@ -1,0 +1,153 @@
+//! Share links for viewers of a session. They end with it, or sooner on request.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use warmpool_core::clock::{Deadline, Now, millis};
+use warmpool_core::engine::ShareId;
+use warmpool_core::error::Error;
+
+/// One link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Its id, which opens nothing by itself.
+    pub share_id: ShareId,
+    /// Whether its holder may take the session over.
+    pub enable_actions: bool,
+    /// When it was made, in Unix milliseconds.
+    pub created_at: u64,
+    /// When it ends by itself, in Unix milliseconds, as the wall clock stood when it was made.
+    pub expires_at: u64,
+    /// The same end, whatever the wall clock does; none in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadline: Option<Deadline>,
+}
+
+impl Share {
+    fn new(enable_actions: bool, ttl: Duration, now: &Now) -> Self {
+        Self {
+            share_id: ShareId::random(),
+            enable_actions,
+            created_at: now.unix_ms(),
+            expires_at: now.unix_ms().saturating_add(millis(ttl)),
+            deadline: Some(Deadline::after(ttl, now)),
+        }
+    }
+
+    fn deadline(&self) -> Deadline {
+        self.deadline.clone().unwrap_or_else(|| {
+            let ttl = Duration::from_millis(self.expires_at.saturating_sub(self.created_at));
+            Deadline::by_wall(self.expires_at, ttl)
+        })
+    }
+
+    /// How long it still works.
+    fn left(&self, now: &Now) -> Duration {
+        self.deadline.as_ref().map_or_else(|| self.deadline().left(now), |deadline| deadline.left(now))
+    }
+}
+
+/// The links of one session.
+#[derive(Debug)]
+pub struct Shares(watch::Sender<Vec<Share>>);
+
+impl Shares {
+    /// Those that a session had, or that an earlier process kept of it.
+    pub(super) fn new(mut shares: Vec<Share>, now: &Now) -> Self {
+        for share in &mut shares {
+            let kept = share.deadline();
+            share.deadline = kept.anchored(now).or(Some(kept));
+        }
+        Self(watch::Sender::new(shares))
+    }
+
+    /// Those that have not run out.
+    pub fn current(&self) -> Vec<Share> {
+        self.at(&Now::read())
+    }
+
+    fn at(&self, now: &Now) -> Vec<Share> {
+        self.0.borrow().iter().filter(|share| !share.left(now).is_zero()).cloned().collect()
+    }
+
+    /// Makes a link that ends after `ttl`.
+    /// Errors: `Conflict` when there are `limit` links already.
+    pub fn add(&self, enable_actions: bool, ttl: Duration, limit: usize) -> Result<Share, Error> {
+        let now = Now::read();
+        let share = Share::new(enable_actions, ttl, &now);
+        let mut full = false;
+        self.0.send_modify(|shares| {
+            shares.retain(|share| !share.left(&now).is_zero());
+            full = shares.len() >= limit;
+            if !full {
+                shares.push(share.clone());
+            }
+        });
+        if full {
+            let message = format!("this session has {limit} share links already: DELETE one first");
+            return Err(Error::Conflict { message });
+        }
+        Ok(share)
+    }
+
+    /// Ends a link. False when there is no such link.
+    #[must_use]
+    pub fn remove(&self, id: &str) -> bool {
+        self.0.send_if_modified(|shares| {
+            let before = shares.len();
+            shares.retain(|share| share.share_id.as_str() != id);
+            shares.len() < before
+        })
+    }
+
+    /// Waits until a link has run out or was ended.
+    pub async fn ended(&self, share: &Share) {
+        let mut shares = self.0.subscribe();
+        let gone = shares.wait_for(|shares| !shares.contains(share));
+        let left = share.left(&Now::read());
+        tokio::select! {
+            _ = gone => {}
+            () = tokio::time::sleep(left) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const YEAR_MS: i64 = 365 * 86_400_000;
+
+    fn count(shares: &Shares, now: &Now) -> usize {
+        shares.at(now).len()
+    }
+
+    #[test]
+    fn a_link_lives_its_time_whatever_the_wall_clock_does() {
+        let made = Now::at(1_790_000_000_000, "a", 1000);
+        let before = Shares::new(vec![Share::new(false, HOUR, &made)], &made);
+        let kept: Vec<Share> = serde_json::from_str(&serde_json::to_string(&*before.0.borrow()).unwrap()).unwrap();
+        for jump in [-YEAR_MS, 0, YEAR_MS] {
+            let restarted = made.later(HOUR / 2).jumped(jump);
+            let after = Shares::new(kept.clone(), &restarted);
+            for shares in [&before, &after] {
+                assert_eq!(count(shares, &restarted), 1, "{jump}");
+                assert_eq!(count(shares, &made.later(HOUR).jumped(jump)), 0, "{jump}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_of_an_earlier_release_is_bounded() {
+        let made = Now::at(1_790_000_000_000, "a", 1000);
+        let old = Share { deadline: None, ..Share::new(false, HOUR, &made) };
+        let in_time = Shares::new(vec![old.clone()], &made.later(HOUR / 2));
+        assert_eq!(count(&in_time, &made.later(HOUR / 2).jumped(YEAR_MS)), 1, "the clock jumps after the start");
+        let back = made.jumped(-YEAR_MS);
+        let turned_back = Shares::new(vec![old], &back);
+        assert_eq!((count(&turned_back, &back), count(&turned_back, &back.later(HOUR))), (1, 0));
+    }
+}

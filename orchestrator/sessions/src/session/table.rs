@@ -1,0 +1,394 @@
+//! The one table of sessions: live ones, and the records of those that ended.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::create_times::{CreateTimes, Histogram};
+use super::grid_ids::{GridIds, shown_grid_id};
+use super::names::Names;
+use super::record::Ads;
+use super::record::Ended;
+use super::{DriverOpening, Ending, Listing, Record, Session, SessionQuery, Share, Status};
+use warmpool_config::Config;
+use warmpool_core::clock::unix_ms;
+use warmpool_core::drain::Drain;
+use warmpool_core::engine::SessionId;
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
+use warmpool_keys::{KeyId, Keys};
+use warmpool_store::Store;
+use warmpool_workers::ads::AdLists;
+use warmpool_workers::captcha::Captchas;
+use warmpool_workers::egress::EgressContext;
+use warmpool_workers::pool::Pool;
+
+/// How long a session that has ended waits for its end to be on the disk.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Every session there is and was. Clones share it.
+#[derive(Clone)]
+pub struct Sessions {
+    pub(super) inner: Arc<Inner>,
+}
+
+/// What sessions use beyond this machine: the ways out, and the solvers of CAPTCHAs.
+pub struct ExternalServices {
+    pub egress_context: EgressContext,
+    pub captchas: Captchas,
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl ExternalServices {
+    /// Without upstreams and solvers.
+    pub fn nowhere(config: &Arc<Config>) -> Self {
+        let egress_context = EgressContext::nowhere();
+        let captchas = Captchas::new(config, &egress_context.tls, egress_context.resolver.share()).unwrap();
+        Self { egress_context, captchas }
+    }
+}
+
+pub(super) struct Inner {
+    pub(super) config: Arc<Config>,
+    pub(super) instance: Arc<Instance>,
+    pub(super) keys: Keys,
+    pub(super) pool: Pool,
+    pub(super) store: Store,
+    pub(super) drain: Drain,
+    pub(super) ads: AdLists,
+    pub(super) egress_context: EgressContext,
+    pub(super) captchas: Captchas,
+    pub(super) table: Mutex<HashMap<SessionId, SessionEntry>>,
+    pub(super) grid_ids: GridIds,
+    pub(super) names: Names,
+    pub(super) create_times: CreateTimes,
+    pub(super) changes: watch::Sender<u64>,
+}
+
+/// A row of the table.
+#[derive(Clone)]
+pub(super) enum SessionEntry {
+    Live(Arc<Session>),
+    /// It ended, or its worker has not been found again yet.
+    Past(Arc<Record>),
+}
+
+impl SessionEntry {
+    /// Whether its worker has not been found again yet.
+    pub(super) fn is_open_past(&self) -> bool {
+        matches!(self, Self::Past(record) if record.ended.is_none())
+    }
+
+    fn owner(&self) -> &KeyId {
+        match self {
+            Self::Live(session) => &session.owner,
+            Self::Past(record) => &record.owner,
+        }
+    }
+
+    fn listing(&self, now_ms: u64) -> Listing {
+        match self {
+            Self::Live(session) => {
+                let mut record = session.record();
+                // Its end may be decided and not yet written; the record is complete all the same.
+                record.ended = session.ending().map(|ending| Ended::new(&ending, now_ms));
+                let ads = session.worker.snapshot.borrow().ads_blocked.map(|blocked| Ads { blocked });
+                Listing { ads, captcha: session.captchas.waiting(), ..Listing::new(&record, session.status(), now_ms) }
+            }
+            Self::Past(record) => {
+                let status = record.ended.as_ref().map_or(Status::Unknown, |ended| ended.status);
+                Listing::new(record, status, now_ms)
+            }
+        }
+    }
+}
+
+impl Sessions {
+    /// An empty table. [`Sessions::load`] fills it from the store.
+    pub fn new(
+        config: Arc<Config>,
+        instance: Arc<Instance>,
+        keys: Keys,
+        pool: Pool,
+        store: Store,
+        drain: Drain,
+        services: ExternalServices,
+    ) -> Self {
+        let table = Mutex::new(HashMap::new());
+        let ads = AdLists::new(config.ads.lists.clone());
+        let ExternalServices { egress_context, captchas } = services;
+        let inner = Inner {
+            config,
+            instance,
+            keys,
+            pool,
+            store,
+            drain,
+            ads,
+            egress_context,
+            captchas,
+            table,
+            grid_ids: GridIds::default(),
+            names: Names::default(),
+            create_times: CreateTimes::default(),
+            changes: watch::Sender::new(0),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Writes the end of a session and moves it to the past.
+    pub(super) async fn close(&self, session: &Arc<Session>, ending: &Ending) {
+        let now = unix_ms();
+        let mut record = session.record();
+        self.inner.grid_ids.remove(session);
+        record.ended = Some(Ended::new(ending, now));
+        record.deadline = None;
+        metrics::counter!(
+            "warmpool_sessions_ended_total",
+            "engine" => record.options.engine.as_str(),
+            "status" => ending.status().as_str(),
+            "reason" => ending.code()
+        )
+        .increment(1);
+        #[expect(clippy::cast_precision_loss, reason = "a metric")]
+        metrics::histogram!("warmpool_session_seconds", "engine" => record.options.engine.as_str())
+            .record(now.saturating_sub(record.created_ms) as f64 / 1000.0);
+        self.lock().insert(record.session_id.clone(), SessionEntry::Past(Arc::new(record.clone())));
+        self.changed();
+        self.record_end(Arc::clone(session), record).await;
+        session.recorded.cancel();
+    }
+
+    /// Finds a live session without asking who calls: for routes that a token in the URL opens. It is open for as long as
+    /// the key works that made it.
+    /// Errors: `UnknownSession`, `SessionEnded`.
+    pub fn live(&self, id: &str) -> Result<Arc<Session>, Error> {
+        let session = match self.lock().get(&SessionId::from(id)) {
+            Some(SessionEntry::Live(session)) => Arc::clone(session),
+            Some(SessionEntry::Past(record)) => return Err(self.past_error(record)),
+            None => return Err(Error::UnknownSession { id: id.to_owned() }),
+        };
+        if !self.inner.keys.is_active(&session.owner) {
+            session.end(Ending::KeyRevoked);
+        }
+        session.check_open().map(|()| session)
+    }
+
+    /// The error for requests to a session that is not live.
+    fn past_error(&self, record: &Record) -> Error {
+        // One without an end is not found again yet: the daemon has just started, or the runtime does not answer.
+        record.past_error().unwrap_or_else(|| self.inner.pool.unavailable())
+    }
+
+    /// Finds a session of `owner`, live or not.
+    /// Errors: `UnknownSession`, also when it is another key's.
+    pub fn find(&self, id: &str, owner: &KeyId) -> Result<(Listing, Option<Arc<Session>>), Error> {
+        let entry = self.lock().get(&SessionId::from(id)).filter(|entry| entry.owner() == owner).cloned();
+        let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
+        let listing = entry.listing(unix_ms());
+        match entry {
+            SessionEntry::Live(session) => Ok((listing, Some(session))),
+            SessionEntry::Past(_) => Ok((listing, None)),
+        }
+    }
+
+    /// The key that made a session, live or not.
+    pub fn owner(&self, id: &str) -> Option<KeyId> {
+        self.lock().get(&SessionId::from(id)).map(|entry| entry.owner().clone())
+    }
+
+    /// How many sessions of each key live.
+    pub fn live_by_owner(&self) -> HashMap<KeyId, usize> {
+        let mut counts = HashMap::new();
+        for session in self.all_live() {
+            *counts.entry(session.owner.clone()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Changes each time a session comes, ends or has something new to show.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
+    pub(super) fn changed(&self) {
+        self.inner.changes.send_modify(|count| *count += 1);
+    }
+
+    /// How long the sessions took to create that were made since the last call.
+    pub fn take_create_times(&self) -> Histogram {
+        self.inner.create_times.take()
+    }
+
+    /// An ended session, for its live view.
+    pub fn past(&self, id: &str) -> Option<Listing> {
+        let entry = self.lock().get(&SessionId::from(id)).cloned()?;
+        Some(entry.listing(unix_ms())).filter(|listing| listing.reason.is_some())
+    }
+
+    /// Finds a session, live or not, by the token of its own live view. The links of others do not open it.
+    /// Errors: `UnknownSession`, `InvalidToken`.
+    pub fn find_by_view_token(&self, id: &str, token: &str) -> Result<Listing, Error> {
+        use subtle::ConstantTimeEq as _;
+        let entry = self.lock().get(&SessionId::from(id)).cloned();
+        let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
+        let expected = self.inner.instance.session_token(id, "view");
+        let opens = bool::from(expected.as_bytes().ct_eq(token.as_bytes()));
+        if !opens || !self.inner.keys.is_active(entry.owner()) {
+            return Err(Error::InvalidToken);
+        }
+        Ok(entry.listing(unix_ms()))
+    }
+
+    /// One page of the sessions of the keys that `owns` takes, and how many match in all.
+    pub fn list(&self, query: &SessionQuery, owns: impl Fn(&KeyId) -> bool) -> (Vec<Listing>, u64) {
+        let now = unix_ms();
+        let rows: Vec<SessionEntry> = self.lock().values().filter(|entry| owns(entry.owner())).cloned().collect();
+        let mut found: Vec<Listing> =
+            rows.iter().map(|entry| entry.listing(now)).filter(|listing| query.matches(listing)).collect();
+        let total = found.len() as u64;
+        found.sort_unstable_by(|a, b| query.compare(a, b));
+        let skip = usize::try_from((query.page - 1).saturating_mul(query.limit)).unwrap_or(usize::MAX);
+        let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+        (found.into_iter().skip(skip).take(limit).collect(), total)
+    }
+
+    /// Ends a session of `owner` and waits until that is written. Ending one that has ended changes nothing. One whose worker
+    /// has not been found again yet ends at once, and its worker is removed when it is found.
+    /// Errors: `UnknownSession`.
+    pub async fn end(&self, id: &str, owner: &KeyId) -> Result<Listing, Error> {
+        if let (_, None) = self.find(id, owner)?
+            && let Some(writing) = self.end_past(&SessionId::from(id), &Ending::Deleted)
+            && timeout(RECORD_TIMEOUT, writing).await.is_err()
+        {
+            tracing::warn!(session = id, "the end of a session is not on the disk yet");
+        }
+        // Also where its worker was found at this very moment.
+        if let (_, Some(session)) = self.find(id, owner)? {
+            session.end(Ending::Deleted);
+            session.recorded().await;
+        }
+        self.find(id, owner).map(|(listing, _)| listing)
+    }
+
+    /// The live sessions.
+    pub fn all_live(&self) -> Vec<Arc<Session>> {
+        let live = |entry: &SessionEntry| match entry {
+            SessionEntry::Live(session) => Some(Arc::clone(session)),
+            SessionEntry::Past(_) => None,
+        };
+        self.lock().values().filter_map(live).collect()
+    }
+
+    /// How many sessions live.
+    pub fn live_count(&self) -> usize {
+        self.lock().values().filter(|entry| matches!(entry, SessionEntry::Live(_))).count()
+    }
+
+    /// Ends every live session whose key was revoked.
+    pub fn end_revoked(&self) {
+        for session in self.all_live().iter().filter(|session| !self.inner.keys.is_active(&session.owner)) {
+            session.end(Ending::KeyRevoked);
+        }
+    }
+
+    /// Lets the running sessions end until `deadline`, then ends them.
+    pub async fn drain(&self, deadline: Duration) {
+        let left = async {
+            while let Some(session) = self.all_live().first() {
+                session.recorded().await;
+            }
+        };
+        if timeout(deadline, left).await.is_err() {
+            let sessions = self.all_live();
+            sessions.iter().for_each(|session| session.end(Ending::Drained));
+            for session in sessions {
+                session.recorded().await;
+            }
+        }
+    }
+
+    /// The driver made the session `driver` for this one; noted here and in the store.
+    pub(crate) async fn driver_opened(&self, session: &Arc<Session>, opening: DriverOpening, driver: String) {
+        opening.opened(driver);
+        self.note(session).await;
+    }
+
+    /// Finds the live session that a grid's clients know by this id. Anyone holding it needs no key; a key that is given must
+    /// be the one that made the session.
+    /// Errors: `UnknownSession`, also when it has ended or is another key's.
+    pub fn of_grid(&self, grid_id: &str, owner: Option<&KeyId>) -> Result<Arc<Session>, Error> {
+        let unknown = || Error::UnknownSession { id: shown_grid_id(grid_id) };
+        let id = self.inner.grid_ids.find(grid_id).ok_or_else(unknown)?;
+        let session = self.live(id.as_str()).map_err(|_| unknown())?;
+        if owner.is_none_or(|owner| session.owner == *owner) { Ok(session) } else { Err(unknown()) }
+    }
+
+    /// The live session whose client URLs carry this token.
+    pub fn opened_by(&self, token: &str) -> Option<Arc<Session>> {
+        let session = self.all_live().into_iter().find(|session| session.check_token(token).is_ok())?;
+        self.live(session.id.as_str()).ok()
+    }
+
+    /// The token that a link's URL carries: the link's id, and the proof that this instance made it.
+    pub fn share_token(&self, session: &Session, share: &Share) -> String {
+        format!("{}.{}", share.share_id, self.share_proof(session, share.share_id.as_str()))
+    }
+
+    /// The link whose token this is.
+    /// Errors: `InvalidToken`, also for a link that has ended.
+    pub fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
+        use subtle::ConstantTimeEq as _;
+        let (id, proof) = token.split_once('.').ok_or(Error::InvalidToken)?;
+        let genuine = self.share_proof(session, id);
+        if !bool::from(genuine.as_bytes().ct_eq(proof.as_bytes())) {
+            return Err(Error::InvalidToken);
+        }
+        session.shares.current().into_iter().find(|share| share.share_id.as_str() == id).ok_or(Error::InvalidToken)
+    }
+
+    fn share_proof(&self, session: &Session, id: &str) -> String {
+        self.inner.instance.session_token(session.id.as_str(), &format!("share {id}"))
+    }
+
+    /// Writes the end. A slow store holds up neither the worker nor those who wait for the end.
+    async fn record_end(&self, session: Arc<Session>, record: Record) {
+        let id = session.id.clone();
+        let writing = self.inner.drain.spawn(async move {
+            if let Err(error) = session.journal.close(&record).await {
+                tracing::error!(session = %session.id, %error, "the end of a session was not written");
+            }
+        });
+        if timeout(RECORD_TIMEOUT, writing).await.is_err() {
+            tracing::warn!(session = %id, "the end of a session is not on the disk yet");
+        }
+    }
+
+    /// Notes a change of a live session that should survive the daemon. A failure is logged: the session goes on.
+    pub async fn note(&self, session: &Session) {
+        self.changed();
+        if session.check_open().is_ok()
+            && let Err(error) = session.journal.note(|| session.record()).await
+        {
+            tracing::error!(session = %session.id, %error, "a change of a session was not written");
+        }
+    }
+
+    /// Notes that a link was ended, so that no older backup makes it work again. A failure is logged.
+    pub async fn note_ended_share(&self, session: &Session) {
+        self.changed();
+        if session.check_open().is_ok()
+            && let Err(error) = session.journal.note_for_good(|| session.record()).await
+        {
+            tracing::error!(session = %session.id, %error, "the end of a link was not written");
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, SessionEntry>> {
+        self.inner.table.lock()
+    }
+}

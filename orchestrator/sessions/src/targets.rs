@@ -1,0 +1,86 @@
+//! What debugging ports list: the targets of browsers, and the browser's own description of DevTools.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::OnceCell;
+use warmpool_protocol::{Launch, Settings};
+
+use crate::session::{Session, Sessions};
+use warmpool_core::drain::Drain;
+use warmpool_core::engine::{Engine, Mode, PoolKey};
+use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
+use warmpool_workers::pool::Pool;
+
+/// Asks browsers for their targets. Clones share it.
+#[derive(Clone)]
+pub struct Targets {
+    sessions: Sessions,
+    pool: Pool,
+    drain: Drain,
+    /// Chromium's description of DevTools, once somebody has asked for it.
+    protocol: Arc<OnceCell<Value>>,
+}
+
+impl Targets {
+    pub fn new(sessions: Sessions, pool: Pool, drain: Drain) -> Self {
+        Self { sessions, pool, drain, protocol: Arc::default() }
+    }
+
+    /// The targets of a session's browser.
+    /// Errors: `Worker`.
+    pub async fn of(session: &Arc<Session>) -> Result<Vec<Value>, Error> {
+        let _busy = session.busy();
+        let targets = session.worker.agent.targets().await;
+        targets.map_err(|error| Error::worker("the browser could not be asked for its pages", error))
+    }
+
+    /// The targets of a caller's Chromium sessions. A session whose browser ends meanwhile has none.
+    pub async fn of_owner(&self, owner: &KeyId) -> Vec<(Arc<Session>, Vec<Value>)> {
+        let mut all = Vec::new();
+        for session in self.sessions.all_live() {
+            if session.owner == *owner
+                && session.options.engine == Engine::Chromium
+                && let Ok(targets) = Self::of(&session).await
+            {
+                all.push((session, targets));
+            }
+        }
+        all
+    }
+
+    /// Chromium's description of DevTools. It is the same for all, so a browser is asked once.
+    /// Errors: `Worker`, and those of a lease when no session's browser can be asked.
+    pub async fn protocol(&self) -> Result<&Value, Error> {
+        let ask = || async {
+            let targets = self.clone();
+            // A leased worker is used even if its caller leaves meanwhile, so that strangers spend one and no more.
+            self.drain.spawn(async move { targets.ask_for_protocol().await }).await.map_err(Error::internal)?
+        };
+        self.protocol.get_or_try_init(ask).await
+    }
+
+    /// The session of `owner` whose browser has this target.
+    pub async fn session_with(&self, owner: &KeyId, target: &str) -> Option<Arc<Session>> {
+        let has_it = |targets: &[Value]| targets.iter().any(|known| known["id"] == target);
+        self.of_owner(owner).await.into_iter().find(|(_, targets)| has_it(targets)).map(|(session, _)| session)
+    }
+
+    /// It needs no key, because it reveals nothing about anybody's sessions.
+    async fn ask_for_protocol(&self) -> Result<Value, Error> {
+        let failed = |error| Error::worker("the browser could not be asked for its protocol", error);
+        let is_chromium = |session: &&Arc<Session>| session.options.engine == Engine::Chromium;
+        if let Some(session) = self.sessions.all_live().iter().find(is_chromium)
+            && let Ok(protocol) = session.worker.agent.devtools_protocol().await
+        {
+            return Ok(protocol);
+        }
+        // Waiting browsers are frozen: one is woken for this, and goes.
+        let plain = PoolKey::plain(Engine::Chromium, Mode::Headless);
+        let mut lease = self.pool.lease(plain, &Settings::default(), &KeyId::nobody()).await?;
+        let worker = lease.use_worker();
+        worker.agent.launch(&Launch::default(), None).await.map_err(failed)?;
+        worker.agent.devtools_protocol().await.map_err(failed)
+    }
+}

@@ -1,0 +1,252 @@
+//! The WebDriver forwarder: commands go to the driver in the session's worker as they came, and so do the answers.
+//!
+//! Only the new session is looked into: `capabilities` decides what a client may ask for and whether the warm browser
+//! can be what it asks, and its URLs are rewritten in the reply. Quitting ends the Warmpool session.
+
+mod archive;
+mod capabilities;
+mod command;
+mod downloads;
+mod upload;
+mod window;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::HeaderName;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::session::{DriverSession, Ending, Session, Sessions};
+use warmpool_config::Config;
+use warmpool_core::engine::Engine;
+use warmpool_core::error::Error;
+use warmpool_workers::worker::{AgentError, Body};
+
+use capabilities::Allowed;
+pub use capabilities::{OWN, candidates, is_known, match_options};
+pub use command::Command;
+pub use downloads::{download, downloads, remove_downloads};
+pub use upload::upload;
+pub use window::fill_screen;
+
+/// A driver's answer, streamed.
+pub type Answer = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// How long to wait for the news of why a worker does not answer.
+const VERDICT_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// `POST /session`: makes the one driver session of this Warmpool session. `sockets` is the session's WebDriver address as a
+/// websocket. The capabilities of the answer name, under [`OWN`], what the client asked for without effect.
+/// Errors: `Capability`, `InvalidBody`, `Field`, `Conflict` when there is one, and those of [`forward`].
+pub async fn new_session(
+    sessions: &Sessions,
+    session: &Arc<Session>,
+    config: &Config,
+    sockets: &str,
+    body: &Value,
+) -> Result<(StatusCode, Bytes), Error> {
+    let _busy = session.busy();
+    session.admitted().await?;
+    let warm = session.worker.snapshot.borrow().identity.clone();
+    let plan = capabilities::plan(body, session.options.engine, &warm.args, &Allowed::of(config))?;
+    let opening = session.open_driver()?;
+    if let Some(proxy) = plan.proxy {
+        session.egress.go_through_clients(proxy);
+    }
+    let agent = &session.worker.agent;
+    let reply = agent.driver_session(plan.mode, plan.capabilities, config.webdriver.command_timeout).await;
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => return Err(verdict(session, error).await),
+    };
+    if !reply.status.is_success() {
+        return Ok((reply.status, reply.body));
+    }
+    let mut answer: Value = serde_json::from_slice(&reply.body)
+        .map_err(|error| Error::worker("the driver's answer cannot be read", error))?;
+    let id = answer["value"]["sessionId"].as_str().map(str::to_owned);
+    // It becomes a part of paths, and a worker that a page has taken over may answer what it likes.
+    let Some(id) = id.filter(|id| is_driver_id(id)) else {
+        return Err(Error::worker("the driver's answer has no session id", "no usable value.sessionId"));
+    };
+    if let Some(found) = answer["value"]["capabilities"].as_object_mut() {
+        // The standard's own path of BiDi; Selenium for Node knows DevTools by `se/cdp` below it.
+        let driver = format!("{sockets}/session/{id}");
+        // Clients take this for the address of Chromium's protocol.
+        if session.options.engine == Engine::Chromium {
+            found.insert("se:cdp".to_owned(), json!(format!("{driver}/se/cdp")));
+            // A driver that was attached to its browser does not know where that runs, nor that its windows obey.
+            if found.get("platformName") == Some(&json!("")) {
+                found.insert("platformName".to_owned(), json!("linux"));
+            }
+            found.insert("setWindowRect".to_owned(), json!(true));
+            // Selenium for Python connects only when it knows the protocol's version too.
+            if let Some(version) = found.get("browserVersion").cloned() {
+                found.insert("se:cdpVersion".to_owned(), version);
+            }
+        }
+        if found.get("webSocketUrl").is_some_and(Value::is_string) {
+            found.insert("webSocketUrl".to_owned(), json!(driver));
+        }
+        if !plan.warnings.is_empty() {
+            tracing::info!(session = %session.id, warnings = ?plan.warnings, "capabilities without effect");
+            found.insert(OWN.to_owned(), json!({"warnings": plan.warnings}));
+        }
+    }
+    sessions.driver_opened(session, opening, id).await;
+    Ok((reply.status, Bytes::from(answer.to_string())))
+}
+
+/// Refuses what no session of this engine could fulfil, before a worker is spent on it.
+/// Errors: `Capability`, `InvalidBody`, `Field`.
+pub fn check_capabilities(body: &Value, engine: Engine, config: &Config) -> Result<(), Error> {
+    capabilities::plan(body, engine, &[], &Allowed::of(config)).map(drop)
+}
+
+/// `DELETE /session/<id>`: the client is done. The worker goes, so the driver needs no telling.
+/// Errors: `UnknownSession` when `id` is not the driver session.
+pub async fn quit(session: &Arc<Session>, id: &str) -> Result<(), Error> {
+    check_id(session, id)?;
+    session.end(Ending::DriverQuit);
+    session.recorded().await;
+    Ok(())
+}
+
+/// Forwards one command to the driver and streams its answer back. Nothing but `/session/<id>/<command>` can reach the
+/// driver this way. The command is under way until its answer has been read.
+/// Errors: `UnknownSession` for another driver session's id, `SessionEnded`, `Worker`, `WorkerTimeout`.
+pub async fn forward(
+    session: &Arc<Session>,
+    config: &Config,
+    id: &str,
+    mut command: Command,
+    mut request: Request<Body>,
+) -> Result<Response<Answer>, Error> {
+    check_id(session, id)?;
+    let busy = session.busy();
+    session.admitted().await?;
+    let fills = window::to_fill(session, request.method(), &command);
+    if let Some(size) = fills {
+        (command, request) = window::fill(size);
+    }
+    let closes = window::closes(request.method(), &command);
+    strip_hop_by_hop(request.headers_mut());
+    let limit = config.webdriver.command_timeout;
+    let path = format!("/webdriver{}", command.path_in(id));
+    let sent = timeout(limit, session.worker.agent.forward(&path, request)).await;
+    match sent {
+        // No driver says this: it is the agent's word for a driver that does not answer.
+        Ok(Ok(response)) if response.status() == StatusCode::BAD_GATEWAY => {
+            let error = AgentError::Refused { status: response.status(), message: "no answer".to_owned() };
+            Err(verdict(session, error).await)
+        }
+        Ok(Ok(mut response)) => {
+            strip_hop_by_hop(response.headers_mut());
+            if closes {
+                return window::closed(session, response).await;
+            }
+            if let Some(size) = fills {
+                let filled = timeout(limit, window::filled(session, id, size, response)).await;
+                let filled = filled.map_err(|_| Error::WorkerTimeout { after: limit })?;
+                return filled.map_err(|error| Error::worker("the driver's answer broke off", error));
+            }
+            Ok(response.map(|body| {
+                let held = move |frame| {
+                    let _ = &busy;
+                    frame
+                };
+                body.map_frame(held).boxed_unsync()
+            }))
+        }
+        Ok(Err(error)) => Err(verdict(session, error).await),
+        Err(_) => Err(Error::WorkerTimeout { after: limit }),
+    }
+}
+
+/// Whether a text may be the id of a driver session: one plain segment of a path.
+fn is_driver_id(id: &str) -> bool {
+    (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+/// Fails when `id` is not the driver session of this session.
+/// Errors: `UnknownSession`.
+pub fn check_id(session: &Session, id: &str) -> Result<(), Error> {
+    match session.driver() {
+        DriverSession::Open(open) if open == id => Ok(()),
+        _ => Err(Error::UnknownSession { id: id.to_owned() }),
+    }
+}
+
+/// What an unanswered command means: the end of the session, if that is what happened.
+pub async fn verdict(session: &Session, error: AgentError) -> Error {
+    match timeout(VERDICT_GRACE, session.ended()).await {
+        Ok(ending) => ending.error(&session.id),
+        Err(_) => Error::worker("the browser's driver did not answer", error),
+    }
+}
+
+/// Takes away what belongs to one connection, and what `Connection` names.
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    const HOP_BY_HOP: [&str; 8] = [
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "upgrade",
+    ];
+    let named: Vec<HeaderName> = headers
+        .get_all(http::header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+    headers.remove(http::header::TRANSFER_ENCODING);
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_one_plain_segment() {
+        for id in ["f0e1d2c3b4a5968778695a4b3c2d1e0f", "3e8f2c1a-0b4d-4c5e-9f60-718293a4b5c6"] {
+            assert!(is_driver_id(id), "{id}");
+        }
+        for id in ["", "..", "a/b", "a%2Fb", "a?b", &"a".repeat(129)] {
+            assert!(!is_driver_id(id), "{id}");
+        }
+    }
+
+    #[test]
+    fn headers_of_one_connection_stay_on_it() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "keep-alive, x-secret"),
+            ("x-secret", "1"),
+            ("keep-alive", "timeout=5"),
+            ("transfer-encoding", "chunked"),
+            ("content-type", "application/json"),
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(headers.len(), 1);
+        assert!(headers.contains_key("content-type"));
+    }
+}

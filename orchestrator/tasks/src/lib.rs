@@ -1,0 +1,3 @@
+pub mod player;
+pub mod script;
+pub mod task;

@@ -1,0 +1,95 @@
+//! The browser that a task drives: the driver of an ordinary session, spoken to by fantoccini.
+
+mod command;
+mod context;
+mod files;
+mod link;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fantoccini::Client;
+use serde_json::{Value, json};
+
+pub(crate) use command::DriverCommand;
+pub(crate) use context::DriverContext;
+
+use self::context::DriverState;
+use self::link::Dial;
+use crate::script::{FailureCode, StepError};
+use warmpool_config::Config;
+use warmpool_core::engine::Engine;
+use warmpool_sessions::session::{Session, Sessions};
+use warmpool_sessions::webdriver;
+
+/// Room for results beyond a task's output, in bytes: above all, a screenshot of a large window in base64.
+const ANSWER_ROOM: u64 = 64 << 20;
+
+/// One session's browser, to be driven by one task, or by one item of a fleet after another. Clones share it.
+#[derive(Clone)]
+pub struct Browser {
+    sessions: Sessions,
+    session: Arc<Session>,
+    config: Arc<Config>,
+    state: Arc<tokio::sync::Mutex<DriverState>>,
+}
+
+impl Browser {
+    /// The browser of `session`, which nobody else drives and whose `Launch` names no page.
+    pub fn new(sessions: Sessions, session: Arc<Session>, config: Arc<Config>) -> Self {
+        Self { sessions, session, config, state: Arc::default() }
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.session.options.engine
+    }
+
+    /// Waits until it is gone, and says how that came.
+    pub async fn gone(&self) -> String {
+        self.session.ended().await.message()
+    }
+
+    /// Makes the driver session by the same ways as a client, and a fantoccini that drives it.
+    ///
+    /// Dialogs are accepted when the next command meets them: a recording does not say what its maker did, and who
+    /// recorded something mostly agreed.
+    async fn new_client(&self, timeouts: Timeouts, max_output: u64) -> Result<Client, StepError> {
+        let requested = json!({"capabilities": {"alwaysMatch": {
+            "pageLoadStrategy": "normal",
+            "unhandledPromptBehavior": "accept",
+            "timeouts": timeouts.value(),
+        }}});
+        // Nobody hears of the websockets beside it.
+        let made = webdriver::new_session(&self.sessions, &self.session, &self.config, "", &requested).await;
+        let (status, body) = made.map_err(|error| StepError::new(FailureCode::DriverError, error.to_string()))?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let Some(id) = body["value"]["sessionId"].as_str().filter(|_| status.is_success()) else {
+            let reason = body["value"]["message"].as_str().unwrap_or("it gave no reason");
+            return Err(StepError::new(FailureCode::DriverError, format!("the driver made no session: {reason}")));
+        };
+        let max_answer = usize::try_from(max_output.saturating_mul(2).saturating_add(ANSWER_ROOM));
+        let dial = Dial {
+            session: Arc::clone(&self.session),
+            config: Arc::clone(&self.config),
+            max_answer: max_answer.unwrap_or(usize::MAX),
+        };
+        Client::with_existing_session(link::ADDRESS, id, dial).await.map_err(|error| StepError::internal(&error))
+    }
+}
+
+/// How long the driver itself waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For a page to load.
+    pub(crate) page_load: Duration,
+    /// For a script to end.
+    pub script: Duration,
+}
+
+impl Timeouts {
+    /// In the words of WebDriver.
+    pub fn value(self) -> Value {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+        json!({"implicit": 0, "pageLoad": ms(self.page_load), "script": ms(self.script)})
+    }
+}

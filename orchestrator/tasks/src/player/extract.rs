@@ -1,0 +1,267 @@
+//! Extracts results from pages.
+//!
+//! One script, the same for all engines, reads the live page. The page's HTML would not do: scripts make much of what people
+//! extract, shadow roots contain it, or XPath selects it. The script returns texts in the order of the plan; `assemble` makes
+//! objects of them and `convert` gives them their types.
+
+mod assemble;
+mod convert;
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::navigation;
+use super::page::{DocumentState, Readiness, explain};
+use super::playback::{Playback, StepTimeout};
+use super::retry::Retry;
+use crate::script::schema::{Check, Field, Plan, Shape};
+use crate::script::selector::Selectors;
+use crate::script::work::Pagination;
+use crate::script::{FailureCode, StepError};
+
+/// The function that reads a page.
+const FUNCTION: &str = include_str!("extract/extract.js");
+
+/// The results of one page.
+struct ExtractedPage {
+    rows: Vec<Value>,
+    place: DocumentState,
+}
+
+/// Reads as a step of a run.
+pub(super) async fn step(
+    playback: &mut Playback<'_>,
+    plan: &Plan,
+    member: Option<&str>,
+    timeout: StepTimeout,
+) -> Result<(), StepError> {
+    let reading = read(playback, plan, timeout, true).await?;
+    validate(plan.validate.as_ref(), &reading.rows)?;
+    playback.pages += 1;
+    match (member, plan.rows.is_some()) {
+        (None, _) => {
+            for row in reading.rows {
+                playback.push_output(row)?;
+            }
+        }
+        (Some(member), true) => playback.push_output(json!({member: reading.rows}))?,
+        (Some(member), false) => playback.push_output(json!({member: reading.rows.into_iter().next()}))?,
+    }
+    playback.report_rows();
+    Ok(())
+}
+
+/// Reads the page that is open, and those that follow.
+pub(super) async fn pages(
+    playback: &mut Playback<'_>,
+    plan: &Plan,
+    next: Option<&Pagination>,
+) -> Result<(), StepError> {
+    let mut seen = HashSet::new();
+    loop {
+        let timeout = StepTimeout::of(playback.limits.step_timeout);
+        playback.page()?.set_timeouts(timeout.duration).await?;
+        let reading = match read(playback, plan, timeout, playback.pages == 0).await {
+            // A last page may well be empty.
+            Err(error) if playback.pages > 0 && error.code == FailureCode::NoMatch => break,
+            reading => reading?,
+        };
+        playback.pages += 1;
+        seen.insert(reading.place.href.clone());
+        if plan.validate.as_ref().is_some_and(|check| !check.whole) {
+            validate(plan.validate.as_ref(), &reading.rows)?;
+        }
+        for row in reading.rows {
+            playback.push_output(row)?;
+        }
+        playback.report_rows();
+        match next {
+            Some(next) if playback.pages < next.pages => {
+                if !turn(playback, &next.selectors, &reading.place, &mut seen).await? {
+                    break;
+                }
+            }
+            _ => break,
+        }
+    }
+    match &plan.validate {
+        Some(check) if check.whole => validate(Some(check), &playback.output),
+        _ => Ok(()),
+    }
+}
+
+/// Goes to the next page. Returns false when no unread page is left.
+async fn turn(
+    playback: &mut Playback<'_>,
+    selectors: &Selectors,
+    here: &DocumentState,
+    seen: &mut HashSet<String>,
+) -> Result<bool, StepError> {
+    #[derive(Deserialize)]
+    struct NextPage {
+        href: Option<String>,
+        click: bool,
+    }
+    let navigation = StepTimeout::of(playback.limits.navigation_timeout);
+    let page = playback.page()?;
+    let next: NextPage =
+        page.call("next_page", vec![json!(selectors)]).await.map_err(|error| explain(error, selectors))?;
+    match next.href {
+        Some(href) if seen.contains(&href) => Ok(false),
+        Some(href) => {
+            page.set_timeouts(navigation.duration).await?;
+            navigation::open(page, &href).await?;
+            Ok(true)
+        }
+        None if !next.click => Ok(false),
+        None => {
+            // A button: whatever it does, the page shows something else afterwards, or is at its end.
+            let before: String = page.script("", "return page.text_of(document.body);", Vec::new()).await?;
+            let timeout = StepTimeout::of(playback.limits.step_timeout);
+            let page = playback.page()?;
+            let found = match page.find(selectors, Readiness::Enabled, None, timeout.deadline).await {
+                Err(error) if matches!(error.code, FailureCode::NotReady | FailureCode::NoMatch) => return Ok(false),
+                found => found?,
+            };
+            found.element.click().await?;
+            let mut retry = Retry::until(timeout.deadline);
+            let changed = loop {
+                let attempt = async {
+                    let now = page.document_state().await?;
+                    let text: String = page.script("", "return page.text_of(document.body);", Vec::new()).await?;
+                    if now.ready == "complete" && (now.differs_from(here) || text != before) {
+                        return Ok(());
+                    }
+                    Err(StepError::passing(FailureCode::Timeout, "the next page did not come"))
+                };
+                if let Some(result) = retry.attempt(attempt).await {
+                    break result;
+                }
+            };
+            match changed {
+                Err(error) if error.code == FailureCode::Timeout => Ok(false),
+                other => other.map(|()| true),
+            }
+        }
+    }
+}
+
+/// Reads the page by a plan, and waits until it has content.
+async fn read(
+    playback: &mut Playback<'_>,
+    plan: &Plan,
+    timeout: StepTimeout,
+    must_match: bool,
+) -> Result<ExtractedPage, StepError> {
+    let limit = playback.output_left();
+    let request = plan_json(plan);
+    let mut retry = Retry::until(timeout.deadline);
+    let result = loop {
+        let page = playback.page()?;
+        if let Some(result) = retry.attempt(read_now(page, plan, &request, limit)).await {
+            break result;
+        }
+    };
+    match result {
+        Err(error) if error.code == FailureCode::TooLarge => Err(playback.output_too_large()),
+        Err(error) if error.code == FailureCode::NoMatch && must_match => Err(error),
+        other => other,
+    }
+}
+
+async fn read_now(
+    page: &super::page::Page,
+    plan: &Plan,
+    request: &Value,
+    limit: u64,
+) -> Result<ExtractedPage, StepError> {
+    #[derive(Deserialize)]
+    struct Answer {
+        rows: Vec<Vec<Value>>,
+        matched: usize,
+        r#where: DocumentState,
+    }
+    let arguments = vec![request.clone(), json!(limit)];
+    let answer: Answer = page.script(FUNCTION, "return extract(...arguments);", arguments).await?;
+    if answer.matched == 0 && has_selectors(plan) {
+        let what = match &plan.rows {
+            Some(rows) => format!("nothing matches `rows`, which is {rows}, on `{}`", answer.r#where.href),
+            None => format!("none of the schema's selectors matches anything on `{}`", answer.r#where.href),
+        };
+        return Err(StepError::passing(FailureCode::NoMatch, what));
+    }
+    let rows = answer.rows.iter().map(|row| assemble::object(&plan.fields, row));
+    let rows: Vec<Value> = rows.map(|row| row.map(Value::Object)).collect::<Result<_, _>>()?;
+    Ok(ExtractedPage { rows, place: answer.r#where })
+}
+
+fn has_selectors(plan: &Plan) -> bool {
+    plan.rows.is_some() || plan.fields.iter().any(|(_, field)| field.selectors.is_some())
+}
+
+/// The plan as the script reads it.
+fn plan_json(plan: &Plan) -> Value {
+    json!({"rows": plan.rows, "fields": fields_json(&plan.fields)})
+}
+
+fn fields_json(fields: &[(String, Field)]) -> Vec<Value> {
+    fields.iter().map(|(_, field)| field_json(field)).collect()
+}
+
+fn field_json(field: &Field) -> Value {
+    let mut json = match &field.shape {
+        Shape::Value(source, _) => json!({"kind": "value", "source": source}),
+        Shape::List(item) => json!({"kind": "list", "item": field_json(item)}),
+        Shape::Table { .. } => json!({"kind": "table"}),
+        Shape::Nested(fields) => json!({"kind": "nested", "fields": fields_json(fields)}),
+        Shape::Builtin(builtin) => json!({"kind": "builtin", "builtin": builtin}),
+    };
+    json["selectors"] = json!(field.selectors);
+    json
+}
+
+/// Checks results against a JSON Schema.
+fn validate(check: Option<&Check>, rows: &[Value]) -> Result<(), StepError> {
+    let Some(check) = check else { return Ok(()) };
+    let complain = |number: Option<usize>, value: &Value| {
+        let Some(error) = check.validator.iter_errors(value).next() else { return Ok(()) };
+        let place = error.instance_path().to_string();
+        let place = if place.is_empty() { String::new() } else { format!(" at `{place}`") };
+        let which = number.map_or_else(|| "the output".to_owned(), |number| format!("result {number}"));
+        let reason: String = error.to_string().chars().take(500).collect();
+        Err(StepError::new(FailureCode::InvalidResult, format!("{which} does not fit `validate`{place}: {reason}")))
+    };
+    if check.whole {
+        return complain(None, &Value::Array(rows.to_vec()));
+    }
+    rows.iter().enumerate().try_for_each(|(number, row)| complain(Some(number), row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::schema;
+
+    #[test]
+    fn results_are_checked_one_by_one_or_together() {
+        let plan = |validate: Value| schema::parse("", &json!({"schema": {"a": "h1"}, "validate": validate})).unwrap();
+        let rows = [json!({"a": "x"}), json!({"a": 3})];
+        let each = plan(json!({"properties": {"a": {"type": "string"}}}));
+        let error = validate(each.validate.as_ref(), &rows).unwrap_err();
+        assert_eq!(error.code, FailureCode::InvalidResult);
+        assert!(error.message.starts_with("result 1 does not fit `validate` at `/a`"), "{}", error.message);
+        let all = plan(json!({"type": "array", "minItems": 3}));
+        assert!(validate(all.validate.as_ref(), &rows).is_err());
+        assert!(validate(plan(json!({"type": "array", "minItems": 2})).validate.as_ref(), &rows).is_ok());
+    }
+
+    #[test]
+    fn patterns_of_a_json_schema_cannot_explode() {
+        let plan = json!({"schema": {"a": "h1"}, "validate": {"properties": {"a": {"pattern": "^(a+)+$"}}}});
+        let plan = schema::parse("", &plan).unwrap();
+        let row = json!({"a": "a".repeat(50_000) + "!"});
+        assert!(validate(plan.validate.as_ref(), &[row]).is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! The limits of a task, its progress, and its outcome.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::script::FailureCode;
+
+/// The limits of a task.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Time for the whole of it, from the first step on.
+    pub task_timeout: Duration,
+    /// Time for a step that names none.
+    pub step_timeout: Duration,
+    /// Time for a page to load, for a `navigate` step that names none.
+    pub navigation_timeout: Duration,
+    /// Size of the whole output as JSON, in bytes.
+    pub max_output: u64,
+    /// Number of artifacts.
+    pub max_artifacts: usize,
+    /// Size of all artifacts together, in bytes.
+    pub max_artifact_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            task_timeout: Duration::from_secs(300),
+            step_timeout: Duration::from_secs(5),
+            navigation_timeout: Duration::from_secs(30),
+            max_output: 4 << 20,
+            max_artifacts: 50,
+            max_artifact_bytes: 64 << 20,
+        }
+    }
+}
+
+/// Why and where a task failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// For programs.
+    pub code: FailureCode,
+    /// For people. Holds no secret.
+    pub message: String,
+    /// The step's number, counted from 0; none when it was no step's error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<usize>,
+    /// Which of the artifacts shows the page at that moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screenshot: Option<usize>,
+}
+
+/// A file that a task made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its name: one path component.
+    pub name: String,
+    pub media_type: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// The outcome of a task.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// Result objects, in order; also what there was before a failure.
+    pub output: Vec<Value>,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+    /// Screenshots, documents and downloads.
+    pub artifacts: Vec<Artifact>,
+}
+
+/// What happens while a task runs. Holds no values, so no secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[schemars(rename = "TaskProgress")]
+pub enum Progress {
+    /// A step begins.
+    StepStarted {
+        /// Its number, counted from 0.
+        step: usize,
+        /// How many there are.
+        steps: usize,
+        /// Its type, or the name of a custom step.
+        kind: String,
+    },
+    /// A step is done.
+    StepFinished {
+        /// Its number, counted from 0.
+        step: usize,
+        /// How long it took, in milliseconds.
+        ms: u64,
+    },
+    /// Results have come.
+    Rows {
+        /// How many there are so far.
+        rows: usize,
+        /// How many pages were read so far.
+        pages: usize,
+    },
+    /// Something could not be done quite as the recording says, and did not matter enough to fail.
+    Warning {
+        /// What.
+        message: String,
+    },
+}
+
+/// Follows the progress of a task. Must not block.
+pub trait ProgressListener: Send + Sync {
+    fn progress(&self, event: Progress);
+}

@@ -1,0 +1,352 @@
+//! The page of a task: scripts in it, its windows and frames.
+
+use std::time::Duration;
+
+use fantoccini::Client;
+use fantoccini::elements::{Element, ElementRef};
+use fantoccini::error::CmdError;
+use fantoccini::wd::WindowHandle;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::browser::{Browser, DriverCommand, DriverContext, Timeouts};
+use super::retry::Retry;
+use crate::script::selector::Selectors;
+use crate::script::step::Step;
+use crate::script::{FailureCode, StepError};
+use warmpool_core::engine::Engine;
+
+/// The functions that scripts call.
+const FUNCTIONS: &str = include_str!("page.js");
+
+/// WebDriver's name for an element in JSON.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// Which document is there, and how far it is.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct DocumentState {
+    /// When the document began: no two in one place began at the same moment.
+    pub origin: f64,
+    /// Its address.
+    pub href: String,
+    /// `loading`, `interactive` or `complete`.
+    pub ready: String,
+    pub title: String,
+}
+
+impl DocumentState {
+    /// Whether it is another document, or another address of the same.
+    pub(crate) fn differs_from(&self, other: &Self) -> bool {
+        (self.origin - other.origin).abs() > f64::EPSILON || self.href != other.href
+    }
+}
+
+/// An element that stands ready.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub element: Element,
+    /// The same for scripts.
+    pub handle: Value,
+    /// Where to point at it in the viewport, in CSS pixels.
+    pub(crate) point: (i64, i64),
+    /// Relative to the middle of its visible part.
+    pub(crate) from_center: (i64, i64),
+}
+
+/// How ready an element must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Readiness {
+    Present,
+    /// It can be seen, and stands still.
+    Visible,
+    /// It can be used, too.
+    Enabled,
+}
+
+impl Readiness {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Present => "present",
+            Self::Visible => "visible",
+            Self::Enabled => "enabled",
+        }
+    }
+}
+
+/// The window and frame that commands reach.
+pub(super) struct Page {
+    /// The driver.
+    pub client: Client,
+    pub engine: Engine,
+    browser: Browser,
+    timeouts: Timeouts,
+    /// The first window, once that had to be known.
+    main: Option<WindowHandle>,
+    /// Windows that are not to be touched.
+    others: Vec<WindowHandle>,
+    in_main: bool,
+    in_frame: bool,
+    /// The document around the frame, as it was when the frame was entered.
+    around: Option<DocumentState>,
+}
+
+impl Page {
+    /// The first window of a browser, whose driver waits `timeout` for pages and scripts.
+    pub(super) async fn open(browser: &Browser, timeout: Duration, max_output: u64) -> Result<Self, StepError> {
+        let timeouts = Timeouts { page_load: timeout, script: timeout };
+        let DriverContext { client, main, others } = browser.drive(timeouts, max_output).await?;
+        let (engine, browser) = (browser.engine(), browser.clone());
+        Ok(Self { client, engine, browser, timeouts, main, others, in_main: true, in_frame: false, around: None })
+    }
+
+    /// The windows of this work.
+    async fn windows(&self) -> Result<Vec<WindowHandle>, StepError> {
+        let mut windows = self.client.windows().await?;
+        windows.retain(|window| !self.others.contains(window));
+        Ok(windows)
+    }
+
+    /// Makes the driver wait as long as the step may.
+    pub(crate) async fn set_timeouts(&mut self, time: Duration) -> Result<(), StepError> {
+        let timeouts = Timeouts { page_load: time, script: time };
+        if timeouts != self.timeouts {
+            self.client.issue_cmd(DriverCommand::timeouts(timeouts.value())).await?;
+            self.timeouts = timeouts;
+        }
+        Ok(())
+    }
+
+    /// Calls a function of `page.js`.
+    pub(super) async fn call<T: DeserializeOwned>(
+        &self,
+        function: &str,
+        arguments: Vec<Value>,
+    ) -> Result<T, StepError> {
+        self.script("", &format!("return page.{function}(...arguments);"), arguments).await
+    }
+
+    /// Runs a script that may use `page.js` and `more`.
+    pub(super) async fn script<T: DeserializeOwned>(
+        &self,
+        more: &str,
+        script: &str,
+        arguments: Vec<Value>,
+    ) -> Result<T, StepError> {
+        let script = format!("{FUNCTIONS}\n{more}\n{script}");
+        understand(self.client.execute(&script, arguments).await)
+    }
+
+    /// Calls a function of `page.js` that promises its answer.
+    async fn call_async<T: DeserializeOwned>(&self, function: &str, arguments: Vec<Value>) -> Result<T, StepError> {
+        let script = format!(
+            "{FUNCTIONS}\nconst done = arguments[arguments.length - 1];\
+             page.{function}(...[...arguments].slice(0, -1)).then(done, \
+             (error) => done({{ fault: {{ code: 'script_error', message: String(error).slice(0, 300) }} }}));"
+        );
+        understand(self.client.execute_async(&script, arguments).await)
+    }
+
+    pub(crate) async fn document_state(&self) -> Result<DocumentState, StepError> {
+        self.call("where", Vec::new()).await
+    }
+
+    /// Whether commands reach a frame, not the window's own document.
+    pub(crate) const fn is_in_frame(&self) -> bool {
+        self.in_frame
+    }
+
+    /// The document around the frame that was entered.
+    pub(super) const fn around(&self) -> Option<&DocumentState> {
+        self.around.as_ref()
+    }
+
+    /// Finds the element to act on, and waits until it is ready.
+    pub(super) async fn find(
+        &self,
+        selectors: &Selectors,
+        need: Readiness,
+        offset: Option<(f64, f64)>,
+        deadline: Instant,
+    ) -> Result<Found, StepError> {
+        let mut retry = Retry::until(deadline);
+        loop {
+            if let Some(result) = retry.attempt(self.find_now(selectors, need, offset)).await {
+                return result;
+            }
+        }
+    }
+
+    async fn find_now(
+        &self,
+        selectors: &Selectors,
+        need: Readiness,
+        offset: Option<(f64, f64)>,
+    ) -> Result<Found, StepError> {
+        #[derive(Deserialize)]
+        struct Prepared {
+            element: Value,
+            #[serde(default)]
+            x: i64,
+            #[serde(default)]
+            y: i64,
+            #[serde(default)]
+            from_center: (i64, i64),
+        }
+        let offset = offset.map_or(Value::Null, |(x, y)| json!([x, y]));
+        let arguments = vec![json!(selectors), json!(need.as_str()), offset];
+        let found: Prepared = self.call_async("prepare", arguments).await.map_err(|error| explain(error, selectors))?;
+        let element = self.element(&found.element)?;
+        Ok(Found { element, handle: found.element, point: (found.x, found.y), from_center: found.from_center })
+    }
+
+    /// An element that a script gave.
+    pub(super) fn element(&self, handle: &Value) -> Result<Element, StepError> {
+        let id = handle[ELEMENT].as_str();
+        let id = id.ok_or_else(|| StepError::passing(FailureCode::NoMatch, "the element went away"))?;
+        Ok(Element::from_element_id(self.client.clone(), ElementRef::from(id.to_owned())))
+    }
+
+    /// Goes to the window and frame that a step is for.
+    pub(super) async fn enter(&mut self, step: &Step, deadline: Instant) -> Result<(), StepError> {
+        let mut retry = Retry::until(deadline);
+        loop {
+            if let Some(result) = retry.attempt(self.enter_now(step)).await {
+                return result;
+            }
+        }
+    }
+
+    async fn enter_now(&mut self, step: &Step) -> Result<(), StepError> {
+        self.leave_frames().await?;
+        match &step.target {
+            None => self.enter_main().await?,
+            Some(target) => self.enter_target(target).await?,
+        }
+        for index in &step.frame {
+            #[derive(Deserialize)]
+            struct FrameElement {
+                element: Value,
+                r#where: DocumentState,
+            }
+            let answer: FrameElement = self.call("frame_element", vec![json!(index)]).await?;
+            if answer.element.is_null() {
+                let message = format!("there is no frame {index} (of `frame`: {:?})", step.frame);
+                return Err(StepError::passing(FailureCode::NoMatch, message));
+            }
+            if !self.in_frame {
+                self.around = Some(answer.r#where);
+            }
+            self.element(&answer.element)?.enter_frame().await?;
+            self.in_frame = true;
+        }
+        Ok(())
+    }
+
+    /// Goes back to the window's own document.
+    pub(crate) async fn leave_frames(&mut self) -> Result<(), StepError> {
+        if self.in_frame {
+            self.client.issue_cmd(DriverCommand::top_frame()).await?;
+            self.in_frame = false;
+        }
+        self.around = None;
+        Ok(())
+    }
+
+    async fn enter_main(&mut self) -> Result<(), StepError> {
+        if let (false, Some(main)) = (self.in_main, &self.main) {
+            self.client.switch_to_window(main.clone()).await?;
+            self.in_main = true;
+        }
+        Ok(())
+    }
+
+    /// Goes to the window with this address, or to the frame with it.
+    async fn enter_target(&mut self, target: &str) -> Result<(), StepError> {
+        let main = match &self.main {
+            Some(main) => main.clone(),
+            None => self.main.insert(self.client.window().await?).clone(),
+        };
+        let windows = self.windows().await?;
+        for window in windows.iter().filter(|window| **window != main) {
+            self.client.switch_to_window(window.clone()).await?;
+            self.in_main = false;
+            if same_address(&self.document_state().await?.href, target) {
+                return Ok(());
+            }
+        }
+        self.client.switch_to_window(main).await?;
+        self.in_main = true;
+        let here = self.document_state().await?;
+        if same_address(&here.href, target) {
+            return Ok(());
+        }
+        // The Recorder also names frames of other sites so.
+        #[derive(Deserialize)]
+        struct FrameElements {
+            elements: Vec<Value>,
+        }
+        let frames: FrameElements = self.call("frame_elements", Vec::new()).await?;
+        for frame in &frames.elements {
+            self.element(frame)?.enter_frame().await?;
+            self.in_frame = true;
+            if same_address(&self.document_state().await?.href, target) {
+                self.around = Some(here);
+                return Ok(());
+            }
+            self.leave_frames().await?;
+        }
+        Err(StepError::passing(FailureCode::NoMatch, format!("no window or frame shows `{target}`")))
+    }
+
+    /// Closes the window; the last one leaves an empty one behind, since without any the browser would end.
+    pub(crate) async fn close_window(&mut self) -> Result<(), StepError> {
+        let this = self.client.window().await?;
+        let windows = self.windows().await?;
+        let next = match windows.into_iter().find(|window| *window != this) {
+            Some(other) => other,
+            None => self.browser.another_window(&self.client).await?,
+        };
+        self.client.close_window().await?;
+        self.client.switch_to_window(next.clone()).await?;
+        if self.main.as_ref().is_none_or(|main| *main == this) {
+            self.main = Some(next.clone());
+        }
+        self.in_main = self.main.as_ref() == Some(&next);
+        Ok(())
+    }
+}
+
+/// Whether two addresses are the same, apart from how they are written.
+fn same_address(one: &str, other: &str) -> bool {
+    one == other || url::Url::parse(other).is_ok_and(|other| other.as_str() == one)
+}
+
+/// Names the selectors that an error is about.
+pub(crate) fn explain(error: StepError, selectors: &Selectors) -> StepError {
+    match error.code {
+        FailureCode::NoMatch if error.message.is_empty() => error.about(&format!("nothing matches {selectors}")),
+        FailureCode::NotReady => error.about(&format!("what matches {selectors} cannot be used")),
+        FailureCode::InvalidSelector => error.about(&format!("{selectors} cannot be read")),
+        _ => error,
+    }
+}
+
+/// Reads a script's answer: its result or its error.
+fn understand<T: DeserializeOwned>(answer: Result<Value, CmdError>) -> Result<T, StepError> {
+    #[derive(Deserialize)]
+    struct ScriptFailure {
+        code: FailureCode,
+        message: String,
+    }
+    let answer = answer?;
+    if let Some(error) = answer.get("fault") {
+        let answer = ScriptFailure::deserialize(error).map_err(|error| StepError::internal(&error))?;
+        let lasting =
+            matches!(answer.code, FailureCode::InvalidSelector | FailureCode::TooLarge | FailureCode::NotSupported);
+        return Err(StepError { code: answer.code, message: answer.message, is_passing: !lasting });
+    }
+    T::deserialize(answer)
+        .map_err(|_| StepError::passing(FailureCode::ScriptError, "the page changed a script's answer"))
+}

@@ -1,0 +1,157 @@
+//! A task while it is carried out: its browser and page, its limits, and its results so far.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::browser::Browser;
+use super::outcome::{Artifact, Limits, Progress, ProgressListener};
+use super::page::Page;
+use crate::script::{FailureCode, StepError};
+
+/// A task under way.
+pub(crate) struct Playback<'a> {
+    pub browser: &'a Browser,
+    /// Its page, once there is one.
+    page: Option<Page>,
+    pub limits: &'a Limits,
+    pub listener: &'a dyn ProgressListener,
+    pub output: Vec<Value>,
+    /// Size of the output as JSON, in bytes.
+    output_bytes: u64,
+    pub artifacts: Vec<Artifact>,
+    /// The step that is being carried out.
+    pub step: Option<usize>,
+    /// How many pages were read.
+    pub pages: usize,
+}
+
+impl<'a> Playback<'a> {
+    /// A task that has done nothing yet.
+    pub(super) const fn new(browser: &'a Browser, limits: &'a Limits, listener: &'a dyn ProgressListener) -> Self {
+        Self {
+            browser,
+            page: None,
+            limits,
+            listener,
+            output: Vec::new(),
+            output_bytes: 0,
+            artifacts: Vec::new(),
+            step: None,
+            pages: 0,
+        }
+    }
+
+    /// Opens the page, whose driver waits `timeout` for pages and scripts at first.
+    pub(super) async fn open(&mut self, timeout: Duration) -> Result<(), StepError> {
+        self.page = Some(Page::open(self.browser, timeout, self.limits.max_output).await?);
+        Ok(())
+    }
+
+    /// The page.
+    /// Errors: when there is none yet.
+    pub(super) fn page(&mut self) -> Result<&mut Page, StepError> {
+        self.page.as_mut().ok_or_else(|| StepError::new(FailureCode::DriverError, "the browser was not opened"))
+    }
+
+    pub(super) const fn opened(&self) -> Option<&Page> {
+        self.page.as_ref()
+    }
+
+    /// What is left of the output's size, in bytes.
+    pub(crate) const fn output_left(&self) -> u64 {
+        self.limits.max_output.saturating_sub(self.output_bytes)
+    }
+
+    /// Adds a result.
+    /// Errors: `TooLarge`.
+    pub(crate) fn push_output(&mut self, result: Value) -> Result<(), StepError> {
+        let size = result.to_string().len() as u64;
+        if size > self.output_left() {
+            return Err(self.output_too_large());
+        }
+        self.output_bytes += size;
+        self.output.push(result);
+        Ok(())
+    }
+
+    /// The output is larger than it may be.
+    pub(crate) fn output_too_large(&self) -> StepError {
+        let message = format!(
+            "the output is larger than {} bytes: read less, or raise `tasks.max_output`",
+            self.limits.max_output
+        );
+        StepError::new(FailureCode::TooLarge, message)
+    }
+
+    /// How many bytes another artifact may have.
+    /// Errors: `TooLarge` when there may be no other.
+    pub(crate) fn artifact_room(&self) -> Result<u64, StepError> {
+        if self.artifacts.len() >= self.limits.max_artifacts {
+            let message =
+                format!("a task may make {} artifacts: raise `tasks.max_artifacts`", self.limits.max_artifacts);
+            return Err(StepError::new(FailureCode::TooLarge, message));
+        }
+        let taken: u64 = self.artifacts.iter().map(|artifact| artifact.bytes.len() as u64).sum();
+        Ok(self.limits.max_artifact_bytes.saturating_sub(taken))
+    }
+
+    /// Keeps a file; a name that is taken gets a number. Returns its place.
+    /// Errors: `TooLarge`.
+    pub(crate) fn add_artifact(
+        &mut self,
+        name: &str,
+        ending: &str,
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> Result<usize, StepError> {
+        if bytes.len() as u64 > self.artifact_room()? {
+            let message = format!(
+                "the artifacts are larger than {} bytes: raise `tasks.max_artifact_size`",
+                self.limits.max_artifact_bytes
+            );
+            return Err(StepError::new(FailureCode::TooLarge, message));
+        }
+        let name = self.free_name(name, ending);
+        self.artifacts.push(Artifact { name, media_type: media_type.to_owned(), bytes });
+        Ok(self.artifacts.len() - 1)
+    }
+
+    fn free_name(&self, name: &str, ending: &str) -> String {
+        let stem = name.strip_suffix(ending).unwrap_or(name);
+        let taken = |name: &str| self.artifacts.iter().any(|artifact| artifact.name == name);
+        let mut full = format!("{stem}{ending}");
+        let mut number = 2;
+        while taken(&full) {
+            full = format!("{stem}-{number}{ending}");
+            number += 1;
+        }
+        full
+    }
+
+    /// Reports something that was left out and does not change a result.
+    pub(super) fn warn(&self, message: &str) {
+        self.listener.progress(Progress::Warning { message: message.to_owned() });
+    }
+
+    /// Reports the number of results.
+    pub(crate) fn report_rows(&self) {
+        self.listener.progress(Progress::Rows { rows: self.output.len(), pages: self.pages });
+    }
+}
+
+/// How long something may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StepTimeout {
+    pub duration: Duration,
+    /// Its end.
+    pub(crate) deadline: Instant,
+}
+
+impl StepTimeout {
+    /// Begins now.
+    pub(super) fn of(duration: Duration) -> Self {
+        Self { duration, deadline: Instant::now() + duration }
+    }
+}

@@ -1,0 +1,21 @@
+//! The language of tasks: parses and checks what a client writes. This module does no I/O and knows no session.
+//!
+//! `work` is what a task is to do: a `recording` of `step`s, or an extraction by a `schema`. `selector` finds elements,
+//! and `template` fills inputs and secrets in. `fields` reads JSON so that errors name the member by its path, and
+//! `failure` lists the codes with which a task can fail. `members` describes what is read.
+
+mod failure;
+mod fields;
+mod members;
+pub mod recording;
+pub mod schema;
+pub(crate) mod selector;
+pub mod step;
+pub mod template;
+pub mod work;
+
+pub use failure::FailureCode;
+pub(crate) use failure::StepError;
+pub use members::{ExtractMembers, RunMembers};
+pub use template::Values;
+pub use work::TaskWork;

@@ -1,0 +1,134 @@
+//! A recording as Chrome DevTools' Recorder exports it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::fields::{join, wrong};
+use super::step::{self, Step};
+use warmpool_core::error::Error;
+
+/// No recording has more steps.
+const MAX_STEPS: usize = 2_000;
+
+/// Steps to play, and how long each may take.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    /// Time for a step that names none.
+    pub timeout: Option<Duration>,
+    pub steps: Vec<Step>,
+}
+
+impl Recording {
+    /// Reads an export. Members that a later Recorder may add are left alone.
+    /// Errors: `Field`.
+    pub fn parse(at: &str, value: &Value) -> Result<Self, Error> {
+        if !value.is_object() {
+            return Err(wrong(at, "must be a recording: an object with `title` and `steps`"));
+        }
+        for name in ["title", "selectorAttribute"] {
+            if value.get(name).is_some_and(|value| !value.is_string() && !value.is_null()) {
+                return Err(wrong(&join(at, name), "must be a string"));
+            }
+        }
+        let timeout = match value.get("timeout") {
+            None | Some(Value::Null) => None,
+            Some(value) => {
+                let field = join(at, "timeout");
+                let number = value.as_f64().ok_or_else(|| wrong(&field, "must be a number of milliseconds"))?;
+                Some(step::milliseconds(&field, number)?)
+            }
+        };
+        Ok(Self { timeout, steps: Self::steps(&join(at, "steps"), &value["steps"])? })
+    }
+
+    /// Reads steps that stand alone.
+    /// Errors: `Field`.
+    pub fn steps(at: &str, value: &Value) -> Result<Vec<Step>, Error> {
+        match value.as_array() {
+            Some(steps) if steps.is_empty() => Err(wrong(at, "has no step")),
+            Some(steps) if steps.len() > MAX_STEPS => Err(wrong(at, &format!("may have {MAX_STEPS} steps at most"))),
+            _ => step::parse_list(at, value, 0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+    use warmpool_core::error::Fault as _;
+
+    use super::*;
+
+    #[test]
+    fn an_export_is_read() {
+        let export = json!({"title": "Search", "timeout": 5000, "selectorAttribute": "data-testid", "steps": [
+            {"type": "setViewport", "width": 1280, "height": 720, "deviceScaleFactor": 1, "isMobile": false,
+                "hasTouch": false, "isLandscape": false},
+            {"type": "navigate", "url": "http://localhost/", "assertedEvents":
+                [{"type": "navigation", "url": "http://localhost/", "title": "Search"}]},
+            {"type": "change", "value": "tea", "selectors": [["aria/Search"], ["#q"]], "target": "main"},
+            {"type": "keyDown", "target": "main", "key": "Enter"},
+            {"type": "keyUp", "key": "Enter", "target": "main"},
+        ]});
+        let recording = Recording::parse("recording", &export).unwrap();
+        assert_eq!((recording.timeout, recording.steps.len()), (Some(Duration::from_secs(5)), 5));
+    }
+
+    #[test]
+    fn errors_name_what_is_no_recording() {
+        for (value, field) in [
+            (json!([]), "recording"),
+            (json!({"title": "x"}), "recording.steps"),
+            (json!({"title": 1, "steps": []}), "recording.title"),
+            (json!({"title": "x", "steps": []}), "recording.steps"),
+            (json!({"title": "x", "timeout": 0, "steps": []}), "recording.timeout"),
+            (json!({"title": "x", "timeout": "1", "steps": []}), "recording.timeout"),
+        ] {
+            assert_eq!(Recording::parse("recording", &value).unwrap_err().field(), Some(field), "{value}");
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            prop_oneof![
+                Just("click".to_owned()),
+                Just("customStep".to_owned()),
+                Just("lam:extract".to_owned()),
+                Just("lam:ifExists".to_owned()),
+                "[a-z{}./]{0,8}"
+            ]
+            .prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            let name = prop_oneof![
+                Just("type".to_owned()),
+                Just("selectors".to_owned()),
+                Just("parameters".to_owned()),
+                Just("name".to_owned()),
+                Just("schema".to_owned()),
+                Just("steps".to_owned()),
+                Just("offsetX".to_owned()),
+                Just("timeout".to_owned()),
+                "[a-z]{1,3}"
+            ];
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+                prop::collection::btree_map(name, inner, 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_json_breaks_the_reader(value in any_json()) {
+            let _ = Recording::parse("recording", &value);
+            let _ = Recording::steps("steps", &json!([value]));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Tasks: recorded runs, extractions and fleets of them, carried out in sessions like any client's, and their history.
+//!
+//! `crate::script` is the language in which a task says what to do, and `crate::player` carries that out in a browser.
+//! Around them stand four owners, each behind a small interface:
+//!
+//! | file          | what it owns |
+//! |---------------|--------------|
+//! | `table`       | the tasks that have not ended (`active`), and the index of all that there are (`history`), behind one lock |
+//! | `storage`     | what is on the disk: records, orders, items, secrets, files; and how a task waits for the disk |
+//! | `workers`     | whose turn it is to have a worker, and sessions |
+//! | `idempotency` | requests that come again under the same idempotency key |
+//!
+//! `Tasks` has them all. `accept` takes an `order`, `run` and `fleet` carry it out, a fleet by `runner`s that keep a
+//! session from item to item, both by `attempt`s; `lifecycle` has the changes of a task's status. `record`, `status` and
+//! `index_row` are a task's form on the disk, and `view` is its form for clients. `recover` resumes after a restart, and
+//! `retention` forgets the oldest tasks.
+
+mod accept;
+mod active;
+mod attempt;
+mod fleet;
+mod history;
+mod id;
+mod idempotency;
+mod index_row;
+mod lifecycle;
+mod order;
+mod query;
+mod record;
+mod recover;
+mod retention;
+mod run;
+mod runner;
+mod status;
+mod storage;
+mod table;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod view;
+mod workers;
+
+pub use accept::SubmitOptions;
+pub use active::{ActiveTask, TaskEvent};
+pub use id::TaskId;
+pub use order::{FleetRules, Isolation, Order};
+pub use query::{SortKey, TaskQuery};
+pub use record::{ArtifactRecord, Item, ItemCounts, Record};
+pub use record::{Output, TaskError};
+pub use status::{Kind, Status};
+pub use storage::{FOLDER, MAX_SECRETS};
+pub use tasks::{Task, Tasks};
+pub use view::{
+    ArtifactView, ItemView, TaskView, artifacts as artifacts_view, item as item_view, record as record_view,
+};

@@ -1,0 +1,184 @@
+//! Accepting an order: it is checked, written to the disk, and only then answered.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tracing::Instrument as _;
+
+use super::active::ActiveTask;
+use super::id::TaskId;
+use super::idempotency::IdempotencyKey;
+use super::order::Order;
+use super::record::{ItemCounts, Output, Record};
+use super::status::Status;
+use super::storage::{NewTask, body_parts};
+use super::tasks::{Task, Tasks};
+use warmpool_core::drain::Phase;
+use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
+use warmpool_store::{Commit, StoreError};
+
+/// The most characters of a title or an address in a record.
+const MAX_TEXT: usize = 500;
+
+/// What comes with an order and is not stored as it is.
+#[derive(Debug, Default)]
+pub struct SubmitOptions {
+    /// The values of `{{secret.name}}`.
+    pub secrets: Map<String, Value>,
+    /// The client's idempotency key.
+    pub idempotency: Option<String>,
+    /// The whole request as it was sent, to check whether a key came with the same one.
+    pub request: String,
+    /// The task whose failed items are tried again.
+    pub retry_of: Option<TaskId>,
+}
+
+impl Tasks {
+    /// Accepts an order: once this returns the task is on the disk, and runs when its turn comes.
+    /// Errors: `Draining`, `InvalidKey` when the key was revoked meanwhile, `TaskQueueFull`, `KeyReused`,
+    /// `DiskNearlyFull`, `StoreBusy`, and those of [`Order::parse_work`]: there is no task. `OutcomeUnknown`: the task
+    /// is accepted, or does not exist, as soon as the disk says which.
+    pub async fn accept(&self, owner: KeyId, order: Order, options: SubmitOptions) -> Result<Task, Error> {
+        if self.inner.drain.phase() >= Phase::Draining {
+            return Err(Error::Draining);
+        }
+        self.inner.keys.require(&owner)?;
+        check_values(&order, &options.secrets)?;
+        // In a task of its own: a client that leaves must not leave a task behind that is written and never runs.
+        let tasks = self.clone();
+        let work = async move { tasks.accept_once(owner, order, options).await };
+        let accepted = self.inner.drain.spawn(work.in_current_span());
+        accepted.await.map_err(Error::internal)?
+    }
+
+    /// Accepts an order, or finds the task that the same idempotency key led to before.
+    async fn accept_once(&self, owner: KeyId, order: Order, options: SubmitOptions) -> Result<Task, Error> {
+        let Some(sent) = &options.idempotency else {
+            return self.admit(owner, &order, &options, None).await.map(Task::Active);
+        };
+        let (key, _lock) = self.inner.idempotency.lock(&owner, sent, &options.request).await;
+        match self.inner.storage.earlier(&key).await? {
+            Some(earlier) if earlier.fingerprint != key.fingerprint => Err(Error::KeyReused),
+            Some(earlier) => self.find(earlier.task, &owner).await,
+            None => self.admit(owner, &order, &options, Some(key)).await.map(Task::Active),
+        }
+    }
+
+    async fn admit(
+        &self,
+        owner: KeyId,
+        order: &Order,
+        options: &SubmitOptions,
+        idempotency: Option<IdempotencyKey>,
+    ) -> Result<Arc<ActiveTask>, Error> {
+        let body = serde_json::to_vec(order).map_err(Error::internal)?;
+        let body_parts = u16::try_from(body_parts(body.len())).map_err(Error::internal)?;
+        let task = self.inner.table.insert(self.inner.config.tasks.queue_length, |id| Record {
+            retry_of: options.retry_of,
+            idempotency: idempotency.as_ref().map(|key| hex::encode(&key.row)),
+            body_parts,
+            ..new_record(id, owner, order)
+        })?;
+        let new = NewTask { record: task.record(), body, secrets: &options.secrets, idempotency };
+        let mut commit = match self.inner.storage.insert(new).await {
+            Ok(commit) => commit,
+            Err(error) => return Err(self.refuse(&task, error)),
+        };
+        if let Some(outcome) = commit.wait().await {
+            return self.settle(task, outcome);
+        }
+        tracing::warn!(task = %task.id, "the store has not answered yet whether it has taken a task");
+        let unknown = task.outcome_unknown();
+        self.settle_later(task, commit);
+        Err(unknown)
+    }
+
+    fn settle_later(&self, task: Arc<ActiveTask>, commit: Commit) {
+        let tasks = self.clone();
+        self.inner.drain.spawn(async move {
+            let outcome = commit.known().await;
+            if let Err(error) = tasks.settle(task, outcome) {
+                tracing::warn!(%error, "the store has not taken a task");
+            }
+        });
+    }
+
+    /// Begins or withdraws a task, now that the store has answered.
+    fn settle(&self, task: Arc<ActiveTask>, outcome: Result<(), StoreError>) -> Result<Arc<ActiveTask>, Error> {
+        match outcome {
+            Ok(()) => {
+                tracing::info!(task = %task.id, kind = %task.record().kind, "task accepted");
+                task.set_stored();
+                self.inner.table.changed();
+                // The key may have been revoked since it was checked, when this task was in no table yet.
+                task.stop_if_revoked(&self.inner.keys);
+                self.launch(Arc::clone(&task));
+                Ok(task)
+            }
+            // The process is about to end, and the next one finds out.
+            Err(StoreError::Failed) => Err(task.outcome_unknown()),
+            Err(error) => Err(self.refuse(&task, error.into())),
+        }
+    }
+
+    /// Withdraws a task that the store does not have. Returns the error for the client.
+    fn refuse(&self, task: &ActiveTask, error: Error) -> Error {
+        self.inner.table.withdraw(task);
+        task.set_ended();
+        error
+    }
+}
+
+fn new_record(task_id: TaskId, owner: KeyId, order: &Order) -> Record {
+    Record {
+        task_id,
+        owner,
+        kind: order.kind,
+        status: Status::Queued,
+        name: order.name.clone(),
+        title: order.title().map(shortened),
+        page: order.first_page(&order.inputs).as_deref().map(shortened),
+        engine: order.engine,
+        mode: order.mode,
+        inputs: order.inputs.clone(),
+        service_passcode: order.service_passcode.clone(),
+        safe_to_repeat: order.safe_to_repeat,
+        started_ms: None,
+        ended_ms: None,
+        session_id: None,
+        error: None,
+        output: Output::default(),
+        artifacts: Vec::new(),
+        step_times: Vec::new(),
+        items: order.fleet.as_ref().map(|fleet| ItemCounts::of(u32::try_from(fleet.items.len()).unwrap_or(u32::MAX))),
+        retry_of: None,
+        idempotency: None,
+        waiting: None,
+        body_parts: 0,
+    }
+}
+
+/// A title or an address as a record has it: the whole stands in the work, and a page in a `data:` address may be long.
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= MAX_TEXT {
+        text.to_owned()
+    } else {
+        text.chars().take(MAX_TEXT - 1).chain(['…']).collect()
+    }
+}
+
+/// Checks the work, and that everything it needs is there.
+fn check_values(order: &Order, secrets: &Map<String, Value>) -> Result<(), Error> {
+    let work = order.parse_work()?;
+    let Some(fleet) = &order.fleet else { return work.check_values(&order.values(None, secrets)) };
+    for (index, item) in fleet.items.iter().enumerate() {
+        let named = |path: &str| match path.strip_prefix("inputs") {
+            Some(rest) => format!("inputs[{index}]{rest}"),
+            None => path.to_owned(),
+        };
+        let checked = work.check_values(&order.values(Some(item), secrets));
+        checked.map_err(|error| error.map_field(|error| error.renamed(named)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! One attempt at a piece of work: its session, the player's run in it, and the results on disk.
+
+use std::sync::Arc;
+use warmpool_core::error::Fault as _;
+
+use serde_json::Value;
+
+use super::active::{ActiveTask, StopReason, TaskEvent};
+use super::order::Order;
+use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, TaskError};
+use super::tasks::Tasks;
+use super::workers::is_shortage;
+use crate::player::{Browser, Outcome, Progress, ProgressListener, execute};
+use crate::script::{FailureCode, TaskWork, Values};
+use warmpool_core::engine::SessionId;
+use warmpool_core::error::Error;
+use warmpool_sessions::session::{Ending, Session};
+
+/// What came of one attempt.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// It ran to an end of its own.
+    Finished(AttemptResults),
+    /// It did not begin, and may begin later: the daemon goes down.
+    NotBegun,
+    /// It did not begin, because the store could not take a note of its beginning.
+    StoreUnavailable(Error),
+    /// It was stopped half-way.
+    Stopped(StopReason),
+}
+
+/// What an attempt left.
+#[derive(Debug)]
+pub(super) struct AttemptResults {
+    pub(super) session: Option<SessionId>,
+    pub(super) error: Option<TaskError>,
+    pub(super) output: Output,
+    pub(super) artifacts: Vec<ArtifactRecord>,
+}
+
+impl AttemptResults {
+    pub(super) fn failed(error: TaskError) -> Self {
+        Self { session: None, error: Some(error), output: Output::default(), artifacts: Vec::new() }
+    }
+}
+
+/// What the player made of a piece of work in a session, before it is on the disk.
+pub(super) struct PlaybackResult {
+    pub(super) outcome: Outcome,
+    /// How the session ended, if that ended the work.
+    lost: Option<Ending>,
+}
+
+/// A piece of work and what goes with it.
+pub(super) struct WorkItem<'a> {
+    pub(super) order: &'a Order,
+    pub(super) work: &'a TaskWork,
+    pub(super) values: Values,
+    /// Its number, in a fleet.
+    pub(super) index: Option<u32>,
+}
+
+/// Passes progress on to those who follow the task.
+struct ProgressEvents<'a> {
+    task: &'a ActiveTask,
+    item: Option<u32>,
+}
+
+impl ProgressListener for ProgressEvents<'_> {
+    fn progress(&self, event: Progress) {
+        if let (None, Progress::StepFinished { step, ms }) = (self.item, &event) {
+            self.task.note_step(*step, *ms);
+        }
+        self.task.notify(TaskEvent::Progress { item: self.item, progress: event });
+    }
+}
+
+impl Tasks {
+    /// One attempt at a piece of work, in a session of its own. The first step waits for `begun`, which
+    /// runs while the session is made; if `begun` fails there is no first step.
+    pub(super) async fn attempt(
+        &self,
+        task: &ActiveTask,
+        item: &WorkItem<'_>,
+        begun: impl Future<Output = Result<(), Error>>,
+    ) -> Result<Attempt, Error> {
+        if let Some(shortage) = self.inner.storage.shortage() {
+            // No worker is used in vain.
+            return Ok(Attempt::StoreUnavailable(shortage));
+        }
+        let session = async { Ok(self.session(task, item.order).await) };
+        let session = match tokio::try_join!(session, begun) {
+            Ok((Ok(session), ())) => session,
+            Ok((Err(attempt), ())) => return Ok(attempt),
+            Err(error) if error.is_passing() => return Ok(Attempt::StoreUnavailable(error)),
+            Err(error) => return Err(error),
+        };
+        let played = self.play(task, item, &session, &self.inner.workers.browser(&session)).await;
+        let ending = if played.outcome.failure.is_none() { Ending::TaskSucceeded } else { Ending::TaskFailed };
+        session.end(ending);
+        self.conclude(task, item.index, &session, played).await
+    }
+
+    /// Carries a piece of work out in a session, and leaves the session open.
+    pub(super) async fn play(
+        &self,
+        task: &ActiveTask,
+        item: &WorkItem<'_>,
+        session: &Session,
+        browser: &Browser,
+    ) -> PlaybackResult {
+        let limits = item.order.limits(&self.inner.config);
+        let listener = ProgressEvents { task, item: item.index };
+        let outcome = execute(item.work, &item.values, browser.clone(), &limits, &listener, task.stop_token()).await;
+        let lost = match &outcome.failure {
+            Some(failure) if failure.code == FailureCode::BrowserDied => Some(session.ended().await),
+            _ => None,
+        };
+        PlaybackResult { outcome, lost }
+    }
+
+    /// Saves the results, unless the work was stopped.
+    pub(super) async fn conclude(
+        &self,
+        task: &ActiveTask,
+        item: Option<u32>,
+        session: &Session,
+        played: PlaybackResult,
+    ) -> Result<Attempt, Error> {
+        let PlaybackResult { outcome, lost } = played;
+        let succeeded = outcome.failure.is_none();
+        if let Some(stop) = task.stopped().filter(|_| !succeeded) {
+            return Ok(Attempt::Stopped(stop));
+        }
+        if matches!(lost, Some(Ending::Drained)) {
+            return Ok(Attempt::Stopped(StopReason::Interrupted));
+        }
+        match self.save_results(task, item, session.id.clone(), outcome).await {
+            // It was stopped while it waited for room.
+            Err(Error::DiskNearlyFull) => Ok(Attempt::Stopped(task.stopped().unwrap_or(StopReason::Interrupted))),
+            outcome => outcome.map(Attempt::Finished),
+        }
+    }
+
+    /// A session for an order, or the outcome of an attempt that gets none.
+    pub(super) async fn session(&self, task: &ActiveTask, order: &Order) -> Result<Arc<Session>, Attempt> {
+        self.inner.workers.session(task, order).await.map_err(|error| match (task.stopped(), error) {
+            (Some(StopReason::Interrupted), _) | (None, Error::Draining) => Attempt::NotBegun,
+            (Some(stop), _) => Attempt::Stopped(stop),
+            (None, Error::InvalidKey) => {
+                task.stop(StopReason::KeyRevoked);
+                Attempt::Stopped(StopReason::KeyRevoked)
+            }
+            (None, error) => {
+                let code = if is_shortage(&error) { "no_worker" } else { error.code().as_str() };
+                Attempt::Finished(AttemptResults::failed(TaskError::new(code, error.to_string())))
+            }
+        })
+    }
+
+    /// Writes artifacts, and large output, into files.
+    /// Errors: `DiskNearlyFull` when it was stopped while it waited for room.
+    async fn save_results(
+        &self,
+        task: &ActiveTask,
+        item: Option<u32>,
+        session: SessionId,
+        outcome: Outcome,
+    ) -> Result<AttemptResults, Error> {
+        let mut error = outcome.failure.map(|failure| TaskError::of(failure, &outcome.artifacts));
+        let mut artifacts = Vec::with_capacity(outcome.artifacts.len());
+        for artifact in outcome.artifacts {
+            let bytes = artifact.bytes.len() as u64;
+            let hash = self.inner.storage.put_file(task, artifact.bytes).await?;
+            let name = item.map_or(artifact.name.clone(), |item| format!("{item}-{}", artifact.name));
+            artifacts.push(ArtifactRecord { name, media_type: artifact.media_type, bytes, hash });
+        }
+        if let (Some(error), Some(item)) = (&mut error, item)
+            && let Some(shown) = &mut error.screenshot
+        {
+            *shown = format!("{item}-{shown}");
+        }
+        let output = self.save_output(task, outcome.output).await?;
+        Ok(AttemptResults { session: Some(session), error, output, artifacts })
+    }
+
+    /// Result objects, in a file if they are large.
+    /// Errors: `DiskNearlyFull` when the task was stopped while it waited for room.
+    pub(super) async fn save_output(&self, task: &ActiveTask, rows: Vec<Value>) -> Result<Output, Error> {
+        let text = serde_json::to_vec(&rows).map_err(Error::internal)?;
+        if text.len() <= INLINE_OUTPUT {
+            return Ok(Output::Inline(rows));
+        }
+        let bytes = text.len() as u64;
+        Ok(Output::File { hash: self.inner.storage.put_file(task, text).await?, bytes })
+    }
+}

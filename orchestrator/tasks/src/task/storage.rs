@@ -1,0 +1,256 @@
+//! Tasks on the disk: their records and index rows, what they are to do, their items, their secrets and their files.
+
+mod files;
+mod secrets;
+mod wait;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::id::TaskId;
+use super::idempotency::{IdempotencyKey, KnownKey};
+use super::index_row::IndexRow;
+use super::order::Order;
+use super::record::{ArtifactRecord, Item, Output, Record};
+pub use files::FOLDER;
+use files::Files;
+pub use secrets::MAX_SECRETS;
+use warmpool_config::Config;
+use warmpool_core::drain::Drain;
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
+use warmpool_keys::KeyId;
+use warmpool_store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};
+
+/// Bytes of an order in one value of the store.
+const PART: usize = 60 << 10;
+/// Rows read from the store at a time.
+const PAGE: usize = 4096;
+/// Items of a fleet read at a time: each may be as large as a value can be.
+const ITEM_PAGE: usize = 100;
+
+pub(super) struct TaskStorage {
+    instance: Arc<Instance>,
+    store: Store,
+    files: Files,
+    drain: Drain,
+    /// No file is written that would leave less space than this, in bytes.
+    min_free: u64,
+}
+
+/// What the store is to take of a task when it is accepted.
+pub(super) struct NewTask<'a> {
+    pub(super) record: Record,
+    /// The order as JSON.
+    pub(super) body: Vec<u8>,
+    pub(super) secrets: &'a Map<String, Value>,
+    pub(super) idempotency: Option<IdempotencyKey>,
+}
+
+fn part_key(task: TaskId, part: u16) -> Vec<u8> {
+    [&task.store_key()[..], &part.to_be_bytes()].concat()
+}
+
+fn item_key(task: TaskId, index: u32) -> Vec<u8> {
+    [&task.store_key()[..], &index.to_be_bytes()].concat()
+}
+
+/// Adds a record and its index row to a batch.
+pub(super) fn put_record(batch: &mut Batch, record: &Record) -> Result<(), Error> {
+    batch.put_json(Table::Tasks, record.task_id.store_key(), record)?;
+    batch.put(Table::TaskIndex, record.task_id.store_key(), record.index_row().encode(&record.owner));
+    if record.status.is_end() {
+        batch.delete(Table::TaskSecrets, record.task_id.store_key());
+        // A nearly full disk stops new tasks; the ends of old ones are still recorded.
+        batch.essential();
+    }
+    Ok(())
+}
+
+pub(super) fn put_item(batch: &mut Batch, task: TaskId, item: &Item) -> Result<(), Error> {
+    batch.put_json(Table::TaskItems, item_key(task, item.index), item)?;
+    Ok(())
+}
+
+/// The changes that remove a task without items.
+fn delete(batch: &mut Batch, record: &Record) {
+    let key = record.task_id.store_key();
+    batch.delete(Table::Tasks, key).delete(Table::TaskIndex, key).delete(Table::TaskSecrets, key);
+    for part in 0..record.body_parts {
+        batch.delete(Table::TaskBodies, part_key(record.task_id, part));
+    }
+    if let Some(key) = record.idempotency.as_deref().and_then(|text| hex::decode(text).ok()) {
+        batch.delete(Table::TaskKeys, key);
+    }
+    // What frees space may use the reserve.
+    batch.essential();
+}
+
+impl TaskStorage {
+    pub(super) fn new(config: &Config, instance: Arc<Instance>, store: Store, drain: Drain) -> Self {
+        let files = Files::new(&config.store.data_dir);
+        Self { instance, store, files, drain, min_free: config.store.min_free.bytes() }
+    }
+
+    pub(super) async fn commit(&self, batch: Batch, durability: Durability) -> Result<(), Error> {
+        Ok(self.store.commit(batch, durability).await?)
+    }
+
+    /// Begins to write a new task: its order in parts, its record, its encrypted secrets, all at once.
+    pub(super) async fn insert(&self, task: NewTask<'_>) -> Result<Commit, Error> {
+        let NewTask { record, body, secrets, idempotency } = task;
+        let id = record.task_id;
+        let mut batch = Batch::new();
+        for (bytes, part) in body.chunks(PART).zip(0..) {
+            batch.put(Table::TaskBodies, part_key(id, part), bytes);
+        }
+        put_record(&mut batch, &record)?;
+        if !secrets.is_empty() {
+            batch.put(Table::TaskSecrets, id.store_key(), secrets::encrypt(&self.instance, id, secrets)?);
+        }
+        if let Some(IdempotencyKey { row, fingerprint }) = idempotency {
+            batch.put_json(Table::TaskKeys, row, &KnownKey { task: id, fingerprint })?;
+        }
+        Ok(self.store.begin(batch, Durability::Power).await?)
+    }
+
+    /// What an idempotency key led to.
+    pub(super) async fn earlier(&self, key: &IdempotencyKey) -> Result<Option<KnownKey>, Error> {
+        let value = self.store.get(Table::TaskKeys, &key.row).await?;
+        value.map(|value| serde_json::from_slice(&value).map_err(Error::internal)).transpose()
+    }
+
+    pub(super) async fn record(&self, task: TaskId) -> Result<Option<Record>, Error> {
+        Ok(self.records(&[task]).await?.pop())
+    }
+
+    /// The records of some tasks, in their order. Those that were forgotten are left out.
+    pub(super) async fn records(&self, tasks: &[TaskId]) -> Result<Vec<Record>, Error> {
+        if tasks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = tasks.iter().map(|task| task.store_key().to_vec()).collect();
+        let values = self.store.get_many(Table::Tasks, keys).await?;
+        values.into_iter().flatten().map(|value| serde_json::from_slice(&value).map_err(Error::internal)).collect()
+    }
+
+    /// Every row of the index, oldest first.
+    pub(super) async fn index(&self) -> Result<Vec<(KeyId, IndexRow)>, Error> {
+        let (mut found, mut range) = (Vec::new(), KeyRange::all());
+        loop {
+            let rows = self.store.scan(Table::TaskIndex, range, PAGE).await?;
+            let Some(last) = rows.last() else { return Ok(found) };
+            range = KeyRange::all().after(&last.key);
+            for row in &rows {
+                match IndexRow::decode(&row.key, &row.value) {
+                    Some(row) => found.push(row),
+                    None => tracing::error!("a row of the tasks' index cannot be read; it is left out"),
+                }
+            }
+        }
+    }
+
+    pub(super) async fn oldest(&self, limit: usize) -> Result<Vec<(KeyId, IndexRow)>, Error> {
+        let rows = self.store.scan(Table::TaskIndex, KeyRange::all(), limit).await?;
+        Ok(rows.iter().filter_map(|row| IndexRow::decode(&row.key, &row.value)).collect())
+    }
+
+    /// What a task is to do.
+    pub(super) async fn order(&self, record: &Record) -> Result<Order, Error> {
+        let keys = (0..record.body_parts).map(|part| part_key(record.task_id, part)).collect();
+        let values = self.store.get_many(Table::TaskBodies, keys).await?;
+        let bytes = values.into_iter().flatten().collect::<Vec<_>>().concat();
+        serde_json::from_slice(&bytes).map_err(Error::internal)
+    }
+
+    pub(super) async fn secrets(&self, task: TaskId) -> Result<Map<String, Value>, Error> {
+        match self.store.get(Table::TaskSecrets, &task.store_key()).await? {
+            Some(encrypted) => secrets::decrypt(&self.instance, task, &encrypted),
+            None => Ok(Map::new()),
+        }
+    }
+
+    /// Items of a fleet from the one after `after` on, at most a hundred.
+    pub(super) async fn items(&self, task: TaskId, after: Option<u32>) -> Result<Vec<Item>, Error> {
+        let range = KeyRange::prefix(&task.store_key());
+        let range = match after {
+            Some(after) => range.after(&item_key(task, after)),
+            None => range,
+        };
+        let rows = self.store.scan(Table::TaskItems, range, ITEM_PAGE).await?;
+        Ok(rows.iter().map(|row| row.json(Table::TaskItems)).collect::<Result<_, _>>()?)
+    }
+
+    /// The whole output of a task or of an item.
+    pub(super) async fn output(&self, task: TaskId, output: &Output) -> Result<Vec<Value>, Error> {
+        match output {
+            Output::Inline(rows) => Ok(rows.clone()),
+            Output::File { hash, .. } => {
+                let bytes = self.files.get(task, hash).await?;
+                serde_json::from_slice(&bytes).map_err(Error::internal)
+            }
+        }
+    }
+
+    pub(super) fn artifact(&self, task: TaskId, artifact: &ArtifactRecord) -> Option<PathBuf> {
+        self.files.path(task, &artifact.hash)
+    }
+
+    /// Removes everything there is of some tasks.
+    pub(super) async fn forget(&self, tasks: &[TaskId]) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        for record in self.records(tasks).await? {
+            let has_files = !record.artifacts.is_empty() || matches!(record.output, Output::File { .. });
+            if has_files || record.items.is_some() {
+                // Files first: a record without its files says so, but files without a record would stay for ever.
+                self.files.remove(record.task_id).await?;
+            }
+            if record.items.is_some() {
+                self.forget_items(record.task_id).await?;
+            }
+            if batch.len() + usize::from(record.body_parts) + 4 > MAX_BATCH_OPS {
+                self.commit(std::mem::take(&mut batch), Durability::Process).await?;
+            }
+            delete(&mut batch, &record);
+        }
+        self.commit(batch, Durability::Process).await
+    }
+
+    async fn forget_items(&self, task: TaskId) -> Result<(), Error> {
+        loop {
+            let range = KeyRange::prefix(&task.store_key());
+            let rows = self.store.scan(Table::TaskItems, range, ITEM_PAGE).await?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let mut batch = Batch::new();
+            for row in rows {
+                batch.delete(Table::TaskItems, row.key);
+            }
+            batch.essential();
+            self.commit(batch, Durability::Process).await?;
+        }
+    }
+
+    /// Removes folders whose tasks are gone, as a crash in the middle of forgetting leaves them.
+    pub(super) async fn remove_stray_files(&self, is_active: impl Fn(TaskId) -> bool) -> Result<(), Error> {
+        for task in self.files.tasks().await? {
+            if !is_active(task) && self.record(task).await?.is_none() {
+                self.files.remove(task).await?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) const fn store(&self) -> &Store {
+        &self.store
+    }
+}
+
+/// In how many parts the store has a body of `length` bytes.
+pub(super) const fn body_parts(length: usize) -> usize {
+    length.div_ceil(PART)
+}

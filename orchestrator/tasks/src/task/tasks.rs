@@ -1,0 +1,172 @@
+//! All tasks, as the rest of the daemon sees them: finding, listing and stopping them, and what they left.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::active::{ActiveTask, StopReason};
+use super::id::TaskId;
+use super::idempotency::Idempotency;
+use super::order::Order;
+use super::query::TaskQuery;
+use super::record::{ArtifactRecord, Item, Output, Record};
+use super::storage::TaskStorage;
+use super::table::TaskTable;
+use super::workers::Workers;
+use warmpool_config::Config;
+use warmpool_core::drain::Drain;
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
+use warmpool_keys::{KeyId, Keys};
+use warmpool_sessions::session::Sessions;
+use warmpool_store::Store;
+use warmpool_workers::pool::Pool;
+
+/// Every task there is and was. Clones share it.
+#[derive(Clone)]
+pub struct Tasks {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) config: Arc<Config>,
+    pub(super) keys: Keys,
+    pub(super) drain: Drain,
+    pub(super) table: TaskTable,
+    pub(super) storage: TaskStorage,
+    pub(super) workers: Workers,
+    pub(super) idempotency: Idempotency,
+}
+
+#[derive(Debug, Clone)]
+pub enum Task {
+    /// It has not ended.
+    Active(Arc<ActiveTask>),
+    Ended(Box<Record>),
+}
+
+impl Tasks {
+    /// An empty table. [`Tasks::load`] fills it from the store.
+    pub fn new(
+        config: Arc<Config>,
+        instance: Arc<Instance>,
+        keys: Keys,
+        sessions: Sessions,
+        pool: Pool,
+        store: Store,
+        drain: Drain,
+    ) -> Self {
+        let inner = Inner {
+            table: TaskTable::default(),
+            storage: TaskStorage::new(&config, Arc::clone(&instance), store, drain.clone()),
+            workers: Workers::new(Arc::clone(&config), keys.clone(), sessions, pool, drain.clone()),
+            idempotency: Idempotency::new(instance),
+            config,
+            keys,
+            drain,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Finds a task of `owner`.
+    /// Errors: `UnknownTask`, also when it is another key's; `OutcomeUnknown` while it is on its way into the store.
+    pub async fn find(&self, id: TaskId, owner: &KeyId) -> Result<Task, Error> {
+        let unknown = || Error::UnknownTask { id: id.to_string() };
+        if let Some(task) = self.inner.table.active(id) {
+            return match task.owner == *owner {
+                true if task.is_stored() => Ok(Task::Active(task)),
+                true => Err(task.outcome_unknown()),
+                false => Err(unknown()),
+            };
+        }
+        let record = self.inner.storage.record(id).await?.filter(|record| record.owner == *owner);
+        record.map(|record| Task::Ended(Box::new(record))).ok_or_else(unknown)
+    }
+
+    /// The key that sent a task.
+    /// Fails when the store cannot be read.
+    pub async fn owner(&self, id: TaskId) -> Result<Option<KeyId>, Error> {
+        if let Some(task) = self.inner.table.active(id) {
+            return Ok(Some(task.owner.clone()));
+        }
+        Ok(self.inner.storage.record(id).await?.map(|record| record.owner))
+    }
+
+    /// Changes each time a task comes, changes its status, or is forgotten.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.table.changes()
+    }
+
+    /// One page of the tasks of `owner`, or of all keys, and how many match in all.
+    /// Errors: `Field` for what the list of all keys cannot do. Fails when the store cannot be read.
+    pub async fn list(&self, query: &TaskQuery, owner: Option<&KeyId>) -> Result<(Vec<Record>, u64), Error> {
+        if owner.is_none() {
+            query.check_for_all_keys()?;
+        }
+        let page = self.inner.table.page(owner, query);
+        let mut found = page.active;
+        for record in self.inner.storage.records(&page.ended).await? {
+            found.insert(record.task_id, record);
+        }
+        Ok((page.ids.iter().filter_map(|id| found.remove(id)).collect(), page.total))
+    }
+
+    /// Stops a task of `owner`, and waits until its end is written. Stopping one that has ended changes nothing; the answer
+    /// says whether it had.
+    /// Errors: `UnknownTask`; `TaskStopping` when the end takes longer than `tasks.cancel_timeout`.
+    pub async fn cancel(&self, id: TaskId, owner: &KeyId) -> Result<(Record, bool), Error> {
+        match self.find(id, owner).await? {
+            Task::Active(task) => {
+                task.stop(StopReason::Cancelled);
+                self.go_on(Arc::clone(&task));
+                let limit = self.inner.config.tasks.cancel_timeout;
+                match timeout(limit, task.ended()).await {
+                    Ok(()) => Ok((task.record(), false)),
+                    Err(_) => Err(Error::TaskStopping { task: id.to_string(), waited: limit }),
+                }
+            }
+            Task::Ended(record) => Ok((*record, true)),
+        }
+    }
+
+    /// Stops every task whose key was revoked.
+    pub fn end_revoked(&self) {
+        for task in self.inner.table.all_active() {
+            task.stop_if_revoked(&self.inner.keys);
+            if task.stopped().is_some() {
+                self.go_on(task);
+            }
+        }
+    }
+
+    /// The whole output of a task or of one of its items.
+    /// Fails when its file cannot be read.
+    pub async fn output(&self, task: TaskId, output: &Output) -> Result<Vec<Value>, Error> {
+        self.inner.storage.output(task, output).await
+    }
+
+    /// Items of a fleet from the one after `after` on, at most a hundred, in their order.
+    /// Fails when the store cannot be read.
+    pub async fn items(&self, task: TaskId, after: Option<u32>) -> Result<Vec<Item>, Error> {
+        self.inner.storage.items(task, after).await
+    }
+
+    /// What a task was asked to do.
+    /// Fails when the store cannot be read.
+    pub async fn order(&self, record: &Record) -> Result<Order, Error> {
+        self.inner.storage.order(record).await
+    }
+
+    /// The path of an artifact's file.
+    pub fn artifact(&self, task: TaskId, artifact: &ArtifactRecord) -> Option<PathBuf> {
+        self.inner.storage.artifact(task, artifact)
+    }
+
+    /// How many tasks are queued, are running, and are in the history.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        self.inner.table.counts()
+    }
+}

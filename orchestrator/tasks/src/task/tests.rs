@@ -1,0 +1,298 @@
+//! Tasks on a store that answers late or has no room. No worker ever comes, so no task gets beyond its start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, json};
+
+use super::lifecycle::TaskEnd;
+use super::record::TaskError;
+use super::*;
+use warmpool_config::{Config, Flags, Host};
+use warmpool_core::drain::{Drain, Phase};
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
+use warmpool_keys::{KeyId, Keys};
+use warmpool_runtime::Runtime;
+use warmpool_sessions::session::{ExternalServices, Sessions};
+use warmpool_store::fault::{Fault as StoreFault, FaultGate, Faults, Point, until};
+use warmpool_store::{Store, StoreOptions};
+use warmpool_workers::pool::Pool;
+
+struct Bench {
+    tasks: Tasks,
+    drain: Drain,
+    faults: Faults,
+    store: Store,
+    keys: Keys,
+    owner: KeyId,
+    data: tempfile::TempDir,
+}
+
+/// Free bytes that are enough.
+const PLENTY: u64 = 1 << 40;
+
+impl Bench {
+    async fn new() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let faults = Faults::default();
+        faults.set_free_bytes(PLENTY);
+        let options = StoreOptions { call_timeout: Duration::from_millis(100), ..StoreOptions::default() };
+        let store = Store::faulty(&faults, options);
+        // In a store of their own, which does not fail.
+        let keys = Keys::load(Store::memory()).await.unwrap();
+        let owner = keys.create("owner", warmpool_keys::KeyRole::Client).await.unwrap().record.id;
+        let (tasks, drain) = Self::process(data.path(), keys.clone(), store.clone());
+        Self { tasks, drain, faults, store, keys, owner, data }
+    }
+
+    /// What a daemon of these files has of tasks.
+    fn process(data: &std::path::Path, keys: Keys, store: Store) -> (Tasks, Drain) {
+        let env = [
+            ("WARMPOOL_STORE_DATA_DIR", data.display().to_string()),
+            ("WARMPOOL_DOCKER_HOST", format!("unix://{}/no-engine.sock", data.display())),
+            ("WARMPOOL_TASKS_CANCEL_TIMEOUT", "1s".to_owned()),
+        ];
+        let env = env.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let host = Host { memory: 8 << 30, cores: 2, root: true };
+        let config = Arc::new(Config::resolve(None, env, &Flags::default(), &host).unwrap());
+        let instance = Arc::new(Instance::load_or_create(data).unwrap());
+        let drain = Drain::default();
+        let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
+        let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
+        let (config_too, instance_too) = (Arc::clone(&config), Arc::clone(&instance));
+        let sessions = Sessions::new(
+            config_too,
+            instance_too,
+            keys.clone(),
+            pool.clone(),
+            store.clone(),
+            drain.clone(),
+            ExternalServices::nowhere(&config),
+        );
+        (Tasks::new(config, instance, keys, sessions, pool, store, drain.clone()), drain)
+    }
+
+    /// The daemon ends while none of its tasks has its turn, and starts again. Nothing has gone on yet.
+    async fn restart(&mut self) {
+        self.drain.advance(Phase::Draining);
+        until("no task is left", || self.tasks.inner.table.all_active().is_empty()).await;
+        (self.tasks, self.drain) = Self::process(self.data.path(), self.keys.clone(), self.store.clone());
+        self.tasks.load().await.unwrap();
+    }
+
+    /// Takes all turns, so that no task begins.
+    async fn hold_turns(&self) -> tokio::sync::OwnedSemaphorePermit {
+        let permits = self.tasks.inner.workers.permits();
+        let all = u32::try_from(permits.available_permits()).unwrap();
+        Arc::clone(permits).acquire_many_owned(all).await.unwrap()
+    }
+
+    fn active(&self, id: TaskId) -> Arc<ActiveTask> {
+        self.tasks.inner.table.active(id).unwrap()
+    }
+
+    /// Hands in a run under this idempotency key.
+    async fn accept(&self, key: &str) -> Result<Task, Error> {
+        let options =
+            SubmitOptions { secrets: Map::new(), idempotency: Some(key.to_owned()), ..SubmitOptions::default() };
+        self.tasks.accept(self.owner.clone(), order(), options).await
+    }
+
+    async fn accepted(&self, key: &str) -> Arc<ActiveTask> {
+        match self.accept(key).await.unwrap() {
+            Task::Active(live) => live,
+            Task::Ended(record) => panic!("it has ended: {record:?}"),
+        }
+    }
+
+    fn listed(&self) -> impl Future<Output = Vec<Record>> {
+        let (tasks, owner) = (self.tasks.clone(), self.owner.clone());
+        async move {
+            let query: TaskQuery = TaskQuery::default();
+            tasks.list(&query, Some(&owner)).await.unwrap().0
+        }
+    }
+
+    async fn on_disk(&self, id: TaskId) -> Record {
+        self.tasks.inner.storage.record(id).await.unwrap().unwrap()
+    }
+}
+
+fn order() -> Order {
+    serde_json::from_value(json!({
+        "kind": "run", "work_kind": "run", "work": {"steps": [{"type": "navigate", "url": "http://a.test/"}]},
+        "engine": "chromium", "mode": "headless", "launch": {"url": null}, "timeout_ms": 1000,
+    }))
+    .unwrap()
+}
+
+fn unknown(outcome: Result<Task, Error>) -> String {
+    match outcome {
+        Err(Error::OutcomeUnknown { task }) => task,
+        outcome => panic!("{outcome:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_unconfirmed_task_has_an_unknown_outcome() {
+    let bench = Bench::new().await;
+    let gate = FaultGate::default();
+    // It is written, and not yet safe from loss of power.
+    bench.faults.next(Point::Barrier, StoreFault::Hang(gate.clone()));
+    let id = unknown(bench.accept("a").await);
+    assert_eq!(unknown(bench.accept("a").await), id, "the key leads to the same task");
+    let task: TaskId = id.parse().unwrap();
+    assert_eq!(unknown(bench.tasks.find(task, &bench.owner).await), id);
+    assert!(bench.listed().await.is_empty());
+    gate.open();
+    let live = loop {
+        match bench.accept("a").await {
+            Ok(Task::Active(live)) => break live,
+            outcome => drop(unknown(outcome)),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!(live.id, task);
+    until("it has its turn", || live.record().status == Status::Running).await;
+    assert_eq!(bench.listed().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_write_that_never_began_leaves_no_task() {
+    let bench = Bench::new().await;
+    let gate = FaultGate::default();
+    bench.faults.next(Point::Read, StoreFault::Hang(gate.clone()));
+    let reading = tokio::spawn({
+        let store = bench.tasks.inner.storage.store().clone();
+        async move { drop(store.get(warmpool_store::Table::Meta, b"x").await) }
+    });
+    until("the store is at something else", || bench.faults.calls(Point::Read) == 1).await;
+    let without_key = bench.tasks.accept(bench.owner.clone(), order(), SubmitOptions::default()).await;
+    assert!(matches!(without_key, Err(Error::StoreBusy)), "{without_key:?}");
+    assert!(matches!(bench.accept("a").await, Err(Error::StoreBusy)));
+    gate.open();
+    reading.await.unwrap();
+    assert!(bench.listed().await.is_empty());
+    assert_eq!(bench.tasks.counts(), (0, 0, 0));
+    assert!(bench.tasks.inner.storage.oldest(9).await.unwrap().is_empty(), "nor does it come later");
+    bench.accepted("a").await;
+}
+
+#[tokio::test]
+async fn a_task_runs_although_its_client_left() {
+    let bench = Arc::new(Bench::new().await);
+    let gate = FaultGate::default();
+    bench.faults.next(Point::Apply, StoreFault::Hang(gate.clone()));
+    let client = tokio::spawn({
+        let bench = Arc::clone(&bench);
+        async move { drop(bench.accept("a").await) }
+    });
+    until("it is being written", || bench.faults.calls(Point::Apply) == 1).await;
+    client.abort();
+    assert!(client.await.unwrap_err().is_cancelled());
+    gate.open();
+    until("it is on the disk", || bench.tasks.counts() == (0, 1, 1)).await;
+    let live = bench.accepted("a").await;
+    until("it has its turn", || live.record().status == Status::Running).await;
+}
+
+#[tokio::test]
+async fn nothing_runs_before_it_is_on_the_disk() {
+    let bench = Bench::new().await;
+    let all = bench.tasks.inner.workers.permits().available_permits();
+    let turn = bench.hold_turns().await;
+    let live = bench.accepted("a").await;
+    bench.faults.set_free_bytes(0);
+    let marked = bench.tasks.mark_running(&live).await;
+    assert!(matches!(marked, Err(Error::DiskNearlyFull)), "{marked:?}");
+    assert_eq!(live.record().status, Status::Queued);
+    drop(turn);
+    until("it waits", || live.record().waiting.is_some()).await;
+    let record = live.record();
+    assert_eq!(record.waiting.unwrap().code, "disk_nearly_full");
+    assert_eq!((record.status, bench.on_disk(live.id).await.status), (Status::Queued, Status::Queued));
+    assert_eq!(bench.tasks.inner.workers.permits().available_permits(), all, "it holds up no other meanwhile");
+    bench.faults.set_free_bytes(PLENTY);
+    until("it runs", || live.record().status == Status::Running).await;
+    assert_eq!(live.record().waiting, None);
+    assert_eq!(bench.on_disk(live.id).await.status, Status::Running);
+}
+
+#[tokio::test]
+async fn an_end_is_published_once_it_is_on_the_disk() {
+    let bench = Arc::new(Bench::new().await);
+    let live = bench.accepted("a").await;
+    until("it runs", || live.record().status == Status::Running).await;
+    bench.faults.set_free_bytes(0);
+    let mut events = live.subscribe();
+    let finishing = tokio::spawn({
+        let (bench, live) = (Arc::clone(&bench), Arc::clone(&live));
+        let end = TaskEnd::without_results(Status::Failure, TaskError::new("x", "y"));
+        async move { bench.tasks.finish(&live, end).await }
+    });
+    until("it waits", || live.record().waiting.is_some()).await;
+    assert_eq!(live.record().status, Status::Running);
+    assert_eq!(events.recv().await.unwrap().data()["waiting"]["code"], "disk_nearly_full");
+    bench.faults.set_free_bytes(PLENTY);
+    finishing.await.unwrap();
+    assert_eq!(bench.on_disk(live.id).await.status, Status::Failure);
+    let Task::Ended(record) = bench.tasks.find(live.id, &bench.owner).await.unwrap() else { panic!("it lives") };
+    assert_eq!((record.status, record.waiting.clone()), (Status::Failure, None));
+    let told = std::iter::from_fn(|| events.try_recv().ok()).map(|event| event.name()).last();
+    assert_eq!(told, Some("end"));
+}
+
+#[tokio::test]
+async fn tasks_go_on_whatever_the_clock_says() {
+    let mut bench = Bench::new().await;
+    let _turns = bench.hold_turns().await;
+    // A day later the clock is set right.
+    let tomorrow = u128::from(warmpool_core::clock::unix_ms() + 86_400_000) << 80;
+    bench.tasks.inner.table.ids_past(TaskId::from_number(tomorrow));
+    let id = bench.accepted("a").await.id;
+    assert!(id.number() > tomorrow);
+    bench.restart().await;
+    let new = bench.accepted("b").await;
+    assert!(!new.is_left(), "it is no earlier process's");
+    assert!(bench.active(id).is_left());
+    bench.tasks.resume();
+    until("it runs", || bench.active(id).status() == Status::Running).await;
+}
+
+#[tokio::test]
+async fn a_task_that_waits_for_the_engine_can_be_cancelled() {
+    let mut bench = Bench::new().await;
+    let turns = bench.hold_turns().await;
+    let queued = bench.accepted("a").await.id;
+    let revoked = bench.accepted("b").await.id;
+    bench.restart().await;
+    drop(turns);
+    // The engine does not answer, so nobody resumes the tasks.
+    let (record, had_ended) = bench.tasks.cancel(queued, &bench.owner).await.unwrap();
+    assert_eq!((record.status, had_ended), (Status::Cancelled, false));
+    assert_eq!(bench.on_disk(queued).await.status, Status::Cancelled);
+    bench.keys.revoke(&bench.owner).await.unwrap();
+    bench.tasks.end_revoked();
+    until("it has ended", || bench.tasks.inner.table.active(revoked).is_none()).await;
+    let record = bench.on_disk(revoked).await;
+    assert_eq!((record.status, record.error.unwrap().code.as_str()), (Status::Cancelled, "key_revoked"));
+    bench.tasks.resume();
+    assert_eq!(bench.tasks.counts(), (0, 0, 2), "nothing is left to go on with");
+}
+
+#[tokio::test]
+async fn cancelling_waits_for_a_limited_time() {
+    let bench = Bench::new().await;
+    let _turns = bench.hold_turns().await;
+    let task = bench.accepted("a").await;
+    let gate = FaultGate::default();
+    bench.faults.next(Point::Apply, StoreFault::Hang(gate.clone()));
+    let refused = bench.tasks.cancel(task.id, &bench.owner).await;
+    assert!(matches!(refused, Err(Error::TaskStopping { .. })), "{refused:?}");
+    gate.open();
+    task.ended().await;
+    assert_eq!(bench.on_disk(task.id).await.status, Status::Cancelled);
+    let (_, had_ended) = bench.tasks.cancel(task.id, &bench.owner).await.unwrap();
+    assert!(had_ended);
+}

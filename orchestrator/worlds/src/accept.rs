@@ -1,0 +1,219 @@
+//! Accepts requests: the attachments are on the disk, and the world is in the store, before the answer.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::Worlds;
+use super::attachment;
+use super::cipher::Cipher;
+use super::integration::{IntegrationKey, IntegrationKeyId, IntegrationKind};
+use super::log::RequestRow;
+use super::patient::{Identity, PatientRef};
+use super::record::{Content, ContentItem, Status, WorldRecord};
+use super::request::{Source, WorldRequest};
+use warmpool_core::clock::unix_ms;
+use warmpool_core::engine::WorldId;
+use warmpool_core::error::Error;
+use warmpool_runtime::RuntimeError;
+use warmpool_store::{Batch, Durability, Table};
+
+/// The width of a test key's scenes, in pixels, and of the first picture.
+const TEST_WIDTH: u32 = 1024;
+const TEST_PREVIEW_WIDTH: u32 = 512;
+/// Changes when the same request should give another scene than before.
+const SCENE_VERSION: &str = "1";
+/// How long the daemon believes that the renderers' image is there, or is not.
+const IMAGE_BELIEVED: Duration = Duration::from_secs(10);
+
+/// The world that a request gets.
+pub struct AcceptedWorld {
+    pub record: WorldRecord,
+    /// Whether the same scene was there already.
+    pub cached: bool,
+}
+
+impl Worlds {
+    /// Accepts a request: what it attaches is on the disk, and its world in the store, when this returns.
+    /// Errors: `InvalidField` for a picture; `InvalidApiKey` when the key was revoked meanwhile; `NoRenderer` where there is no
+    /// image; `WorldQueueFull`, `WorldKeyLimit`; when the store refuses.
+    pub async fn generate(
+        &self,
+        key: &IntegrationKey,
+        request: &WorldRequest,
+        row: &mut RequestRow,
+    ) -> Result<AcceptedWorld, Error> {
+        let limits = self.picture_limits();
+        for item in &request.items {
+            if let Source::Data(bytes) = &item.source {
+                attachment::inspect(bytes, limits)
+                    .map_err(|error| Error::invalid(format!("{}.data", item.field), error.to_string()))?;
+            }
+        }
+        let reference = self.inner.patients.reference(&key.id, &request.patient_id);
+        // Before the patient is looked up: a deletion in between would otherwise be undone, with the deleted key.
+        let _one = self.inner.accepting.lock().await;
+        // Its worlds end under this lock when it is revoked.
+        if !self.inner.keys.is_active(&key.id) {
+            return Err(Error::InvalidApiKey);
+        }
+        let patient = self.inner.patients.find_or_make(&reference).await?;
+        let identity = Identity { id: request.patient_id.clone(), name: request.patient_name.clone() };
+        row.belongings = (row.counts.belongings > 0).then(|| patient.cipher.encrypt_json(&request.belongings()));
+        let scene = self.scene_of(key, &reference, request);
+        if let Some(record) = self.made_already(&scene).await? {
+            if patient.identity().as_ref() != Some(&identity) {
+                let mut batch = Batch::new();
+                patient.put(&identity, &mut batch)?;
+                self.inner.store.commit(batch, Durability::Power).await?;
+            }
+            self.inner.keys.used(&key.id, false);
+            row.patient = Some(reference);
+            row.world = Some(record.world_id.clone());
+            return Ok(AcceptedWorld { record, cached: true });
+        }
+        self.check_renderers().await?;
+        self.check_queue(&key.id)?;
+        let world_id = WorldId::random();
+        let content = match self.keep_uploads(&patient.cipher, &world_id, request).await {
+            Ok(content) => content,
+            Err(error) => {
+                let _ = self.inner.files.remove_all(&world_id).await;
+                return Err(error);
+            }
+        };
+        let test = key.kind == IntegrationKind::Test;
+        let settings = &self.inner.config.world;
+        let width = if test { settings.width.min(TEST_WIDTH) } else { settings.width };
+        let preview_width = if test { settings.preview_width.min(TEST_PREVIEW_WIDTH) } else { settings.preview_width };
+        let record = WorldRecord {
+            world_id: world_id.clone(),
+            key: key.id.clone(),
+            owner: key.owner.clone(),
+            kind: key.kind,
+            patient: reference.clone(),
+            environment: request.environment,
+            scene: scene.clone(),
+            width,
+            preview_width: preview_width.min(width),
+            status: Status::Queued,
+            preview: false,
+            created_ms: unix_ms(),
+            ended_ms: None,
+            viewer: Some(0),
+            viewers: 1,
+            failure: None,
+            content: patient.cipher.encrypt_json(&content),
+        };
+        let mut batch = Batch::new();
+        batch.put_json(Table::Worlds, world_id.as_str(), &record)?;
+        batch.put(Table::Scenes, scene, world_id.as_str());
+        batch.put(Table::PatientWorlds, reference.world_row(world_id.as_str()), world_id.as_str());
+        patient.put(&identity, &mut batch)?;
+        self.inner.patients.put_check(&mut batch);
+        let counting = self.inner.keys.put_counted(&key.id, &mut batch).await?;
+        if let Err(error) = self.inner.store.commit(batch, Durability::Power).await {
+            let _ = self.inner.files.remove_all(&world_id).await;
+            return Err(error.into());
+        }
+        self.inner.keys.used(&key.id, true);
+        drop(counting);
+        row.patient = Some(reference);
+        row.world = Some(world_id.clone());
+        self.enqueue(record.clone());
+        Ok(AcceptedWorld { record, cached: false })
+    }
+
+    /// Checks that one more world of a key may wait.
+    fn check_queue(&self, key: &IntegrationKeyId) -> Result<(), Error> {
+        let settings = &self.inner.config.world;
+        let state = self.lock();
+        if state.queue.len() >= settings.queue_length {
+            return Err(Error::WorldQueueFull { length: settings.queue_length });
+        }
+        if settings.max_per_key > 0 && state.queue.of(key) >= settings.max_per_key {
+            return Err(Error::WorldKeyLimit { limit: settings.max_per_key });
+        }
+        Ok(())
+    }
+
+    /// A hash of all that decides how the scene looks.
+    fn scene_of(&self, key: &IntegrationKey, patient: &PatientRef, request: &WorldRequest) -> String {
+        let settings = &self.inner.config.world;
+        let test = if key.kind == IntegrationKind::Test { "test" } else { "live" };
+        let size = format!("{} {} {}", settings.width, settings.preview_width, settings.samples);
+        let mut parts = vec![
+            "scene".to_owned(),
+            SCENE_VERSION.to_owned(),
+            test.to_owned(),
+            size,
+            patient.as_str().to_owned(),
+            request.environment.as_str().to_owned(),
+            request.variation.clone(),
+        ];
+        for item in &request.items {
+            let source = match &item.source {
+                Source::None => String::new(),
+                Source::Data(bytes) => hex::encode(Sha256::digest(bytes)),
+                Source::Url(url) => url.to_string(),
+            };
+            parts.extend([item.field.clone(), item.label.clone(), source]);
+        }
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        hex::encode(self.inner.instance.fingerprint(&parts))
+    }
+
+    /// The world that has this scene, or will have it.
+    async fn made_already(&self, scene: &str) -> Result<Option<WorldRecord>, Error> {
+        let Some(id) = self.inner.store.get(Table::Scenes, scene.as_bytes()).await? else { return Ok(None) };
+        let record = self.record(&WorldId::from(&*String::from_utf8_lossy(&id))).await?;
+        Ok(record.filter(|record| record.status != Status::Failed))
+    }
+
+    async fn keep_uploads(&self, cipher: &Cipher, world: &WorldId, request: &WorldRequest) -> Result<Content, Error> {
+        self.inner.files.create(world).await?;
+        let mut content = Content { variation: request.variation.clone(), ..Content::default() };
+        for (number, item) in request.items.iter().enumerate() {
+            let (mut url, mut file) = (None, None);
+            match &item.source {
+                Source::None => {}
+                Source::Url(address) => url = Some(address.to_string()),
+                Source::Data(bytes) => {
+                    let name = format!("upload-{number}");
+                    self.inner.files.put(cipher, world, &name, Bytes::clone(bytes)).await?;
+                    file = Some(name);
+                }
+            }
+            let (kind, label, field) = (item.kind, item.label.clone(), item.field.clone());
+            content.items.push(ContentItem { kind, label, field, url, file, placement: None });
+        }
+        Ok(content)
+    }
+
+    async fn check_renderers(&self) -> Result<(), Error> {
+        if self.can_render().await {
+            return Ok(());
+        }
+        Err(Error::NoRenderer { image: self.inner.config.world.image.clone() })
+    }
+
+    /// Whether the image of the renderers is on this host, as far as is known.
+    pub async fn can_render(&self) -> bool {
+        let known = self.lock().image.filter(|(when, _)| when.elapsed() < IMAGE_BELIEVED);
+        if let Some((_, there)) = known {
+            return there;
+        }
+        let found = self.inner.runtime.image_id(&self.inner.config.world.image).await;
+        // A runtime that does not answer now may do so when it is this world's turn.
+        let there = !matches!(found, Err(RuntimeError::NoImage(_)));
+        self.lock().image = Some((Instant::now(), there));
+        there
+    }
+
+    /// How many worlds wait for their turn, and how many are being rendered.
+    pub fn counts(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.queue.len(), state.live.len().saturating_sub(state.queue.len()))
+    }
+}

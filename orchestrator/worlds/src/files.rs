@@ -1,0 +1,174 @@
+//! The files of worlds: what clients attached, and the pictures that were made of it. Each world has a folder, and each
+//! file is encrypted with the key of the world's patient.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::cipher::Cipher;
+use warmpool_core::blocking::blocking;
+use warmpool_core::engine::WorldId;
+use warmpool_core::error::Error;
+use warmpool_store::{Folder, free_bytes};
+
+/// The folder of all worlds' files, within the data directory.
+pub const FOLDER: Folder = Folder { name: "worlds", has: is_whole };
+
+/// The pictures that a renderer makes, and the media type of each.
+pub(crate) const PICTURES: [(&str, &str); 5] = [
+    ("preview.jpg", "image/jpeg"),
+    ("thumbnail.jpg", "image/jpeg"),
+    ("panorama.jpg", "image/jpeg"),
+    ("panorama.png", "image/png"),
+    ("depth.png", "image/png"),
+];
+
+/// What the name of a file ends with as long as it is being written.
+const UNFINISHED: &str = ".new";
+
+fn is_whole(name: &str) -> bool {
+    !name.ends_with(UNFINISHED)
+}
+
+/// All worlds' files.
+#[derive(Debug, Clone)]
+pub(super) struct Files {
+    root: PathBuf,
+    min_free: u64,
+}
+
+impl Files {
+    pub(super) fn below(data_dir: &Path, min_free: u64) -> Self {
+        Self { root: data_dir.join(FOLDER.name), min_free }
+    }
+
+    pub(super) fn path(&self, world: &WorldId, name: &str) -> PathBuf {
+        self.root.join(world.as_str()).join(name)
+    }
+
+    /// Makes the folder of a new world.
+    /// Errors: `Internal`.
+    pub(super) async fn create(&self, world: &WorldId) -> Result<(), Error> {
+        let folder = self.root.join(world.as_str());
+        blocking(move || fs::create_dir_all(folder)).await
+    }
+
+    /// Writes a file so that it is whole or not there, also after loss of power. A world that was deleted has no folder,
+    /// and so takes no more files.
+    /// Errors: `DiskNearlyFull`; `Internal`.
+    pub(super) async fn put(&self, cipher: &Cipher, world: &WorldId, name: &str, bytes: Bytes) -> Result<(), Error> {
+        let (root, path, min_free) = (self.root.clone(), self.path(world, name), self.min_free);
+        let cipher = cipher.clone();
+        blocking(move || {
+            let folder = path.parent().unwrap_or(&root);
+            if free_bytes(folder).is_some_and(|free| free < min_free.saturating_add(bytes.len() as u64)) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let unfinished =
+                path.with_file_name(format!("{}{UNFINISHED}", path.file_name().unwrap_or_default().to_string_lossy()));
+            let mut file = fs::File::create(&unfinished)?;
+            let written = file.write_all(&cipher.seal(&bytes)).and_then(|()| file.sync_all());
+            if let Err(error) = written.and_then(|()| fs::rename(&unfinished, &path)) {
+                let _ = fs::remove_file(&unfinished);
+                return Err(error);
+            }
+            fs::File::open(folder)?.sync_all()
+        })
+        .await
+    }
+
+    /// Reads a whole file.
+    /// Errors: `Internal` when it is not there, or another key encrypted it.
+    pub(super) async fn get(&self, cipher: &Cipher, world: &WorldId, name: &str) -> Result<Bytes, Error> {
+        let (path, cipher) = (self.path(world, name), cipher.clone());
+        blocking(move || read(&path, &cipher)).await.map(Bytes::from)
+    }
+
+    /// Reads a whole file, if it is there.
+    /// Errors: `Internal`.
+    pub(super) async fn find(&self, cipher: &Cipher, world: &WorldId, name: &str) -> Result<Option<Bytes>, Error> {
+        let (path, cipher) = (self.path(world, name), cipher.clone());
+        blocking(move || found(read(&path, &cipher))).await.map(|bytes| bytes.map(Bytes::from))
+    }
+
+    /// Removes one file, if it is there.
+    pub(super) async fn remove(&self, world: &WorldId, name: &str) -> Result<(), Error> {
+        let path = self.path(world, name);
+        blocking(move || found(fs::remove_file(path)).map(drop)).await
+    }
+
+    /// Removes a world's folder with all its files.
+    /// Errors: `Internal`.
+    pub(super) async fn remove_all(&self, world: &WorldId) -> Result<(), Error> {
+        let folder = self.root.join(world.as_str());
+        blocking(move || {
+            loop {
+                match fs::remove_dir_all(&folder) {
+                    // A file that was being written came in between. There is no further one once the folder is gone.
+                    Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                    removed => return found(removed).map(drop),
+                }
+            }
+        })
+        .await
+    }
+
+    /// The worlds that have files.
+    pub(super) async fn worlds(&self) -> Result<Vec<WorldId>, Error> {
+        let root = self.root.clone();
+        blocking(move || match fs::read_dir(root) {
+            Ok(entries) => {
+                let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+                Ok(names.map(|name| WorldId::from(name.as_str())).collect())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        })
+        .await
+    }
+}
+
+pub(super) fn read(path: &Path, cipher: &Cipher) -> io::Result<Vec<u8>> {
+    cipher.open(fs::read(path)?).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// None instead of the error that there is no such file.
+pub(super) fn found<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn files_are_whole_and_go_with_their_world() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::below(dir.path(), 0);
+        let world = WorldId::random();
+        let cipher = Cipher::new(&[1; 32]);
+        files.create(&world).await.unwrap();
+        files.put(&cipher, &world, "preview.jpg", Bytes::from_static(b"picture")).await.unwrap();
+        assert_eq!(files.get(&cipher, &world, "preview.jpg").await.unwrap(), "picture");
+        assert!(files.get(&Cipher::new(&[2; 32]), &world, "preview.jpg").await.is_err());
+        assert!(files.find(&cipher, &world, "depth.png").await.unwrap().is_none());
+        let written = fs::read(files.path(&world, "preview.jpg")).unwrap();
+        assert!(!written.windows(7).any(|part| part == b"picture"), "files are encrypted");
+        assert_eq!(files.worlds().await.unwrap(), std::slice::from_ref(&world));
+        let full = Files::below(dir.path(), u64::MAX);
+        let refused = full.put(&cipher, &world, "panorama.jpg", Bytes::from_static(b"x")).await;
+        assert!(matches!(refused, Err(Error::DiskNearlyFull)), "{refused:?}");
+        files.remove(&world, "preview.jpg").await.unwrap();
+        files.remove(&world, "preview.jpg").await.unwrap();
+        files.remove_all(&world).await.unwrap();
+        files.remove_all(&world).await.unwrap();
+        let late = files.put(&cipher, &world, "depth.png", Bytes::from_static(b"x")).await;
+        assert!(late.is_err(), "a deleted world takes no more files");
+        assert!(files.worlds().await.unwrap().is_empty());
+    }
+}

@@ -1,0 +1,220 @@
+//! Deletes worlds and patients, exports a patient's data, and enforces retention limits.
+
+use std::io::{self, Seek as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use super::cipher::Cipher;
+use super::files::{PICTURES, found, read};
+use super::patient::forget;
+use super::record::{Content, WorldRecord};
+use super::{PatientRef, WorldCaller, Worlds};
+use warmpool_core::blocking::blocking;
+use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::drain::Phase;
+use warmpool_core::engine::WorldId;
+use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability, KeyRange, Table};
+
+/// Time between two checks for what is older than it may be.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// Rows read, or removed, at a time.
+const PAGE: usize = 256;
+
+/// What was deleted of a patient.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Deleted {
+    pub worlds: usize,
+    /// Whether the patient was known.
+    pub patients: usize,
+}
+
+impl Worlds {
+    /// Deletes a world with all its files; one that is being made is given up.
+    /// Errors: `UnknownWorld`; when store or disk refuse: then the world stays, perhaps without its files.
+    pub async fn delete(&self, id: &str, caller: &WorldCaller) -> Result<(), Error> {
+        // So that nothing is written of it meanwhile.
+        let _none = self.inner.accepting.lock().await;
+        let record = self.find(id, caller).await?;
+        self.remove_for_good(&record).await
+    }
+
+    async fn remove_for_good(&self, record: &WorldRecord) -> Result<(), Error> {
+        let mut batch = self.removal(record).await?;
+        batch.irrevocable();
+        self.inner.store.commit(batch, Durability::Power).await?;
+        self.announce_viewers();
+        Ok(())
+    }
+
+    /// Removes a world's files, and returns the changes that remove its rows. The caller holds `accepting`.
+    async fn removal(&self, record: &WorldRecord) -> Result<Batch, Error> {
+        let id = &record.world_id;
+        if let Some(live) = self.live(id) {
+            self.stop(&live).await;
+            self.remove_live(id);
+        }
+        self.inner.files.remove_all(id).await?;
+        let mut batch = Batch::new();
+        batch.delete(Table::Worlds, id.as_str());
+        batch.delete(Table::PatientWorlds, record.patient.world_row(id.as_str()));
+        let kept = self.inner.store.get(Table::Scenes, record.scene.as_bytes()).await?;
+        if kept.is_some_and(|kept| kept == id.as_str().as_bytes()) {
+            batch.delete(Table::Scenes, record.scene.as_str());
+        }
+        batch.essential();
+        Ok(batch)
+    }
+
+    /// The patients that a caller means by this id.
+    fn references(&self, caller: &WorldCaller, patient_id: &str) -> Vec<PatientRef> {
+        match caller {
+            WorldCaller::Integration(key) => vec![self.inner.patients.reference(&key.id, patient_id)],
+            WorldCaller::Operator(owner) => self.patients_of(owner, patient_id),
+        }
+    }
+
+    /// Deletes all that is kept of a patient: worlds, attachments, id and name. Rows of the log stay, and are anonymous.
+    /// Errors: `UnknownPatient`; when store or disk refuse: then try again.
+    pub async fn delete_patient(&self, patient_id: &str, caller: &WorldCaller) -> Result<Deleted, Error> {
+        let mut forgotten = Deleted::default();
+        for reference in self.references(caller, patient_id) {
+            // So that no request for the patient comes between the worlds and the name.
+            let _none = self.inner.accepting.lock().await;
+            for record in self.worlds_of(&reference).await? {
+                self.remove_for_good(&record).await?;
+                forgotten.worlds += 1;
+            }
+            if self.inner.patients.is_known(&reference).await? {
+                let mut batch = Batch::new();
+                forget(&reference, &mut batch);
+                self.inner.store.commit(batch, Durability::Power).await?;
+                forgotten.patients += 1;
+            }
+        }
+        if forgotten == Deleted::default() {
+            return Err(Error::UnknownPatient);
+        }
+        Ok(forgotten)
+    }
+
+    async fn worlds_of(&self, patient: &PatientRef) -> Result<Vec<WorldRecord>, Error> {
+        let mut found = Vec::new();
+        let mut range = KeyRange::prefix(patient.world_row("").as_bytes());
+        loop {
+            let rows = self.inner.store.scan(Table::PatientWorlds, range.clone(), PAGE).await?;
+            let Some(last) = rows.last() else { return Ok(found) };
+            range = range.after(&last.key);
+            for row in &rows {
+                let id = WorldId::from(&*String::from_utf8_lossy(&row.value));
+                found.extend(self.record(&id).await?);
+            }
+        }
+    }
+
+    /// All that is kept of a patient, as a ZIP archive: `patient.json`, and a folder a world with its pictures and what was
+    /// attached.
+    /// Errors: `UnknownPatient`; when store or disk refuse.
+    pub async fn export(&self, patient_id: &str, caller: &WorldCaller) -> Result<std::fs::File, Error> {
+        let mut worlds = Vec::new();
+        let mut files = Vec::new();
+        let mut identity = None;
+        for reference in self.references(caller, patient_id) {
+            let Some(patient) = self.inner.patients.find(&reference).await? else { continue };
+            identity = identity.or_else(|| patient.identity());
+            for record in self.worlds_of(&reference).await? {
+                let content = record.open(&patient.cipher);
+                worlds.push(exported(&record, &content));
+                let attached = content.items.iter().filter_map(|item| item.file.clone());
+                let names = PICTURES.iter().map(|(name, _)| (*name).to_owned()).chain(attached);
+                for name in names {
+                    let path = self.inner.files.path(&record.world_id, &name);
+                    files.push((format!("{}/{name}", record.world_id), path, patient.cipher.clone()));
+                }
+            }
+        }
+        let identity = identity.ok_or(Error::UnknownPatient)?;
+        let about = json!({"patient_id": identity.id, "patient_name": identity.name, "worlds": worlds});
+        blocking(move || archive(&about, &files)).await
+    }
+
+    /// Deletes worlds and rows of the log that are older than they may be, until the daemon stops.
+    pub async fn sweep(&self) {
+        if let Err(error) = self.remove_strays().await {
+            tracing::error!(%error, "files of deleted worlds could not be removed");
+        }
+        loop {
+            if let Err(error) = self.forget_old().await {
+                tracing::error!(%error, "old worlds could not be removed");
+            }
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = tokio::time::sleep(SWEEP_EVERY) => {}
+            }
+        }
+    }
+
+    async fn forget_old(&self) -> Result<(), Error> {
+        self.inner.keys.save().await?;
+        self.inner.log.forget_old(self.inner.config.world.keep_log_for).await?;
+        let oldest = unix_ms().saturating_sub(millis(self.inner.config.world.keep_for));
+        let mut range = KeyRange::all();
+        loop {
+            let rows = self.inner.store.scan(Table::Worlds, range.clone(), PAGE).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            range = range.after(&last.key);
+            for row in &rows {
+                let record: WorldRecord = row.json(Table::Worlds)?;
+                if record.status.is_end() && record.created_ms < oldest {
+                    let _none = self.inner.accepting.lock().await;
+                    // Nothing irrevocable: what a backup brings back is as old, and goes the same way.
+                    let batch = self.removal(&record).await?;
+                    self.inner.store.commit(batch, Durability::Power).await?;
+                }
+            }
+        }
+    }
+
+    /// Removes folders whose worlds are gone, as a crash leaves them.
+    async fn remove_strays(&self) -> Result<(), Error> {
+        for world in self.inner.files.worlds().await? {
+            // A world that is being accepted has files before it has a row.
+            let _none = self.inner.accepting.lock().await;
+            if self.record(&world).await?.is_none() {
+                self.inner.files.remove_all(&world).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn exported(record: &WorldRecord, content: &Content) -> Value {
+    json!({
+        "world_id": record.world_id,
+        "status": record.status,
+        "environment_type": record.environment,
+        "created_at": record.created_ms,
+        "ended_at": record.ended_ms,
+        "content": content,
+    })
+}
+
+fn archive(about: &Value, files: &[(String, PathBuf, Cipher)]) -> io::Result<std::fs::File> {
+    let mut zip = ZipWriter::new(tempfile::tempfile()?);
+    let options = SimpleFileOptions::default();
+    zip.start_file("patient.json", options)?;
+    zip.write_all(serde_json::to_string_pretty(about)?.as_bytes())?;
+    for (name, path, cipher) in files {
+        // A world that is not ready has not all of its pictures.
+        let Some(bytes) = found(read(path, cipher))? else { continue };
+        zip.start_file(name.as_str(), options.compression_method(zip::CompressionMethod::Stored))?;
+        zip.write_all(&bytes)?;
+    }
+    let mut file = zip.finish()?;
+    file.rewind()?;
+    Ok(file)
+}

@@ -1,0 +1,359 @@
+//! Worlds: 360-degree scenes for patients, the integration keys that ask for them, and the log of these requests.
+//!
+//! | file             | what it holds |
+//! |------------------|---------------|
+//! | `request.rs`     | what a request may say, checked |
+//! | `accept.rs`      | taking a request on |
+//! | `integration.rs` | integration keys |
+//! | `patient.rs`     | patients' ids and names, encrypted; `cipher.rs` does that |
+//! | `record.rs`      | a world as it is kept, and as clients see it |
+//! | `attachment.rs`  | pictures, decoded within limits and re-encoded; `fetch.rs` brings those that are elsewhere |
+//! | `files.rs`       | the files of worlds, encrypted |
+//! | `queue.rs`       | the worlds that wait, in `turns.rs`; `render.rs` renders one world, `scene.rs` speaks to its renderer |
+//! | `log.rs`         | the log of requests; its `index.rs` says which rows match a query |
+//! | `forget.rs`      | deleting worlds and patients, export, and keeping within the limits of time |
+
+mod accept;
+mod attachment;
+mod cipher;
+mod fetch;
+mod files;
+mod forget;
+mod integration;
+mod log;
+mod patient;
+mod queue;
+mod record;
+mod render;
+mod request;
+mod scene;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use attachment::PictureLimits;
+use cipher::{Cipher, KeySource};
+use fetch::Fetcher;
+use files::Files;
+use patient::Patients;
+use record::Content;
+use turns::Turns;
+use warmpool_config::Config;
+use warmpool_core::drain::Drain;
+use warmpool_core::engine::WorldId;
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
+use warmpool_keys::KeyId;
+use warmpool_runtime::Docker;
+use warmpool_store::{Batch, Durability, Store, Table};
+
+pub use accept::AcceptedWorld;
+pub(crate) use cipher::NamesKeyError;
+pub use fetch::AttachmentSources;
+pub use files::FOLDER;
+use files::PICTURES;
+pub use integration::IntegrationKeys;
+pub use integration::shorten;
+pub use integration::{IntegrationKey, IntegrationKind, IntegrationState, NewIntegrationKey};
+pub(crate) use log::RequestLog;
+pub use log::{RequestQuery, RequestRow, RequestView};
+pub use patient::PatientRef;
+pub use patient::PatientsError;
+pub use record::{Scene, Status, World, WorldRecord, WorldView};
+pub use request::{Environment, GenerateRequest, Limits, WorldRequest};
+
+/// All worlds. Clones share them.
+#[derive(Clone)]
+pub struct Worlds {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Arc<Config>,
+    instance: Arc<Instance>,
+    keys: IntegrationKeys,
+    patients: Patients,
+    store: Store,
+    files: Files,
+    fetcher: Fetcher,
+    runtime: Docker,
+    drain: Drain,
+    log: RequestLog,
+    /// Held from looking for a scene to having written its world, so that none is made twice.
+    accepting: tokio::sync::Mutex<()>,
+    state: Mutex<State>,
+    /// Held while a picture is decoded.
+    decoding: Arc<tokio::sync::Mutex<()>>,
+    /// There is something to render.
+    work: Notify,
+    /// Changes each time a viewer's URL stops working.
+    viewers: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Worlds that are not ready yet.
+    live: HashMap<WorldId, Arc<LiveWorld>>,
+    /// Those of them that wait.
+    queue: Turns,
+    /// When the image was looked for, and whether it was there.
+    image: Option<(Instant, bool)>,
+}
+
+/// A world that is not ready yet.
+pub(crate) struct LiveWorld {
+    state: watch::Sender<(WorldRecord, f64)>,
+    /// Held from reading its record to having written its successor.
+    writing: tokio::sync::Mutex<()>,
+    cancel: CancellationToken,
+    /// Cancelled once nobody renders it any more, of a world that somebody rendered.
+    released: CancellationToken,
+}
+
+impl LiveWorld {
+    fn new(record: WorldRecord) -> Self {
+        let (cancel, released) = (CancellationToken::new(), CancellationToken::new());
+        let (state, writing) = (watch::Sender::new((record, 0.0)), tokio::sync::Mutex::default());
+        Self { state, writing, cancel, released }
+    }
+
+    fn record(&self) -> WorldRecord {
+        self.state.borrow().0.clone()
+    }
+
+    fn progress(&self, fraction: f64) {
+        self.state.send_modify(|(_, progress)| *progress = progress.max(fraction));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut WorldRecord)) -> WorldRecord {
+        self.state.send_modify(|(record, _)| change(record));
+        self.record()
+    }
+}
+
+/// The caller of a route for existing worlds.
+#[derive(Debug, Clone)]
+pub enum WorldCaller {
+    Integration(Box<IntegrationKey>),
+    /// The holder of a service key, to whom integration keys belong.
+    Operator(KeyId),
+}
+
+impl WorldCaller {
+    fn may_see(&self, record: &WorldRecord) -> bool {
+        match self {
+            Self::Integration(key) => record.key == key.id,
+            Self::Operator(owner) => record.owner == *owner,
+        }
+    }
+}
+
+impl Worlds {
+    /// Opens what earlier processes kept.
+    /// Fails when the store cannot be read, or the operator's key is not the one that was used before.
+    pub async fn open(
+        config: Arc<Config>,
+        instance: Arc<Instance>,
+        keys: IntegrationKeys,
+        store: Store,
+        runtime: Docker,
+        drain: Drain,
+        sources: AttachmentSources,
+    ) -> Result<Self, PatientsError> {
+        let settings = &config.world;
+        let (operator, source) = Cipher::of_operator(settings.names_key_file.as_deref(), instance.names_key())?;
+        let patients = Patients::open(store.clone(), Arc::clone(&instance), operator, source).await?;
+        if source == KeySource::Instance && !keys.list(None).is_empty() {
+            tracing::warn!(
+                "patients' names are encrypted with a key that lies beside them: set world.names_key_file or {}",
+                cipher::VARIABLE
+            );
+        }
+        let tls = warmpool_core::tls::client_config()
+            .map_err(|source| NamesKeyError::Read { path: "tls".to_owned(), source })?;
+        let fetcher = Fetcher::new(&config, sources, tls);
+        let log = RequestLog::open(store.clone(), patients.clone()).await?;
+        let files = Files::below(&config.store.data_dir, config.store.min_free.bytes());
+        let state = Mutex::default();
+        let accepting = tokio::sync::Mutex::default();
+        let (work, viewers) = (Notify::new(), watch::Sender::default());
+        let inner = Inner {
+            config,
+            instance,
+            keys,
+            patients,
+            store,
+            files,
+            fetcher,
+            runtime,
+            drain,
+            log,
+            accepting,
+            state,
+            decoding: Arc::default(),
+            work,
+            viewers,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    pub fn keys(&self) -> &IntegrationKeys {
+        &self.inner.keys
+    }
+
+    pub fn log(&self) -> &RequestLog {
+        &self.inner.log
+    }
+
+    /// What one request may have.
+    pub fn limits(&self) -> Limits {
+        let settings = &self.inner.config.world;
+        Limits { images: settings.max_images, videos: settings.max_videos, belongings: settings.max_belongings }
+    }
+
+    /// How large a picture may be.
+    fn picture_limits(&self) -> PictureLimits {
+        let settings = &self.inner.config.world;
+        PictureLimits { pixels: settings.max_pixels as u64, memory: settings.decode_memory.bytes() }
+    }
+
+    /// The patients that a service key's integrations may mean by this id.
+    pub fn patients_of(&self, owner: &KeyId, patient_id: &str) -> Vec<PatientRef> {
+        let keys = self.inner.keys.list(Some(owner));
+        keys.iter().map(|key| self.inner.patients.reference(&key.id, patient_id)).collect()
+    }
+
+    /// A world by its id, for one who may see it.
+    /// Errors: `UnknownWorld`; when the store does not answer.
+    pub async fn find(&self, id: &str, caller: &WorldCaller) -> Result<WorldRecord, Error> {
+        let unknown = || Error::UnknownWorld { id: id.chars().take(64).collect() };
+        let record = self.record(&WorldId::from(id)).await?.ok_or_else(unknown)?;
+        if caller.may_see(&record) { Ok(record) } else { Err(unknown()) }
+    }
+
+    /// The world whose viewer this token opens.
+    /// Errors: `InvalidToken`; when the store does not answer.
+    pub async fn find_by_token(&self, token: &str) -> Result<WorldRecord, Error> {
+        use subtle::ConstantTimeEq as _;
+        let (id, _) = token.split_once('.').ok_or(Error::UnknownViewer)?;
+        let record = self.record(&WorldId::from(id)).await?.ok_or(Error::UnknownViewer)?;
+        let genuine = self.token(&record).ok_or(Error::UnknownViewer)?;
+        if bool::from(genuine.as_bytes().ct_eq(token.as_bytes())) { Ok(record) } else { Err(Error::UnknownViewer) }
+    }
+
+    /// What the URL of a world's viewer ends with.
+    fn token(&self, record: &WorldRecord) -> Option<String> {
+        let proof = self.inner.instance.world_token(record.world_id.as_str(), record.viewer?);
+        Some(format!("{}.{proof}", record.world_id))
+    }
+
+    /// Gives a world's viewer a new URL, or closes it. The old URL stops working.
+    /// Errors: `UnknownWorld`; when the store refuses.
+    pub async fn renew_viewer(&self, id: &str, caller: &WorldCaller, open: bool) -> Result<WorldRecord, Error> {
+        let record = self.find(id, caller).await?;
+        let renew = |record: &mut WorldRecord| {
+            record.viewer = open.then_some(record.viewers);
+            record.viewers += u32::from(open);
+        };
+        let live = self.live(&record.world_id);
+        // In this order: whoever holds `accepting` may wait for the end of who holds the other.
+        let _alone = match &live {
+            Some(live) => Some(live.writing.lock().await),
+            None => None,
+        };
+        let _none = self.inner.accepting.lock().await;
+        // It may have ended, or have been deleted, meanwhile.
+        let mut record = self.find(id, caller).await?;
+        match self.live(&record.world_id) {
+            Some(live) => record = live.change(renew),
+            None => renew(&mut record),
+        }
+        let mut batch = Batch::new();
+        // An older backup must not make the old URL work again.
+        batch.put_json(Table::Worlds, record.world_id.as_str(), &record)?.essential().irrevocable();
+        let written = self.inner.store.commit(batch, Durability::Power).await;
+        self.announce_viewers();
+        written?;
+        Ok(record)
+    }
+
+    /// Changes each time a viewer's URL stops working.
+    pub fn viewer_changes(&self) -> watch::Receiver<u64> {
+        self.inner.viewers.subscribe()
+    }
+
+    fn announce_viewers(&self) {
+        self.inner.viewers.send_modify(|count| *count += 1);
+    }
+
+    /// A world as clients see it.
+    /// Fails when the store does not answer.
+    pub async fn view(&self, record: WorldRecord, cached: bool) -> Result<WorldView, Error> {
+        let patient = self.inner.patients.find(&record.patient).await?;
+        let content = patient.map(|patient| record.open(&patient.cipher)).unwrap_or_default();
+        let token = self.token(&record);
+        let progress = match record.status {
+            Status::Ready => 1.0,
+            _ => self.live(&record.world_id).map_or(0.0, |live| live.state.borrow().1),
+        };
+        Ok(WorldView { record, content, progress, token, cached })
+    }
+
+    /// Changes of a world that is not ready yet.
+    pub fn follow(&self, id: &WorldId) -> Option<watch::Receiver<(WorldRecord, f64)>> {
+        self.live(id).map(|live| live.state.subscribe())
+    }
+
+    /// A picture of a world, if it is there, and its media type.
+    /// Errors: when store or disk do not answer.
+    pub async fn picture(&self, record: &WorldRecord, name: &str) -> Result<Option<(Bytes, &'static str)>, Error> {
+        let Some((name, media_type)) = PICTURES.iter().find(|(known, _)| *known == name) else { return Ok(None) };
+        let cipher = self.patient(record).await?.cipher;
+        let bytes = self.inner.files.find(&cipher, &record.world_id, name).await?;
+        Ok(bytes.map(|bytes| (bytes, *media_type)))
+    }
+
+    async fn record(&self, id: &WorldId) -> Result<Option<WorldRecord>, Error> {
+        if let Some(live) = self.live(id) {
+            return Ok(Some(live.record()));
+        }
+        let row = self.inner.store.get(Table::Worlds, id.as_str().as_bytes()).await?;
+        Ok(row.and_then(|row| serde_json::from_slice(&row).ok()))
+    }
+
+    async fn write(&self, record: &WorldRecord, durability: Durability) -> Result<(), Error> {
+        let mut batch = Batch::new();
+        batch.put_json(Table::Worlds, record.world_id.as_str(), record)?;
+        batch.essential();
+        Ok(self.inner.store.commit(batch, durability).await?)
+    }
+
+    /// Stores the present content of a world.
+    async fn keep_content(&self, live: &LiveWorld, content: &Content) -> Result<(), Error> {
+        let patient = self.inner.patients.find(&live.record().patient).await?;
+        if let Some(patient) = patient {
+            let text = patient.cipher.encrypt_json(content);
+            let _alone = live.writing.lock().await;
+            let record = live.change(|record| record.content = text);
+            self.write(&record, Durability::Process).await?;
+        }
+        Ok(())
+    }
+
+    fn live(&self, id: &WorldId) -> Option<Arc<LiveWorld>> {
+        self.lock().live.get(id).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock()
+    }
+}

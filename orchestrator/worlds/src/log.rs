@@ -1,0 +1,275 @@
+//! The log of requests for worlds. A row names its patient by reference only: deleting a patient makes the patient's
+//! rows anonymous without touching them.
+
+mod index;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::StatusCode;
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+
+use super::integration::IntegrationKeyId;
+use super::patient::{PatientRef, Patients};
+use super::request::{Counts, Environment};
+use index::{Index, RowKey};
+use warmpool_core::clock::{millis, unix_ms};
+use warmpool_core::engine::WorldId;
+use warmpool_core::error::Error;
+use warmpool_keys::KeyId;
+use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
+
+/// Rows read, or removed, at a time.
+const PAGE: usize = 512;
+/// How many rows a follower may be behind.
+const BEHIND: usize = 256;
+
+/// One request, as it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestRow {
+    pub at_ms: u64,
+    /// The service key that may see the row; none where the integration key is unknown, which every service key may see.
+    pub owner: Option<KeyId>,
+    pub key: Option<IntegrationKeyId>,
+    /// Both ends of the integration key that was sent.
+    pub shown: Option<String>,
+    pub patient: Option<PatientRef>,
+    pub environment: Option<Environment>,
+    pub counts: Counts,
+    /// The labels of the belongings, encrypted with the patient's own key.
+    pub belongings: Option<String>,
+    pub status: u16,
+    pub latency_ms: u64,
+    pub world: Option<WorldId>,
+}
+
+/// One request, with the patient's name joined in.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "WorldRequest")]
+pub struct RequestView {
+    timestamp: u64,
+    patient_id: Option<String>,
+    environment_type: Option<Environment>,
+    payload: String,
+    key_id: Option<IntegrationKeyId>,
+    key: Option<String>,
+    status: String,
+    latency: String,
+    latency_ms: u64,
+    world_id: Option<WorldId>,
+}
+
+/// Which rows are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct RequestQuery {
+    pub owner: Option<KeyId>,
+    pub start_ms: Option<u64>,
+    pub end_ms: Option<u64>,
+    /// Patients of that id, one for each integration key that may know it.
+    pub patients: Option<Vec<PatientRef>>,
+    pub environment: Option<Environment>,
+    pub key: Option<IntegrationKeyId>,
+    /// The first digit of the status.
+    pub class: Option<u16>,
+    pub page: usize,
+    pub limit: usize,
+}
+
+impl RequestQuery {
+    /// Whether a row is wanted.
+    pub fn takes(&self, row: &RequestRow) -> bool {
+        let patient = |wanted: &Vec<PatientRef>| row.patient.as_ref().is_some_and(|patient| wanted.contains(patient));
+        self.owner.as_ref().is_none_or(|owner| row.owner.as_ref().is_none_or(|of| of == owner))
+            && self.start_ms.is_none_or(|start| row.at_ms > start)
+            && self.end_ms.is_none_or(|end| row.at_ms < end)
+            && self.patients.as_ref().is_none_or(patient)
+            && self.environment.is_none_or(|wanted| row.environment == Some(wanted))
+            && self.key.as_ref().is_none_or(|key| row.key.as_ref() == Some(key))
+            && self.class.is_none_or(|class| row.status / 100 == class)
+    }
+}
+
+#[derive(Clone)]
+pub struct RequestLog {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    patients: Patients,
+    rows: broadcast::Sender<RequestRow>,
+    index: Mutex<Index>,
+    /// Tells rows of one millisecond apart.
+    next: AtomicU32,
+}
+
+impl RequestLog {
+    /// Reads every row into the index.
+    /// Errors: when the store cannot be read.
+    pub(super) async fn open(store: Store, patients: Patients) -> Result<Self, StoreError> {
+        let (rows, _) = broadcast::channel(BEHIND);
+        let mut index = Index::default();
+        let mut range = KeyRange::all();
+        loop {
+            let rows = store.scan(Table::WorldRequests, range.clone(), PAGE).await?;
+            let Some(last) = rows.last() else { break };
+            range = range.after(&last.key);
+            for row in &rows {
+                if let Some(place) = place(&row.key) {
+                    index.add(place, &row.json(Table::WorldRequests)?);
+                }
+            }
+        }
+        let index = Mutex::new(index);
+        Ok(Self { inner: Arc::new(Inner { store, patients, rows, index, next: AtomicU32::new(0) }) })
+    }
+
+    pub async fn add(&self, row: RequestRow) {
+        let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        let mut batch = Batch::new();
+        let put = batch.put_json(Table::WorldRequests, key(row.at_ms, number), &row).map(drop);
+        let written = match put {
+            Ok(()) => self.inner.store.commit(batch, Durability::Process).await,
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(()) => self.inner.index.lock().add((row.at_ms, number), &row),
+            Err(error) => tracing::error!(%error, "a request for a world could not be logged"),
+        }
+        // Fails only if nobody follows.
+        let _ = self.inner.rows.send(row);
+    }
+
+    /// Rows as they are added.
+    pub fn follow(&self) -> broadcast::Receiver<RequestRow> {
+        self.inner.rows.subscribe()
+    }
+
+    /// One page of rows, newest first, and how many there are in all.
+    /// Fails when the store does not answer.
+    pub async fn list(&self, query: &RequestQuery) -> Result<(Vec<RequestView>, usize), Error> {
+        let (places, total) = self.inner.index.lock().page(query);
+        let keys = places.iter().map(|(at_ms, number)| key(*at_ms, *number)).collect();
+        let mut known = HashMap::new();
+        let mut views = Vec::with_capacity(places.len());
+        // A row that was removed in between is left out.
+        for row in self.inner.store.get_many(Table::WorldRequests, keys).await?.into_iter().flatten() {
+            let row = serde_json::from_slice(&row).map_err(Error::internal)?;
+            views.push(self.view(row, &mut known).await?);
+        }
+        Ok((views, total))
+    }
+
+    /// One row as clients see it.
+    /// Fails when the store does not answer.
+    pub async fn show(&self, row: RequestRow) -> Result<RequestView, Error> {
+        self.view(row, &mut HashMap::new()).await
+    }
+
+    async fn view(
+        &self,
+        row: RequestRow,
+        known: &mut HashMap<PatientRef, Option<(super::patient::Identity, Arc<super::cipher::Cipher>)>>,
+    ) -> Result<RequestView, Error> {
+        if let Some(reference) = row.patient.as_ref().filter(|reference| !known.contains_key(reference)) {
+            let patient = self.inner.patients.find(reference).await?;
+            let named = patient.and_then(|patient| Some((patient.identity()?, Arc::new(patient.cipher))));
+            known.insert(reference.clone(), named);
+        }
+        let patient = row.patient.as_ref().and_then(|reference| known.get(reference)?.as_ref());
+        let belongings: Option<Vec<String>> =
+            patient.zip(row.belongings.as_ref()).and_then(|((_, cipher), text)| cipher.decrypt_json(text).ok());
+        let name = patient.map(|(identity, _)| identity.name.as_str());
+        let status = StatusCode::from_u16(row.status).ok().and_then(|status| status.canonical_reason());
+        Ok(RequestView {
+            timestamp: row.at_ms,
+            patient_id: patient.map(|(identity, _)| identity.id.clone()),
+            environment_type: row.environment,
+            payload: payload(name, row.counts, &belongings.unwrap_or_default()),
+            key_id: row.key,
+            key: row.shown,
+            status: format!("{} {}", row.status, status.unwrap_or_default()).trim_end().to_owned(),
+            latency: format!("{} ms", row.latency_ms),
+            latency_ms: row.latency_ms,
+            world_id: row.world,
+        })
+    }
+
+    /// Removes rows that are older than `keep_for`.
+    pub(super) async fn forget_old(&self, keep_for: std::time::Duration) -> Result<(), Error> {
+        let oldest_ms = unix_ms().saturating_sub(millis(keep_for));
+        self.inner.index.lock().forget_before((oldest_ms, 0));
+        let oldest = key(oldest_ms, 0);
+        loop {
+            let range = KeyRange::between(&key(0, 0), &oldest);
+            let rows = self.inner.store.scan(Table::WorldRequests, range, PAGE).await?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let mut batch = Batch::new();
+            for row in rows {
+                batch.delete(Table::WorldRequests, row.key);
+            }
+            self.inner.store.commit(batch, Durability::Process).await?;
+        }
+    }
+}
+
+/// The key of a row: rows lie in the order of time.
+fn key(at_ms: u64, number: u32) -> Vec<u8> {
+    [&at_ms.to_be_bytes()[..], &number.to_be_bytes()].concat()
+}
+
+/// The time and the number in the key of a row.
+fn place(key: &[u8]) -> Option<RowKey> {
+    let (at_ms, number) = key.split_first_chunk()?;
+    Some((u64::from_be_bytes(*at_ms), u32::from_be_bytes(number.try_into().ok()?)))
+}
+
+/// `Ann Lee: 3 images, 1 video, 2 belongings: radio, teapot`.
+fn payload(name: Option<&str>, counts: Counts, belongings: &[String]) -> String {
+    let count = |number: usize, one: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        more => {
+            Some(format!("{more} {}", if one == "belonging" { "belongings".to_owned() } else { format!("{one}s") }))
+        }
+    };
+    let parts = [count(counts.images, "image"), count(counts.videos, "video"), count(counts.belongings, "belonging")];
+    let mut text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if text.is_empty() {
+        text.push_str("nothing attached");
+    } else if counts.belongings > 0 && !belongings.is_empty() {
+        text = format!("{text}: {}", belongings.join(", "));
+    }
+    name.map_or_else(|| text.clone(), |name| format!("{name}: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_the_patient_and_what_is_attached() {
+        let counts = Counts { images: 3, videos: 1, belongings: 2 };
+        let belongings = ["radio".to_owned(), "teapot".to_owned()];
+        assert_eq!(
+            payload(Some("Ann Lee"), counts, &belongings),
+            "Ann Lee: 3 images, 1 video, 2 belongings: radio, teapot"
+        );
+        assert_eq!(payload(None, counts, &[]), "3 images, 1 video, 2 belongings");
+        assert_eq!(payload(Some("Ann Lee"), Counts::default(), &[]), "Ann Lee: nothing attached");
+        let one = Counts { images: 1, videos: 2, belongings: 1 };
+        assert_eq!(payload(None, one, &["hat".to_owned()]), "1 image, 2 videos, 1 belonging: hat");
+    }
+
+    #[test]
+    fn rows_lie_in_the_order_of_time() {
+        assert_eq!(place(&key(7, 9)), Some((7, 9)));
+        assert!(key(1, u32::MAX) < key(2, 0) && key(255, 0) < key(256, 0) && key(2, 1) < key(2, 2));
+    }
+}

@@ -1,0 +1,244 @@
+//! Patients: known by a reference from which nothing can be guessed; their ids and names are kept once, encrypted.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::cipher::{Cipher, KeySource, NamesKeyError};
+use super::integration::IntegrationKeyId;
+use warmpool_core::engine::random_bytes;
+use warmpool_core::error::Error;
+use warmpool_core::instance::Instance;
+use warmpool_store::{Batch, Store, StoreError, Table};
+
+/// The row by which the daemon notices that the operator's key is another one than before.
+const CHECK_ROW: &str = "world_names_key";
+const CHECK_TEXT: &[u8] = b"warmpool";
+
+/// A keyed hash of a patient's id and of the integration key that uses it: 64 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PatientRef(String);
+
+impl PatientRef {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The key of the row that says the patient has this world.
+    pub(super) fn world_row(&self, world: &str) -> String {
+        format!("{}/{world}", self.0)
+    }
+}
+
+/// Who a patient is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub id: String,
+    pub name: String,
+}
+
+/// A patient's row.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct PatientRow {
+    /// The identity, encrypted with the patient's own key.
+    identity: String,
+}
+
+/// A patient whose own key is at hand.
+pub(super) struct Patient {
+    pub reference: PatientRef,
+    pub cipher: Cipher,
+    /// The patient's own key, encrypted with the operator's.
+    key: Vec<u8>,
+    row: PatientRow,
+}
+
+impl Patient {
+    /// Adds the patient's rows to a batch, with this name from now on.
+    pub(super) fn put(&self, identity: &Identity, batch: &mut Batch) -> Result<(), StoreError> {
+        let row = PatientRow { identity: self.cipher.encrypt_json(identity) };
+        batch.put(Table::PatientKeys, self.reference.as_str(), self.key.clone());
+        batch.put_json(Table::Patients, self.reference.as_str(), &row).map(drop)
+    }
+
+    pub(super) fn identity(&self) -> Option<Identity> {
+        self.cipher.decrypt_json(&self.row.identity).ok()
+    }
+}
+
+/// Adds to a batch what makes all that is kept of a patient unreadable for good, in every backup too.
+pub(super) fn forget(patient: &PatientRef, batch: &mut Batch) {
+    batch.delete(Table::Patients, patient.as_str()).delete(Table::PatientKeys, patient.as_str());
+    batch.essential().irrevocable();
+}
+
+#[derive(Clone)]
+pub(super) struct Patients {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    instance: Arc<Instance>,
+    operator: Cipher,
+}
+
+impl Patients {
+    /// Takes the operator's key, and makes sure that it is the one that was used before.
+    /// Fails when it is another one, or cannot be read.
+    pub(super) async fn open(
+        store: Store,
+        instance: Arc<Instance>,
+        operator: Cipher,
+        source: KeySource,
+    ) -> Result<Self, PatientsError> {
+        match store.get(Table::Meta, CHECK_ROW.as_bytes()).await? {
+            Some(text) => {
+                let text = String::from_utf8_lossy(&text);
+                operator.decrypt(&text).map_err(|_| NamesKeyError::Other)?;
+            }
+            // Without a key of the operator's there is nothing to hold them to until names exist: see `put_check`.
+            None => tracing::debug!(?source, "no patient has been named yet"),
+        }
+        Ok(Self { inner: Arc::new(Inner { store, instance, operator }) })
+    }
+
+    pub(super) fn reference(&self, key: &IntegrationKeyId, patient_id: &str) -> PatientRef {
+        let hash = self.inner.instance.fingerprint(&["patient", key.as_str(), patient_id]);
+        PatientRef(hex::encode(hash))
+    }
+
+    /// Whether anything is kept of a patient, readable or not.
+    /// Fails when the store does not answer.
+    pub(super) async fn is_known(&self, reference: &PatientRef) -> Result<bool, Error> {
+        Ok(self.inner.store.get(Table::Patients, reference.as_str().as_bytes()).await?.is_some())
+    }
+
+    /// A patient that is known, and whose key is there.
+    /// Fails when the store does not answer.
+    pub(super) async fn find(&self, reference: &PatientRef) -> Result<Option<Patient>, Error> {
+        let row = self.inner.store.get(Table::Patients, reference.as_str().as_bytes()).await?;
+        let Some(row) = row.and_then(|row| serde_json::from_slice::<PatientRow>(&row).ok()) else { return Ok(None) };
+        // A backup that was restored without the file of patients' keys has patients whom nobody can name any more.
+        let key = self.inner.store.get(Table::PatientKeys, reference.as_str().as_bytes()).await?;
+        let Some(key) = key else { return Ok(None) };
+        let own = self.inner.operator.decrypt(&String::from_utf8_lossy(&key)).ok();
+        let own = own.and_then(|own| <[u8; 32]>::try_from(own).ok());
+        let own = own.ok_or_else(|| Error::internal("a patient's key cannot be read"))?;
+        Ok(Some(Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row }))
+    }
+
+    /// A patient, known or new. A new one is not in the store before [`Patient::put`] is committed.
+    /// Fails when the store does not answer.
+    pub(super) async fn find_or_make(&self, reference: &PatientRef) -> Result<Patient, Error> {
+        if let Some(patient) = self.find(reference).await? {
+            return Ok(patient);
+        }
+        let own = random_bytes::<32>();
+        let key = self.inner.operator.encrypt(&own).into_bytes();
+        let row = PatientRow { identity: String::new() };
+        Ok(Patient { reference: reference.clone(), cipher: Cipher::new(&own), key, row })
+    }
+
+    /// Adds the row that holds later starts to the same operator's key.
+    pub(super) fn put_check(&self, batch: &mut Batch) {
+        batch.put(Table::Meta, CHECK_ROW, self.inner.operator.encrypt(CHECK_TEXT).into_bytes());
+    }
+}
+
+/// Why patients cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum PatientsError {
+    /// The operator's key.
+    #[error(transparent)]
+    Key(#[from] NamesKeyError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warmpool_store::{Durability, StoreOptions};
+
+    async fn patients(store: &Store, instance: &Arc<Instance>, key: u8) -> Result<Patients, PatientsError> {
+        Patients::open(store.clone(), Arc::clone(instance), Cipher::new(&[key; 32]), KeySource::Operator).await
+    }
+
+    #[tokio::test]
+    async fn a_patient_is_named_once_and_unreadable_once_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let instance = Arc::new(Instance::load_or_create(dir.path()).unwrap());
+        let store = Store::memory();
+        let patients = patients(&store, &instance, 1).await.unwrap();
+        let (ward, other) = (IntegrationKeyId::random(), IntegrationKeyId::random());
+        let reference = patients.reference(&ward, "p-17");
+        assert_ne!(reference, patients.reference(&other, "p-17"), "another key's patient is another patient");
+        assert!(patients.find(&reference).await.unwrap().is_none());
+
+        let patient = patients.find_or_make(&reference).await.unwrap();
+        let identity = Identity { id: "p-17".to_owned(), name: "Ann Lee".to_owned() };
+        let mut batch = Batch::new();
+        patient.put(&identity, &mut batch).unwrap();
+        patients.put_check(&mut batch);
+        store.commit(batch, Durability::Process).await.unwrap();
+        let row = store.get(Table::Patients, reference.as_str().as_bytes()).await.unwrap().unwrap();
+        let row = String::from_utf8(row).unwrap();
+        assert!(!row.contains("Ann") && !row.contains("p-17"), "{row}");
+
+        let found = patients.find(&reference).await.unwrap().unwrap();
+        assert_eq!(found.identity(), Some(identity));
+        let log = found.cipher.encrypt(b"teapot");
+        assert_eq!(patient.cipher.decrypt(&log).unwrap(), b"teapot");
+
+        let mut batch = Batch::new();
+        forget(&reference, &mut batch);
+        store.commit(batch, Durability::Process).await.unwrap();
+        let again = patients.find_or_make(&reference).await.unwrap();
+        assert!(again.cipher.decrypt(&log).is_err(), "the old key is gone with the row");
+    }
+
+    #[tokio::test]
+    async fn a_deleted_patient_does_not_come_back_with_an_older_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let instance = Arc::new(Instance::load_or_create(dir.path()).unwrap());
+        let options = StoreOptions { min_free_bytes: 0, ..StoreOptions::default() };
+        let store = Store::open(dir.path(), options.clone()).unwrap().store;
+        let named = patients(&store, &instance, 1).await.unwrap();
+        let ward = IntegrationKeyId::random();
+        let [ann, bob] = ["p-17", "p-18"].map(|id| named.reference(&ward, id));
+        for reference in [&ann, &bob] {
+            let mut batch = Batch::new();
+            let identity = Identity { id: "p".to_owned(), name: "Lee".to_owned() };
+            named.find_or_make(reference).await.unwrap().put(&identity, &mut batch).unwrap();
+            store.commit(batch, Durability::Process).await.unwrap();
+        }
+        store.backup().await.unwrap();
+        let mut batch = Batch::new();
+        forget(&ann, &mut batch);
+        store.commit(batch, Durability::Power).await.unwrap();
+        store.close().await.unwrap();
+        std::fs::write(dir.path().join("db/db"), b"").unwrap();
+        let opened = Store::open(dir.path(), options).unwrap();
+        assert!(opened.recovery.is_some());
+        let found = patients(&opened.store, &instance, 1).await.unwrap();
+        assert!(found.find(&ann).await.unwrap().is_none());
+        assert!(found.find(&bob).await.unwrap().unwrap().identity().is_some(), "the others keep their names");
+        opened.store.close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn another_operators_key_is_refused_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let instance = Arc::new(Instance::load_or_create(dir.path()).unwrap());
+        let store = Store::memory();
+        let first = patients(&store, &instance, 1).await.unwrap();
+        assert!(patients(&store, &instance, 2).await.is_ok(), "before anybody is named, any key will do");
+        let mut batch = Batch::new();
+        first.put_check(&mut batch);
+        store.commit(batch, Durability::Process).await.unwrap();
+        assert!(patients(&store, &instance, 1).await.is_ok());
+        assert!(matches!(patients(&store, &instance, 2).await, Err(PatientsError::Key(NamesKeyError::Other))));
+    }
+}

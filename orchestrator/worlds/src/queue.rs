@@ -1,0 +1,268 @@
+//! Renders worlds in turn, and takes out at once what nobody may have any more: deleted worlds, and those of revoked keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::patient::Patient;
+use super::record::{Content, Failure, Status, WorldRecord};
+use super::render::{RenderError, Renderer, remove_left};
+use super::{LiveWorld, Worlds};
+use warmpool_core::clock::unix_ms;
+use warmpool_core::drain::Phase;
+use warmpool_core::engine::WorldId;
+use warmpool_core::error::Error;
+use warmpool_store::{Batch, Durability, KeyRange, StoreError, Table};
+
+/// How often a world is begun before it counts as failed.
+const TRIES: usize = 2;
+/// Rows read at a time.
+const PAGE: usize = 256;
+/// Time between two tries to reach a container runtime that does not answer.
+const RUNTIME_RETRY: Duration = Duration::from_secs(5);
+
+impl Worlds {
+    /// Takes up the worlds that an earlier process left unfinished, oldest first.
+    /// Fails when the store does not answer.
+    pub async fn load(&self) -> Result<(), StoreError> {
+        let mut unfinished: Vec<WorldRecord> = Vec::new();
+        let mut range = KeyRange::all();
+        loop {
+            let rows = self.inner.store.scan(Table::Worlds, range.clone(), PAGE).await?;
+            let Some(last) = rows.last() else { break };
+            range = range.after(&last.key);
+            for row in &rows {
+                let record: WorldRecord = row.json(Table::Worlds)?;
+                if !record.status.is_end() {
+                    unfinished.push(record);
+                }
+            }
+        }
+        unfinished.sort_unstable_by(|a, b| (a.created_ms, &a.world_id).cmp(&(b.created_ms, &b.world_id)));
+        for record in unfinished {
+            // A backup has no folders without files.
+            if let Err(error) = self.inner.files.create(&record.world_id).await {
+                tracing::error!(world = %record.world_id, %error, "a world's folder cannot be made");
+            }
+            self.enqueue(WorldRecord { status: Status::Queued, ..record });
+        }
+        // Of keys that were revoked while no daemon ran.
+        self.end_revoked().await;
+        Ok(())
+    }
+
+    /// Puts a world behind those of its key.
+    pub(super) fn enqueue(&self, record: WorldRecord) {
+        let id = record.world_id.clone();
+        let mut state = self.lock();
+        state.queue.push(&record.key, id.clone());
+        state.live.insert(id, Arc::new(LiveWorld::new(record)));
+        metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
+        drop(state);
+        self.inner.work.notify_one();
+    }
+
+    /// Renders what is in the queue until the daemon stops.
+    pub async fn run(&self) {
+        while let Err(error) = remove_left(&self.inner.runtime, &self.inner.drain).await {
+            tracing::debug!(%error, "cannot look for renderers of an earlier process");
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = sleep(RUNTIME_RETRY) => {}
+            }
+        }
+        let worlds = self.clone();
+        self.inner.drain.spawn(async move { worlds.remove_left_later().await });
+        let worlds = self.clone();
+        self.inner.drain.spawn(async move { worlds.follow_revocations().await });
+        let renderers = (0..self.inner.config.world.renderers).map(|_| {
+            let worlds = self.clone();
+            self.inner.drain.spawn(async move { worlds.render_in_turn().await })
+        });
+        for renderer in renderers.collect::<Vec<_>>() {
+            let _ = renderer.await;
+        }
+    }
+
+    /// Removes what an earlier process has left and did not show at the start: the engine may finish what it was asked for by a
+    /// process that was killed meanwhile.
+    async fn remove_left_later(&self) {
+        loop {
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = sleep(self.inner.config.docker.reconcile_interval) => {}
+            }
+            if let Err(error) = remove_left(&self.inner.runtime, &self.inner.drain).await {
+                tracing::debug!(%error, "cannot look for renderers of an earlier process");
+            }
+        }
+    }
+
+    pub(super) async fn render_in_turn(&self) {
+        let mut spare = self.spare().await;
+        loop {
+            let Some(live) = self.next() else {
+                tokio::select! {
+                    () = self.inner.drain.reached(Phase::Draining) => return,
+                    () = self.inner.work.notified() => continue,
+                }
+            };
+            let _released = live.released.clone().drop_guard();
+            tokio::select! {
+                biased;
+                // What is unfinished stays in the store, for the next start.
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                () = live.cancel.cancelled() => {}
+                () = self.make(&live, spare.take()) => {}
+            }
+            spare = self.spare().await;
+        }
+    }
+
+    fn next(&self) -> Option<Arc<LiveWorld>> {
+        let mut state = self.lock();
+        // What waits is in both.
+        let found = state.queue.pop().and_then(|id| state.live.get(&id).cloned());
+        metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
+        if state.queue.len() > 0 {
+            self.inner.work.notify_one();
+        }
+        found
+    }
+
+    /// Makes one world and records the outcome.
+    async fn make(&self, live: &LiveWorld, mut spare: Option<Renderer>) {
+        let begun = std::time::Instant::now();
+        let record = live.change(|record| record.status = Status::Rendering);
+        let id = record.world_id.clone();
+        tracing::info!(world = %id, environment = record.environment.as_str(), "rendering");
+        let mut tries = 0;
+        let mut content = Content::default();
+        let outcome = loop {
+            tries += 1;
+            let patient = match self.patient(&record).await {
+                Ok(patient) => patient,
+                Err(error) => break Err(error.into()),
+            };
+            content = record.open(&patient.cipher);
+            match self.render(live, &patient.cipher, &mut content, spare.take()).await {
+                Err(RenderError::Runtime(error)) if !matches!(error, warmpool_runtime::RuntimeError::NoImage(_)) => {
+                    tracing::warn!(world = %id, %error, "waiting for the container runtime");
+                    sleep(RUNTIME_RETRY).await;
+                    tries -= 1;
+                }
+                Err(error) if error.may_pass() && tries < TRIES => {
+                    tracing::warn!(world = %id, %error, "a renderer failed, trying again");
+                }
+                outcome => break outcome,
+            }
+        };
+        let failure = outcome.err().map(|error: RenderError| {
+            tracing::warn!(world = %id, %error, "a world could not be made");
+            error.failure()
+        });
+        let label = if failure.is_some() { "failed" } else { "ready" };
+        metrics::counter!("warmpool_worlds_total", "status" => label).increment(1);
+        metrics::histogram!("warmpool_world_render_seconds").record(begun.elapsed());
+        if failure.is_none() {
+            tracing::info!(world = %id, seconds = begun.elapsed().as_secs(), "rendered");
+        }
+        self.finish(live, &content, failure).await;
+    }
+
+    pub(super) async fn patient(&self, record: &WorldRecord) -> Result<Patient, Error> {
+        let patient = self.inner.patients.find(&record.patient).await?;
+        patient.ok_or_else(|| Error::internal("the patient was deleted"))
+    }
+
+    /// Ends the worlds of integration keys as they are revoked, until the daemon stops.
+    pub(super) async fn follow_revocations(&self) {
+        let mut changes = self.inner.keys.changes();
+        loop {
+            // Before the first wait as well: a key may have been revoked since the start.
+            self.end_revoked().await;
+            tokio::select! {
+                () = self.inner.drain.reached(Phase::Draining) => return,
+                changed = changes.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// Ends every world whose key was revoked, wherever it is on its way.
+    pub(super) async fn end_revoked(&self) {
+        // So that none is accepted, or deleted, meanwhile.
+        let _none = self.inner.accepting.lock().await;
+        let live: Vec<Arc<LiveWorld>> = self.lock().live.values().cloned().collect();
+        for live in live {
+            let record = live.record();
+            if self.inner.keys.is_active(&record.key) {
+                continue;
+            }
+            self.stop(&live).await;
+            // It may have ended by itself just before.
+            if self.remove_live(&record.world_id).is_none() {
+                continue;
+            }
+            let message = "the integration key that asked for it was revoked".to_owned();
+            let ended = ended(&live, Some(Failure { code: "key_revoked".to_owned(), message }));
+            if let Err(error) = self.write(&ended, Durability::Power).await {
+                tracing::warn!(world = %ended.world_id, %error, "how a world ended could not be written; the next start does it");
+            }
+            live.change(|record| *record = ended);
+        }
+    }
+
+    /// Takes a world out of the queue or out of the hands of who renders it: once this returns, nobody does.
+    pub(super) async fn stop(&self, live: &LiveWorld) {
+        let id = live.record().world_id;
+        let waited = {
+            let mut state = self.lock();
+            let waited = state.queue.remove(&id);
+            metrics::gauge!("warmpool_worlds_queued").set(count(state.queue.len()));
+            waited
+        };
+        if !waited {
+            live.cancel.cancel();
+            live.released.cancelled().await;
+        }
+    }
+
+    /// Writes how a world ended, however long the store takes, and lets it go.
+    async fn finish(&self, live: &LiveWorld, content: &Content, failure: Option<Failure>) {
+        let patient = self.inner.patients.find(&live.record().patient).await.ok().flatten();
+        let text = patient.map(|patient| patient.cipher.encrypt_json(content));
+        let _alone = live.writing.lock().await;
+        let mut ended = ended(live, failure);
+        ended.content = text.unwrap_or(ended.content);
+        let mut batch = Batch::new();
+        if let Err(error) = batch.put_json(Table::Worlds, ended.world_id.as_str(), &ended) {
+            tracing::error!(%error, "a world cannot be written");
+            return;
+        }
+        batch.essential();
+        let world = ended.world_id.clone();
+        let held = |error: &StoreError| tracing::warn!(%world, %error, "a world waits for the store");
+        if let Err(error) = self.inner.store.commit_with_retry(batch, Durability::Power, held).await {
+            tracing::error!(%world, %error, "how a world ended could not be written; the next start makes it anew");
+        }
+        self.remove_live(&world);
+        live.change(|record| *record = ended);
+    }
+
+    /// Takes a world out of what is being made.
+    pub(super) fn remove_live(&self, world: &WorldId) -> Option<Arc<LiveWorld>> {
+        self.lock().live.remove(world)
+    }
+}
+
+/// A world's record at its end.
+fn ended(live: &LiveWorld, failure: Option<Failure>) -> WorldRecord {
+    let status = if failure.is_some() { Status::Failed } else { Status::Ready };
+    WorldRecord { status, ended_ms: Some(unix_ms()), failure, ..live.record() }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a queue is short")]
+fn count(length: usize) -> f64 {
+    length as f64
+}

@@ -1,0 +1,361 @@
+//! What a request to generate a world may say, checked: pure.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use warmpool_core::error::Error;
+
+/// Limits of one request.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most images.
+    pub images: usize,
+    /// Most videos.
+    pub videos: usize,
+    /// Most belongings.
+    pub belongings: usize,
+}
+
+/// The longest patient id or name, in characters.
+const MAX_NAME: usize = 200;
+/// The longest label, in characters.
+const MAX_LABEL: usize = 120;
+/// The longest URL, in bytes.
+const MAX_URL: usize = 1000;
+/// The longest variation, in characters.
+const MAX_VARIATION: usize = 64;
+
+/// A kind of scene.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Environment {
+    /// A garden with lawn, trees and flowers.
+    Garden,
+    /// A sitting room.
+    Home,
+    /// A porch with a view.
+    Porch,
+}
+
+impl Environment {
+    pub const ALL: [Self; 3] = [Self::Garden, Self::Home, Self::Porch];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Garden => "garden",
+            Self::Home => "home",
+            Self::Porch => "porch",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|environment| environment.as_str() == name)
+    }
+}
+
+/// A request as it comes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(
+    rename = "GenerateWorld",
+    extend("required" = ["patient_id", "patient_name", "environment_type"])
+)]
+pub struct GenerateRequest {
+    /// The integration key; the header `x-api-key` may carry it instead.
+    pub api_key: Option<String>,
+    #[schemars(with = "String", length(min = 1, max = 200))]
+    pub patient_id: Option<String>,
+    #[schemars(with = "String", length(min = 1, max = 200))]
+    pub patient_name: Option<String>,
+    #[schemars(with = "Environment")]
+    pub environment_type: Option<String>,
+    /// Another number or text gives another scene.
+    pub variation: Option<Variation>,
+    pub images: Option<Vec<Attached>>,
+    pub videos: Option<Vec<Attached>>,
+    pub belongings: Option<Vec<Attached>>,
+    /// Seconds that the answer may wait for the world's end.
+    #[schemars(extend("default" = 0))]
+    pub wait: Option<u64>,
+}
+
+/// A number or a short text.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Variation {
+    Number(u64),
+    Text(String),
+}
+
+/// One image, video or belonging as it comes.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Attachment")]
+pub struct Attached {
+    /// Where its picture is. Either this or `data`; a belonging may do without.
+    #[schemars(length(max = 1000))]
+    pub url: Option<String>,
+    /// Its picture: JPEG, PNG or WebP in base64.
+    pub data: Option<String>,
+    #[schemars(length(max = 120))]
+    pub label: Option<String>,
+}
+
+/// What an item of a scene is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "WorldItemKind")]
+pub enum ItemKind {
+    /// A picture in a frame.
+    Image,
+    /// The poster of a video.
+    Video,
+    /// A thing of the patient's.
+    Belonging,
+}
+
+impl ItemKind {
+    /// The request's list of them.
+    const fn field(self) -> &'static str {
+        match self {
+            Self::Image => "images",
+            Self::Video => "videos",
+            Self::Belonging => "belongings",
+        }
+    }
+}
+
+/// Where the picture of an item comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// It has none: a belonging that is modelled by its label.
+    None,
+    /// These bytes, not decoded yet.
+    Data(Bytes),
+    /// This address.
+    Url(Url),
+}
+
+/// One item, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    pub kind: ItemKind,
+    pub label: String,
+    pub source: Source,
+    /// Its place in the request, as in `images[2]`.
+    pub field: String,
+}
+
+/// A request, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorldRequest {
+    pub patient_id: String,
+    pub patient_name: String,
+    pub environment: Environment,
+    pub variation: String,
+    pub items: Vec<Item>,
+}
+
+impl WorldRequest {
+    /// Checks a request.
+    /// Errors: `InvalidField`, which names the field and the remedy.
+    pub fn check(request: GenerateRequest, limits: Limits) -> Result<Self, Error> {
+        let patient_id = name("patient_id", request.patient_id)?;
+        let patient_name = name("patient_name", request.patient_name)?;
+        let known = Environment::ALL.map(Environment::as_str).join(", ");
+        let environment = request
+            .environment_type
+            .as_deref()
+            .and_then(Environment::named)
+            .ok_or_else(|| Error::invalid("environment_type", format!("must be one of {known}")))?;
+        let variation = match request.variation {
+            None => String::new(),
+            Some(Variation::Number(number)) => number.to_string(),
+            Some(Variation::Text(text)) if text.chars().count() <= MAX_VARIATION => text,
+            Some(Variation::Text(_)) => {
+                let message = format!("must be a number or a text of at most {MAX_VARIATION} characters");
+                return Err(Error::invalid("variation", message));
+            }
+        };
+        let mut items = Vec::new();
+        for (kind, list, most) in [
+            (ItemKind::Image, request.images, limits.images),
+            (ItemKind::Video, request.videos, limits.videos),
+            (ItemKind::Belonging, request.belongings, limits.belongings),
+        ] {
+            let list = list.unwrap_or_default();
+            let field = kind.field();
+            if list.len() > most {
+                let message = format!(
+                    "has {} entries, and {most} are allowed: send fewer, or raise `world.max_{field}`",
+                    list.len()
+                );
+                return Err(Error::invalid(field, message));
+            }
+            for (number, attached) in list.into_iter().enumerate() {
+                items.push(item(kind, format!("{field}[{number}]"), attached)?);
+            }
+        }
+        Ok(Self { patient_id, patient_name, environment, variation, items })
+    }
+
+    /// The log's summary of what is attached: `3 images, 1 video, 2 belongings`.
+    pub fn counts(&self) -> Counts {
+        let count = |kind| self.items.iter().filter(|item| item.kind == kind).count();
+        Counts {
+            images: count(ItemKind::Image),
+            videos: count(ItemKind::Video),
+            belongings: count(ItemKind::Belonging),
+        }
+    }
+
+    pub fn belongings(&self) -> Vec<String> {
+        let belongings = self.items.iter().filter(|item| item.kind == ItemKind::Belonging);
+        belongings.map(|item| item.label.clone()).collect()
+    }
+}
+
+/// How many of each are attached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub images: usize,
+    pub videos: usize,
+    pub belongings: usize,
+}
+
+fn name(field: &'static str, value: Option<String>) -> Result<String, Error> {
+    let value = value.ok_or_else(|| Error::invalid(field, "is required"))?;
+    let chars = value.chars().count();
+    let plain = value.trim() == value && !value.chars().any(char::is_control);
+    if !(1..=MAX_NAME).contains(&chars) || !plain {
+        let message =
+            format!("must have 1 to {MAX_NAME} characters, no control characters, and no space at either end");
+        return Err(Error::invalid(field, message));
+    }
+    Ok(value)
+}
+
+fn item(kind: ItemKind, field: String, attached: Attached) -> Result<Item, Error> {
+    let of = |member: &str| format!("{field}.{member}");
+    let label = attached.label.unwrap_or_default().trim().to_owned();
+    let needs_label = kind == ItemKind::Belonging;
+    if label.chars().count() > MAX_LABEL || label.chars().any(char::is_control) || (needs_label && label.is_empty()) {
+        let least = usize::from(needs_label);
+        let field = of("label");
+        let message = format!("must have {least} to {MAX_LABEL} characters and no control characters");
+        return Err(Error::invalid(&field, message));
+    }
+    let source = match (attached.url, attached.data) {
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid(field, "has both `url` and `data`: send one of them"));
+        }
+        (Some(url), None) => Source::Url(address(&of("url"), &url)?),
+        (None, Some(data)) => Source::Data(decode(&of("data"), &data)?),
+        (None, None) if kind == ItemKind::Belonging => Source::None,
+        (None, None) => {
+            return Err(Error::invalid(field, "needs a picture: send `url` or `data`"));
+        }
+    };
+    Ok(Item { kind, label, source, field })
+}
+
+fn address(field: &str, text: &str) -> Result<Url, Error> {
+    let parsed = Url::parse(text).ok().filter(|url| {
+        text.len() <= MAX_URL
+            && matches!(url.scheme(), "http" | "https")
+            && url.host_str().is_some()
+            && url.username().is_empty()
+            && url.password().is_none()
+    });
+    parsed.ok_or_else(|| {
+        let message = format!("must be an http or https URL of at most {MAX_URL} bytes, without a password");
+        Error::invalid(field, message)
+    })
+}
+
+/// Base64, plain or as a `data:` URL.
+fn decode(field: &str, text: &str) -> Result<Bytes, Error> {
+    let coded = match text.strip_prefix("data:") {
+        Some(rest) => rest.split_once(";base64,").map(|(_, coded)| coded),
+        None => Some(text),
+    };
+    let bytes = coded.and_then(|coded| STANDARD.decode(coded.trim()).ok()).filter(|bytes| !bytes.is_empty());
+    bytes.map(Bytes::from).ok_or_else(|| {
+        let message = "must be a PNG, JPEG or WebP picture in base64, or a data: URL of one";
+        Error::invalid(field, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use warmpool_core::error::Fault as _;
+
+    const LIMITS: Limits = Limits { images: 2, videos: 1, belongings: 3 };
+
+    fn check(body: Value) -> Result<WorldRequest, Error> {
+        WorldRequest::check(serde_json::from_value(body).unwrap(), LIMITS)
+    }
+
+    fn with(members: Value) -> Value {
+        let mut body = json!({"patient_id": "p-17", "patient_name": "Ann Lee", "environment_type": "garden"});
+        for (name, value) in members.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        body
+    }
+
+    #[test]
+    fn a_full_request_is_read() {
+        let request = check(with(json!({
+            "variation": 3,
+            "images": [{"data": "AAAA", "label": " Wedding 1961 "}, {"url": "https://example.com/a.jpg"}],
+            "videos": [{"data": "data:image/png;base64,AAAA", "label": "Picnic"}],
+            "belongings": [{"label": "radio"}, {"label": "teapot"}],
+        })))
+        .unwrap();
+        assert_eq!(request.variation, "3");
+        assert_eq!(request.counts(), Counts { images: 2, videos: 1, belongings: 2 });
+        assert_eq!(request.items[0].label, "Wedding 1961");
+        assert_eq!(request.items[0].source, Source::Data(Bytes::from_static(&[0, 0, 0])));
+        assert_eq!(request.items[1].field, "images[1]");
+        assert_eq!(request.belongings(), ["radio", "teapot"]);
+        assert!(
+            check(with(json!({"patient_name": "山田 花子 🌸", "patient_id": "ב-7"}))).is_ok(),
+            "names in any script"
+        );
+    }
+
+    #[test]
+    fn each_fault_names_its_field() {
+        let long = "x".repeat(10_000);
+        for (members, field) in [
+            (json!({"patient_id": null}), "patient_id"),
+            (json!({"patient_id": ""}), "patient_id"),
+            (json!({"patient_name": long}), "patient_name"),
+            (json!({"patient_name": "a\nb"}), "patient_name"),
+            (json!({"environment_type": "beach"}), "environment_type"),
+            (json!({"environment_type": null}), "environment_type"),
+            (json!({"variation": "v".repeat(65)}), "variation"),
+            (json!({"images": [{"data": "AAAA"}, {"data": "AAAA"}, {"data": "AAAA"}]}), "images"),
+            (json!({"images": [{"label": "no picture"}]}), "images[0]"),
+            (json!({"images": [{"data": "!"}]}), "images[0].data"),
+            (json!({"images": [{"data": ""}]}), "images[0].data"),
+            (json!({"images": [{"data": "AAAA", "url": "http://a/"}]}), "images[0]"),
+            (json!({"videos": [{"url": "file:///etc/passwd"}]}), "videos[0].url"),
+            (json!({"videos": [{"url": "http://user:pass@a/"}]}), "videos[0].url"),
+            (json!({"belongings": [{"label": "radio"}, {"label": " "}]}), "belongings[1].label"),
+            (json!({"belongings": [{}, {}, {}, {}]}), "belongings"),
+        ] {
+            let error = check(with(members.clone())).unwrap_err();
+            assert_eq!(error.field(), Some(field), "{members}");
+        }
+        let message = check(with(json!({"environment_type": "beach"}))).unwrap_err().to_string();
+        assert!(message.contains("garden, home, porch"), "{message}");
+    }
+}
