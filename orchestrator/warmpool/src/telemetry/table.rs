@@ -129,7 +129,12 @@ mod tests {
     #[test]
     fn the_table_has_what_the_code_records() {
         let mut text = String::new();
-        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut text);
+        for member in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap() {
+            let source = member.unwrap().path().join("src");
+            if source.join("lib.rs").exists() {
+                sources(&source, &mut text);
+            }
+        }
         let mut recorded = BTreeSet::new();
         for kind in ["counter!(", "gauge!(", "histogram!("] {
             for (at, _) in text.match_indices(kind) {
