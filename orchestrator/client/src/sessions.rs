@@ -82,5 +82,5 @@ pub(super) async fn carry_out(command: SessionsCommand) -> Result<Exit, ClientEr
 }
 
 fn path(id: &str) -> String {
-    format!("/sessions/{}", warmpool_core::engine::path_segment(id))
+    format!("/sessions/{}", warmpool_core::address::path_segment(id))
 }

@@ -212,7 +212,7 @@ async fn artifacts(id: &str, folder: Option<&Path>, service: &Service) -> Result
             // A name in a record never leads elsewhere, but a daemon may be anybody's.
             let plain = Path::new(&name).file_name().filter(|plain| *plain == name.as_str());
             let plain = plain.ok_or_else(|| ClientError::Unreachable(format!("`{name}` is no file name")))?;
-            let path = path(id, &format!("/artifacts/{}", warmpool_core::engine::path_segment(&name)));
+            let path = path(id, &format!("/artifacts/{}", warmpool_core::address::path_segment(&name)));
             let reply = caller.send(Method::GET, &path, HeaderMap::new(), None).await?;
             let target = folder.join(plain);
             let unwritten = |error| ClientError::Usage(format!("cannot write {}: {error}", target.display()));
@@ -228,7 +228,7 @@ async fn artifacts(id: &str, folder: Option<&Path>, service: &Service) -> Result
 }
 
 pub(super) fn path(id: &str, rest: &str) -> String {
-    format!("/lam/tasks/{}{rest}", warmpool_core::engine::path_segment(id))
+    format!("/lam/tasks/{}{rest}", warmpool_core::address::path_segment(id))
 }
 
 pub(super) fn exit_of(task: &Value) -> Exit {

@@ -44,7 +44,7 @@ pub use upstreams::{ProxyScheme, UpstreamProxy, UpstreamTable};
 use warmpool_protocol::Allowed;
 use warmpool_protocol::firefox::Allowed as AllowedInFirefox;
 
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// The name in `ads.lists` of the list that is built into the daemon.
 pub const BUILT_IN_AD_LIST: &str = "easylist";

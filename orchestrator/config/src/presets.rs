@@ -8,7 +8,7 @@ use warmpool_protocol::{Settings, Size, check_locales};
 
 use super::egress::EgressRules;
 use super::value::{InvalidValue, Value, ValueForm};
-use warmpool_core::engine::{Engine, Mode, PoolKey, PresetId};
+use warmpool_core::browser::{Engine, Mode, PoolKey, PresetId};
 use warmpool_core::error::FieldError;
 
 /// The longest name, in bytes.

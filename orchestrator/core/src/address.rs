@@ -1,7 +1,9 @@
-//! Which network addresses belong to the public internet, and the one form of a host that every rule and look-up sees.
+//! Which network addresses belong to the public internet, the one form of a host that every rule and look-up sees, and names
+//! as parts of a URL's path.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use url::Host;
 
 /// The longest name that a name server can know, and the longest part of one, in bytes.
@@ -100,6 +102,12 @@ pub fn carried_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
+/// A name as one segment of a URL's path, whatever signs it has.
+pub fn path_segment(name: &str) -> PercentEncode<'_> {
+    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(name, RESERVED)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +181,12 @@ mod tests {
         for text in ["", ".", "..", "a b", "*", "[", "[::1", "a:80"] {
             assert_eq!(host(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_stays_one_segment() {
+        assert_eq!(path_segment("a b/../c.txt").to_string(), "a%20b%2F..%2Fc.txt");
+        assert_eq!(path_segment("é").to_string(), "%C3%A9");
     }
 
     proptest! {

@@ -9,7 +9,7 @@ mod words;
 
 use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::browser::Engine;
 pub use code::{Blame, Code};
 pub use fault::Fault;
 pub use field::{FieldError, join};

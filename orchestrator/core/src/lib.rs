@@ -1,10 +1,11 @@
 pub mod accept;
 pub mod address;
 pub mod blocking;
+pub mod browser;
 pub mod clock;
 pub mod drain;
-pub mod engine;
 pub mod error;
+pub mod ids;
 pub mod instance;
 pub mod secret;
 pub mod sort;

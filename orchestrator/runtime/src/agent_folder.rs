@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 use tokio::time::{sleep, timeout};
 use warmpool_protocol::SOCKET;
 
-use warmpool_core::engine::WorkerId;
+use warmpool_core::ids::WorkerId;
 
 /// The folder of all folders, in the data directory.
 const AGENTS: &str = "agents";

@@ -29,7 +29,8 @@ use super::{
     LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
 };
 use warmpool_config::Config;
-use warmpool_core::engine::{Engine, PoolKey, WorkerId};
+use warmpool_core::browser::{Engine, PoolKey};
+use warmpool_core::ids::WorkerId;
 
 /// The port of agents that say nothing of how they are reached: those of workers that an earlier version started.
 const EARLIER_AGENT_PORT: u16 = 8400;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::NetworkFacts;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// What the container engine says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

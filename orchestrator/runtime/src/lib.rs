@@ -34,7 +34,8 @@ pub(crate) use terms::{
 };
 
 use warmpool_config::Config;
-use warmpool_core::engine::{Engine, WorkerId};
+use warmpool_core::browser::Engine;
+use warmpool_core::ids::WorkerId;
 
 /// Where workers run. Who holds one does not know which it is. Clones share its connections.
 #[derive(Clone)]

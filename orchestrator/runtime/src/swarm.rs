@@ -48,7 +48,8 @@ use super::{
     OwnedContainer, Place, RuntimeError,
 };
 use warmpool_config::Config;
-use warmpool_core::engine::{PoolKey, WorkerId};
+use warmpool_core::browser::PoolKey;
+use warmpool_core::ids::WorkerId;
 
 /// A node is down for Swarm once three of its beats, 5 s apart, are missing; the manager looks a little later.
 pub(super) const NODE_NOTICED_WITHIN: Duration = Duration::from_secs(20);

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use warmpool_core::engine::{PoolKey, WorkerId};
+use warmpool_core::browser::PoolKey;
+use warmpool_core::ids::WorkerId;
 
 /// Label: which daemon a container belongs to.
 pub(crate) const LABEL_INSTANCE: &str = "warmpool.instance";

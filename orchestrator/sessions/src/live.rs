@@ -49,8 +49,8 @@ use screencast::ScreencastSettings;
 pub use thumbnail::Thumbnails;
 use viewer::{Times, Viewer};
 use warmpool_config::Config;
-use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::SessionId;
 
 /// The longest message of a viewer, in bytes: a clipboard.
 const MAX_MESSAGE: usize = 2 << 20;

@@ -7,8 +7,8 @@ use tokio::sync::OnceCell;
 use warmpool_protocol::{Launch, Settings};
 
 use crate::session::{Session, Sessions};
+use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::drain::Drain;
-use warmpool_core::engine::{Engine, Mode, PoolKey};
 use warmpool_core::error::Error;
 use warmpool_keys::KeyId;
 use warmpool_workers::pool::Pool;

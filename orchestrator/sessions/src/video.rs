@@ -25,8 +25,9 @@ use matroska::Matroska;
 pub use recordings::{FOLDER, Part, Recordings};
 use source::{Format, Picture, Source};
 use warmpool_config::Config;
+use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::drain::{Drain, Phase};
-use warmpool_core::engine::{Engine, Mode, SessionId};
+use warmpool_core::ids::SessionId;
 
 /// Pictures that wait for the disk.
 const WAITING: usize = 16;

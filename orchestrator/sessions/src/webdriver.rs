@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use crate::session::{DriverSession, Ending, Session, Sessions};
 use warmpool_config::Config;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::Error;
 use warmpool_workers::worker::{AgentError, Body};
 

@@ -22,7 +22,7 @@ use crate::http;
 use warmpool_client::exit::Exit;
 use warmpool_client::{self, ClientCommand, ClientError, SessionsCommand, TasksCommand};
 use warmpool_config::{Config, Flags, HiddenFlags};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_runtime::Docker;
 
 /// Browsers kept warm in containers, a fresh one for each client.

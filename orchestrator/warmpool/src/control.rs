@@ -18,8 +18,8 @@ use tokio::time::timeout;
 
 use warmpool_config::EgressRules;
 use warmpool_core::accept;
+use warmpool_core::browser::Engine;
 use warmpool_core::drain::{Drain, Phase};
-use warmpool_core::engine::Engine;
 use warmpool_keys::{KeyRecord, KeyRole, Keys, NewKey};
 use warmpool_sessions::video;
 use warmpool_store::{Folder, Store};

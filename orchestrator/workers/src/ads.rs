@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::sync::Mutex;
 
 use warmpool_config::BUILT_IN_AD_LIST;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::Error;
 
 /// Rules as one worker takes them.

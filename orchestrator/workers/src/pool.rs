@@ -30,9 +30,10 @@ use warmpool_protocol::Settings;
 
 use crate::worker::{Health, Worker};
 use warmpool_config::{Config, PoolPreset};
+use warmpool_core::browser::{Engine, Mode, PoolKey, PresetId};
 use warmpool_core::drain::Drain;
-use warmpool_core::engine::{Engine, Mode, PoolKey, PresetId, WorkerId};
 use warmpool_core::error::Error;
+use warmpool_core::ids::WorkerId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
 use warmpool_runtime::{NodeFacts, Runtime};

@@ -20,7 +20,8 @@ pub use watch::watch;
 
 use warmpool_protocol::{Secret, Size, Snapshot};
 
-use warmpool_core::engine::{PoolKey, WorkerId};
+use warmpool_core::browser::PoolKey;
+use warmpool_core::ids::WorkerId;
 use warmpool_runtime::Place;
 
 /// The size of pages that nobody has sized, on every engine, with a display and without.

@@ -14,8 +14,8 @@ use super::patient::{Identity, PatientRef};
 use super::record::{Content, ContentItem, Status, WorldRecord};
 use super::request::{Source, WorldRequest};
 use warmpool_core::clock::unix_ms;
-use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::WorldId;
 use warmpool_runtime::RuntimeError;
 use warmpool_store::{Batch, Durability, Table};
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-use warmpool_core::engine::random_bytes;
+use warmpool_core::ids::random_bytes;
 
 /// The environment variable that may hold the operator's key.
 pub(super) const VARIABLE: &str = "WARMPOOL_WORLD_NAMES_KEY";

@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::cipher::Cipher;
 use warmpool_core::blocking::blocking;
-use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::WorldId;
 use warmpool_store::{Folder, free_bytes};
 
 /// The folder of all worlds' files, within the data directory.

@@ -16,8 +16,8 @@ use super::{PatientRef, WorldCaller, Worlds};
 use warmpool_core::blocking::blocking;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::drain::Phase;
-use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::WorldId;
 use warmpool_store::{Batch, Durability, KeyRange, Table};
 
 /// Time between two checks for what is older than it may be.

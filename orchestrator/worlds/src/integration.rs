@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use warmpool_core::clock::{Deadline, Now, unix_ms};
-use warmpool_core::engine::random_text;
 use warmpool_core::error::Error;
+use warmpool_core::ids::random_text;
 use warmpool_core::secret::Secret;
 use warmpool_keys::{KeyId, SecretHash, check_name};
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
-pub(crate) use warmpool_core::engine::IntegrationKeyId;
+pub(crate) use warmpool_core::ids::IntegrationKeyId;
 
 /// Rows read at a time.
 const PAGE: usize = 256;

@@ -18,8 +18,8 @@ use super::patient::{PatientRef, Patients};
 use super::request::{Counts, Environment};
 use index::{Index, RowKey};
 use warmpool_core::clock::{millis, unix_ms};
-use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::WorldId;
 use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 

@@ -11,8 +11,8 @@ use super::render::{RenderError, Renderer, remove_left};
 use super::{LiveWorld, Worlds};
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
-use warmpool_core::engine::WorldId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::WorldId;
 use warmpool_store::{Batch, Durability, KeyRange, StoreError, Table};
 
 /// How often a world is begun before it counts as failed.

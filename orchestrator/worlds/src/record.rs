@@ -7,7 +7,7 @@ use super::cipher::Cipher;
 use super::integration::{IntegrationKeyId, IntegrationKind};
 use super::patient::PatientRef;
 use super::request::{Environment, ItemKind};
-use warmpool_core::engine::WorldId;
+use warmpool_core::ids::WorldId;
 use warmpool_keys::KeyId;
 
 /// Where a world is in its life.

@@ -20,8 +20,8 @@ use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEve
 use super::{LiveWorld, Worlds};
 use warmpool_core::blocking::blocking;
 use warmpool_core::drain::Drain;
-use warmpool_core::engine::WorkerId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::WorkerId;
 use warmpool_runtime::{Docker, RendererPipes, RuntimeError};
 
 /// A renderer loads Blender in some seconds.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use warmpool_core::engine::{IntegrationKeyId, WorldId};
+use warmpool_core::ids::{IntegrationKeyId, WorldId};
 
 /// The worlds that wait.
 #[derive(Debug, Default)]

@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(said::<Vec<u8>>(json!({})), "must be a list, and is an object");
         assert_eq!(said::<String>(json!(true)), "must be a string, and is the boolean `true`");
         let engines = "must be one of `chromium`, `firefox`, `webkit`, and is `opera`";
-        assert_eq!(said::<crate::engine::Engine>(json!("opera")), engines);
+        assert_eq!(said::<crate::browser::Engine>(json!("opera")), engines);
         assert_eq!(said::<Shape>(json!({})), "needs `sides`");
         assert_eq!(plain("no such day"), "cannot be read: no such day");
     }

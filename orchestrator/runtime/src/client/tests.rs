@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use crate::{NodeFacts, NodeState, NodeUse, Runtime, RuntimeError, WorkerSpec};
 use warmpool_config::{Config, Flags, Host};
-use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
+use warmpool_core::browser::{Engine, Mode, PoolKey};
+use warmpool_core::ids::WorkerId;
 
 /// Long after every deadline.
 const FOR_EVER: Duration = Duration::from_secs(30);

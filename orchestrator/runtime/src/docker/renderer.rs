@@ -17,7 +17,7 @@ use super::profile::Limits;
 use super::{Docker, container_name};
 use crate::client::{CallError, refused, status};
 use crate::{LABEL_INSTANCE, LABEL_RENDERER, LABEL_WORKER, RuntimeError};
-use warmpool_core::engine::WorkerId;
+use warmpool_core::ids::WorkerId;
 
 /// Beside other containers, a renderer gets this much of a busy processor; 1024 is what each of them gets.
 const CPU_SHARES: i64 = 64;

@@ -17,7 +17,7 @@ use super::Swarm;
 use super::constraints::{constraints, met};
 use super::nodes::{is_ready, node_name, usage, version};
 use super::probe::ProbeError;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// Between two looks at the nodes while one is being looked at.
 const POLL: Duration = Duration::from_secs(1);

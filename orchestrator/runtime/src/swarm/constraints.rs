@@ -3,7 +3,7 @@
 use bollard::models::{Node, NodeSpecRoleEnum};
 
 use warmpool_config::Config;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// Where the configuration allows workers of this engine.
 pub(super) fn constraints(config: &Config, engine: Engine) -> impl Iterator<Item = String> + '_ {

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::super::client::{refused, status};
 use super::super::{LABEL_INSTANCE, Ownership, RuntimeError};
 use super::Swarm;
-use warmpool_core::engine::random_bytes;
+use warmpool_core::ids::random_bytes;
 
 /// Label of a lease: the process that holds it; changes with each one.
 const LABEL_HOLDER: &str = "warmpool.lease.holder";

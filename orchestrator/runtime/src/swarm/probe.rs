@@ -16,7 +16,8 @@ use super::Swarm;
 use super::fence::{Report, Wanted, judge};
 use super::nodes::{is_drained, is_ready, node_name};
 use super::start::POLL;
-use warmpool_core::engine::{Engine, random_bytes};
+use warmpool_core::browser::Engine;
+use warmpool_core::ids::random_bytes;
 
 /// What runs there.
 const SCRIPT: &str = include_str!("probe.sh");

@@ -18,7 +18,7 @@ use super::constraints::constraints;
 use crate::docker::{container_name, labels, signed};
 use crate::{LABEL_IMAGE, LABEL_INSTANCE, LABEL_PROBE, WorkerSpec};
 use warmpool_config::Config;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// A service's tmpfs has no owner, so everybody in the container may write there; there is but one user.
 const TMPFS_MODE: i64 = 0o1777;

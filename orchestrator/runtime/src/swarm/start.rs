@@ -11,7 +11,7 @@ use super::Swarm;
 use super::nodes::is_down;
 use super::spread::Choice;
 use super::tasks::Task;
-use warmpool_core::engine::WorkerId;
+use warmpool_core::ids::WorkerId;
 
 /// Between two looks at a task that is on its way.
 pub(super) const POLL: Duration = Duration::from_millis(100);

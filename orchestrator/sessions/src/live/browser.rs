@@ -10,7 +10,7 @@ use super::cdp::CdpError;
 use super::devtools::DevTools;
 use super::message::{HistoryStep, Tab};
 use crate::session::Session;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_workers::worker::{AgentError, Lines};
 
 /// Why a browser cannot be asked.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::Input;
-use warmpool_core::engine::{Engine, Mode};
+use warmpool_core::browser::{Engine, Mode};
 use warmpool_workers::captcha::{PersonAct, WaitingCaptcha};
 
 /// The kind of a picture.

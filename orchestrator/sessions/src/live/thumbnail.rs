@@ -16,7 +16,8 @@ use super::display::{Display, DisplayError};
 use super::screencast::{Frame, Screencast, ScreencastSettings};
 use crate::session::Session;
 use warmpool_config::Config;
-use warmpool_core::engine::{Engine, Mode, SessionId};
+use warmpool_core::browser::{Engine, Mode};
+use warmpool_core::ids::SessionId;
 
 /// How long a picture may take. A browser that is busy gives none.
 const TAKE_TIMEOUT: Duration = Duration::from_secs(4);

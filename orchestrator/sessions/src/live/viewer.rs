@@ -22,8 +22,8 @@ use super::room::{Membership, Room, ViewerRights};
 use super::viewer_input::{InputError, ViewerInput};
 use super::{ending_sentence, upstream};
 use crate::session::Ending;
+use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::clock::{millis, unix_ms};
-use warmpool_core::engine::{Engine, Mode};
 use warmpool_workers::worker::ReadHalf;
 
 /// Pictures on their way that the viewer has not acknowledged yet.

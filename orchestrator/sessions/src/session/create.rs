@@ -9,10 +9,11 @@ use tracing::{Instrument as _, Span};
 
 use super::journal::written;
 use super::{Ending, Options, Record, Session, Sessions};
+use warmpool_core::browser::Engine;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::drain::Phase;
-use warmpool_core::engine::{Engine, SessionId};
 use warmpool_core::error::Error;
+use warmpool_core::ids::SessionId;
 use warmpool_core::trace::TRACES;
 use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Durability, Table};

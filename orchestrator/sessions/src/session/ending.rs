@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::SessionId;
 use warmpool_workers::worker::LossReason;
 
 /// A session's status, as the contract names them.

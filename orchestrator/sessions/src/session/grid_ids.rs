@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use super::Session;
-use warmpool_core::engine::SessionId;
+use warmpool_core::ids::SessionId;
 
 /// The id in the form that the WebDriver standard asks for: a random UUID. All but six of the secret's 128 bits are in it.
 pub(super) fn grid_id(secret: [u8; 16]) -> String {

@@ -16,8 +16,8 @@ use super::record::Ended;
 use super::table::SessionEntry;
 use super::{Ending, Kind, Record, Session, Sessions};
 use warmpool_core::clock::{Now, unix_ms};
-use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::SessionId;
 use warmpool_runtime::RuntimeError;
 use warmpool_store::{Durability, KeyRange, Table};
 

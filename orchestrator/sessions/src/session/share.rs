@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use warmpool_core::clock::{Deadline, Now, millis};
-use warmpool_core::engine::ShareId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::ShareId;
 
 /// One link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

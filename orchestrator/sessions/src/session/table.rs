@@ -17,8 +17,8 @@ use super::{DriverOpening, Ending, Listing, Record, Session, SessionQuery, Share
 use warmpool_config::Config;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Drain;
-use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::SessionId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::{KeyId, Keys};
 use warmpool_store::Store;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::matroska::Matroska;
 use warmpool_config::Recording;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::engine::SessionId;
+use warmpool_core::ids::SessionId;
 use warmpool_store::{Folder, free_bytes};
 
 /// The folder of all recordings, within the data directory.

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use warmpool_protocol::{Allowed as AllowedInChromium, DriverMode, firefox::Allowed as AllowedInFirefox};
 
 use warmpool_config::Config;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::Error;
 use warmpool_workers::egress::ClientProxy;
 

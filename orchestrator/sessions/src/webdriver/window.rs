@@ -15,7 +15,7 @@ use warmpool_protocol::Size;
 use super::{Answer, Command, forward};
 use crate::session::{Ending, Session};
 use warmpool_config::Config;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::Error;
 use warmpool_workers::worker::{AgentError, Body, PAGE, full};
 

@@ -18,7 +18,7 @@ use self::context::DriverState;
 use self::link::Dial;
 use crate::script::{FailureCode, StepError};
 use warmpool_config::Config;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_sessions::session::{Session, Sessions};
 use warmpool_sessions::webdriver;
 

@@ -8,7 +8,7 @@ use super::page::{DocumentState, Page};
 use super::retry::Retry;
 use crate::script::step::Navigation;
 use crate::script::{FailureCode, StepError};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// Opens an address, and waits until the page has loaded.
 pub(super) async fn open(page: &mut Page, url: &str) -> Result<(), StepError> {

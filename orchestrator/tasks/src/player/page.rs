@@ -16,7 +16,7 @@ use super::retry::Retry;
 use crate::script::selector::Selectors;
 use crate::script::step::Step;
 use crate::script::{FailureCode, StepError};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// The functions that scripts call.
 const FUNCTIONS: &str = include_str!("page.js");

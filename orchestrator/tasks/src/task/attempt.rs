@@ -12,8 +12,8 @@ use super::tasks::Tasks;
 use super::workers::is_shortage;
 use crate::player::{Browser, Outcome, Progress, ProgressListener, execute};
 use crate::script::{FailureCode, TaskWork, Values};
-use warmpool_core::engine::SessionId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::SessionId;
 use warmpool_sessions::session::{Ending, Session};
 
 /// What came of one attempt.

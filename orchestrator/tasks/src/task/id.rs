@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::Ulid;
 
-use warmpool_core::engine::random_bytes;
+use warmpool_core::ids::random_bytes;
 
 const PREFIX: &str = "tsk_";
 

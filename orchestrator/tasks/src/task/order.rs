@@ -11,7 +11,7 @@ use super::status::Kind;
 use crate::player::Limits;
 use crate::script::{FailureCode, TaskWork, Values};
 use warmpool_config::Config;
-use warmpool_core::engine::{Engine, Mode};
+use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::Error;
 use warmpool_sessions::session::{Kind as SessionKind, Options};
 use warmpool_workers::egress::Location;

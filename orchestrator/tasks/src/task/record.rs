@@ -8,7 +8,8 @@ use super::id::TaskId;
 use super::index_row::{EndUser, IndexRow};
 use super::status::{Kind, Status};
 use crate::player::{Artifact, Failure};
-use warmpool_core::engine::{Engine, Mode, SessionId};
+use warmpool_core::browser::{Engine, Mode};
+use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
 
 /// A record holds output up to this size, in bytes of JSON; larger output goes into a file.

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use super::id::TaskId;
 use super::record::{ArtifactRecord, Item, ItemCounts, Output, Record, TaskError};
 use super::status::{Kind, Status};
-use warmpool_core::engine::{Engine, Mode, SessionId};
+use warmpool_core::browser::{Engine, Mode};
+use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
 
 /// A task.
@@ -183,7 +184,11 @@ pub fn artifacts(record: &Record, list: &[ArtifactRecord]) -> Vec<ArtifactView> 
         media_type: artifact.media_type.clone(),
         bytes: artifact.bytes,
         sha256: artifact.hash.clone(),
-        url: format!("/lam/tasks/{}/artifacts/{}", record.task_id, warmpool_core::engine::path_segment(&artifact.name)),
+        url: format!(
+            "/lam/tasks/{}/artifacts/{}",
+            record.task_id,
+            warmpool_core::address::path_segment(&artifact.name)
+        ),
     };
     list.iter().map(one).collect()
 }

@@ -13,7 +13,8 @@ use warmpool_protocol::{Claim, Probe, ProbeWay, Secret};
 
 use super::{Finding, Level, programs};
 use warmpool_config::{Config, EgressRules};
-use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId, random_bytes};
+use warmpool_core::browser::{Engine, Mode, PoolKey};
+use warmpool_core::ids::{WorkerId, random_bytes};
 use warmpool_dial::{Policy, Resolver, ResolverLimits};
 use warmpool_runtime::{Runtime, RuntimeError, WorkerSpec};
 use warmpool_workers::egress::{Egress, EgressContext, Upstreams};

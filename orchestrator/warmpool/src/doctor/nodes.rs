@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::{Finding, Level};
 use warmpool_config::Config;
-use warmpool_core::engine::{Engine, random_bytes};
+use warmpool_core::browser::Engine;
+use warmpool_core::ids::random_bytes;
 use warmpool_runtime::{Lack, NodeFence, Runtime, RuntimeError};
 
 /// Starts a container on each node, and removes it.

@@ -7,7 +7,7 @@ use warmpool_protocol::{ProgramTry, ProgramsProbed};
 
 use super::egress::ProbeError;
 use super::{Finding, Level};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_workers::worker::Worker;
 
 const TITLE: &str = "Programs";

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use super::{CreateBody, switches};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::Error;
 
 /// The longest `trackingId`.

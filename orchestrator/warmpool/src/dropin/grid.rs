@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use warmpool_protocol::Size;
 
 use super::{CreateBody, switches};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::Error;
 use warmpool_sessions::webdriver::{OWN, candidates, match_options};
 

@@ -268,7 +268,7 @@ mod tests {
     #[serde(deny_unknown_fields, default)]
     struct Outer {
         number: Option<u32>,
-        engine: Option<warmpool_core::engine::Engine>,
+        engine: Option<warmpool_core::browser::Engine>,
         inner: Option<Object<Inner>>,
     }
 

@@ -24,7 +24,7 @@ use super::reply::{json_reply, unknown_path};
 use crate::dropin::CreateBody;
 use crate::dropin::browserless::read;
 use crate::http::reply::HttpError;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, Error};
 use warmpool_keys::KeyId;
 use warmpool_sessions::relay;

@@ -23,8 +23,8 @@ use crate::http::reply::HttpError;
 use crate::telemetry::continue_trace;
 use warmpool_config::Config;
 use warmpool_core::address;
-use warmpool_core::engine::RequestId;
 use warmpool_core::error::Error;
+use warmpool_core::ids::RequestId;
 use warmpool_core::trace::TRACES;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::App;
 use super::base::Base;
 use super::reply::json_reply;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::Error;
 use warmpool_sessions::session::Session;
 use warmpool_sessions::targets::Targets;

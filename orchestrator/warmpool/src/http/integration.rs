@@ -24,8 +24,8 @@ use super::reply::json_reply;
 use super::rotation::Rotation;
 use crate::http::reply::HttpError;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::engine::IntegrationKeyId;
 use warmpool_core::error::{Code, Error};
+use warmpool_core::ids::IntegrationKeyId;
 use warmpool_keys::KeyId;
 use warmpool_worlds::{IntegrationKey, IntegrationKind, IntegrationState, RequestView};
 

@@ -20,7 +20,7 @@ use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::reply::json_reply;
 use crate::dropin::browserless::read;
 use crate::http::reply::HttpError;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, Error};
 use warmpool_sessions::session::Session;
 

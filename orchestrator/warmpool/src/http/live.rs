@@ -26,8 +26,8 @@ use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
 use crate::http::reply::HttpError;
-use warmpool_core::engine::ShareId;
 use warmpool_core::error::{Code, Error};
+use warmpool_core::ids::ShareId;
 use warmpool_sessions::live::{self, ViewerRights};
 use warmpool_sessions::session::{Listing, Session, Share, Status};
 

@@ -12,8 +12,9 @@ use parameters::{
     BROWSERLESS, EVENT_TOPICS, GRID_TOKEN, ITEMS, Parameter, SESSIONS, TASK, TASKS, THUMBNAILS, TOKEN, Times, VIEW,
     VIEW_TOKEN_ALONE, WORLD_REQUESTS,
 };
-use warmpool_core::engine::{Engine, IntegrationKeyId};
+use warmpool_core::browser::Engine;
 use warmpool_core::error::Error;
+use warmpool_core::ids::IntegrationKeyId;
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
 use warmpool_sessions::session::{SessionQuery, SortKey, Status};

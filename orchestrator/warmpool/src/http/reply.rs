@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::base::shown_segments;
 use super::right::Right;
-use warmpool_core::engine::RequestId;
 use warmpool_core::error::{Blame, Code, Error, Fault, closest};
+use warmpool_core::ids::RequestId;
 use warmpool_keys::KeyId;
 
 /// What an answer has to know of its request.

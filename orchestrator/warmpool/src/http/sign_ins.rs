@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::attempts::Attempts;
 use warmpool_core::clock::{Deadline, Now};
-use warmpool_core::engine::random_text;
+use warmpool_core::ids::random_text;
 use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 

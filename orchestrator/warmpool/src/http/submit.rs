@@ -20,7 +20,7 @@ use super::openapi::{EVENTS, Operation, Routes};
 use crate::http::reply::HttpError;
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS, RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
 use warmpool_config::Config;
-use warmpool_core::engine::{Engine, Mode};
+use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{Code, Error};
 use warmpool_sessions::session::Kind as SessionKind;
 use warmpool_tasks::script::{FailureCode, TaskWork};

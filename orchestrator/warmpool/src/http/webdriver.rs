@@ -21,7 +21,7 @@ use super::forwarded_body::forwarded_body;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::reply::{W3c, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
 use crate::http::reply::HttpError;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_core::error::{Code, Error};
 use warmpool_sessions::session::{DriverSession, Session};
 use warmpool_sessions::webdriver::{self as driver, Command};

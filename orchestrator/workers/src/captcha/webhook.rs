@@ -15,7 +15,7 @@ use url::Url;
 
 use super::client::Client;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::engine::random_bytes;
+use warmpool_core::ids::random_bytes;
 use warmpool_core::secret::Secret;
 
 /// How many times a message is sent at most.

@@ -11,7 +11,8 @@ use warmpool_protocol::{Secret, WorkerState};
 
 use super::{Lease, Pool};
 use crate::worker::{Reports, Worker};
-use warmpool_core::engine::{Engine, WorkerId};
+use warmpool_core::browser::Engine;
+use warmpool_core::ids::WorkerId;
 use warmpool_keys::KeyId;
 use warmpool_runtime::{OwnedContainer, RuntimeError};
 

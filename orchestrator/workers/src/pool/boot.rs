@@ -10,7 +10,8 @@ use warmpool_protocol::{Claim, Secret};
 use super::Pool;
 use super::state::{Failure, Remover};
 use crate::worker::{AgentError, LossReason, PAGE, Reports, Worker, watch};
-use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
+use warmpool_core::browser::{Engine, Mode, PoolKey};
+use warmpool_core::ids::WorkerId;
 use warmpool_runtime::{RuntimeError, WorkerSpec};
 
 /// The agent is one small static program: it listens within moments of its container's start.

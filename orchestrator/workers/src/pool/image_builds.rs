@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// A build that has said nothing for this long has died.
 const SILENCE: Duration = Duration::from_secs(300);

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 
 use super::Pool;
 use super::state::PoolState;
-use warmpool_core::engine::{Engine, PoolKey};
+use warmpool_core::browser::{Engine, PoolKey};
 use warmpool_core::error::Error;
 use warmpool_runtime::RuntimeError;
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use warmpool_protocol::Snapshot;
 
 use super::Pool;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// How long a rejection counts as recent.
 const RECENT: Duration = Duration::from_secs(300);

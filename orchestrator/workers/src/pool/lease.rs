@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Pool;
 use crate::worker::Worker;
-use warmpool_core::engine::WorkerId;
+use warmpool_core::ids::WorkerId;
 
 /// A worker that somebody owns. Dropping it destroys the worker, unless it was never used.
 pub struct Lease {

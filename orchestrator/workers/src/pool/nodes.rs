@@ -184,8 +184,9 @@ mod tests {
 
     use super::*;
     use warmpool_config::{Config, Flags, Host};
+    use warmpool_core::browser::{Engine, Mode, PoolKey};
     use warmpool_core::drain::Drain;
-    use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
+    use warmpool_core::ids::WorkerId;
     use warmpool_core::instance::Instance;
     use warmpool_runtime::{AgentAddress, Place, Runtime};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use warmpool_core::engine::PoolKey;
+use warmpool_core::browser::PoolKey;
 
 /// What the pool has of one engine and mode, and what is wanted of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -126,7 +126,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use warmpool_core::engine::{Engine, Mode};
+    use warmpool_core::browser::{Engine, Mode};
 
     const HEADED: PoolKey = PoolKey::plain(Engine::Chromium, Mode::Headed);
     const HEADLESS: PoolKey = PoolKey::plain(Engine::Chromium, Mode::Headless);

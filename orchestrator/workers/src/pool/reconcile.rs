@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::Pool;
 use warmpool_core::drain::Phase;
-use warmpool_core::engine::WorkerId;
+use warmpool_core::ids::WorkerId;
 
 /// How many containers are removed at the same time.
 const AT_ONCE: usize = 16;

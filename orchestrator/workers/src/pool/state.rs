@@ -16,8 +16,9 @@ use super::Lease;
 use super::image_builds::ImageBuilds;
 use super::plan::KindCounts;
 use crate::worker::Worker;
-use warmpool_core::engine::{Engine, PoolKey, WorkerId};
+use warmpool_core::browser::{Engine, PoolKey};
 use warmpool_core::error::Error;
+use warmpool_core::ids::WorkerId;
 use warmpool_keys::KeyId;
 
 /// The first pause after a failed start; it doubles up to [`BACKOFF_MAX`].
@@ -393,7 +394,7 @@ impl PoolState {
 mod tests {
     use super::*;
     use crate::worker::{Health, LossReason};
-    use warmpool_core::engine::Mode;
+    use warmpool_core::browser::Mode;
     use warmpool_protocol::{Secret, Settings};
     use warmpool_runtime::{AgentAddress, Place};
 
@@ -441,7 +442,7 @@ mod tests {
         fail(&mut state, Some("no display"));
         assert_eq!(state.start_error(FIREFOX, now).as_deref(), Some("no display"));
         assert_eq!(state.start_error(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
-        let other = PoolKey { preset: Some(warmpool_core::engine::PresetId::of(&Settings::default())), ..FIREFOX };
+        let other = PoolKey { preset: Some(warmpool_core::browser::PresetId::of(&Settings::default())), ..FIREFOX };
         assert_eq!(state.start_error(other, now), None);
         state.add_starting(FIREFOX);
         assert_eq!(state.start_error(FIREFOX, now), None, "one is on its way");

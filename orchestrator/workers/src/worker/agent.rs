@@ -264,7 +264,7 @@ impl Agent {
 
     /// Acts on a page. Fails with `Refused` and 404 when the page is gone.
     pub async fn act(&self, page: &str, action: &PageAction) -> Result<(), AgentError> {
-        let path = format!("/pages/{}", warmpool_core::engine::path_segment(page));
+        let path = format!("/pages/{}", warmpool_core::address::path_segment(page));
         self.call(Method::POST, &path, Some(action)).await.map(drop)
     }
 
@@ -371,7 +371,7 @@ fn file_path(name: &str) -> String {
     if matches!(name, "." | "..") {
         return format!("/files/{}", name.replace('.', "%2E"));
     }
-    format!("/files/{}", warmpool_core::engine::path_segment(name))
+    format!("/files/{}", warmpool_core::address::path_segment(name))
 }
 
 #[cfg(test)]

@@ -179,7 +179,8 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use warmpool_core::engine::{Engine, Mode, PoolKey, WorkerId};
+    use warmpool_core::browser::{Engine, Mode, PoolKey};
+    use warmpool_core::ids::WorkerId;
     use warmpool_protocol::Secret;
     use warmpool_runtime::AgentAddress;
 

@@ -156,7 +156,7 @@ mod tests {
 
     use super::super::{Plan, plan};
     use super::*;
-    use warmpool_core::engine::Engine;
+    use warmpool_core::browser::Engine;
     use warmpool_core::error::Error;
 
     fn ask(options: &Value, allowed: &Allowed) -> Result<Plan, Error> {

@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
     use crate::webdriver::capabilities::{Plan, plan};
-    use warmpool_core::engine::Engine;
+    use warmpool_core::browser::Engine;
     use warmpool_core::error::Error;
 
     fn options(options: Value) -> Result<Plan, Error> {

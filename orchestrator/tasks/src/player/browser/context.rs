@@ -5,7 +5,7 @@ use fantoccini::wd::WindowHandle;
 
 use super::{Browser, DriverCommand, Timeouts};
 use crate::script::{FailureCode, StepError};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_workers::worker::AgentError;
 
 /// The driver's session, which goes from one piece of work to the next.

@@ -15,7 +15,7 @@ use super::super::playback::{Playback, StepTimeout};
 use super::super::retry::Retry;
 use crate::script::step::{Pdf, Screenshot};
 use crate::script::{FailureCode, StepError};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// How long the picture of a failure may take.
 const FAILURE_SCREENSHOT: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use super::super::retry::Retry;
 use crate::script::selector::Selectors;
 use crate::script::step::{File, is_special};
 use crate::script::{FailureCode, StepError};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 /// A longer value, in bytes, is set at once instead of typed.
 const TYPED: usize = 500;

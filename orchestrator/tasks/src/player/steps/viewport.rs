@@ -9,7 +9,7 @@ use super::super::playback::{Playback, StepTimeout};
 use super::super::retry::Retry;
 use crate::script::step::{Network, Viewport};
 use crate::script::{FailureCode, StepError};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 struct Sizes {

@@ -98,7 +98,7 @@ fn is_hash(name: &str) -> bool {
 }
 
 fn tempfile(folder: &Path, hash: &str) -> io::Result<(PathBuf, fs::File)> {
-    let path = folder.join(format!("{hash}.{}", warmpool_core::engine::random_text::<6>()));
+    let path = folder.join(format!("{hash}.{}", warmpool_core::ids::random_text::<6>()));
     let file = fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
     Ok((path, file))
 }

@@ -4,8 +4,8 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 use serde_json::{Map, Value};
 
 use super::super::id::TaskId;
-use warmpool_core::engine::random_bytes;
 use warmpool_core::error::Error;
+use warmpool_core::ids::random_bytes;
 use warmpool_core::instance::Instance;
 
 /// The most bytes that secrets may have as JSON: they must fit into one value of the store.

@@ -4,7 +4,7 @@ use super::{host::rounded, *};
 use crate::doctor::facts::HostFacts;
 use crate::doctor::{Directory, DockerFacts, ImageFact, Needs, Port, Socket, healthy};
 use warmpool_config::ByteSize;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_runtime::NetworkFacts;
 
 fn image(engine: Engine, there: bool, needed: bool) -> ImageFact {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::super::reply::AuthMethod;
-use warmpool_core::engine::RequestId;
+use warmpool_core::ids::RequestId;
 use warmpool_keys::KeyId;
 use warmpool_tasks::task::TaskId;
 

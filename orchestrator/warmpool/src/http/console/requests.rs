@@ -9,7 +9,7 @@ use super::super::App;
 use super::super::reply::{AuthMethod, RequestNotes};
 use super::request_entry::RequestEntry;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::engine::RequestId;
+use warmpool_core::ids::RequestId;
 
 /// The routes that monitoring polls.
 const PROBES: [&str; 7] = ["/healthz", "/readyz", "/status", "/metrics", "/ping", "/wd/hub/status", "/pressure"];

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::body::Object;
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_workers::egress::Location;
 
 /// The field that only one of the two create calls has.

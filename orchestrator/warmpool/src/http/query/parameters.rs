@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_sessions::session::Status;
 use warmpool_tasks::task::{Kind as TaskKind, SortKey as TaskSortKey, Status as TaskStatus};
 use warmpool_worlds::Environment;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::body::{Members, Object};
 use super::super::create::{Advanced, Settings};
-use warmpool_core::engine::Engine;
+use warmpool_core::browser::Engine;
 use warmpool_tasks::script::{ExtractMembers, RunMembers};
 use warmpool_tasks::task::Isolation;
 

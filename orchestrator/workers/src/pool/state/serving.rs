@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{FAILURES_TO_GIVE_UP, PoolState, PooledWorker, WorkerStage};
 use crate::pool::plan::KindCounts;
-use warmpool_core::engine::{Engine, PoolKey};
+use warmpool_core::browser::{Engine, PoolKey};
 use warmpool_core::error::Error;
 
 /// When a pool without a warm worker counts as serving still.

@@ -1,11 +1,8 @@
-//! The engines, and the identifiers that everything else passes around.
+//! Which browsers there are: engines, modes, presets of settings, and the kinds of workers that the pool counts.
 
 use std::fmt;
 use std::str::FromStr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -155,6 +152,7 @@ impl FromStr for PresetId {
 /// A kind of worker, as the pool counts them: those of one engine in one mode, with the same settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolKey {
+    /// The engine.
     pub engine: Engine,
     /// Headed or headless.
     pub mode: Mode,
@@ -177,95 +175,6 @@ impl fmt::Display for PoolKey {
     }
 }
 
-/// `len` bytes from the operating system's generator, base64url without padding.
-///
-/// # Panics
-/// When the operating system has no randomness to give: nothing secure could follow.
-pub fn random_text<const LEN: usize>() -> String {
-    URL_SAFE_NO_PAD.encode(random_bytes::<LEN>())
-}
-
-/// `LEN` bytes from the operating system's generator.
-///
-/// # Panics
-/// When the operating system has no randomness to give: nothing secure could follow.
-#[must_use]
-#[expect(clippy::expect_used, reason = "without randomness no id or key may be made")]
-pub fn random_bytes<const LEN: usize>() -> [u8; LEN] {
-    let mut bytes = [0u8; LEN];
-    getrandom::fill(&mut bytes).expect("the operating system's random generator works");
-    bytes
-}
-
-pub fn path_segment(name: &str) -> PercentEncode<'_> {
-    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-    utf8_percent_encode(name, RESERVED)
-}
-
-macro_rules! id {
-    ($(#[$doc:meta])* $visibility:vis $name:ident, $prefix:literal, $bytes:literal) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-        #[serde(transparent)]
-        #[schemars(inline)]
-        $visibility struct $name(String);
-
-        impl $name {
-            pub fn random() -> Self {
-                loop {
-                    let tail = random_text::<$bytes>();
-                    // Swarm takes no name of a service that ends in a sign.
-                    if tail.ends_with(|last: char| last.is_ascii_alphanumeric()) {
-                        return Self(format!(concat!($prefix, "{tail}"), tail = tail));
-                    }
-                }
-            }
-
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl From<&str> for $name {
-            fn from(text: &str) -> Self {
-                Self(text.to_owned())
-            }
-        }
-    };
-}
-
-id! {
-    /// A session: `ses_` and 128 random bits.
-    pub SessionId, "ses_", 16
-}
-id! {
-    /// A link by which others may watch a session.
-    pub ShareId, "shr_", 9
-}
-id! {
-    /// A worker, which is also the tail of its container's name.
-    pub WorkerId, "w", 9
-}
-id! {
-    /// One HTTP request, for logs and error bodies.
-    pub RequestId, "req_", 9
-}
-
-id! {
-    /// A world: `wld_` and 128 random bits.
-    pub WorldId, "wld_", 16
-}
-id! {
-    /// An integration key, which may ask for worlds. Not secret.
-    pub IntegrationKeyId, "wki_", 9
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,28 +195,6 @@ mod tests {
         let german = Settings { locales: vec!["de-DE".to_owned()], ..Settings::default() };
         assert_eq!(PresetId::of(&german).to_string(), "17ec1efea94cceb5");
         assert_ne!(PresetId::of(&german), PresetId::of(&Settings::default()));
-    }
-
-    #[test]
-    fn a_name_stays_one_segment() {
-        assert_eq!(path_segment("a b/../c.txt").to_string(), "a%20b%2F..%2Fc.txt");
-        assert_eq!(path_segment("é").to_string(), "%C3%A9");
-    }
-
-    #[test]
-    fn session_ids_carry_128_bits_and_differ() {
-        let id = SessionId::random();
-        let tail = id.as_str().strip_prefix("ses_").unwrap();
-        assert_eq!(URL_SAFE_NO_PAD.decode(tail).unwrap().len(), 16);
-        assert_ne!(id, SessionId::random());
-    }
-
-    #[test]
-    fn a_workers_id_ends_a_services_name() {
-        for _ in 0..1000 {
-            let id = WorkerId::random();
-            assert!(!id.as_str().ends_with(['-', '_']), "Swarm refuses {id}");
-        }
     }
 
     #[test]
