@@ -1,4 +1,4 @@
-// The messages between the daemon and this page; orchestrator/src/live/message.rs defines them on the daemon's side.
+// The messages between the daemon and this page; orchestrator/sessions/src/live/message.rs defines them on the daemon's side.
 
 export interface Tab {
   id: string;

@@ -259,7 +259,7 @@ fn another_keys_tasks_are_not_found() {
     assert_eq!(pair.index.page(&other, &TaskQuery::default()), (Vec::new(), 0));
 }
 
-/// How long a page takes in memory; run by hand: `cargo test --release -p warmpool history -- --ignored --nocapture`.
+/// How long a page takes in memory; run by hand: `cargo test --release -p warmpool-tasks history -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures; proves nothing on a machine that does other things"]
 fn the_cost_of_a_page() {
