@@ -6,9 +6,9 @@ use super::host::Host;
 use super::presets::Presets;
 use super::value::Value;
 
-/// A default as text, and in words where it comes from.
+/// A default as text, and in words what it was computed from.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ComputedDefault {
     pub(super) text: String,
     pub(super) from: &'static str,
 }
@@ -24,7 +24,7 @@ pub(super) trait Lookup {
     fn named(&self, name: &str) -> Option<&str>;
 }
 
-pub(super) type FindDefault = fn(&dyn Lookup) -> Found;
+pub(super) type ComputeDefault = fn(&dyn Lookup) -> ComputedDefault;
 
 /// The value of a setting if it is sound.
 fn value<T: Value>(layers: &dyn Lookup, name: &str) -> Option<T> {
@@ -36,18 +36,18 @@ fn named<T: Value>(layers: &dyn Lookup, name: &str) -> Option<T> {
     T::parse(layers.named(name)?).ok()
 }
 
-fn number(number: usize, from: &'static str) -> Found {
-    Found { text: number.to_string(), from }
+fn number(number: usize, from: &'static str) -> ComputedDefault {
+    ComputedDefault { text: number.to_string(), from }
 }
 
-pub(super) fn docker_host(layers: &dyn Lookup) -> Found {
+pub(super) fn docker_host(layers: &dyn Lookup) -> ComputedDefault {
     match layers.env("DOCKER_HOST") {
-        Some(host) => Found { text: host.to_owned(), from: "DOCKER_HOST" },
-        None => Found { text: "unix:///var/run/docker.sock".to_owned(), from: "default" },
+        Some(host) => ComputedDefault { text: host.to_owned(), from: "DOCKER_HOST" },
+        None => ComputedDefault { text: "unix:///var/run/docker.sock".to_owned(), from: "default" },
     }
 }
 
-pub(super) fn max_workers(layers: &dyn Lookup) -> Found {
+pub(super) fn max_workers(layers: &dyn Lookup) -> ComputedDefault {
     let fitting = layers.host().memory / 4 * 3 / (1 << 30);
     number(usize::try_from(fitting).unwrap_or(64).clamp(2, 64), "the host's memory")
 }
@@ -60,13 +60,13 @@ fn places(layers: &dyn Lookup) -> usize {
     most.saturating_sub(named(layers, "pool.presets").map_or(0, |presets: Presets| presets.warm()))
 }
 
-pub(super) fn chromium_headed(layers: &dyn Lookup) -> Found {
+pub(super) fn chromium_headed(layers: &dyn Lookup) -> ComputedDefault {
     let most = places(layers);
     let taken = named(layers, "pool.chromium_headless").unwrap_or(most / 2);
     number(WARM.min(most.saturating_sub(taken)), "pool.max_workers")
 }
 
-pub(super) fn chromium_headless(layers: &dyn Lookup) -> Found {
+pub(super) fn chromium_headless(layers: &dyn Lookup) -> ComputedDefault {
     let taken = value(layers, "pool.chromium_headed").unwrap_or(0);
     number(WARM.min(places(layers).saturating_sub(taken)), "pool.max_workers")
 }
@@ -77,7 +77,7 @@ const ROOMY: u64 = 8_000_000_000;
 const FREE: usize = 4;
 
 /// One warm worker of an engine that is not the default one, where it takes no place of much use.
-pub(super) fn other_headed(layers: &dyn Lookup) -> Found {
+pub(super) fn other_headed(layers: &dyn Lookup) -> ComputedDefault {
     let chromium = ["pool.chromium_headed", "pool.chromium_headless"].map(|name| value(layers, name));
     // Not the defaults of the others: the one of Firefox and the one of WebKit would each ask for the other.
     let others = ["pool.firefox_headed", "pool.firefox_headless", "pool.webkit_headed", "pool.webkit_headless"];
@@ -87,29 +87,29 @@ pub(super) fn other_headed(layers: &dyn Lookup) -> Found {
     number(usize::from(roomy), "the host's memory and pool.max_workers")
 }
 
-pub(super) fn start_concurrency(layers: &dyn Lookup) -> Found {
+pub(super) fn start_concurrency(layers: &dyn Lookup) -> ComputedDefault {
     number((layers.host().cores / 2).max(1), "the host's cores")
 }
 
-pub(super) fn max_sessions(layers: &dyn Lookup) -> Found {
+pub(super) fn max_sessions(layers: &dyn Lookup) -> ComputedDefault {
     number(value(layers, "pool.max_workers").unwrap_or(1), "pool.max_workers")
 }
 
-pub(super) fn task_workers(layers: &dyn Lookup) -> Found {
+pub(super) fn task_workers(layers: &dyn Lookup) -> ComputedDefault {
     let most: usize = value(layers, "pool.max_workers").unwrap_or(1);
     number((most / 2).max(1), "pool.max_workers")
 }
 
-pub(super) fn data_dir(layers: &dyn Lookup) -> Found {
+pub(super) fn data_dir(layers: &dyn Lookup) -> ComputedDefault {
     let set = |name| layers.env(name).filter(|path: &&str| path.starts_with('/'));
     if layers.host().root {
-        return Found { text: "/var/lib/warmpool".to_owned(), from: "running as root" };
+        return ComputedDefault { text: "/var/lib/warmpool".to_owned(), from: "running as root" };
     }
     if let Some(data) = set("XDG_DATA_HOME") {
-        return Found { text: format!("{data}/warmpool"), from: "XDG_DATA_HOME" };
+        return ComputedDefault { text: format!("{data}/warmpool"), from: "XDG_DATA_HOME" };
     }
     match set("HOME") {
-        Some(home) => Found { text: format!("{home}/.local/share/warmpool"), from: "HOME" },
-        None => Found { text: String::new(), from: "neither XDG_DATA_HOME nor HOME is set" },
+        Some(home) => ComputedDefault { text: format!("{home}/.local/share/warmpool"), from: "HOME" },
+        None => ComputedDefault { text: String::new(), from: "neither XDG_DATA_HOME nor HOME is set" },
     }
 }

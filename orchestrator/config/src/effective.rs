@@ -10,7 +10,7 @@ pub(super) fn effective(config: &Config) -> String {
     for section in SECTIONS {
         let _ = writeln!(text, "{}[{}]", if text.is_empty() { "" } else { "\n" }, section.name);
         for setting in section.settings {
-            let source = config.source(setting.name).map(|source| source.of(setting)).unwrap_or_default();
+            let source = config.source(setting.name).map(|source| source.describe(setting)).unwrap_or_default();
             let _ = match config.toml(setting) {
                 Some(value) => writeln!(text, "{} = {value}  # {source}", setting.key()),
                 None => writeln!(text, "# {} is not set  # {source}", setting.key()),

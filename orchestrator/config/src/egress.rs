@@ -8,7 +8,7 @@ use ipnet::{IpNet, Ipv4Net};
 use serde::{Deserialize, Serialize};
 use url::Host;
 
-use super::value::{InvalidValue, Value, ValueForm, quoted};
+use super::value::{InvalidValue, TomlForm, Value, quoted};
 use warmpool_core::address;
 
 const REMEDY: &str = "write a network, an address or a host, such as 10.0.0.0/8, 10.0.0.7:8080, intranet.example:8080, *.corp.example or *";
@@ -122,7 +122,7 @@ fn target(text: &str) -> Option<Target> {
         Host::Domain(name) if below => Some(Target::Below(format!(".{name}"))),
         Host::Domain(name) => Some(Target::Host(name)),
         _ if below => None,
-        host => Some(Target::Network(address::of_host(&host)?.to_canonical().into())),
+        host => Some(Target::Network(address::host_ip(&host)?.to_canonical().into())),
     }
 }
 
@@ -169,8 +169,8 @@ impl From<EgressRule> for String {
 }
 
 impl Value for EgressRule {
-    const SHAPE: ValueForm = ValueForm::Text;
-    const FORM: &'static str = "RULE";
+    const TOML_FORM: TomlForm = TomlForm::Text;
+    const PLACEHOLDER: &'static str = "RULE";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         text.parse().map_err(|what: String| InvalidValue::new(what, REMEDY))

@@ -9,8 +9,8 @@ use super::setting::Setting;
 pub enum Source {
     /// Fixed in the settings table.
     Default,
-    /// Found on the host, in the environment or in another setting; the words say where.
-    Found(&'static str),
+    /// Computed from the host, the environment or another setting; the words say where.
+    Computed(&'static str),
     /// A line of the configuration file, counted from 1.
     File {
         /// The file's path as it was given.
@@ -25,11 +25,11 @@ pub enum Source {
 
 impl Source {
     /// The source in words, for the setting it belongs to.
-    pub(super) fn of(&self, setting: &Setting) -> String {
+    pub(super) fn describe(&self, setting: &Setting) -> String {
         match self {
             Self::Default => "default".to_owned(),
-            Self::Found("default") => "default".to_owned(),
-            Self::Found(from) => format!("default, from {from}"),
+            Self::Computed("default") => "default".to_owned(),
+            Self::Computed(from) => format!("default, from {from}"),
             Self::File { path, line } => format!("{path}:{line}"),
             Self::Env => format!("environment {}", setting.env()),
             Self::Flag => format!("flag --{}", setting.flag()),

@@ -9,7 +9,7 @@ use super::{
     fault::{ConfigError, Source},
     setting::Setting,
     table::{self, SECTIONS},
-    value::ValueForm,
+    value::TomlForm,
 };
 use warmpool_core::error::closest;
 
@@ -79,14 +79,14 @@ impl Reader<'_> {
                 self.fault(&key.span(), &name, "no such setting".to_owned(), remedy);
                 continue;
             };
-            match text_of(value.get_ref(), setting.shape) {
+            match text_of(value.get_ref(), setting.toml_form) {
                 Some(text) => {
                     let source = Source::File { path: self.path.to_owned(), line: self.line(&key.span()) };
                     self.entries.push((setting.name, (text, source)));
                 }
                 None => {
                     let what = format!("is {}", kind(value.get_ref()));
-                    self.fault(&key.span(), setting.name, what, format!("write {}", wanted(setting.shape)));
+                    self.fault(&key.span(), setting.name, what, format!("write {}", wanted(setting.toml_form)));
                 }
             }
         }
@@ -107,19 +107,19 @@ fn suggestion(section: &str, key: &str, name: &str) -> String {
 }
 
 /// A TOML value as the text a flag would give, if its type fits the setting.
-fn text_of(value: &DeValue<'_>, shape: ValueForm) -> Option<String> {
-    match (shape, value) {
-        (_, DeValue::String(text)) if !matches!(shape, ValueForm::Number | ValueForm::Switch) => Some(text.to_string()),
-        (ValueForm::Number | ValueForm::Quantity, DeValue::Integer(number)) => {
+fn text_of(value: &DeValue<'_>, form: TomlForm) -> Option<String> {
+    match (form, value) {
+        (_, DeValue::String(text)) if !matches!(form, TomlForm::Number | TomlForm::Switch) => Some(text.to_string()),
+        (TomlForm::Number | TomlForm::Quantity, DeValue::Integer(number)) => {
             i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
         }
-        (ValueForm::Number, DeValue::Float(number)) => Some(number.as_str().to_owned()),
-        (ValueForm::Switch, DeValue::Boolean(switch)) => Some(switch.to_string()),
-        (ValueForm::List, DeValue::Array(items)) => {
+        (TomlForm::Number, DeValue::Float(number)) => Some(number.as_str().to_owned()),
+        (TomlForm::Switch, DeValue::Boolean(switch)) => Some(switch.to_string()),
+        (TomlForm::List, DeValue::Array(items)) => {
             let items: Option<Vec<_>> = items.iter().map(|item| item.get_ref().as_str()).collect();
             items.map(|items| items.join(","))
         }
-        (ValueForm::Tables, DeValue::Array(items)) => {
+        (TomlForm::Tables, DeValue::Array(items)) => {
             let items = items.iter().map(|item| toml::Value::deserialize(ValueDeserializer::from(item.clone())));
             items.collect::<Result<_, _>>().ok().map(|items| toml::Value::Array(items).to_string())
         }
@@ -127,14 +127,14 @@ fn text_of(value: &DeValue<'_>, shape: ValueForm) -> Option<String> {
     }
 }
 
-fn wanted(shape: ValueForm) -> &'static str {
-    match shape {
-        ValueForm::Text => "a string",
-        ValueForm::Number => "a number",
-        ValueForm::Switch => "true or false, without quotes",
-        ValueForm::Quantity => "a string with a unit, or a whole number",
-        ValueForm::List => "an array of strings",
-        ValueForm::Tables => "a [[pool.presets]] table for each",
+fn wanted(form: TomlForm) -> &'static str {
+    match form {
+        TomlForm::Text => "a string",
+        TomlForm::Number => "a number",
+        TomlForm::Switch => "true or false, without quotes",
+        TomlForm::Quantity => "a string with a unit, or a whole number",
+        TomlForm::List => "an array of strings",
+        TomlForm::Tables => "a [[pool.presets]] table for each",
     }
 }
 

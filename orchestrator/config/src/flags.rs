@@ -94,18 +94,18 @@ impl FromArgMatches for HiddenFlags {
 /// Values stay text here: they are read together with the other sources, so that every fault shows at once.
 fn argument(setting: &'static Setting) -> Arg {
     let help: Vec<_> = setting.help.iter().map(|line| line.trim()).collect();
-    let default = match setting.preset {
+    let default = match setting.default {
         DefaultValue::Is(text) => format!("[default: {text}]"),
         DefaultValue::Unset(example) => format!("[no default; example: {example}]"),
-        DefaultValue::Found(_, words, _) => format!("[default: {words}]"),
+        DefaultValue::Computed(_, words, _) => format!("[default: {words}]"),
     };
     let argument = Arg::new(setting.name)
         .long(setting.flag())
-        .value_name(setting.form)
+        .value_name(setting.placeholder)
         .help_heading(format!("Section {}", setting.section()))
         .allow_hyphen_values(true)
         .help(format!("{}\n{default} [env: {}]", help.join("\n"), setting.env()));
-    if setting.shape == super::value::ValueForm::Switch {
+    if setting.toml_form == super::value::TomlForm::Switch {
         argument.num_args(0..=1).default_missing_value("true").allow_hyphen_values(false)
     } else {
         argument

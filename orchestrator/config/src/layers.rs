@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    default::Lookup,
+    default::{ComputedDefault, Lookup},
     fault::{ConfigError, Source},
     host::Host,
     setting::{DefaultValue, Setting},
@@ -39,12 +39,12 @@ impl<'a> Layers<'a> {
         if let Some((text, source)) = self.named.get(setting.name) {
             return (Cow::Borrowed(text), source.clone());
         }
-        match setting.preset {
+        match setting.default {
             DefaultValue::Is(text) => (Cow::Borrowed(text), Source::Default),
             DefaultValue::Unset(_) => (Cow::Borrowed(""), Source::Default),
-            DefaultValue::Found(find, ..) => {
-                let found = find(self);
-                (Cow::Owned(found.text), Source::Found(found.from))
+            DefaultValue::Computed(compute, ..) => {
+                let ComputedDefault { text, from } = compute(self);
+                (Cow::Owned(text), Source::Computed(from))
             }
         }
     }
@@ -64,14 +64,15 @@ impl<'a> Layers<'a> {
         self.origins.insert(name, source);
         read.unwrap_or_else(|InvalidValue { what, remedy }| {
             self.fault(name, what, remedy);
-            let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Found(_, _, text)) = setting.preset;
+            let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Computed(_, _, text)) =
+                setting.default;
             T::parse(text).expect("a text of the table")
         })
     }
 
     /// Notes a fault of a setting that was taken before.
     pub(super) fn fault(&mut self, name: &str, what: impl Into<String>, remedy: impl Into<String>) {
-        let source = Setting::named(name).zip(self.origins.get(name)).map(|(setting, source)| source.of(setting));
+        let source = Setting::named(name).zip(self.origins.get(name)).map(|(setting, source)| source.describe(setting));
         self.faults.push(ConfigError {
             source: source.unwrap_or_default(),
             key: name.to_owned(),

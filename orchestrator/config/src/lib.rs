@@ -78,7 +78,7 @@ impl Config {
         flags: &Flags,
         host: &Host,
     ) -> Result<Self, ConfigErrors> {
-        let mut layers = sources::lay(file, env.into_iter(), flags, host);
+        let mut layers = sources::collect_layers(file, env.into_iter(), flags, host);
         let sections = Sections::fill(&mut layers);
         check::check(&sections, &mut layers);
         match layers.finish() {
@@ -129,7 +129,7 @@ impl Config {
 
     /// Whether the operator named this setting, in a file, the environment or by a flag. Defaults alone do not count.
     pub fn names(&self, name: &str) -> bool {
-        !matches!(self.source(name), None | Some(Source::Default | Source::Found(_)))
+        !matches!(self.source(name), None | Some(Source::Default | Source::Computed(_)))
     }
 
     /// The settings that hold, as TOML, each with its source as a comment. It can be used as a configuration file.

@@ -7,7 +7,7 @@ use toml::Value as Toml;
 use warmpool_protocol::{Settings, Size, check_locales};
 
 use super::egress::EgressRules;
-use super::value::{InvalidValue, Value, ValueForm};
+use super::value::{InvalidValue, TomlForm, Value};
 use warmpool_core::browser::{Engine, Mode, PoolKey, PresetId};
 use warmpool_core::error::FieldError;
 
@@ -35,7 +35,7 @@ impl PoolPreset {
     /// The kind of its workers.
     #[must_use]
     pub fn key(&self) -> PoolKey {
-        PoolKey { engine: self.engine, mode: self.mode, preset: Some(PresetId::of(&self.settings)) }
+        PoolKey { engine: self.engine, mode: self.mode, preset: Some(PresetId::from_settings(&self.settings)) }
     }
 }
 
@@ -70,8 +70,8 @@ struct PresetTable {
 }
 
 impl Value for Presets {
-    const SHAPE: ValueForm = ValueForm::Tables;
-    const FORM: &'static str = "PRESETS";
+    const TOML_FORM: TomlForm = TomlForm::Tables;
+    const PLACEHOLDER: &'static str = "PRESETS";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         if text.trim().is_empty() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     setting::{DefaultValue, Setting},
     table::SECTIONS,
-    value::{ValueForm, quoted},
+    value::{TomlForm, quoted},
 };
 
 /// The sample configuration file: every setting as a comment, with its default or an example.
@@ -22,13 +22,13 @@ pub(crate) fn sample() -> String {
         for setting in section.settings {
             text.push('\n');
             comment(&mut text, setting.help);
-            let value = match setting.preset {
+            let value = match setting.default {
                 DefaultValue::Is(value) => value,
                 DefaultValue::Unset(example) => {
                     text.push_str("# Not set by default. For example:\n");
                     example
                 }
-                DefaultValue::Found(_, words, example) => {
+                DefaultValue::Computed(_, words, example) => {
                     let _ = writeln!(text, "# Default: {words}. For example:");
                     example
                 }
@@ -46,9 +46,9 @@ fn comment(text: &mut String, lines: &[&str]) {
 }
 
 fn literal(setting: &Setting, value: &str) -> String {
-    match setting.shape {
-        ValueForm::Number | ValueForm::Switch | ValueForm::Tables => value.to_owned(),
-        ValueForm::Text | ValueForm::Quantity => quoted(value),
-        ValueForm::List => format!("[{}]", quoted(value)),
+    match setting.toml_form {
+        TomlForm::Number | TomlForm::Switch | TomlForm::Tables => value.to_owned(),
+        TomlForm::Text | TomlForm::Quantity => quoted(value),
+        TomlForm::List => format!("[{}]", quoted(value)),
     }
 }

@@ -1,7 +1,7 @@
 //! One setting as the table has it: its names, its help, its default.
 
-use super::default::FindDefault;
-use super::value::ValueForm;
+use super::default::ComputeDefault;
+use super::value::TomlForm;
 
 /// One section of the table.
 #[derive(Debug)]
@@ -21,13 +21,13 @@ pub(super) struct Setting {
     /// What it does, a line each.
     pub(super) help: &'static [&'static str],
     /// What holds when no source names it.
-    pub(super) preset: DefaultValue,
+    pub(super) default: DefaultValue,
     /// The smallest allowed value, in the setting's own notation.
     pub(super) min: Option<&'static str>,
     /// How it may be written in TOML.
-    pub(super) shape: ValueForm,
-    /// The word for its value in the flags' help.
-    pub(super) form: &'static str,
+    pub(super) toml_form: TomlForm,
+    /// The placeholder for its value in the flags' help.
+    pub(super) placeholder: &'static str,
 }
 
 /// What holds when no source names a setting.
@@ -37,8 +37,8 @@ pub(super) enum DefaultValue {
     Is(&'static str),
     /// Nothing; the text is an example.
     Unset(&'static str),
-    /// What the function finds; then the words for it, and an example.
-    Found(FindDefault, &'static str, &'static str),
+    /// What the function computes; then the words for it, and an example.
+    Computed(ComputeDefault, &'static str, &'static str),
 }
 
 impl Setting {

@@ -3,7 +3,7 @@
 
 macro_rules! settings {
     ($( $(#[doc = $about:literal])+ $section:ident: $Section:ident { $(
-        $(#[doc = $help:literal])+ $key:ident: $ty:ty = $preset:expr $(, min $min:literal)?;
+        $(#[doc = $help:literal])+ $key:ident: $ty:ty = $default:expr $(, min $min:literal)?;
     )+ } )+) => { $(
         $(#[doc = $about])+
         #[derive(Debug, Clone, PartialEq)]
@@ -17,10 +17,10 @@ macro_rules! settings {
             pub(super) const SETTINGS: &[Setting] = &[ $( Setting {
                 name: concat!(stringify!($section), ".", stringify!($key)),
                 help: &[ $($help),+ ],
-                preset: $preset,
+                default: $default,
                 min: settings!(@min $($min)?),
-                shape: <$ty as Value>::SHAPE,
-                form: <$ty as Value>::FORM,
+                toml_form: <$ty as Value>::TOML_FORM,
+                placeholder: <$ty as Value>::PLACEHOLDER,
             }, )+ ];
 
             /// Takes every setting from its strongest source; faults are left in `layers`.

@@ -26,7 +26,7 @@ const PREFIX: &str = "WARMPOOL_";
 const TEST_PREFIX: &str = "WARMPOOL_TEST_";
 
 /// Lays the sources over one another. `file` is its path, for messages, and its text.
-pub(super) fn lay<'a>(
+pub(super) fn collect_layers<'a>(
     file: Option<(&str, &str)>,
     env: impl Iterator<Item = (String, String)>,
     flags: &Flags,

@@ -19,7 +19,7 @@ use super::{
     value::Value,
 };
 
-use DefaultValue::{Found, Is, Unset};
+use DefaultValue::{Computed, Is, Unset};
 pub use features::Captcha;
 pub(crate) use features::{Ads, Tasks, World};
 
@@ -73,7 +73,7 @@ settings! {
     /// The container engine.
     docker: Docker {
         /// The Docker engine's socket, as `unix:///path`.
-        host: DockerHost = Found(default::docker_host, "DOCKER_HOST, else unix:///var/run/docker.sock", "unix:///var/run/docker.sock");
+        host: DockerHost = Computed(default::docker_host, "DOCKER_HOST, else unix:///var/run/docker.sock", "unix:///var/run/docker.sock");
         /// The bridge network of the workers, which leads nowhere; made when it is missing.
         network: String = Is("warmpool-workers");
         /// Time for one answer of the engine, to its last byte.
@@ -199,17 +199,17 @@ settings! {
     /// How many workers there are, and how many wait warm.
     pool: Pool {
         /// Workers at once, warm and in use.
-        max_workers: usize = Found(default::max_workers, "three quarters of the host's memory, 1 GiB a worker, from 2 to 64", "8"), min "1";
+        max_workers: usize = Computed(default::max_workers, "three quarters of the host's memory, 1 GiB a worker, from 2 to 64", "8"), min "1";
         /// Headed Chromium workers kept warm.
-        chromium_headed: usize = Found(default::chromium_headed, "2, less where max_workers leaves no room", "2");
+        chromium_headed: usize = Computed(default::chromium_headed, "2, less where max_workers leaves no room", "2");
         /// Headless Chromium workers kept warm.
-        chromium_headless: usize = Found(default::chromium_headless, "2, less where max_workers leaves no room", "2");
+        chromium_headless: usize = Computed(default::chromium_headless, "2, less where max_workers leaves no room", "2");
         /// Headed Firefox workers kept warm; with 0 a worker starts when a client asks for one.
-        firefox_headed: usize = Found(default::other_headed, "1 where the host has 8 GiB and the Chromium workers leave four places", "1");
+        firefox_headed: usize = Computed(default::other_headed, "1 where the host has 8 GiB and the Chromium workers leave four places", "1");
         /// Headless Firefox workers kept warm.
         firefox_headless: usize = Is("0");
         /// Headed WebKit workers kept warm.
-        webkit_headed: usize = Found(default::other_headed, "1 where the host has 8 GiB and the Chromium workers leave four places", "1");
+        webkit_headed: usize = Computed(default::other_headed, "1 where the host has 8 GiB and the Chromium workers leave four places", "1");
         /// Headless WebKit workers kept warm.
         webkit_headless: usize = Is("0");
         /// More workers kept warm, with settings: a client who asks for exactly these gets one without any delay.
@@ -217,7 +217,7 @@ settings! {
         /// A variable or flag takes an array of inline tables.
         presets: Presets = Unset(r#"[{ name = "german", engine = "firefox", mode = "headed", count = 1, locales = ["de-DE", "de"], viewport = { width = 1400, height = 900 } }]"#);
         /// Workers started at the same time.
-        start_concurrency: usize = Found(default::start_concurrency, "half the host's cores", "2"), min "1";
+        start_concurrency: usize = Computed(default::start_concurrency, "half the host's cores", "2"), min "1";
         /// Time between a hand-out and the start of the next worker, which leaves the new session's first moments alone.
         refill_delay: Duration = Is("300ms");
     }
@@ -225,7 +225,7 @@ settings! {
     /// Sessions: how many, how long, and the queue before them.
     session: Session {
         /// Sessions at once.
-        max_sessions: usize = Found(default::max_sessions, "pool.max_workers", "8"), min "1";
+        max_sessions: usize = Computed(default::max_sessions, "pool.max_workers", "8"), min "1";
         /// Sessions at once under one key; 0 sets no limit of its own.
         max_per_key: usize = Is("0");
         /// Life of a session that asks for no `session_timeout`.
@@ -323,7 +323,7 @@ settings! {
     /// What the daemon keeps on disk.
     store: Store {
         /// Directory of everything the daemon keeps.
-        data_dir: PathBuf = Found(default::data_dir, "/var/lib/warmpool for root, else $XDG_DATA_HOME/warmpool or ~/.local/share/warmpool", "/var/lib/warmpool");
+        data_dir: PathBuf = Computed(default::data_dir, "/var/lib/warmpool for root, else $XDG_DATA_HOME/warmpool or ~/.local/share/warmpool", "/var/lib/warmpool");
         /// Free disk space below which nothing new is accepted.
         min_free: ByteSize = Is("512MiB");
         /// Time between two backups.

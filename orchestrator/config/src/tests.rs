@@ -54,7 +54,7 @@ fn flags_win_over_the_environment_and_both_over_the_file() {
     assert_eq!(config.source("relay.max_sockets"), Some(&Source::Env));
     assert_eq!(config.source("drain.timeout"), Some(&Source::File { path: "w.toml".to_owned(), line: 6 }));
     assert_eq!(config.source("server.listen"), Some(&Source::Default));
-    assert_eq!(config.source("session.max_sessions"), Some(&Source::Found("pool.max_workers")));
+    assert_eq!(config.source("session.max_sessions"), Some(&Source::Computed("pool.max_workers")));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_registry_has_a_user_and_a_password() {
 #[test]
 fn every_text_of_the_table_is_sound() {
     for setting in table::all() {
-        let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Found(_, _, text)) = setting.preset;
+        let (DefaultValue::Is(text) | DefaultValue::Unset(text) | DefaultValue::Computed(_, _, text)) = setting.default;
         let pair = (setting.name, text);
         let partner = match setting.name {
             "server.tls_cert" => Some(("server.tls_key", "/k")),

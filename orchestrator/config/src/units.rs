@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::value::{InvalidValue, Value, ValueForm, quoted};
+use super::value::{InvalidValue, TomlForm, Value, quoted};
 
 /// A size in bytes, shown in the largest unit that fits it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,8 +56,8 @@ impl fmt::Display for ByteSize {
 }
 
 impl Value for ByteSize {
-    const SHAPE: ValueForm = ValueForm::Quantity;
-    const FORM: &'static str = "SIZE";
+    const TOML_FORM: TomlForm = TomlForm::Quantity;
+    const PLACEHOLDER: &'static str = "SIZE";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         let trimmed = text.trim();
@@ -113,8 +113,8 @@ impl fmt::Display for DockerHost {
 }
 
 impl Value for DockerHost {
-    const SHAPE: ValueForm = ValueForm::Text;
-    const FORM: &'static str = "unix://PATH";
+    const TOML_FORM: TomlForm = TomlForm::Text;
+    const PLACEHOLDER: &'static str = "unix://PATH";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
@@ -148,8 +148,8 @@ impl Value for DockerHost {
 macro_rules! one_of {
     ($Type:ident, $kind:literal, $remedy:literal, $First:ident = $first:literal $(, $Other:ident = $other:literal)+) => {
         impl Value for $Type {
-            const SHAPE: ValueForm = ValueForm::Text;
-            const FORM: &'static str = concat!($first $(, "|", $other)+);
+            const TOML_FORM: TomlForm = TomlForm::Text;
+            const PLACEHOLDER: &'static str = concat!($first $(, "|", $other)+);
 
             fn parse(text: &str) -> Result<Self, InvalidValue> {
                 match text.trim() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use toml::Value as Toml;
 use url::{Host, Url};
 
-use super::value::{InvalidValue, Value, ValueForm};
+use super::value::{InvalidValue, TomlForm, Value};
 use warmpool_core::address;
 use warmpool_core::error::FieldError;
 use warmpool_core::secret::Secret;
@@ -25,7 +25,7 @@ pub enum ProxyScheme {
 
 impl ProxyScheme {
     /// The scheme of a URL, and the port where it names none.
-    pub fn of(scheme: &str) -> Option<(Self, u16)> {
+    pub fn from_scheme(scheme: &str) -> Option<(Self, u16)> {
         match scheme {
             "http" => Some((Self::Http, 80)),
             "https" => Some((Self::Https, 443)),
@@ -88,8 +88,8 @@ impl fmt::Debug for UpstreamTable {
 }
 
 impl Value for UpstreamProxies {
-    const SHAPE: ValueForm = ValueForm::Tables;
-    const FORM: &'static str = "UPSTREAMS";
+    const TOML_FORM: TomlForm = TomlForm::Tables;
+    const PLACEHOLDER: &'static str = "UPSTREAMS";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         if text.trim().is_empty() {
@@ -138,7 +138,7 @@ fn upstream(index: usize, table: Toml) -> Result<UpstreamProxy, InvalidValue> {
         )
     };
     let url = Url::parse(&table.url).map_err(|_| wrong_url())?;
-    let (scheme, port) = ProxyScheme::of(url.scheme()).ok_or_else(wrong_url)?;
+    let (scheme, port) = ProxyScheme::from_scheme(url.scheme()).ok_or_else(wrong_url)?;
     let host = url.host_str().and_then(address::host).ok_or_else(wrong_url)?;
     if !url.username().is_empty() || url.password().is_some() || !matches!(url.path(), "" | "/") {
         return Err(wrong_url());

@@ -28,7 +28,7 @@ impl InvalidValue {
 
 /// How a value may be written in TOML.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ValueForm {
+pub(super) enum TomlForm {
     /// A string.
     Text,
     Number,
@@ -45,9 +45,9 @@ pub(super) enum ValueForm {
 /// A type a setting may have.
 pub(super) trait Value: Sized {
     /// How it may be written in TOML.
-    const SHAPE: ValueForm;
-    /// The word for it in the flags' help.
-    const FORM: &'static str;
+    const TOML_FORM: TomlForm;
+    /// The placeholder for it in the flags' help.
+    const PLACEHOLDER: &'static str;
 
     /// Reads it from text, as flags and the environment give it.
     fn parse(text: &str) -> Result<Self, InvalidValue>;
@@ -67,8 +67,8 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 impl<T: Value> Value for Option<T> {
-    const SHAPE: ValueForm = T::SHAPE;
-    const FORM: &'static str = T::FORM;
+    const TOML_FORM: TomlForm = T::TOML_FORM;
+    const PLACEHOLDER: &'static str = T::PLACEHOLDER;
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         if text.trim().is_empty() { Ok(None) } else { T::parse(text).map(Some) }
@@ -84,8 +84,8 @@ impl<T: Value> Value for Option<T> {
 }
 
 impl<T: Value> Value for Vec<T> {
-    const SHAPE: ValueForm = ValueForm::List;
-    const FORM: &'static str = "LIST";
+    const TOML_FORM: TomlForm = TomlForm::List;
+    const PLACEHOLDER: &'static str = "LIST";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(T::parse).collect()
@@ -98,8 +98,8 @@ impl<T: Value> Value for Vec<T> {
 }
 
 impl Value for String {
-    const SHAPE: ValueForm = ValueForm::Text;
-    const FORM: &'static str = "TEXT";
+    const TOML_FORM: TomlForm = TomlForm::Text;
+    const PLACEHOLDER: &'static str = "TEXT";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
@@ -115,8 +115,8 @@ impl Value for String {
 }
 
 impl Value for PathBuf {
-    const SHAPE: ValueForm = ValueForm::Text;
-    const FORM: &'static str = "PATH";
+    const TOML_FORM: TomlForm = TomlForm::Text;
+    const PLACEHOLDER: &'static str = "PATH";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         // The layers replace what is not UTF-8, and a path with a replaced character is another path.
@@ -135,8 +135,8 @@ impl Value for PathBuf {
 }
 
 impl Value for bool {
-    const SHAPE: ValueForm = ValueForm::Switch;
-    const FORM: &'static str = "true|false";
+    const TOML_FORM: TomlForm = TomlForm::Switch;
+    const PLACEHOLDER: &'static str = "true|false";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         match text.trim().to_ascii_lowercase().as_str() {
@@ -154,8 +154,8 @@ impl Value for bool {
 macro_rules! whole_number {
     ($($ty:ty),+) => { $(
         impl Value for $ty {
-            const SHAPE: ValueForm = ValueForm::Number;
-            const FORM: &'static str = "NUMBER";
+            const TOML_FORM: TomlForm = TomlForm::Number;
+            const PLACEHOLDER: &'static str = "NUMBER";
 
             fn parse(text: &str) -> Result<Self, InvalidValue> {
                 text.trim().parse().map_err(|_| {
@@ -176,8 +176,8 @@ macro_rules! whole_number {
 whole_number!(usize, u32);
 
 impl Value for f64 {
-    const SHAPE: ValueForm = ValueForm::Number;
-    const FORM: &'static str = "NUMBER";
+    const TOML_FORM: TomlForm = TomlForm::Number;
+    const PLACEHOLDER: &'static str = "NUMBER";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         let number = text.trim().parse::<Self>().ok().filter(|number| number.is_finite());
@@ -194,8 +194,8 @@ impl Value for f64 {
 }
 
 impl Value for Duration {
-    const SHAPE: ValueForm = ValueForm::Quantity;
-    const FORM: &'static str = "DURATION";
+    const TOML_FORM: TomlForm = TomlForm::Quantity;
+    const PLACEHOLDER: &'static str = "DURATION";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
@@ -223,8 +223,8 @@ impl Value for Duration {
 }
 
 impl Value for SocketAddr {
-    const SHAPE: ValueForm = ValueForm::Text;
-    const FORM: &'static str = "ADDRESS:PORT";
+    const TOML_FORM: TomlForm = TomlForm::Text;
+    const PLACEHOLDER: &'static str = "ADDRESS:PORT";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         let remedy = "write an IP address and a port, such as 127.0.0.1:4444, 0.0.0.0:4444 or [::1]:4444";
@@ -237,8 +237,8 @@ impl Value for SocketAddr {
 }
 
 impl Value for IpNet {
-    const SHAPE: ValueForm = ValueForm::Text;
-    const FORM: &'static str = "NETWORK";
+    const TOML_FORM: TomlForm = TomlForm::Text;
+    const PLACEHOLDER: &'static str = "NETWORK";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         let text = text.trim();
@@ -253,8 +253,8 @@ impl Value for IpNet {
 }
 
 impl Value for Url {
-    const SHAPE: ValueForm = ValueForm::Text;
-    const FORM: &'static str = "URL";
+    const TOML_FORM: TomlForm = TomlForm::Text;
+    const PLACEHOLDER: &'static str = "URL";
 
     fn parse(text: &str) -> Result<Self, InvalidValue> {
         Self::parse(text.trim()).map_err(|error| {

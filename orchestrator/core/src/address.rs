@@ -33,7 +33,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The host as an address, unless it is a name.
-pub const fn of_host(host: &Host) -> Option<IpAddr> {
+pub const fn host_ip(host: &Host) -> Option<IpAddr> {
     match host {
         Host::Ipv4(address) => Some(IpAddr::V4(*address)),
         Host::Ipv6(address) => Some(IpAddr::V6(*address)),

@@ -127,7 +127,7 @@ pub struct PresetId(u64);
 
 impl PresetId {
     /// The id of these settings: the same in every process that knows the same settings.
-    pub fn of(settings: &Settings) -> Self {
+    pub fn from_settings(settings: &Settings) -> Self {
         // Serialising into memory cannot fail; an empty text would only make two presets share an id.
         let text = serde_json::to_vec(settings).unwrap_or_default();
         let digest = Sha256::digest(text);
@@ -193,8 +193,8 @@ mod tests {
     #[test]
     fn a_preset_has_the_same_id_in_every_version() {
         let german = Settings { locales: vec!["de-DE".to_owned()], ..Settings::default() };
-        assert_eq!(PresetId::of(&german).to_string(), "17ec1efea94cceb5");
-        assert_ne!(PresetId::of(&german), PresetId::of(&Settings::default()));
+        assert_eq!(PresetId::from_settings(&german).to_string(), "17ec1efea94cceb5");
+        assert_ne!(PresetId::from_settings(&german), PresetId::from_settings(&Settings::default()));
     }
 
     #[test]

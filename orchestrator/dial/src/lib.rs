@@ -60,7 +60,7 @@ impl Dialler {
     /// Judges a site whose name a proxy resolves.
     /// Errors: the reason why it may not be asked for.
     pub fn judge_unresolved(&self, host: &Host, port: u16) -> Result<(), DialError> {
-        match (host, address::of_host(host)) {
+        match (host, address::host_ip(host)) {
             (Host::Domain(name), _) => self.policy.judge_name(name, port),
             (_, Some(address)) => self.policy.judge(None, address, port),
             (_, None) => Ok(()),
@@ -89,7 +89,7 @@ async fn attempt(
             let found = timeout(limit, lookups.look_up(name)).await.map_err(|_| DialError::TimedOut)?;
             found.map_err(|_| DialError::UnknownHost)?
         }
-        host => address::of_host(host).into_iter().collect(),
+        host => address::host_ip(host).into_iter().collect(),
     };
     let mut failure = DialError::UnknownHost;
     for address in addresses {

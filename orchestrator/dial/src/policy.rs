@@ -64,7 +64,7 @@ impl Policy {
 
     /// What worlds' attachments may be fetched from: public addresses and these networks, but for what the rules deny. What
     /// the rules allow to pages is not meant for whoever names an attachment.
-    pub fn of_attachments(mut levels: Vec<EgressRules>, networks: Vec<IpNet>) -> Self {
+    pub fn for_attachments(mut levels: Vec<EgressRules>, networks: Vec<IpNet>) -> Self {
         if let Some(last) = levels.last_mut() {
             // So that `*` denies what neither the rules nor the networks name.
             last.allow.extend(networks.iter().copied().map(EgressRule::from));
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn attachments_come_from_public_addresses_and_named_networks() {
         let networks = || vec!["10.20.0.0/16".parse().unwrap()];
-        let attachments = |allow: &[&str], deny: &[&str]| Policy::of_attachments(vec![rules(allow, deny)], networks());
+        let attachments = |allow: &[&str], deny: &[&str]| Policy::for_attachments(vec![rules(allow, deny)], networks());
         let policy = attachments(&["10.0.0.0/8", "127.0.0.1"], &["evil.example", "10.20.0.9"]);
         let judge = |name, address: &str| policy.judge(name, address.parse().unwrap(), 443);
         assert_eq!((judge(None, "8.8.8.8"), judge(None, "10.20.0.1")), (Ok(()), Ok(())));

@@ -26,7 +26,8 @@ pub struct ResolverLimits {
 }
 
 impl ResolverLimits {
-    pub fn of(config: &Config) -> Self {
+    /// The limits that the settings under `egress` name.
+    pub fn from_config(config: &Config) -> Self {
         let settings = &config.egress;
         Self {
             at_once: settings.max_lookups,

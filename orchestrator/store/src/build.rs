@@ -47,7 +47,7 @@ pub(super) fn replace(dir: &Path, file: &Path, folders: &[Folder]) -> Result<Res
     fs::rename(&unfinished, &database).map_err(StoreError::io("rename", &unfinished))?;
     sync_parent(&database)?;
     // Whatever was wrong with the old database is not wrong with this one.
-    RecoveryFile::of(dir).clear()?;
+    RecoveryFile::in_dir(dir).clear()?;
     built.restored.ok_or_else(|| StoreError::Backup { path: file.to_owned(), reason: "nothing was read".into() })
 }
 

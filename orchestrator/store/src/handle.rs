@@ -94,7 +94,7 @@ impl Store {
             free_space: Arc::new(move || free_bytes(&database)),
             min_free_bytes: options.min_free_bytes,
             on_fatal: options.on_fatal.clone(),
-            recovery_file: Some(RecoveryFile::of(dir)),
+            recovery_file: Some(RecoveryFile::in_dir(dir)),
             mark: Arc::new(Mark::open(dir, prepared.ledger.commits())?),
         };
         let place = Place { dir: dir.to_owned(), history, lock };

@@ -58,7 +58,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// The ledger of a database that has none yet, and holds this.
-    pub(super) const fn of(tally: Tally) -> Self {
+    pub(super) const fn from_tally(tally: Tally) -> Self {
         Self { commits: 0, tally }
     }
 

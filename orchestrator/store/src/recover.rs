@@ -93,7 +93,7 @@ pub(super) fn open(dir: &Path, options: &StoreOptions) -> Result<(OpenedDatabase
     create_private_dir(dir)?;
     let lock = DirLock::take(dir)?;
     remove_unfinished(dir);
-    let recovery_file = RecoveryFile::of(dir);
+    let recovery_file = RecoveryFile::in_dir(dir);
     let mut notes = recovery_file.read();
     let database = dir.join(DATABASE);
     if notes.replacing.is_none() && !exists(dir) {

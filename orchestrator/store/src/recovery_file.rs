@@ -75,7 +75,7 @@ pub(super) struct RecoveryNotes {
 }
 
 impl RecoveryFile {
-    pub(super) fn of(dir: &Path) -> Self {
+    pub(super) fn in_dir(dir: &Path) -> Self {
         Self { path: dir.join(FILE) }
     }
 

@@ -102,7 +102,7 @@ fn inspect(backend: &dyn Backend, progress: &AtomicU64) -> Result<Ledger, OpenEr
     match Ledger::read(backend)? {
         Some(ledger) if ledger.matches(tally) => Ok(ledger),
         Some(_) => Err(damaged("records are missing, or are older ones".into())),
-        None if version < schema::KEYS_APART => Ok(Ledger::of(tally)),
+        None if version < schema::KEYS_APART => Ok(Ledger::from_tally(tally)),
         None => Err(damaged("the ledger is missing".into())),
     }
 }

@@ -163,7 +163,7 @@ pub(crate) async fn run(
     let egress_context = EgressContext {
         upstreams: Upstreams::new(&config.egress.upstreams.0),
         tls: tls::client_config().map_err(StartError::Certificates)?,
-        resolver: Resolver::new(ResolverLimits::of(&config)),
+        resolver: Resolver::new(ResolverLimits::from_config(&config)),
     };
     let resolver = egress_context.resolver.clone();
     let checking = egress_context.upstreams.clone();

@@ -165,7 +165,7 @@ impl Pool {
         if settings.is_empty() {
             return plain;
         }
-        let preset = PoolKey { preset: Some(PresetId::of(settings)), ..plain };
+        let preset = PoolKey { preset: Some(PresetId::from_settings(settings)), ..plain };
         if !self.has_kind(preset) {
             return plain;
         }

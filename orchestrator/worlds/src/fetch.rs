@@ -97,7 +97,7 @@ impl Fetcher {
     /// Errors: [`FetchError`].
     pub(super) async fn fetch(&self, url: &Url, owner: &KeyId) -> Result<Bytes, FetchError> {
         let policy =
-            Policy::of_attachments(vec![self.sources.keys.egress(owner), self.rules.clone()], self.networks.clone());
+            Policy::for_attachments(vec![self.sources.keys.egress(owner), self.rules.clone()], self.networks.clone());
         let dialler = Dialler::new(policy, self.sources.lookups.clone(), self.connect_timeout);
         let fault = match timeout(self.timeout, self.follow(url.clone(), &dialler)).await {
             Ok(Ok(bytes)) => return Ok(bytes),

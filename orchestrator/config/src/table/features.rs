@@ -14,13 +14,13 @@ use super::super::{
     value::Value,
 };
 
-use DefaultValue::{Found, Is, Unset};
+use DefaultValue::{Computed, Is, Unset};
 
 settings! {
     /// Tasks: runs, extracts and fleets, and their history.
     tasks: Tasks {
         /// Workers that tasks may use at once; the others are left to clients.
-        workers: usize = Found(default::task_workers, "half of pool.max_workers, at least 1", "4"), min "1";
+        workers: usize = Computed(default::task_workers, "half of pool.max_workers, at least 1", "4"), min "1";
         /// Tasks that may wait for their turn; more are refused.
         queue_length: usize = Is("1000"), min "1";
         /// Time for one run, extract or item of a fleet that asks for no `timeout`.

@@ -177,7 +177,7 @@ async fn a_database_that_kills_the_process_is_given_up() {
 async fn a_database_that_failed_in_use_is_replaced_without_loss() {
     let dir = tempfile::tempdir().unwrap();
     sample(dir.path()).await;
-    recovery_file::RecoveryFile::of(dir.path()).record_failure("a page was wrong");
+    recovery_file::RecoveryFile::in_dir(dir.path()).record_failure("a page was wrong");
     let (recovery, rows) = recovered(dir.path(), &options()).await;
     assert!(matches!(&recovery.cause, RecoveryCause::FailedWhileRunning { reason } if reason == "a page was wrong"));
     assert_eq!(rows, (true, true));

@@ -162,7 +162,7 @@ async fn start(config: &Config, runtime: &Runtime, id: &WorkerId, key: PoolKey) 
 /// A name that is rebound between two looks.
 fn rebinding(config: &Config) -> Resolver {
     let looks = AtomicUsize::new(0);
-    Resolver::with(ResolverLimits::of(config), move |name| {
+    Resolver::with(ResolverLimits::from_config(config), move |name| {
         (name == REBOUND).then(|| {
             let first = looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
             let address = if first { SAFE_LOOK } else { Ipv4Addr::LOCALHOST };

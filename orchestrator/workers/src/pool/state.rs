@@ -442,7 +442,8 @@ mod tests {
         fail(&mut state, Some("no display"));
         assert_eq!(state.start_error(FIREFOX, now).as_deref(), Some("no display"));
         assert_eq!(state.start_error(FIREFOX, now + BACKOFF_MAX), None, "the next caller has it tried again");
-        let other = PoolKey { preset: Some(warmpool_core::browser::PresetId::of(&Settings::default())), ..FIREFOX };
+        let other =
+            PoolKey { preset: Some(warmpool_core::browser::PresetId::from_settings(&Settings::default())), ..FIREFOX };
         assert_eq!(state.start_error(other, now), None);
         state.add_starting(FIREFOX);
         assert_eq!(state.start_error(FIREFOX, now), None, "one is on its way");
