@@ -17,127 +17,127 @@ use super::super::{
 use DefaultValue::{Computed, Is, Unset};
 
 settings! {
-    /// Tasks: runs, extracts and fleets, and their history.
+    /// Tasks (runs, extracts and fleets) and their history.
     tasks: Tasks {
-        /// Workers that tasks may use at once; the others are left to clients.
+        /// Maximum number of workers that tasks use; the others are left to clients.
         workers: usize = Computed(default::task_workers, "half of pool.max_workers, at least 1", "4"), min "1";
-        /// Tasks that may wait for their turn; more are refused.
+        /// Maximum number of queued tasks; more are refused.
         queue_length: usize = Is("1000"), min "1";
-        /// Time for one run, extract or item of a fleet that asks for no `timeout`.
+        /// Timeout for a run, extract or fleet item that requests no `timeout`.
         timeout: Duration = Is("5m"), min "1s";
-        /// The longest `timeout` a client may ask for.
+        /// Maximum `timeout` that a client may request.
         max_timeout: Duration = Is("1h"), min "1s";
-        /// Time for a step that names none of its own.
+        /// Timeout for a step that sets none itself.
         step_timeout: Duration = Is("5s"), min "100ms";
-        /// Time for a page to load, for a step that names none of its own.
+        /// Timeout for a page to load, for a step that sets none itself.
         navigation_timeout: Duration = Is("30s"), min "100ms";
-        /// The longest time a request may wait for its task to end.
+        /// Maximum time that a request may wait for its task to end.
         max_wait: Duration = Is("10m"), min "1s";
-        /// Time that the cancelling of a task waits for its end to be written; then the answer is that it is still stopping.
+        /// Time that a cancellation waits for the task to end; after that the response says that it is still stopping.
         cancel_timeout: Duration = Is("10s"), min "100ms";
-        /// Size of the body of a task.
+        /// Maximum size of a task request's body.
         max_body: ByteSize = Is("8MiB"), min "1KiB";
-        /// Items of a fleet that one session carries out, each in a browser context of its own; 1 gives each a container.
+        /// Number of fleet items that one session runs, each in its own browser context; with 1 each gets its own container.
         items_per_session: usize = Is("100"), min "1";
-        /// Items of one fleet.
+        /// Maximum number of items of one fleet.
         max_items: usize = Is("10000"), min "1";
-        /// Size of the output of one run, extract or item, as JSON.
+        /// Maximum size of the output of one run, extract or item, as JSON.
         max_output: ByteSize = Is("4MiB"), min "1KiB";
-        /// Screenshots, documents and downloads of one run, extract or item.
+        /// Maximum number of screenshots, documents and downloads of one run, extract or item.
         max_artifacts: usize = Is("50");
-        /// Size of all of them together.
+        /// Maximum total size of these artifacts.
         max_artifact_size: ByteSize = Is("64MiB");
-        /// Tasks kept in the history; the oldest are forgotten first.
+        /// Number of tasks kept in the history; the oldest are deleted first.
         keep: usize = Is("1000000"), min "1";
-        /// Time a task is kept in the history.
+        /// Time that tasks are kept in the history.
         keep_for: Duration = Is("30d"), min "1m";
     }
 
-    /// Worlds: 360-degree scenes for patients.
+    /// Worlds, which are 360-degree scenes for patients.
     world: World {
-        /// Image of the renderers, which `scripts/images --scene` makes.
+        /// Image of renderers, built by `scripts/images --scene`.
         image: String = Is("warmpool/scene:latest");
-        /// Scenes rendered at the same time.
+        /// Maximum number of scenes rendered at the same time.
         renderers: usize = Is("1"), min "1";
-        /// Whether a renderer waits ready, which saves the first seconds of a scene and takes some hundred MiB.
+        /// Whether a renderer is kept warm, which saves the first seconds of a scene and takes some hundred MiB.
         warm: bool = Is("false");
-        /// Worlds that may wait for their turn; more are refused.
+        /// Maximum number of queued worlds; more are refused.
         queue_length: usize = Is("100"), min "1";
-        /// Worlds of one integration key that may wait for their turn; 0 sets no limit of its own. Keys take turns.
+        /// Maximum number of queued worlds of one integration key; 0 sets no separate limit. Keys take turns.
         max_per_key: usize = Is("50");
-        /// Width of a scene, in pixels; it is half as high. A viewer on a large screen shows the difference up to 4096.
+        /// Width of a scene, in pixels; its height is half of that. Large screens show the difference up to 4096.
         width: u32 = Is("2048"), min "128";
-        /// Width of the first picture, which comes within seconds.
+        /// Width of the preview, in pixels, which is ready within seconds.
         preview_width: u32 = Is("1024"), min "64";
-        /// Samples a pixel: more give a finer picture in more time. 0 leaves it to the renderer.
+        /// Samples per pixel: more take longer and give a finer picture. With 0 the renderer decides.
         samples: u32 = Is("0");
-        /// Time for one scene.
+        /// Timeout for rendering one scene.
         render_timeout: Duration = Is("30m"), min "10s";
-        /// Memory of a renderer, swap included.
+        /// Memory limit of a renderer, including swap.
         memory: ByteSize = Is("3GiB"), min "512MiB";
-        /// Size of a renderer's temporary directories, each in memory.
+        /// Size of each of a renderer's temporary directories, which are kept in memory.
         tmp: ByteSize = Is("256MiB"), min "16MiB";
-        /// Cores of a renderer; 0 sets no limit. Everything else on the host goes first.
+        /// CPU limit of a renderer, in cores; 0 sets no limit. Everything else on the host takes priority.
         cpus: f64 = Is("2.0"), min "0";
-        /// Processes and threads of a renderer.
+        /// Maximum number of processes and threads of a renderer.
         pids: u32 = Is("256"), min "32";
-        /// Size of the body of a request, with all its pictures in base64.
+        /// Maximum size of a world request's body, including its images in base64.
         max_body: ByteSize = Is("32MiB"), min "1KiB";
-        /// Images of one world.
+        /// Maximum number of images of one world.
         max_images: usize = Is("12");
-        /// Videos of one world.
+        /// Maximum number of videos of one world.
         max_videos: usize = Is("4");
-        /// Belongings of one world.
+        /// Maximum number of belongings of one world.
         max_belongings: usize = Is("24");
-        /// Size of one attachment that is fetched by its URL.
+        /// Maximum size of an attachment fetched by its URL.
         max_attachment: ByteSize = Is("16MiB"), min "1KiB";
-        /// Pixels of one attachment, width times height.
+        /// Maximum number of pixels of an attachment, width times height.
         max_pixels: usize = Is("50000000"), min "1";
-        /// Memory in which an attachment is decoded, beside `server.body_memory`; they are decoded one at a time. A picture that
-        /// takes more is refused: three bytes a pixel for a usual JPEG, up to nine for others.
+        /// Memory for decoding an attachment, in addition to `server.body_memory`; one is decoded at a time. An image that needs
+        /// more is refused: a typical JPEG needs three bytes a pixel, others up to nine.
         decode_memory: ByteSize = Is("160MiB"), min "1MiB";
-        /// Time for an attachment to be fetched.
+        /// Timeout for fetching an attachment.
         fetch_timeout: Duration = Is("20s"), min "1s";
-        /// Private networks from which attachments may be fetched; public addresses always may.
+        /// Private networks from which attachments may be fetched; public addresses are always allowed.
         attachment_networks: Vec<IpNet> = Unset("10.20.0.0/16");
-        /// The longest time a request may wait for its world.
+        /// Maximum time that a request may wait for its world.
         max_wait: Duration = Is("10m"), min "1s";
-        /// File with the key that encrypts patients' names and ids; else it is taken from WARMPOOL_WORLD_NAMES_KEY. Without
-        /// either they are encrypted with a key that lies beside them.
+        /// File with the key that encrypts patients' names and ids; the environment variable WARMPOOL_WORLD_NAMES_KEY can hold it
+        /// instead. Without either, the key is derived from a secret in the data directory.
         names_key_file: Option<PathBuf> = Unset("/etc/warmpool/names.key");
-        /// Time a world is kept.
+        /// Time that worlds are kept.
         keep_for: Duration = Is("365d"), min "1m";
-        /// Time a request stays in the log.
+        /// Time that requests are kept in the log.
         keep_log_for: Duration = Is("90d"), min "1m";
     }
 
-    /// Ad blocking, for sessions that ask for it.
+    /// Ad blocking, for sessions that request it.
     ads: Ads {
-        /// Files of rules in EasyList's format, read again when they change; `easylist` is the list built into the daemon.
+        /// Filter lists in EasyList's format, reloaded when they change; `easylist` is the list built into the daemon.
         lists: Vec<String> = Is("easylist");
     }
 
-    /// Solving CAPTCHAs, for sessions that ask for it.
+    /// Solving CAPTCHAs, for sessions that request it.
     captcha: Captcha {
-        /// Who solves them: off refuses such sessions, person waits for somebody in the live view, solver asks a service.
+        /// Who solves CAPTCHAs: off refuses such sessions, person waits for somebody in the live view, solver uses a service.
         mode: CaptchaMode = Is("off");
-        /// Challenges of one session that are given to somebody; further ones are left alone.
+        /// Maximum number of challenges solved for one session; further ones are ignored.
         max_per_session: usize = Is("20"), min "1";
-        /// Time for a person to come and solve one.
+        /// Timeout for a person to solve a challenge.
         person_timeout: Duration = Is("5m"), min "1s";
-        /// Where messages go when a challenge waits for a person, and when it is over.
+        /// URL of the webhook that is called when a challenge waits for a person, and when that ends.
         webhook_url: Option<Url> = Unset("https://app.example.com/captchas");
-        /// File with the secret that signs these messages, as Standard Webhooks has it.
+        /// File with the secret that signs webhook messages according to Standard Webhooks.
         webhook_secret_file: Option<PathBuf> = Unset("/etc/warmpool/webhook.secret");
-        /// Address of the service: its `createTask` and `getTaskResult` stand below it.
+        /// Base URL of the solver service, below which are `createTask` and `getTaskResult`.
         solver_url: Option<Url> = Unset("https://api.2captcha.com");
-        /// Whose names of tasks the service understands.
+        /// API dialect of the solver service.
         solver_service: SolverService = Is("2captcha");
-        /// File with the key of your account there.
+        /// File with the API key of your account at the solver service.
         solver_key_file: Option<PathBuf> = Unset("/etc/warmpool/solver.key");
-        /// Time for the service to solve one.
+        /// Timeout for the solver service to solve a challenge.
         solver_timeout: Duration = Is("2m"), min "1s";
-        /// Time between two questions whether it is solved.
+        /// Interval between polls for the solution.
         solver_interval: Duration = Is("3s"), min "100ms";
     }
 }
