@@ -4,7 +4,7 @@
 //! `guard` refuses what a foreign web page or name could send, and gives each request its id; `query` checks what stands
 //! behind the question mark, on every route; `auth` finds the caller's key; `body` reads JSON, within the memory that
 //! `budget` has for it and as `json_size` measures it, and `forwarded_body` streams bodies that the daemon does not read;
-//! `right` lets no stream and no wait outlast what admitted it; `rotation` reads what both kinds of keys take for a new secret; `base` builds the URLs in replies; `reply` turns errors
+//! `right` lets no stream and no wait outlast what admitted it; `rotation` reads what both kinds of keys take for a new secret; `public_url` builds the URLs in replies; `reply` turns errors
 //! into responses; `console` holds the built-in pages and their routes; `sign_in` lets people into the console.
 //!
 //! Each of these files lists its routes with their description, and `openapi` makes one document of them.
@@ -15,7 +15,6 @@ mod addresses;
 mod app;
 mod attempts;
 mod auth;
-mod base;
 mod body;
 mod browserless;
 mod budget;
@@ -24,18 +23,18 @@ mod create;
 mod devtools;
 mod export;
 mod files;
-mod follow;
 mod forwarded_body;
 mod grid;
 mod guard;
+mod health;
 mod inspect;
 mod integration;
 mod json;
 mod json_size;
 mod live;
 mod openapi;
-mod operate;
 mod page;
+mod public_url;
 mod query;
 mod recording;
 mod reply;
@@ -50,6 +49,7 @@ mod sign_ins;
 mod stall;
 mod status;
 mod submit;
+mod task_reply;
 mod tasks;
 mod thumbnail;
 mod viewer;
@@ -88,7 +88,7 @@ fn routes() -> Routes {
     let files = files::routes(Routes::new("Files"));
     let tasks = tasks::routes(submit::routes(Routes::new("Tasks")));
     let worlds = integration::routes(worlds::routes(viewer::routes(Routes::new("Worlds"))));
-    let operations = operate::routes(Routes::new("Operations")).get(
+    let operations = health::routes(Routes::new("Operations")).get(
         "/openapi.json",
         openapi::serve.layer(CompressionLayer::new()),
         Operation::new("get_description", "This description").access(Access::Open).writes::<AnyObject>("OpenAPI 3.1."),

@@ -53,8 +53,8 @@ impl Text {
     /// Parses JSON; an error names the field by its path.
     /// Errors: `InvalidBody`, `Field`; `BodyTooHeavy` or `BodyMemory` when too much would be made of it.
     pub(super) fn parse<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
-        self.aside(|text| {
-            if !text.weighed(COPIES)?.is_object {
+        self.off_reactor(|text| {
+            if !text.reserve_parsed(COPIES)?.is_object {
                 return Err(no_object());
             }
             typed(&text.bytes)
@@ -64,20 +64,20 @@ impl Text {
     /// Parses any JSON.
     /// Errors: `InvalidBody`, `BodyTooHeavy`, `BodyMemory`.
     pub(super) fn value(&mut self) -> Result<Value, Error> {
-        self.aside(|text| {
-            text.weighed(COPIES)?;
+        self.off_reactor(|text| {
+            text.reserve_parsed(COPIES)?;
             serde_json::from_slice(&text.bytes).map_err(|error| no_json(&error))
         })
     }
 
     /// Makes room for as many more copies of what was made of it.
     /// Errors: `BodyTooHeavy`, `BodyMemory`.
-    pub(super) fn copied(&mut self, times: usize) -> Result<(), Error> {
-        self.aside(|text| text.weighed(times as u64).map(drop))
+    pub(super) fn reserve_copies(&mut self, times: usize) -> Result<(), Error> {
+        self.off_reactor(|text| text.reserve_parsed(times as u64).map(drop))
     }
 
-    /// Measures it, and takes this multiple of its size from the budget.
-    fn weighed(&mut self, times: u64) -> Result<JsonSize, Error> {
+    /// Measures what it is when parsed, and takes this multiple of that from the budget.
+    fn reserve_parsed(&mut self, times: u64) -> Result<JsonSize, Error> {
         let size = match measure(&self.bytes, self.part.room() / times.max(1)) {
             Ok(size) => size,
             Err(SizeError::NotJson(error)) => return Err(no_json(&error)),
@@ -89,7 +89,7 @@ impl Text {
 
     /// Does what takes a processor its time. A long text must not hold up the other work of this thread, which may be
     /// what tells that workers live.
-    fn aside<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+    fn off_reactor<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         if self.bytes.len() <= SHORT {
             return work(self);
         }

@@ -16,10 +16,10 @@ use warmpool_protocol::{self as protocol, CaptchaSolver, Launch, Size, check_loc
 
 use super::App;
 use super::auth::Caller;
-use super::base::Base;
 use super::body::{self, Object};
 use super::inspect::{self, ConnectHeaders};
 use super::openapi::{AnyObject, Operation, Routes};
+use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use crate::dropin::CreateBody;
 use request::{APP_NAME, CreateRequest, CreateSession};
@@ -86,7 +86,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 pub(super) async fn devtools(
     State(app): State<App>,
     Caller(key): Caller,
-    base: Base,
+    base: PublicUrl,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpError> {
@@ -107,7 +107,7 @@ pub(super) async fn devtools(
 pub(super) async fn webdriver(
     State(app): State<App>,
     Caller(key): Caller,
-    base: Base,
+    base: PublicUrl,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpError> {

@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderValue};
 use serde_json::{Map, Value, json};
 
 use super::App;
-use super::follow::wants;
 use super::query::{one_of, value};
+use super::task_reply::wants;
 use warmpool_core::error::Error;
 use warmpool_tasks::task::{Item, Record, Status, TaskId, item_view};
 

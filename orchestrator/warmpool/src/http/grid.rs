@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::App;
 use super::auth::{GridCaller, GridKey, StatusCaller};
-use super::base::Base;
 use super::devtools::SOCKET_FAILURES;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
+use super::public_url::PublicUrl;
 use super::reply::{W3c, W3cAnswer, W3cValue, json_reply, unknown_path, w3c, w3c_reply};
 use super::status::{GridStatus, grid_status};
 use super::{create, webdriver};
@@ -160,7 +160,7 @@ struct Ping {
 async fn new_session(
     State(app): State<App>,
     GridCaller(key): GridCaller,
-    base: Base,
+    base: PublicUrl,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, W3c> {

@@ -14,8 +14,8 @@ use tracing::{Instrument as _, Span};
 use url::{Host, Url};
 
 use super::App;
-use super::base::{Peer, shown_segments};
 use super::console::RequestLine;
+use super::public_url::{Peer, shown_segments};
 use super::query;
 use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
 use super::revocation;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::App;
-use super::base::Base;
+use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use warmpool_core::browser::Engine;
 use warmpool_core::error::Error;
@@ -42,12 +42,12 @@ fn named(headers: &HeaderMap) -> Option<(&str, &str)> {
 }
 
 /// The pages of the session that the headers name; `None` when they name none.
-pub(super) async fn list(app: &App, base: &Base, headers: &HeaderMap) -> Option<Result<Response, Error>> {
+pub(super) async fn list(app: &App, base: &PublicUrl, headers: &HeaderMap) -> Option<Result<Response, Error>> {
     let (id, token) = named(headers)?;
     Some(list_of(app, base, id, token).await)
 }
 
-async fn list_of(app: &App, base: &Base, id: &str, token: &str) -> Result<Response, Error> {
+async fn list_of(app: &App, base: &PublicUrl, id: &str, token: &str) -> Result<Response, Error> {
     let session = app.sessions.live(id)?;
     session.check_token(token)?;
     let pages = Targets::of(&session).await?;

@@ -16,12 +16,12 @@ use tokio::sync::broadcast::error::RecvError;
 use super::App;
 use super::auth::Caller;
 use super::body;
-use super::follow::wants;
 use super::openapi::{Access, EVENTS, Operation, Routes};
-use super::page::Meta;
+use super::page::PageMeta;
 use super::query::world_request_query;
 use super::reply::json_reply;
 use super::rotation::Rotation;
+use super::task_reply::wants;
 use crate::http::reply::HttpError;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::{Code, Error};
@@ -91,7 +91,7 @@ struct KeyList {
 #[schemars(rename = "WorldRequestPage")]
 struct RequestPage {
     requests: Vec<RequestView>,
-    meta: Meta,
+    meta: PageMeta,
 }
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -243,7 +243,7 @@ pub(super) async fn requests(
         return Ok(response);
     }
     let (rows, total) = app.worlds.log().list(&query).await?;
-    let meta = Meta::new(total as u64, query.limit as u64, query.page as u64);
+    let meta = PageMeta::new(total as u64, query.limit as u64, query.page as u64);
     Ok(json_reply(StatusCode::OK, &RequestPage { requests: rows, meta }))
 }
 

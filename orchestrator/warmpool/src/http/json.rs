@@ -12,11 +12,11 @@ use url::form_urlencoded;
 
 use super::App;
 use super::auth::{basic_parts, in_header, verify};
-use super::base::Base;
 use super::browserless::{PLAYWRIGHT, no_playwright};
 use super::create;
 use super::inspect;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
+use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use crate::dropin::browserless::read;
 use crate::http::reply::HttpError;
@@ -81,7 +81,7 @@ struct Version {
 }
 
 /// `GET /json`: the answer depends on the client.
-async fn root(app: State<App>, base: Base, request: Request) -> Result<Response, HttpError> {
+async fn root(app: State<App>, base: PublicUrl, request: Request) -> Result<Response, HttpError> {
     if request.headers().contains_key(PLAYWRIGHT) {
         return Err(no_playwright().into());
     }
@@ -89,7 +89,7 @@ async fn root(app: State<App>, base: Base, request: Request) -> Result<Response,
 }
 
 /// `GET /json/version`: the browser's names, and the websocket that makes a session by being opened.
-async fn version(State(app): State<App>, base: Base, request: Request) -> Result<Response, HttpError> {
+async fn version(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, HttpError> {
     let text = request.uri().query().unwrap_or_default();
     let query = read(text, Engine::Chromium)?;
     verify(&app, request.headers(), query.token.as_deref())?;
@@ -116,7 +116,7 @@ async fn version(State(app): State<App>, base: Base, request: Request) -> Result
 
 /// `GET /json/list`: the pages of the session that the headers name, else the targets of the caller's Chromium
 /// sessions, or of the one that is named, each with a websocket of its own.
-async fn list(State(app): State<App>, base: Base, request: Request) -> Result<Response, HttpError> {
+async fn list(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, HttpError> {
     if let Some(pages) = inspect::list(&app, &base, request.headers()).await {
         return pages.map_err(Into::into);
     }
@@ -132,7 +132,7 @@ async fn list(State(app): State<App>, base: Base, request: Request) -> Result<Re
     Ok(json_reply(StatusCode::OK, &targets))
 }
 
-fn rewritten(base: &Base, session: &Session, mut targets: Vec<Value>) -> Vec<Value> {
+fn rewritten(base: &PublicUrl, session: &Session, mut targets: Vec<Value>) -> Vec<Value> {
     for target in &mut targets {
         let path = target["webSocketDebuggerUrl"].as_str().and_then(|url| url.split_once("/devtools/"));
         let url = path.map(|(_, path)| base.target_url(session, path));

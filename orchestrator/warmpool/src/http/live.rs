@@ -19,10 +19,10 @@ use url::form_urlencoded;
 
 use super::App;
 use super::auth::Caller;
-use super::base::Base;
 use super::body;
 use super::console;
 use super::openapi::{Access, Operation, Routes};
+use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use super::right::Right;
 use crate::http::reply::HttpError;
@@ -338,7 +338,7 @@ struct ShareRequest {
 pub(super) async fn share(
     State(app): State<App>,
     Caller(key): Caller,
-    base: Base,
+    base: PublicUrl,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -361,7 +361,7 @@ pub(super) async fn share(
 pub(super) async fn shares(
     State(app): State<App>,
     Caller(key): Caller,
-    base: Base,
+    base: PublicUrl,
     Path(id): Path<String>,
 ) -> Result<Response, HttpError> {
     let session = owned(&app, &id, &key)?;
@@ -387,7 +387,7 @@ fn owned(app: &App, id: &str, key: &warmpool_keys::KeyId) -> Result<Arc<Session>
     app.sessions.live(id)
 }
 
-fn shown(app: &App, base: &Base, session: &Session, share: &Share) -> ShareView {
+fn shown(app: &App, base: &PublicUrl, session: &Session, share: &Share) -> ShareView {
     ShareView {
         share_id: share.share_id.clone(),
         url: base.share_url(session, share, &app.sessions.share_token(session, share)),

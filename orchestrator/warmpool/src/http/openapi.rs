@@ -19,7 +19,7 @@ pub(super) use access::Access;
 pub(super) use operation::{EVENTS, Operation};
 pub(super) use routes::{OmissionReason, Routes};
 
-use super::base::Base;
+use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use schemas::Schemas;
 use warmpool_config::Config;
@@ -113,7 +113,7 @@ pub(super) struct DescriptionAt<'a> {
 }
 
 /// `GET /openapi.json`
-pub(super) async fn serve(Extension(description): Extension<Arc<Description>>, base: Base) -> Response {
+pub(super) async fn serve(Extension(description): Extension<Arc<Description>>, base: PublicUrl) -> Response {
     json_reply(StatusCode::OK, &description.at(&base.http()))
 }
 

@@ -6,14 +6,13 @@ use serde::Serialize;
 /// Where in a list a page is.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "PageMeta")]
-pub(super) struct Meta {
+pub(super) struct PageMeta {
     total_pages: u64,
     total_records: u64,
     current_page: u64,
 }
 
-impl Meta {
+impl PageMeta {
     pub(super) fn new(total: u64, limit: u64, page: u64) -> Self {
         Self { total_pages: total.div_ceil(limit), total_records: total, current_page: page }
     }

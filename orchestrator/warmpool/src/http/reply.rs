@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::base::shown_segments;
+use super::public_url::shown_segments;
 use super::right::Right;
 use warmpool_core::error::{Blame, Code, Error, Fault, closest};
 use warmpool_core::ids::RequestId;

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::addresses::Addresses;
-use super::base::{Peer, single_slash};
+use super::public_url::{Peer, single_slash};
 use super::reply;
 use super::request_target::WithPath;
 use super::stall::{Flow, StallGuard};

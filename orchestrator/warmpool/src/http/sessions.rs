@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::App;
 use super::auth::{Caller, Scope};
-use super::base::Base;
 use super::inspect::{self, ConnectHeaders};
 use super::openapi::{Operation, Routes};
-use super::page::Meta;
+use super::page::PageMeta;
+use super::public_url::PublicUrl;
 use super::query::session_query;
 use super::reply::json_reply;
 use crate::http::reply::HttpError;
@@ -58,7 +58,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 #[derive(Serialize, JsonSchema)]
 struct SessionPage {
     sessions: Vec<Listing>,
-    meta: Meta,
+    meta: PageMeta,
 }
 
 /// A session as its owner sees it, with the URLs that open it while it lives.
@@ -91,7 +91,7 @@ pub(super) async fn list(
     let (query, key) = session_query(query.as_deref().unwrap_or_default())?;
     let scope = scope.narrowed(key);
     let (sessions, total) = app.sessions.list(&query, |key| scope.as_ref().is_some_and(|scope| scope.has(key)));
-    let meta = Meta::new(total, query.limit, query.page);
+    let meta = PageMeta::new(total, query.limit, query.page);
     Ok(json_reply(StatusCode::OK, &SessionPage { sessions, meta }))
 }
 
@@ -99,7 +99,7 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(app): State<App>,
     Caller(key): Caller,
-    base: Base,
+    base: PublicUrl,
     Path(id): Path<String>,
 ) -> Result<Response, HttpError> {
     let (listing, live) = app.sessions.find(&id, &key)?;

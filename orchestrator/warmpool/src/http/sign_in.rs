@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::App;
-use super::base::{Base, ClientAddress};
 use super::body;
+use super::public_url::{ClientAddress, PublicUrl};
 use super::reply::{AuthMethod, json_reply, note_caller};
 use super::right::Right;
 use super::sign_ins::TokenHash;
@@ -115,7 +115,7 @@ struct Credentials {
 /// `POST /console/sign-in`
 pub(super) async fn sign_in(
     State(app): State<App>,
-    base: Base,
+    base: PublicUrl,
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     body: Body,
@@ -138,7 +138,7 @@ pub(super) async fn sign_in(
 }
 
 /// `DELETE /console/sign-in`
-pub(super) async fn sign_out(State(app): State<App>, base: Base, headers: HeaderMap) -> Response {
+pub(super) async fn sign_out(State(app): State<App>, base: PublicUrl, headers: HeaderMap) -> Response {
     if let Some(token) = token(&headers).filter(|_| comes_from_our_page(&headers)) {
         if let Some(key) = app.sign_ins.find(token) {
             note_caller(&key, AuthMethod::SignIn);
@@ -149,7 +149,7 @@ pub(super) async fn sign_out(State(app): State<App>, base: Base, headers: Header
 }
 
 /// `GET /console/sign-in`
-pub(super) async fn signed_in(State(app): State<App>, base: Base, headers: HeaderMap, who: SignedIn) -> Response {
+pub(super) async fn signed_in(State(app): State<App>, base: PublicUrl, headers: HeaderMap, who: SignedIn) -> Response {
     let record = app.keys.get(&who.key);
     let body = json!({
         "name": record.as_ref().map(|record| &record.name),
@@ -168,7 +168,7 @@ pub(super) async fn signed_in(State(app): State<App>, base: Base, headers: Heade
     response
 }
 
-fn with_cookie(base: &Base, value: &str) -> Response {
+fn with_cookie(base: &PublicUrl, value: &str) -> Response {
     let secure = if base.is_secure() { "; Secure" } else { "" };
     let path = base.path();
     let mut response = StatusCode::NO_CONTENT.into_response();

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::App;
 use super::auth::StatusCaller;
+use super::health::{disk_warning, unready};
 use super::openapi::AnyObject;
-use super::operate::{disk_warning, unready};
 use super::reply::w3c_reply;
 use warmpool_core::drain::Phase;
 use warmpool_workers::pool::{KindStatus, NodeCounts};

@@ -13,11 +13,11 @@ use tokio_util::io::ReaderStream;
 use super::App;
 use super::auth::{Caller, Scope};
 use super::export::{self, Format};
-use super::follow::{events, stream_of, wants, whole};
 use super::openapi::{EVENTS, Operation, Routes};
-use super::page::Meta;
+use super::page::PageMeta;
 use super::query::{ItemQuery, item_query, task_query};
 use super::reply::json_reply;
+use super::task_reply::{events, stream_of, wants, whole};
 use crate::http::reply::HttpError;
 use warmpool_core::error::{Code, Error};
 use warmpool_tasks::task::{
@@ -109,7 +109,7 @@ struct OrderView {
 #[derive(Serialize, JsonSchema)]
 struct TaskPage {
     tasks: Vec<TaskView>,
-    meta: Meta,
+    meta: PageMeta,
 }
 
 /// Some of a fleet's items.
@@ -153,7 +153,7 @@ pub(super) async fn list(
         None => (Vec::new(), 0),
     };
     let tasks = records.iter().map(|record| record_view(record, None)).collect();
-    let meta = Meta::new(total, query.limit, query.page);
+    let meta = PageMeta::new(total, query.limit, query.page);
     Ok(json_reply(StatusCode::OK, &TaskPage { tasks, meta }))
 }
 

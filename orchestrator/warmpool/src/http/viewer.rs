@@ -7,10 +7,10 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::App;
 use super::console;
-use super::follow::wants;
 use super::openapi::{Access, EVENTS, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
+use super::task_reply::wants;
 use super::worlds::events;
 use crate::http::reply::HttpError;
 use warmpool_core::error::{Code, Error};

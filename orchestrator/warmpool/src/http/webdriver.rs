@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use super::App;
 use super::auth::SECRET_KEY;
-use super::base::Base;
 use super::body::{self, Text};
 use super::devtools;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
+use super::public_url::PublicUrl;
 use super::reply::{W3c, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
 use crate::http::reply::HttpError;
 use warmpool_core::browser::Engine;
@@ -197,7 +197,7 @@ pub(super) fn refuse_page_types(headers: &HeaderMap) -> Result<(), Error> {
 pub(super) async fn create(
     State(app): State<App>,
     Path((id, token)): Path<(String, String)>,
-    base: Base,
+    base: PublicUrl,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, W3c> {
@@ -217,7 +217,7 @@ pub(super) async fn new_session_body(app: &App, body: Body) -> Result<(Value, Te
     let mut text = body::read(app, body, limit, "webdriver.max_session_body").await?;
     let requested = text.value()?;
     if let Some(alternatives) = requested["capabilities"]["firstMatch"].as_array() {
-        text.copied(alternatives.len())?;
+        text.reserve_copies(alternatives.len())?;
     }
     Ok((requested, text))
 }

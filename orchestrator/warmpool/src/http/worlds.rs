@@ -18,13 +18,13 @@ use tokio_util::io::ReaderStream;
 
 use super::App;
 use super::auth::Caller;
-use super::base::Base;
 use super::body;
-use super::follow::{preferred_wait, wants};
 use super::openapi::{Access, EVENTS, Operation, Routes};
+use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use super::revocation::while_held;
 use super::right::Right;
+use super::task_reply::{preferred_wait, wants};
 use crate::http::reply::HttpError;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::error::{Code, Error};
@@ -153,7 +153,7 @@ pub(super) fn working(app: &App, secret: &str) -> Result<IntegrationKey, Error> 
 }
 
 /// `POST /v1/world/generate`. The log records every answer.
-pub(super) async fn generate(State(app): State<App>, base: Base, headers: HeaderMap, body: Body) -> Response {
+pub(super) async fn generate(State(app): State<App>, base: PublicUrl, headers: HeaderMap, body: Body) -> Response {
     let arrived = Instant::now();
     let mut row = RequestRow { at_ms: unix_ms(), ..RequestRow::default() };
     let answer = answer(&app, &base, &headers, body, &mut row).await;
@@ -176,7 +176,7 @@ struct Sender {
 
 async fn answer(
     app: &App,
-    base: &Base,
+    base: &PublicUrl,
     headers: &HeaderMap,
     body: Body,
     row: &mut RequestRow,
@@ -239,7 +239,7 @@ async fn wait_for_end(changes: Option<watch::Receiver<(WorldRecord, f64)>>) {
 pub(super) async fn show(
     State(app): State<App>,
     caller: WorldCaller,
-    base: Base,
+    base: PublicUrl,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, HttpError> {
@@ -256,7 +256,7 @@ pub(super) async fn show(
 pub(super) async fn follow(
     State(app): State<App>,
     caller: WorldCaller,
-    base: Base,
+    base: PublicUrl,
     Path(id): Path<String>,
 ) -> Result<Response, HttpError> {
     let record = app.worlds.find(&id, &caller).await?;
@@ -317,7 +317,7 @@ pub(super) async fn delete(
 pub(super) async fn renew_viewer(
     State(app): State<App>,
     caller: WorldCaller,
-    base: Base,
+    base: PublicUrl,
     Path(id): Path<String>,
 ) -> Result<Response, HttpError> {
     let record = app.worlds.renew_viewer(&id, &caller, true).await?;

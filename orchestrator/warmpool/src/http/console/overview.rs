@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::App;
 use super::super::auth::Scope;
-use super::super::operate;
+use super::super::health;
 use super::super::reply::json_reply;
 use warmpool_core::clock::millis;
 
@@ -29,7 +29,7 @@ pub(super) fn now(app: &App) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "phase": app.drain.phase(),
         "uptime": millis(app.started.elapsed()),
-        "unready": operate::unready(app),
+        "unready": health::unready(app),
         "runtime": app.pool.runtime_up(),
         "pool": app.pool.kinds(),
         "workers": {"max": config.pool.max_workers},
@@ -51,7 +51,7 @@ pub(super) fn now(app: &App) -> Value {
             "free": store.free_bytes,
             "min_free": store.min_free_bytes,
             "ok": store.ok(),
-            "warning": operate::disk_warning(app, &store),
+            "warning": health::disk_warning(app, &store),
         },
         "hour": app.console.samples().last_hour(),
     })

@@ -38,14 +38,14 @@ impl FromRequestParts<App> for ClientAddress {
 
 /// Scheme, host, port and what comes before every path, as the client uses them.
 #[derive(Debug, Clone)]
-pub(super) struct Base {
+pub(super) struct PublicUrl {
     secure: bool,
     host: String,
     /// What a proxy in front takes away from paths: empty, or from a slash to before one.
     prefix: String,
 }
 
-impl FromRequestParts<App> for Base {
+impl FromRequestParts<App> for PublicUrl {
     type Rejection = HttpError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
@@ -66,7 +66,7 @@ impl FromRequestParts<App> for Base {
     }
 }
 
-impl Base {
+impl PublicUrl {
     fn of_url(url: &Url) -> Self {
         let host = url.host_str().unwrap_or("localhost");
         let host = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_path_of_the_public_address_comes_first() {
-        let base = |url| Base::of_url(&Url::parse(url).unwrap()).socket_url("/x");
+        let base = |url| PublicUrl::of_url(&Url::parse(url).unwrap()).socket_url("/x");
         assert_eq!(base("https://a.example"), "wss://a.example/x");
         assert_eq!(base("https://a.example:8443/pool/"), "wss://a.example:8443/pool/x");
         assert_eq!(base("http://a.example/a/b"), "ws://a.example/a/b/x");
