@@ -1,9 +1,22 @@
-//! The command line's tasks and sessions: it speaks to a daemon over HTTP, like any client.
+//! The commands that ask a running daemon: they speak to it over HTTP, like any client.
 //!
-//! `arguments` holds the options of a task, and `inputs` reads a fleet's inputs from a file; `submit`, `tasks` and
-//! `sessions` carry commands out; `http` speaks to the daemon, and `events` reads its stream of events; `show` draws a
-//! bar, and tables, on a terminal; `tunnel` is a debugging port on this machine for tools that know no other. Commands
-//! print their results as JSON on standard output.
+//! | module      | what it holds |
+//! |-------------|---------------|
+//! | `arguments` | the options of a task |
+//! | `inputs`    | a fleet's inputs, from a file |
+//! | `submit`    | `warmpool run`, `extract` and `fleet` |
+//! | `tasks`     | `warmpool tasks` |
+//! | `sessions`  | `warmpool sessions` |
+//! | `tunnel`    | `warmpool tunnel`: a debugging port on this machine, for tools that know no other |
+//! | `list`      | what the lists of tasks and sessions share |
+//! | `http`      | requests to the daemon; `events` reads its stream of events |
+//! | `show`      | progress and tables, on a terminal |
+//! | `output`    | results, as JSON on standard output |
+//! | `error`     | why a command fails |
+//! | [`exit`]    | the exit codes of all commands |
+//!
+//! The crate stands on `core` alone. It reads the daemon's JSON and shares no types with it, so that a command line of one
+//! version can ask a daemon of another.
 
 mod arguments;
 mod error;

@@ -1,7 +1,20 @@
 //! API keys: who may use the daemon.
 //!
 //! A key reads `wp_<12 hexadecimal digits>_<43 characters>`: an id, which may be shown, and 256 random bits,
-//! which are shown once and kept only as SHA-256. Keys are checked in memory, without waiting for anything.
+//! which are shown once and kept only as SHA-256.
+//!
+//! | module      | what it holds |
+//! |-------------|---------------|
+//! | `record`    | what a key consists of: id, secret, hash, role, record |
+//! | `first`     | the key that the first start makes, in a file that its owner alone can read |
+//! | `last_used` | when keys were last used, written down now and then |
+//!
+//! The crate stands on `store`, `config` and `core`, and knows no HTTP header.
+//!
+//! - *Keys are checked in memory*, without waiting for anything, and compared in constant time.
+//! - *A revocation or a new secret is irrevocable*: it is durable against the loss of power before it is confirmed, and no
+//!   backup brings back what it took away.
+//! - *A revocation is announced* to those who subscribe: the key's sessions and tasks end, and so do answers that go on.
 
 mod first;
 mod last_used;

@@ -1,42 +1,59 @@
 //! Warmpool: a daemon that keeps containers warm, each with one browser that nobody has used, and hands each client
 //! exactly one of them.
 //!
-//! # Layout
+//! This crate is the program: HTTP, the command line, and what starts and ends the daemon. The crates below it do the
+//! work; the doc of each lists its modules and its decisions.
+//!
+//! | crate                 | what it holds |
+//! |-----------------------|---------------|
+//! | [`warmpool_core`]     | what all name: ids, clocks, secrets, addresses, connections, error codes, the drain |
+//! | [`warmpool_protocol`] | what the daemon and the agent in a worker say to each other (`worker-image/protocol`) |
+//! | [`warmpool_config`]   | file, environment and flags as one checked configuration |
+//! | [`warmpool_store`]    | what the daemon remembers on disk |
+//! | [`warmpool_dial`]     | connections to hosts that somebody else names |
+//! | [`warmpool_runtime`]  | containers: the engine of this host, or a swarm |
+//! | [`warmpool_keys`]     | API keys |
+//! | [`warmpool_workers`]  | workers and their pool, what leaves them, ads and CAPTCHAs |
+//! | [`warmpool_sessions`] | sessions, the relay, WebDriver, the live view, recordings |
+//! | [`warmpool_tasks`]    | scripts, their player, the queue of tasks and its history |
+//! | [`warmpool_worlds`]   | worlds, and the integration keys that ask for them |
+//! | [`warmpool_client`]   | the commands that ask a running daemon |
+//!
+//! ARCHITECTURE.md draws how they depend on one another, and follows a request through them. Here is left:
 //!
 //! | module        | what it holds |
 //! |---------------|---------------|
-//! | `closing`     | the time that the daemon has to end |
-//! | [`telemetry`] | the log, the metrics and the traces |
+//! | [`http`]      | the routes; nothing depends on it but `daemon` |
 //! | [`dropin`]    | what clients of Selenium Grid, Selenoid and browserless ask for, as a create call |
-//! | [`http`]      | the routes; nothing depends on it |
 //! | [`cli`]       | the command line, which is all that this library shows |
 //! | [`control`]   | the operator's socket, for the command line |
 //! | [`doctor`]    | what is wrong with the host, in plain words |
+//! | [`telemetry`] | the log, the metrics and the traces |
+//! | [`daemon`]    | puts the parts together, and takes them apart in order |
+//! | [`closing`]   | the time that the daemon has to end |
+//! | `fuzzing`     | the parsers that read bytes from outside, for `fuzz/` and the tests |
 //!
-//! Dependencies go one way: `http -> {relay, webdriver, targets, video, live, task} -> session -> {pool, egress, captcha} -> {runtime, worker}`,
-//! `task -> player -> {script, webdriver}`, `video -> live` and `{egress, captcha, world} -> dial`. `config`, `engine`, `error`, `clock`, `drain`,
-//! `store` and `tcp` may be used by all.
-//!
-//! # The paths
-//!
-//! *Session create.* `http::create` checks the body; `session::Sessions::create` leases a warm worker from
-//! `pool::Pool::lease`, asks its agent (`worker::Agent::launch`) to wake the browser, writes the record to the store,
-//! and puts the session under supervision. The pool starts the next worker behind it.
-//!
-//! *A DevTools frame.* `http::devtools` checks the token; `relay::open` takes the client's handshake to the agent as it
-//! is; `relay::Relay::run` moves bytes both ways between frames that `relay::frames` only measures.
-//!
-//! *A WebDriver command.* `http::webdriver` checks the token; `webdriver::forward` streams the request to the agent and
-//! the answer back. A new session goes through `webdriver::capabilities` first; quitting ends the session.
-//!
-//! *A task run.* `http::submit` checks the body; `task::Tasks::accept` writes it to the store before it answers; when its
-//! turn comes `task::run` makes a session by `session::Sessions::create` as a client would, `player::execute` drives
-//! its browser, and the outcome goes to the store, to the history's index, and to those who listen.
-//!
-//! *A live-view frame.* `http::live` checks the token; `live::Live::enter` takes a place in the session's room, which
-//! its first viewer opens. A headed session's frame comes from the display through `worker::Agent` to one viewer; a
-//! headless one's from DevTools through `live::screencast` to all of them. Inputs go back the same way, if the viewer holds
-//! the control.
+//! - *`connect_url` ends in a slash*, because fantoccini resolves `session` against it as a browser would. Clients that
+//!   append `/session` produce two slashes, which are read as one.
+//! - *URLs stay with their owner.* Lists hold nothing that opens a session. `GET /sessions/<id>` with the key that made it
+//!   repeats the URLs, so that a later process can attach. An ended session answers 404 with the code `session_ended`
+//!   and how it ended.
+//! - *`/status` and `/metrics` need no key by default.* They hold counts, the nodes of a swarm, and nothing that opens a
+//!   session. `server.status_needs_key` closes them.
+//! - *The interface describes itself.* `/openapi.json` is made of the routes, each of which is declared with its
+//!   description, of the types that handlers read and write, and of the settings that limit them. A test compares it with
+//!   what the router has.
+//! - *Other services' clients make ordinary sessions.* `dropin` is pure: it makes the body of a create call, which is
+//!   checked like any other, and errors keep the client's own names.
+//! - *A sign-in acts as a key.* The console's page exchanges a service key for a cookie that scripts cannot read; calls
+//!   also carry a header that no foreign page can send. An operator who is signed in acts in the name of the key whose
+//!   session or task the path names, so no handler needs to know about operators; only lists ask for a scope.
+//! - *The console follows by counters.* Lists announce changes in a `watch` channel, at most twice a second, and the page
+//!   asks again for the part that it shows, so filters and paging are in one place. The logs of requests and lines are
+//!   ring buffers in memory; the last hour is a sample every ten seconds.
+//! - *The first daemon is a quick build*, of the profile `quick-start`, since optimising programs that wait took most of
+//!   the time to a first session. `scripts/later` builds the release and sends SIGUSR2. At an idle moment, because a
+//!   restart cuts connections, the process runs the release by `exec`: its id, its parent and its log stay.
 
 pub mod cli;
 mod closing;

@@ -1,17 +1,38 @@
 //! Worlds: 360-degree scenes for patients, the integration keys that ask for them, and the log of these requests.
 //!
-//! | file             | what it holds |
-//! |------------------|---------------|
-//! | `request.rs`     | what a request may say, checked |
-//! | `accept.rs`      | taking a request on |
-//! | `integration.rs` | integration keys |
-//! | `patient.rs`     | patients' ids and names, encrypted; `cipher.rs` does that |
-//! | `record.rs`      | a world as it is kept, and as clients see it |
-//! | `attachment.rs`  | pictures, decoded within limits and re-encoded; `fetch.rs` brings those that are elsewhere |
-//! | `files.rs`       | the files of worlds, encrypted |
-//! | `queue.rs`       | the worlds that wait, in `turns.rs`; `render.rs` renders one world, `scene.rs` speaks to its renderer |
-//! | `log.rs`         | the log of requests; its `index.rs` says which rows match a query |
-//! | `forget.rs`      | deleting worlds and patients, export, and keeping within the limits of time |
+//! | module        | what it holds |
+//! |---------------|---------------|
+//! | `request`     | what a request may say, checked |
+//! | `accept`      | taking a request on |
+//! | `integration` | integration keys |
+//! | `patient`     | patients' ids and names, encrypted; `cipher` does that |
+//! | `record`      | a world as it is kept, and as clients see it |
+//! | `attachment`  | pictures, decoded within limits and re-encoded; `fetch` brings those that are elsewhere |
+//! | `files`       | the files of worlds, encrypted |
+//! | `queue`       | the worlds that wait; `turns` says which is next |
+//! | `render`      | one world, from its attachments to its pictures; `scene` speaks to its renderer |
+//! | `log`         | the log of requests; its `index` says which rows match a query |
+//! | `forget`      | deleting worlds and patients, exports, and limits of time |
+//!
+//! The crate stands on `keys`, `runtime`, `store`, `dial`, `config` and `core`. It needs no worker and no session: a
+//! renderer is a container of its own kind.
+//!
+//! - *Accepted is on the disk.* A request's pictures are checked by their headers alone and written as they came. Then one
+//!   batch stores the world, its patient and the integration key's count, and the client gets its answer. What an earlier
+//!   process left unfinished is in the store, and is rendered again.
+//! - *Integration keys take turns*, and each key's worlds are in the order of its requests. `world.renderers` of them are
+//!   rendered at a time. What is deleted or revoked leaves queue and renderer at once.
+//! - *A renderer shares neither a folder nor a network with anybody.* It gets one job on its standard input, answers on its
+//!   standard output, and ends with the connection. Attachments are decoded within limits and re-encoded without camera
+//!   metadata before. `worker-image/scene/README.md` has the protocol. Blender is under the GPL, so it stays in a process
+//!   and an image of its own.
+//! - *Each patient has a key of their own*, which the operator's key encrypts. It encrypts the name and id, which stand in
+//!   one row, and the labels of worlds and of log rows. Deleting a patient deletes that key, so rows that stay become
+//!   anonymous. A patient is known by a keyed hash of the id and the integration key; hashes of that seed the scene. The
+//!   renderer learns neither.
+//! - *Attachments elsewhere are fetched by `warmpool-dial`*, at each redirect anew, under the key's policy and the daemon's
+//!   rules. Rules only deny there; networks of `world.attachment_networks` alone open what is not public. All failures are
+//!   one error, since whoever may name an attachment need not learn what there is in the daemon's network.
 
 mod accept;
 mod attachment;

@@ -5,20 +5,91 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `agent` | the life of a worker: claim, boot, launch, orphaned |
-//! | `status` | state and event stream |
+//! | `agent`, `worker` | the life of a worker: claim, boot, launch, orphaned |
+//! | `status` | state and event stream, under one lock, so that the stream never contradicts `/health` |
 //! | `listener`, `server`, `body`, `percent`, `error` | that address: socket, routes, bodies, names, errors |
 //! | `own_network`, `ports` | the other programs' network, which leads nowhere, and their ports, hidden from pages |
 //! | `endpoint`, `tunnel`, `frames`, `upstream` | websockets and requests passed to browser and driver |
-//! | `egress` | the browser's connections, handed to the daemon |
+//! | `egress`, `socks` | the browser's connections, handed to the daemon |
+//! | `net_errors`, `remote_addresses` | what Chromium's clients learn of these connections |
 //! | `files`, `archive` | uploads and downloads |
 //! | `engine` | the seam to the browser engines; `chromium`, `firefox` and `webkit` are behind it |
 //! | `ads` | which requests are for ads, and what pages hide |
+//! | `captchas` | challenges that pages put to their visitors |
 //! | `cdp` | the agent's own DevTools connection |
 //! | `pages` | which pages there are, and what a viewer does to them |
 //! | `recording` | the display as a stream of video |
+//! | `window_manager` | the window manager of a display |
 //! | `process`, `program`, `freeze`, `oom`, `display`, `shim` | the container's processes |
-//! | `domain`, `execution` | which programs may be executed, and tries to execute others |
+//! | `domain`, `execution`, `probe` | which programs may be executed, and tries of what must not work |
+//!
+//! # Decisions
+//!
+//! - *The secret comes with the first call*, `POST /claim`, and not by the environment, so neither `docker inspect` nor a
+//!   list of processes shows it.
+//! - *Frozen, not paused.* The agent drives the first page until it has painted, reports `warm`, and two seconds later
+//!   stops every other process; `/launch` continues them. `docker pause` takes 25 ms a call and the container engine's
+//!   attention; a signal to all processes of the container's own pid namespace takes microseconds.
+//! - *Settings are applied here* (locales, user agent, viewport), at run time, without a relaunch, over a channel of the
+//!   agent's own that lives as long as the session. So they survive a restart of the daemon and cost no round trip on the
+//!   network. The agent's connection attaches to each target before it runs; a client's own override wins. Without
+//!   settings there is nothing to notice.
+//! - *Nothing listens on a network.* The agent has a Unix socket in a folder that the daemon shares with this one worker
+//!   and closes before the agent starts its first program. With `worker.agent_transport = "tcp"` it has port 6669, which
+//!   browsers refuse to open. Debuggers and drivers listen on loopback ports only, where a page could reach them
+//!   (`location = 'http://127.0.0.1:9515/shutdown'` used to end a session), so `worker-image/unix-ports` replaces these
+//!   ports by Unix sockets. It needs no privilege, works below every container runtime, and fails closed: without it the
+//!   worker never becomes ready. A packet filter would need `NET_ADMIN`, and a network namespace for the driver leaves
+//!   the debugger where it is.
+//! - *Two walls against other programs.* The image closes all programs that an engine does not need
+//!   (`worker-image/common/close-programs`): their folders are open to root alone, and what a worker runs was moved to
+//!   `/usr/local/bin`. Above that stands Landlock (`domain`), which says nothing about memory, so the seccomp profile
+//!   lets nobody make memory that can be executed by name. The X server starts xkbcomp through a shell; a preloaded
+//!   library (`worker-image/xkbcomp`) takes the shell's place.
+//! - *Messages to and from Chromium are not compressed*, because `frames`, `net_errors` and `remote_addresses` read them.
+//! - *A window manager of our own*, a thread of the agent: packaged ones would bring 60 MB and more, or a title bar, or
+//!   menus.
+//!
+//! # The engines
+//!
+//! *Chromium.* The agent's channel is a DevTools connection. chromedriver attaches by `debuggerAddress`; with its session
+//! the agent makes `navigator.webdriver` true in every target (`chromium/targets.rs`).
+//!
+//! *Firefox.* Stock Firefox has one BiDi session, and that is the client's. So an autoconfig file in the image has the
+//! browser connect to a Unix socket of the agent, and carries out its few commands with the browser's own rights.
+//! geckodriver, built from crates.io because Debian has none, attaches by `--connect-existing`. Options that only a fresh
+//! process takes make the agent start Firefox anew at the same ports. The agent ends the BiDi session with its last
+//! connection, even when that connection just vanished; otherwise Firefox would refuse the next client.
+//!
+//! *WebKit.* MiniBrowser takes most of what a session asks for on its command line only. So the image has a browser of some
+//! 700 lines of C over libwebkit2gtk (`worker-image/webkit`), which takes its orders at run time, on its standard input.
+//! WebKitWebDriver attaches by `-t`, and takes the picture that was painted last, so the agent has the pages painted
+//! before a screenshot. For websockets the agent speaks the remote inspector's own protocol, because WebKitGTK's HTTP
+//! server for it and the driver exclude each other in one browser. Playwright keeps nothing of a URL but its host, so a
+//! header at `GET /json` identifies a WebKit session. The browser records which window came to the front last, and gives
+//! the keyboard to the next when one closes. WebKit's own sandbox (bubblewrap) cannot run in a container without
+//! privileges: there, the container alone holds a page.
+//!
+//! *CAPTCHAs.* One script looks into documents, in a world that pages cannot see: an isolated world in Chromium and WebKit,
+//! a sandbox with the page's own principal in Firefox. It finds challenges, waits for their end and fills in answers; the
+//! agent keeps the table of them, and the daemon decides who answers. A second script acts among the page's own only once
+//! there is an answer, because only there can it call the page's callback. The agent cannot call into a frame of WebKit.
+//! There the script asks for its orders by messages that the browser answers, and the second one is in place from the
+//! start and waits for an event whose name no page can guess.
+//!
+//! *Ads.* Brave's engine decides here, so that blocking survives a restart of the daemon, which compiles the lists once and
+//! sends the result with each launch that asks for it. For EasyList alone, Chromium uses the filter that it has for itself
+//! (`chromium/ad_filter.rs`), whose rules `worker-image/ad-rules` makes and `worker-image/chromium/index-ad-rules` has
+//! Chromium index while the image is built. Interception costs 1.1 ms a request, nearly all of it inside Chromium: a page
+//! of 40 requests took 1.48 times as long with it, and takes 1.09 times as long with the filter, of which hiding elements
+//! is half. For other lists the agent enables `Fetch` on the browser itself (`chromium/ads.rs`). In Firefox an observer in
+//! the parent process holds each channel until the agent has answered, and an actor adds style sheets that pages cannot
+//! see. WebKit cannot ask, and compiles rules of its own; the daemon fetches what the first browser has compiled for later
+//! ones of the same version.
+//!
+//! *What was left out.* Playwright on Firefox needs Playwright's own server, Node, and its very version beside the browser;
+//! with stock Firefox, newer versions need a layer that pretends that some emulations worked. Contexts and trusted input on
+//! WebKit need Playwright's patched build. Neither would be honest or robust, so Warmpool has neither.
 
 mod ads;
 mod agent;
