@@ -16,11 +16,14 @@
 //!   backup brings back what it took away.
 //! - *A revocation is announced* to those who subscribe: the key's sessions and tasks end, and so do answers that go on.
 
+mod error;
 mod first;
 mod last_used;
 mod record;
 #[cfg(test)]
 mod tests;
+
+pub use error::Error;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -42,7 +45,6 @@ use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};
 
 use warmpool_config::EgressRules;
 use warmpool_core::clock::{Now, unix_ms};
-use warmpool_core::error::Error;
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 /// How many revocations a subscriber may be behind.

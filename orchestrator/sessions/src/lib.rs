@@ -106,9 +106,12 @@
 //! pictures in Matroska. A file is whole at every moment, and gets its duration and index at the end. If the daemon is
 //! killed, the next one adds them, and records what follows as a further part.
 
+mod error;
 pub mod live;
 pub mod relay;
 pub mod session;
 pub mod targets;
 pub mod video;
 pub mod webdriver;
+
+pub use error::Error;

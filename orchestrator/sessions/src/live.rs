@@ -39,6 +39,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
+use crate::Error;
 use crate::session::Session;
 pub use ending::ending_sentence;
 pub(crate) use front_tab::FrontTab;
@@ -49,7 +50,6 @@ use screencast::ScreencastSettings;
 pub use thumbnail::Thumbnails;
 use viewer::{Times, Viewer};
 use warmpool_config::Config;
-use warmpool_core::error::Error;
 use warmpool_core::ids::SessionId;
 
 /// The longest message of a viewer, in bytes: a clipboard.

@@ -18,11 +18,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tracing::Instrument as _;
 
+use crate::Error;
 use crate::session::{Attachment, Ending, Kind, Session};
 use frames::{Frames, Sender};
 use pump::{Pump, PumpEnd};
 use warmpool_config::Config;
-use warmpool_core::error::Error;
 use warmpool_core::trace::TRACES;
 use warmpool_workers::worker::{AgentStream, Upgrade};
 

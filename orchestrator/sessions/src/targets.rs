@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::OnceCell;
+use warmpool_core::error::ServiceFault as _;
 use warmpool_protocol::{Launch, Settings};
 
+use crate::Error;
 use crate::session::{Session, Sessions};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::drain::Drain;
-use warmpool_core::error::Error;
 use warmpool_keys::KeyId;
 use warmpool_workers::pool::Pool;
 

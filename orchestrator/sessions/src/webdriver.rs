@@ -20,10 +20,10 @@ use http_body_util::combinators::UnsyncBoxBody;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::Error;
 use crate::session::{DriverSession, Ending, Session, Sessions};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
-use warmpool_core::error::Error;
 use warmpool_workers::worker::{AgentError, Body};
 
 use capabilities::Allowed;

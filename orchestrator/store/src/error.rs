@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Table;
-use warmpool_core::error::Error;
+use warmpool_core::error::ServiceError;
 
 /// The errors of the store.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +118,7 @@ impl StoreError {
     }
 }
 
-impl From<StoreError> for Error {
+impl From<StoreError> for ServiceError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::DiskNearlyFull { .. } => Self::DiskNearlyFull,

@@ -76,6 +76,9 @@
 //! - *Extraction reads the live page* and not its HTML, for XPath, shadow roots and what scripts made. The script returns
 //!   texts in the order of the plan, and Rust makes numbers, days and matches of them, the same for all engines.
 
+mod error;
 pub mod player;
 pub mod script;
 pub mod task;
+
+pub use error::Error;

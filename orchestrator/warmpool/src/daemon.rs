@@ -54,10 +54,10 @@ pub(crate) enum StartError {
     Keys(#[from] KeyError),
     /// The records of sessions cannot be read.
     #[error("the session records: {0}")]
-    Records(warmpool_core::error::Error),
+    Records(warmpool_sessions::Error),
     /// The records of tasks cannot be read.
     #[error("the task records: {0}")]
-    Tasks(warmpool_core::error::Error),
+    Tasks(warmpool_tasks::Error),
     /// The worlds cannot be read, or the key of their patients' names is another one.
     #[error("the worlds: {0}")]
     Worlds(#[from] PatientsError),

@@ -11,7 +11,7 @@ mod switches;
 
 use serde_json::{Map, Value};
 
-use warmpool_core::error::Error;
+use warmpool_core::error::FieldError;
 
 /// The body of a create call, made from somebody else's options.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -53,8 +53,8 @@ impl CreateBody {
     }
 
     /// An error about one of our fields, under the name that the client knows.
-    pub(crate) fn in_client_terms(&self, error: Error) -> Error {
-        error.map_field(|error| error.renamed(|path| self.client_name(path)))
+    pub(crate) fn in_client_terms(&self, error: FieldError) -> FieldError {
+        error.renamed(|path| self.client_name(path))
     }
 
     /// What the client calls a field that it has set itself.
@@ -89,7 +89,7 @@ mod tests {
         create_body.set("session_timeout", "timeout", json!(0));
         assert_eq!(create_body.fields()["settings"]["viewport"]["height"], 1);
         let named = |field: &str| {
-            let error = create_body.in_client_terms(Error::invalid(field, "is wrong"));
+            let error = create_body.in_client_terms(FieldError::invalid(field, "is wrong"));
             (error.field().unwrap_or_default().to_owned(), error.to_string())
         };
         assert_eq!(named("session_timeout"), ("timeout".to_owned(), "`timeout` is wrong".to_owned()));

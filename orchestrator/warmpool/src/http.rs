@@ -21,6 +21,7 @@ mod budget;
 mod console;
 mod create;
 mod devtools;
+pub(crate) mod error;
 mod export;
 mod files;
 mod forwarded_body;

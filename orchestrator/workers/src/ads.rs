@@ -13,9 +13,10 @@ use adblock::lists::{FilterSet, ParseOptions};
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
+use crate::Error;
 use warmpool_config::BUILT_IN_AD_LIST;
 use warmpool_core::browser::Engine;
-use warmpool_core::error::Error;
+use warmpool_core::error::{FieldFault as _, ServiceFault as _};
 
 /// Rules as one worker takes them.
 #[derive(Debug, Clone)]

@@ -26,13 +26,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
+use warmpool_core::error::ServiceError;
 use warmpool_protocol::Settings;
 
+use crate::Error;
 use crate::worker::{Health, Worker};
 use warmpool_config::{Config, PoolPreset};
 use warmpool_core::browser::{Engine, Mode, PoolKey, PresetId};
 use warmpool_core::drain::Drain;
-use warmpool_core::error::Error;
 use warmpool_core::ids::WorkerId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
@@ -122,7 +123,7 @@ impl Pool {
         let (receiver, _place) = {
             let mut state = self.lock();
             if state.closed {
-                return Err(Error::Draining);
+                return Err(Error::Service(ServiceError::Draining));
             }
             if limits.max_per_key > 0 && state.held_by(owner) >= limits.max_per_key {
                 return Err(Error::KeyLimit { limit: limits.max_per_key });
@@ -155,7 +156,7 @@ impl Pool {
         self.settle();
         match timeout(limits.queue_wait, receiver).await {
             Ok(Ok(served)) => served,
-            Ok(Err(_)) => Err(Error::Draining),
+            Ok(Err(_)) => Err(Error::Service(ServiceError::Draining)),
             Err(_) => Err(Error::NoWorker { waited: limits.queue_wait }),
         }
     }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::cipher::Cipher;
+use crate::Error;
 use warmpool_core::blocking::blocking;
-use warmpool_core::error::Error;
 use warmpool_core::ids::WorldId;
 use warmpool_store::{Folder, free_bytes};
 
@@ -52,7 +52,7 @@ impl Files {
     /// Errors: `Internal`.
     pub(super) async fn create(&self, world: &WorldId) -> Result<(), Error> {
         let folder = self.root.join(world.as_str());
-        blocking(move || fs::create_dir_all(folder)).await
+        blocking(move || fs::create_dir_all(folder)).await.map_err(Into::into)
     }
 
     /// Writes a file so that it is whole or not there, also after loss of power. A world that was deleted has no folder,
@@ -77,26 +77,27 @@ impl Files {
             fs::File::open(folder)?.sync_all()
         })
         .await
+        .map_err(Into::into)
     }
 
     /// Reads a whole file.
     /// Errors: `Internal` when it is not there, or another key encrypted it.
     pub(super) async fn get(&self, cipher: &Cipher, world: &WorldId, name: &str) -> Result<Bytes, Error> {
         let (path, cipher) = (self.path(world, name), cipher.clone());
-        blocking(move || read(&path, &cipher)).await.map(Bytes::from)
+        blocking(move || read(&path, &cipher)).await.map(Bytes::from).map_err(Into::into)
     }
 
     /// Reads a whole file, if it is there.
     /// Errors: `Internal`.
     pub(super) async fn find(&self, cipher: &Cipher, world: &WorldId, name: &str) -> Result<Option<Bytes>, Error> {
         let (path, cipher) = (self.path(world, name), cipher.clone());
-        blocking(move || found(read(&path, &cipher))).await.map(|bytes| bytes.map(Bytes::from))
+        blocking(move || found(read(&path, &cipher))).await.map(|bytes| bytes.map(Bytes::from)).map_err(Into::into)
     }
 
     /// Removes one file, if it is there.
     pub(super) async fn remove(&self, world: &WorldId, name: &str) -> Result<(), Error> {
         let path = self.path(world, name);
-        blocking(move || found(fs::remove_file(path)).map(drop)).await
+        blocking(move || found(fs::remove_file(path)).map(drop)).await.map_err(Into::into)
     }
 
     /// Removes a world's folder with all its files.
@@ -113,6 +114,7 @@ impl Files {
             }
         })
         .await
+        .map_err(Into::into)
     }
 
     /// The worlds that have files.
@@ -127,6 +129,7 @@ impl Files {
             Err(error) => Err(error),
         })
         .await
+        .map_err(Into::into)
     }
 }
 
@@ -162,7 +165,10 @@ mod tests {
         assert_eq!(files.worlds().await.unwrap(), std::slice::from_ref(&world));
         let full = Files::below(dir.path(), u64::MAX);
         let refused = full.put(&cipher, &world, "panorama.jpg", Bytes::from_static(b"x")).await;
-        assert!(matches!(refused, Err(Error::DiskNearlyFull)), "{refused:?}");
+        assert!(
+            matches!(refused, Err(Error::Service(warmpool_core::error::ServiceError::DiskNearlyFull))),
+            "{refused:?}"
+        );
         files.remove(&world, "preview.jpg").await.unwrap();
         files.remove(&world, "preview.jpg").await.unwrap();
         files.remove_all(&world).await.unwrap();

@@ -13,10 +13,10 @@ use super::files::{PICTURES, found, read};
 use super::patient::forget;
 use super::record::{Content, WorldRecord};
 use super::{PatientRef, WorldCaller, Worlds};
+use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::clock::{millis, unix_ms};
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
 use warmpool_core::ids::WorldId;
 use warmpool_store::{Batch, Durability, KeyRange, Table};
 
@@ -139,7 +139,7 @@ impl Worlds {
         }
         let identity = identity.ok_or(Error::UnknownPatient)?;
         let about = json!({"patient_id": identity.id, "patient_name": identity.name, "worlds": worlds});
-        blocking(move || archive(&about, &files)).await
+        blocking(move || archive(&about, &files)).await.map_err(Into::into)
     }
 
     /// Deletes worlds and rows of the log that are older than they may be, until the daemon stops.

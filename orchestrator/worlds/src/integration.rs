@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
+use crate::Error;
 use warmpool_core::clock::{Deadline, Now, unix_ms};
-use warmpool_core::error::Error;
+use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::random_text;
 use warmpool_core::secret::Secret;
 use warmpool_keys::{KeyId, SecretHash, check_name};

@@ -37,6 +37,7 @@
 mod accept;
 mod attachment;
 mod cipher;
+mod error;
 mod fetch;
 mod files;
 mod forget;
@@ -51,6 +52,8 @@ mod scene;
 #[cfg(test)]
 mod tests;
 mod turns;
+
+pub use error::Error;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,7 +73,6 @@ use record::Content;
 use turns::Turns;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
-use warmpool_core::error::Error;
 use warmpool_core::ids::WorldId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;

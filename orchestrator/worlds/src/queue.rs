@@ -9,9 +9,10 @@ use super::patient::Patient;
 use super::record::{Content, Failure, Status, WorldRecord};
 use super::render::{RenderError, Renderer, remove_left};
 use super::{LiveWorld, Worlds};
+use crate::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
+use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::WorldId;
 use warmpool_store::{Batch, Durability, KeyRange, StoreError, Table};
 

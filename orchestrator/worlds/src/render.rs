@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use warmpool_core::error::Fault as _;
+use warmpool_core::error::{Fault as _, ServiceError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,9 +18,9 @@ use super::record::{Content, Failure, Placement, WorldRecord};
 use super::request::ItemKind;
 use super::scene::{Hotspots, Job, JobBelonging, JobPicture, JobQuality, SceneEvent, SceneEvents};
 use super::{LiveWorld, Worlds};
+use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::drain::Drain;
-use warmpool_core::error::Error;
 use warmpool_core::ids::WorkerId;
 use warmpool_runtime::{Docker, RendererPipes, RuntimeError};
 
@@ -77,6 +77,9 @@ pub(super) enum RenderError {
     /// The store or the disk.
     #[error(transparent)]
     Store(#[from] Error),
+    /// The daemon cannot serve now.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
 }
 
 impl RenderError {
@@ -93,6 +96,7 @@ impl RenderError {
             Self::Crashed(_) | Self::Refused(_) => ("render_failed", "the scene could not be rendered".to_owned()),
             Self::Runtime(_) => ("renderer_not_starting", "no renderer could be started".to_owned()),
             Self::Store(error) => (error.code().as_str(), error.to_string()),
+            Self::Service(error) => (error.code().as_str(), error.to_string()),
         };
         Failure { code: code.to_owned(), message }
     }

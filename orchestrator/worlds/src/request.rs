@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use warmpool_core::error::Error;
+use crate::Error;
+use warmpool_core::error::FieldFault as _;
 
 /// Limits of one request.
 #[derive(Debug, Clone, Copy)]

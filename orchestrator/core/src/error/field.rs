@@ -7,8 +7,8 @@ use std::fmt;
 
 use warmpool_protocol::SettingError;
 
-use super::Error;
 use super::words::{closest, plain};
+use super::{Code, Fault};
 
 /// What is wrong with which field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,16 +51,32 @@ impl FieldError {
         Self { path, problem: Problem::NoneOf(known) }
     }
 
-    pub(super) const fn new(path: String, problem: Problem) -> Self {
-        Self { path, problem }
+    /// A field that the route does not have; `hint` says where there is one.
+    pub fn unknown(path: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: Problem::Unknown(hint.into()) }
+    }
+
+    /// A field that the route does not have, which has those of `known`.
+    pub fn none_of<S: Into<String>>(path: impl Into<String>, known: impl IntoIterator<Item = S>) -> Self {
+        Self { path: path.into(), problem: Problem::NoneOf(known.into_iter().map(Into::into).collect()) }
+    }
+
+    /// A field of the contract that this build, or this pool, does not serve; `problem` continues its name.
+    pub fn not_supported(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: Problem::NotSupported(problem.into()) }
+    }
+
+    /// The same error; where it lists the fields that the route has, without this one.
+    #[must_use]
+    pub fn without_field(mut self, name: &str) -> Self {
+        if let Problem::NoneOf(known) = &mut self.problem {
+            known.retain(|known| known != name);
+        }
+        self
     }
 
     pub fn path(&self) -> &str {
         &self.path
-    }
-
-    pub(super) const fn problem(&self) -> &Problem {
-        &self.problem
     }
 
     /// The same problem of a part that stands at `parent`.
@@ -74,64 +90,27 @@ impl FieldError {
     }
 }
 
-impl Error {
-    /// A wrong value in the field `path`; `problem` continues its name, as in "must be a string".
-    pub fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Field(FieldError::invalid(path, problem))
-    }
-
-    /// A field that the route does not have; `hint` says where there is one.
-    pub fn unknown(path: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Field(FieldError::new(path.into(), Problem::Unknown(hint.into())))
-    }
-
-    /// A field that the route does not have, which has those of `known`.
-    pub fn none_of<S: Into<String>>(path: impl Into<String>, known: impl IntoIterator<Item = S>) -> Self {
-        let known = known.into_iter().map(Into::into).collect();
-        Self::Field(FieldError::new(path.into(), Problem::NoneOf(known)))
-    }
-
-    /// A field of the contract that this build, or this pool, does not serve; `problem` continues its name.
-    pub fn not_supported(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Field(FieldError::new(path.into(), Problem::NotSupported(problem.into())))
-    }
-
-    /// The same error; where it lists the fields that the route has, without this one.
-    #[must_use]
-    pub fn without_field(self, name: &str) -> Self {
-        self.map_field(|mut error| {
-            if let Problem::NoneOf(known) = &mut error.problem {
-                known.retain(|known| known != name);
-            }
-            error
-        })
-    }
-
-    /// The same error, when it is about a field, of a part of the request that stands at `parent`.
-    pub fn within(self, parent: &str) -> Self {
-        self.map_field(|error| error.within(parent))
-    }
-
-    /// The same error, with its field error changed.
-    pub fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
-        match self {
-            Self::Field(error) => Self::Field(change(error)),
-            other => other,
-        }
-    }
-}
-
-impl From<FieldError> for Error {
-    fn from(error: FieldError) -> Self {
-        Self::Field(error)
-    }
-}
-
 impl From<SettingError> for FieldError {
     fn from(error: SettingError) -> Self {
         Self::invalid(format!("{}{}", error.setting, error.place), error.reason)
     }
 }
+
+impl Fault for FieldError {
+    fn code(&self) -> Code {
+        match self.problem {
+            Problem::Invalid(_) => Code::InvalidField,
+            Problem::Unknown(_) | Problem::NoneOf(_) => Code::UnknownField,
+            Problem::NotSupported(_) => Code::NotSupported,
+        }
+    }
+
+    fn field(&self) -> Option<&str> {
+        Some(&self.path)
+    }
+}
+
+impl std::error::Error for FieldError {}
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,9 +13,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::browser::Browser;
 use super::message::{Challenge, Notice, ViewState};
 use super::screencast::{Screencast, ScreencastSettings, USUAL_SIDE};
+use crate::Error;
 use crate::session::{Attachment, HeldGate, Session, Share};
 use warmpool_core::clock::millis;
-use warmpool_core::error::Error;
 
 /// Pause before connecting to the browser again.
 const RETRY: Duration = Duration::from_millis(500);

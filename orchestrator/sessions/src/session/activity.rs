@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// Counters of one session. Touching them costs a store; only the supervisor computes with them.
 #[derive(Debug)]

@@ -9,10 +9,11 @@ use tracing::{Instrument as _, Span};
 
 use super::journal::written;
 use super::{Ending, Options, Record, Session, Sessions};
+use crate::Error;
 use warmpool_core::browser::Engine;
 use warmpool_core::clock::{Deadline, Now};
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
+use warmpool_core::error::{ServiceError, ServiceFault as _};
 use warmpool_core::ids::SessionId;
 use warmpool_core::trace::TRACES;
 use warmpool_keys::KeyId;
@@ -33,7 +34,7 @@ impl Created {
     /// The session, which is not the client's yet.
     /// Errors: `Draining`, as [`Created::confirm`] would find.
     pub fn session(&self) -> Result<&Arc<Session>, Error> {
-        self.session.as_ref().ok_or(Error::Draining)
+        self.session.as_ref().ok_or(Error::Service(ServiceError::Draining))
     }
 
     /// The client is getting the answer: the session is its own now.
@@ -71,7 +72,7 @@ impl Sessions {
 
     async fn create_traced(&self, owner: KeyId, options: Options) -> Result<Created, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
-            return Err(Error::Draining);
+            return Err(Error::Service(ServiceError::Draining));
         }
         if let Some(wanted) = &options.proxy {
             // Before a worker is spent on it.
@@ -83,7 +84,7 @@ impl Sessions {
         let lease = tokio::select! {
             biased;
             // A worker that is handed to a key at the moment of its end goes back unused.
-            () = self.inner.keys.revoked(&owner) => return Err(Error::InvalidKey),
+            () = self.inner.keys.revoked(&owner) => return Err(warmpool_keys::Error::InvalidKey.into()),
             lease = self.inner.pool.lease(key, settings, &owner).instrument(tracing::info_span!(target: TRACES, "lease worker")) => {
                 lease?
             }
@@ -152,7 +153,7 @@ impl Sessions {
                     let settings = &options.launch.settings;
                     lease = match self.inner.pool.lease(options.pool_key(), settings, &record.owner).await {
                         Ok(lease) => lease,
-                        Err(error) => return Err(self.withdraw(&record, error)),
+                        Err(error) => return Err(self.withdraw(&record, error.into())),
                     };
                     attempt += 1;
                 }
@@ -167,13 +168,13 @@ impl Sessions {
         // A key is revoked first and then its sessions are looked for, and so with the end of the daemon below.
         if let Err(error) = self.inner.keys.require(&session.owner) {
             session.end(Ending::KeyRevoked);
-            return Err(error);
+            return Err(error.into());
         }
         // Draining begins with the phase and then looks into the table: whichever of the two came first here, a session
         // made meanwhile is seen by one of them.
         if self.inner.drain.phase() >= Phase::Draining {
             session.end(Ending::Drained);
-            return Err(Error::Draining);
+            return Err(Error::Service(ServiceError::Draining));
         }
         Ok(Created { session: Some(session) })
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use warmpool_core::error::Error;
+use crate::Error;
 use warmpool_core::ids::SessionId;
 use warmpool_workers::worker::LossReason;
 

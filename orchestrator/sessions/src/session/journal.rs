@@ -3,7 +3,8 @@
 use tokio::sync::Mutex;
 
 use super::Record;
-use warmpool_core::error::Error;
+use crate::Error;
+use warmpool_core::error::ServiceFault as _;
 use warmpool_store::{Batch, Durability, Store, Table};
 
 /// Writes the record of one live session.
@@ -139,7 +140,10 @@ mod tests {
         let journal = Journal::new(store.clone());
         journal.note(|| record(None)).await.unwrap();
         faults.set_free_bytes(0);
-        assert!(matches!(journal.note(|| record(None)).await, Err(Error::DiskNearlyFull)));
+        assert!(matches!(
+            journal.note(|| record(None)).await,
+            Err(Error::Service(warmpool_core::error::ServiceError::DiskNearlyFull))
+        ));
         let completed = record(Some(&Ending::ClientFinished));
         let (closed, ()) = tokio::join!(journal.close(&completed), async {
             while faults.calls(Point::Apply) == 1 && kept(&store).await.ended.is_none() {

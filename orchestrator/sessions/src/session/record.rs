@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use warmpool_protocol::{Launch, Size};
 
 use super::{Ending, Share, Status};
+use crate::Error;
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::clock::{Deadline, millis};
-use warmpool_core::error::Error;
 use warmpool_core::ids::{SessionId, WorkerId};
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;

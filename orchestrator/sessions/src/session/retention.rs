@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::table::SessionEntry;
 use super::{Record, Sessions};
+use crate::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
 use warmpool_store::{Batch, Durability, Table};
 
 /// Time between two checks for records that are older than they may be.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::Error;
 use warmpool_core::clock::{Deadline, Now, millis};
-use warmpool_core::error::Error;
 use warmpool_core::ids::ShareId;
 
 /// One link.

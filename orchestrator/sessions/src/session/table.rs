@@ -14,10 +14,10 @@ use super::names::Names;
 use super::record::Ads;
 use super::record::Ended;
 use super::{DriverOpening, Ending, Listing, Record, Session, SessionQuery, Share, Status};
+use crate::Error;
 use warmpool_config::Config;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Drain;
-use warmpool_core::error::Error;
 use warmpool_core::ids::SessionId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::{KeyId, Keys};
@@ -181,7 +181,7 @@ impl Sessions {
     /// The error for requests to a session that is not live.
     fn past_error(&self, record: &Record) -> Error {
         // One without an end is not found again yet: the daemon has just started, or the runtime does not answer.
-        record.past_error().unwrap_or_else(|| self.inner.pool.unavailable())
+        record.past_error().unwrap_or_else(|| self.inner.pool.unavailable().into())
     }
 
     /// Finds a session of `owner`, live or not.

@@ -4,7 +4,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use warmpool_core::error::Error;
+use crate::Error;
+use warmpool_core::error::FieldFault as _;
 
 /// The longest name of a member, in bytes.
 const MAX_NAME: usize = 256;

@@ -20,9 +20,9 @@ mod webkit;
 use serde_json::{Map, Value, json};
 use warmpool_protocol::{Allowed as AllowedInChromium, DriverMode, firefox::Allowed as AllowedInFirefox};
 
+use crate::Error;
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
-use warmpool_core::error::Error;
 use warmpool_workers::egress::ClientProxy;
 
 pub use request::candidates;

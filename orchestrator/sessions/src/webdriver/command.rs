@@ -6,7 +6,7 @@
 use http::Method;
 use percent_encoding::percent_decode;
 
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// A command of one driver session, such as `element/E1/click`. It can name nothing outside that session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Command {
             return Ok(Self { path: command.to_owned(), query: query.map(str::to_owned) });
         }
         let shown = format!("/{}", command.chars().take(100).collect::<String>());
-        Err(Error::UnknownPath { method: method.to_string(), path: shown, meant: None })
+        Err(Error::UnknownCommand { method: method.to_string(), path: shown })
     }
 
     /// A command of the daemon's own.

@@ -12,12 +12,13 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use warmpool_core::error::{Cause, ServiceFault as _};
 use warmpool_protocol::{File, FileSource};
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use super::{check_id, verdict};
+use crate::Error;
 use crate::session::{CommandGuard, Session};
-use warmpool_core::error::{Cause, Error};
 use warmpool_workers::worker::AgentError;
 
 /// What the browser has downloaded, and all of it: the names, and more for clients that read it.

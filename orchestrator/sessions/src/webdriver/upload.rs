@@ -10,8 +10,9 @@ use tokio::sync::oneshot;
 
 use super::archive::Archive;
 use super::{check_id, verdict};
+use crate::Error;
 use crate::session::Session;
-use warmpool_core::error::{Cause, Error};
+use warmpool_core::error::{Cause, FieldFault as _};
 use warmpool_workers::worker::{AgentError, Body};
 
 /// Uploads a file; gives the path that it has inside the worker.

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use warmpool_protocol::Size;
 
 use super::{Answer, Command, forward};
+use crate::Error;
 use crate::session::{Ending, Session};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
-use warmpool_core::error::Error;
 use warmpool_workers::worker::{AgentError, Body, PAGE, full};
 
 /// No list of window handles and no window's place is longer, in bytes.

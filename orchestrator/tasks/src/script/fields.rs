@@ -3,8 +3,9 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::Error;
 pub(super) use warmpool_core::error::join;
-use warmpool_core::error::{Error, FieldError};
+use warmpool_core::error::{FieldError, FieldFault as _};
 
 /// Reads the object at path `at`.
 /// Errors: `Field`, with the path of the wrong value.

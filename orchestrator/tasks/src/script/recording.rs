@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::fields::{join, wrong};
 use super::step::{self, Step};
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// No recording has more steps.
 const MAX_STEPS: usize = 2_000;

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{join, read, wrong};
 use super::selector::Selectors;
+use crate::Error;
 use compiled::check;
 pub(crate) use compiled::{Check, regex};
-use warmpool_core::error::Error;
 
 /// How deep fields may be nested.
 const MAX_DEPTH: usize = 10;

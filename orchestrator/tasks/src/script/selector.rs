@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fields::wrong;
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// No selector is longer, in bytes.
 const MAX_LENGTH: usize = 10_000;

@@ -20,7 +20,7 @@ pub(crate) use key::is_special;
 use super::fields::{join, read, wrong};
 use super::selector::Selectors;
 use super::template;
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// How deep steps may be nested.
 const MAX_DEPTH: usize = 8;

@@ -10,7 +10,8 @@ use super::schema::{self, Plan};
 use super::selector::Selectors;
 use super::step;
 use super::template::{self, Values};
-use warmpool_core::error::Error;
+use crate::Error;
+use warmpool_core::error::FieldFault as _;
 
 /// How many pages are read where `next` does not say it.
 const DEFAULT_PAGES: u64 = 10;

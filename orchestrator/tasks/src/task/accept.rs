@@ -13,8 +13,9 @@ use super::record::{ItemCounts, Output, Record};
 use super::status::Status;
 use super::storage::{NewTask, body_parts};
 use super::tasks::{Task, Tasks};
+use crate::Error;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
+use warmpool_core::error::{ServiceError, ServiceFault as _};
 use warmpool_keys::KeyId;
 use warmpool_store::{Commit, StoreError};
 
@@ -41,7 +42,7 @@ impl Tasks {
     /// is accepted, or does not exist, as soon as the disk says which.
     pub async fn accept(&self, owner: KeyId, order: Order, options: SubmitOptions) -> Result<Task, Error> {
         if self.inner.drain.phase() >= Phase::Draining {
-            return Err(Error::Draining);
+            return Err(Error::Service(ServiceError::Draining));
         }
         self.inner.keys.require(&owner)?;
         check_values(&order, &options.secrets)?;

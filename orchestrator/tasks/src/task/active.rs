@@ -11,8 +11,8 @@ use super::id::TaskId;
 use super::record::{Item, Record};
 use super::status::Status;
 use super::view;
+use crate::Error;
 use crate::player::Progress;
-use warmpool_core::error::Error;
 use warmpool_core::trace::TraceContext;
 use warmpool_keys::{KeyId, Keys};
 

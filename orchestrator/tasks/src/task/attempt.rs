@@ -1,7 +1,7 @@
 //! One attempt at a piece of work: its session, the player's run in it, and the results on disk.
 
 use std::sync::Arc;
-use warmpool_core::error::Fault as _;
+use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
 
 use serde_json::Value;
 
@@ -10,9 +10,9 @@ use super::order::Order;
 use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, TaskError};
 use super::tasks::Tasks;
 use super::workers::is_shortage;
+use crate::Error;
 use crate::player::{Browser, Outcome, Progress, ProgressListener, execute};
 use crate::script::{FailureCode, TaskWork, Values};
-use warmpool_core::error::Error;
 use warmpool_core::ids::SessionId;
 use warmpool_sessions::session::{Ending, Session};
 
@@ -137,22 +137,24 @@ impl Tasks {
         }
         match self.save_results(task, item, session.id.clone(), outcome).await {
             // It was stopped while it waited for room.
-            Err(Error::DiskNearlyFull) => Ok(Attempt::Stopped(task.stopped().unwrap_or(StopReason::Interrupted))),
+            Err(error) if error.code() == Code::DiskNearlyFull => {
+                Ok(Attempt::Stopped(task.stopped().unwrap_or(StopReason::Interrupted)))
+            }
             outcome => outcome.map(Attempt::Finished),
         }
     }
 
     /// A session for an order, or the outcome of an attempt that gets none.
     pub(super) async fn session(&self, task: &ActiveTask, order: &Order) -> Result<Arc<Session>, Attempt> {
-        self.inner.workers.session(task, order).await.map_err(|error| match (task.stopped(), error) {
-            (Some(StopReason::Interrupted), _) | (None, Error::Draining) => Attempt::NotBegun,
+        self.inner.workers.session(task, order).await.map_err(|error| match (task.stopped(), error.code()) {
+            (Some(StopReason::Interrupted), _) | (None, Code::Draining) => Attempt::NotBegun,
             (Some(stop), _) => Attempt::Stopped(stop),
-            (None, Error::InvalidKey) => {
+            (None, Code::InvalidKey) => {
                 task.stop(StopReason::KeyRevoked);
                 Attempt::Stopped(StopReason::KeyRevoked)
             }
-            (None, error) => {
-                let code = if is_shortage(&error) { "no_worker" } else { error.code().as_str() };
+            (None, code) => {
+                let code = if is_shortage(&error) { "no_worker" } else { code.as_str() };
                 Attempt::Finished(AttemptResults::failed(TaskError::new(code, error.to_string())))
             }
         })

@@ -18,10 +18,11 @@ use super::status::Status;
 use super::storage::{put_item, put_record};
 use super::tasks::Tasks;
 use super::view;
+use crate::Error;
 use crate::script::TaskWork;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
+use warmpool_core::error::{Code, Fault as _, ServiceFault as _};
 use warmpool_store::{Batch, Durability};
 
 /// The most files that a fleet's record names: it must fit into one value of the store.
@@ -332,11 +333,11 @@ impl Fleet<'_> {
         let end = match (self.tasks.save_output(self.task, rows).await, self.task.stopped()) {
             (Ok(output), _) => TaskEnd { status, error, output, artifacts },
             // It was stopped while it waited for room. Every item has its end, so only this is left to do.
-            (Err(Error::DiskNearlyFull), None | Some(StopReason::Interrupted)) => {
+            (Err(error), None | Some(StopReason::Interrupted)) if error.code() == Code::DiskNearlyFull => {
                 self.tasks.suspend(self.task);
                 return Ok(());
             }
-            (Err(Error::DiskNearlyFull), Some(stop)) => TaskEnd::cancelled(stop),
+            (Err(error), Some(stop)) if error.code() == Code::DiskNearlyFull => TaskEnd::cancelled(stop),
             (Err(error), _) => return Err(error),
         };
         self.tasks.finish(self.task, end).await;

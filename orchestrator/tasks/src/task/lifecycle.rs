@@ -5,8 +5,8 @@ use super::record::{ArtifactRecord, Output, Record, TaskError};
 use super::status::Status;
 use super::storage::put_record;
 use super::tasks::Tasks;
+use crate::Error;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::error::Error;
 use warmpool_store::{Batch, Durability};
 
 /// How a task ended.

@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use warmpool_protocol::Launch;
 
 use super::status::Kind;
+use crate::Error;
 use crate::player::Limits;
 use crate::script::{FailureCode, TaskWork, Values};
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
-use warmpool_core::error::Error;
 use warmpool_sessions::session::{Kind as SessionKind, Options};
 use warmpool_workers::egress::Location;
 

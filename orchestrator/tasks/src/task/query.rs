@@ -1,7 +1,8 @@
 //! A question to the history, checked.
 
 use super::status::Kind;
-use warmpool_core::error::Error;
+use crate::Error;
+use warmpool_core::error::FieldFault as _;
 use warmpool_core::sort::SortOrder;
 
 /// How far the list of all keys can be turned over.

@@ -10,8 +10,9 @@ use super::id::TaskId;
 use super::lifecycle::TaskEnd;
 use super::status::{Kind, Status};
 use super::tasks::Tasks;
+use crate::Error;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
+use warmpool_core::error::ServiceFault as _;
 
 /// Time between two checks whether a running task has ended.
 const LOOK: Duration = Duration::from_millis(20);

@@ -12,7 +12,8 @@ use super::lifecycle::TaskEnd;
 use super::record::TaskError;
 use super::status::{Kind, Status};
 use super::tasks::Tasks;
-use warmpool_core::error::Error;
+use crate::Error;
+use warmpool_core::error::{Code, Fault as _};
 use warmpool_core::trace::TRACES;
 
 impl Tasks {
@@ -37,7 +38,7 @@ impl Tasks {
             match outcome {
                 Ok(()) => {}
                 // The store is closed; the next process continues from its state.
-                Err(Error::Draining) => tasks.suspend(&task),
+                Err(error) if error.code() == Code::Draining => tasks.suspend(&task),
                 Err(error) => {
                     tracing::error!(task = %task.id, %error, cause = ?error.source(), "a task failed");
                     let message = "an internal error: the log has the cause under this task's id";

@@ -12,10 +12,10 @@ use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::order::Order;
 use super::record::TaskError;
 use super::tasks::Tasks;
+use crate::Error;
 use crate::player::Browser;
 use crate::script::FailureCode;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
 use warmpool_sessions::session::{Ending, Session};
 
 /// While a runner pauses: between two looks whether others need its worker.

@@ -13,8 +13,8 @@ use super::index_row::IndexRow;
 use super::query::TaskQuery;
 use super::record::Record;
 use super::status::Status;
+use crate::Error;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::error::Error;
 use warmpool_keys::KeyId;
 
 /// A task is in `active` until its end is in the store, and in `history` from the beginning.

@@ -9,10 +9,11 @@ use tokio::time::{Instant, sleep};
 
 use super::active::ActiveTask;
 use super::order::Order;
+use crate::Error;
 use crate::player::Browser;
 use warmpool_config::Config;
 use warmpool_core::drain::{Drain, Phase};
-use warmpool_core::error::Error;
+use warmpool_core::error::{Code, Fault, ServiceError};
 use warmpool_keys::Keys;
 use warmpool_sessions::session::{Session, Sessions};
 use warmpool_workers::pool::Pool;
@@ -68,7 +69,7 @@ impl Workers {
         loop {
             while order.fleet.is_some() && self.clients_waiting() > 0 {
                 tokio::select! {
-                    () = task.stop_token().cancelled() => return Err(Error::Draining),
+                    () = task.stop_token().cancelled() => return Err(Error::Service(ServiceError::Draining)),
                     () = sleep(YIELD) => {}
                 }
             }
@@ -80,10 +81,13 @@ impl Workers {
                 }
             };
             match created {
-                None => return Err(Error::NoWorker { waited: Duration::ZERO }),
-                Some(Ok(created)) => return created.confirm().ok_or(Error::Draining),
+                None => {
+                    let stopped = warmpool_workers::Error::NoWorker { waited: Duration::ZERO };
+                    return Err(warmpool_sessions::Error::from(stopped).into());
+                }
+                Some(Ok(created)) => return created.confirm().ok_or(ServiceError::Draining.into()),
                 Some(Err(error)) if is_shortage(&error) && Instant::now() < deadline => {}
-                Some(Err(error)) => return Err(error),
+                Some(Err(error)) => return Err(error.into()),
             }
             tokio::select! {
                 () = task.stop_token().cancelled() => {}
@@ -116,16 +120,16 @@ impl Workers {
 }
 
 /// Whether a worker may be available a little later.
-pub(super) const fn is_shortage(error: &Error) -> bool {
+pub(super) fn is_shortage(error: &impl Fault) -> bool {
     matches!(
-        error,
-        Error::QueueFull { .. }
-            | Error::KeyLimit { .. }
-            | Error::NoWorker { .. }
-            | Error::NoStart { .. }
-            | Error::RuntimeDown
-            | Error::Starting
-            | Error::Worker { .. }
+        error.code(),
+        Code::QueueFull
+            | Code::KeyLimit
+            | Code::NoWorker
+            | Code::BrowserNotStarting
+            | Code::RuntimeDown
+            | Code::Starting
+            | Code::WorkerFailed
     )
 }
 

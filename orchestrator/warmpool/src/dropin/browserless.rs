@@ -7,7 +7,8 @@ use url::form_urlencoded;
 
 use super::{CreateBody, switches};
 use warmpool_core::browser::Engine;
-use warmpool_core::error::Error;
+use warmpool_core::error::FieldFault as _;
+use warmpool_sessions::Error;
 
 /// The longest `trackingId`.
 const MAX_TRACKING_ID: usize = 32;

@@ -13,7 +13,7 @@ use warmpool_protocol::Size;
 
 use super::{CreateBody, switches};
 use warmpool_core::browser::Engine;
-use warmpool_core::error::Error;
+use warmpool_sessions::Error;
 use warmpool_sessions::webdriver::{OWN, candidates, match_options};
 
 /// A new session that a grid client wants.

@@ -1,10 +1,11 @@
 //! Chromium's command-line switches, as clients of other services send them for a browser that runs already.
 
 use serde_json::{Value, json};
+use warmpool_core::error::FieldFault as _;
 use warmpool_protocol::switches::{Class, Switch};
 
 use super::CreateBody;
-use warmpool_core::error::Error;
+use warmpool_sessions::Error;
 
 /// Reads one switch into the create call's body. `place` is where the client wrote it.
 /// Errors: `Field`, for a switch that a running browser cannot take and for one with a wrong value.

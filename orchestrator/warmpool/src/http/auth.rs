@@ -11,8 +11,7 @@ use super::App;
 use super::reply::{AuthMethod, W3c, note_caller};
 use super::right::Right;
 use super::sign_in::SignedIn;
-use crate::http::reply::HttpError;
-use warmpool_core::error::Error;
+use crate::http::error::Error;
 use warmpool_core::secret::Secret;
 use warmpool_keys::KeyId;
 
@@ -23,11 +22,11 @@ pub(super) const SECRET_KEY: &str = "service-secret-key";
 pub(super) struct Caller(pub(super) KeyId);
 
 impl FromRequestParts<App> for Caller {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         if let Some(key) = sent_key(&parts.headers) {
-            return check(app, key).map(Self).ok_or(Error::InvalidKey.into());
+            return check(app, key).map(Self).ok_or(warmpool_keys::Error::InvalidKey.into());
         }
         match SignedIn::find(app, &parts.headers)? {
             Some(signed_in) => signed_in.acts_as(app, parts).await.map(Self).map_err(Into::into),
@@ -70,9 +69,9 @@ impl Scope {
 }
 
 impl FromRequestParts<App> for Scope {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         if sent_key(&parts.headers).is_none()
             && let Some(signed_in) = SignedIn::find(app, &parts.headers)?
         {
@@ -86,9 +85,9 @@ impl FromRequestParts<App> for Scope {
 pub(super) struct StatusCaller;
 
 impl FromRequestParts<App> for StatusCaller {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         if app.config.server.status_needs_key {
             Caller::from_request_parts(parts, app).await?;
         }
@@ -139,7 +138,7 @@ pub(super) fn verify(app: &App, headers: &HeaderMap, token: Option<&str>) -> Res
     for key in candidates {
         match check(app, key) {
             Some(id) => return Ok(id),
-            None => found = Err(Error::InvalidKey),
+            None => found = Err(warmpool_keys::Error::InvalidKey.into()),
         }
     }
     found

@@ -22,7 +22,8 @@ use super::App;
 use super::budget::Part;
 use super::forwarded_body::broke_off;
 use super::json_size::{JsonSize, SizeError, measure};
-use warmpool_core::error::{Error, FieldError};
+use crate::http::error::Error;
+use warmpool_core::error::{FieldError, FieldFault as _};
 
 /// How many copies of a body exist at once, about: parsed, checked and copied.
 const COPIES: u64 = 2;

@@ -23,9 +23,9 @@ use super::reply::{json_reply, unknown_path};
 use super::task_reply::wants;
 use crate::dropin::CreateBody;
 use crate::dropin::browserless::read;
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::browser::Engine;
-use warmpool_core::error::{Code, Error};
+use warmpool_core::error::{Code, FieldFault as _, ServiceError};
 use warmpool_keys::KeyId;
 use warmpool_sessions::relay;
 use warmpool_sessions::session::{Kind, Options, Session};
@@ -123,7 +123,7 @@ struct Pressure {
 }
 
 /// `GET /` as a websocket, or as a page for people.
-async fn root(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
+async fn root(State(app): State<App>, request: Request) -> Result<Response, Error> {
     if relay::check_handshake(request.headers()).is_err() {
         if wants(request.headers(), "text/html") {
             return Ok(console::welcome());
@@ -133,20 +133,20 @@ async fn root(State(app): State<App>, request: Request) -> Result<Response, Http
     connect(&app, Engine::Chromium, request).await
 }
 
-async fn chromium(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
+async fn chromium(State(app): State<App>, request: Request) -> Result<Response, Error> {
     connect(&app, Engine::Chromium, request).await
 }
 
-async fn firefox(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
+async fn firefox(State(app): State<App>, request: Request) -> Result<Response, Error> {
     connect(&app, Engine::Firefox, request).await
 }
 
-async fn webkit(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
+async fn webkit(State(app): State<App>, request: Request) -> Result<Response, Error> {
     connect(&app, Engine::Webkit, request).await
 }
 
 /// Makes a session for the one connection that asks for it, or for all that give it the same name.
-async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response, HttpError> {
+async fn connect(app: &App, engine: Engine, request: Request) -> Result<Response, Error> {
     relay::check_handshake(request.headers())?;
     if request.headers().contains_key(PLAYWRIGHT) {
         return Err(no_playwright().into());
@@ -195,15 +195,15 @@ fn check_joins(create_body: &CreateBody, wanted: &Options, has: &Options) -> Res
     Ok(())
 }
 
-async fn make(app: &App, key: KeyId, options: Options, request: Request) -> Result<Response, HttpError> {
+async fn make(app: &App, key: KeyId, options: Options, request: Request) -> Result<Response, Error> {
     let created = app.sessions.create(key, options).await?;
     let response = attach(app, Arc::clone(created.session()?), request).await?;
     // From here on the socket holds it.
-    create::record(app, &created.confirm().ok_or(Error::Draining)?);
+    create::record(app, &created.confirm().ok_or(Error::Service(ServiceError::Draining))?);
     Ok(response)
 }
 
-async fn attach(app: &App, session: Arc<Session>, request: Request) -> Result<Response, HttpError> {
+async fn attach(app: &App, session: Arc<Session>, request: Request) -> Result<Response, Error> {
     let id = HeaderValue::try_from(session.id.as_str());
     let mut response = devtools::connect(app, session, "/devtools", request).await?;
     if let Ok(id) = id {
@@ -217,11 +217,11 @@ pub(super) fn no_playwright() -> Error {
     Error::not_supported("path", format!("leads to Playwright's own protocol, which is not served: {remedy}"))
 }
 
-async fn playwright() -> HttpError {
+async fn playwright() -> Error {
     no_playwright().into()
 }
 
-async fn edge() -> HttpError {
+async fn edge() -> Error {
     Error::not_supported("path", "names Edge, which is not served: connect to `/chromium`").into()
 }
 
@@ -231,20 +231,20 @@ async fn target(
     State(app): State<App>,
     Path((kind, target)): Path<(String, String)>,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     relay::check_handshake(request.headers())?;
     let token = value(request.uri().query().unwrap_or_default(), "token");
     let session = match token.as_deref().and_then(|token| app.sessions.opened_by(token)) {
         Some(session) => session,
         None => {
             let key = verify(&app, request.headers(), token.as_deref())?;
-            app.targets.session_with(&key, &target).await.ok_or(Error::ForeignTarget)?
+            app.targets.session_with(&key, &target).await.ok_or(warmpool_sessions::Error::ForeignTarget)?
         }
     };
     devtools::connect_target(&app, session, &format!("{kind}/{target}"), request).await
 }
 
-async fn rest_helper(parts: Parts) -> HttpError {
+async fn rest_helper(parts: Parts) -> Error {
     let remedy = "drive a browser over its websocket or by WebDriver";
     Error::not_supported("path", format!("leads to `{}`, which is not served: {remedy}", parts.uri.path())).into()
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::http::error::Error;
 use warmpool_config::ByteSize;
-use warmpool_core::error::Error;
 
 /// Bytes of one permit.
 const UNIT: u64 = 1 << 10;

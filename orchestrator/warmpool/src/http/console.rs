@@ -28,11 +28,10 @@ use tower_http::compression::CompressionLayer;
 
 use super::openapi::{OmissionReason, Routes};
 use super::sign_in;
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 pub(super) use requests::RequestLine;
 pub(super) use sampling::run as take_samples;
 pub(crate) use state::Console;
-use warmpool_core::error::Error;
 
 /// What `scripts/console` built. Empty in a daemon that was built without it.
 #[derive(RustEmbed)]
@@ -65,7 +64,7 @@ key in the header <code>service-secret-key</code>; <code>orchestrator/docs</code
 const CONTENT_SECURITY_POLICY: HeaderName = http::header::CONTENT_SECURITY_POLICY;
 
 /// `GET /console/<file>`: a script or a style sheet. These are public.
-pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, HttpError> {
+pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, Error> {
     let file = Files::get(&name).filter(|_| !name.ends_with(".html"));
     let Some(file) = file else {
         return Err(Error::UnknownPath {

@@ -4,7 +4,6 @@ mod request;
 
 use std::sync::Arc;
 
-use crate::http::reply::HttpError;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
@@ -12,6 +11,7 @@ use http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
+use warmpool_core::error::{Code, FieldError, FieldFault as _, ServiceError, ServiceFault as _};
 use warmpool_protocol::{self as protocol, CaptchaSolver, Launch, Size, check_locales};
 
 use super::App;
@@ -22,11 +22,11 @@ use super::openapi::{AnyObject, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use crate::dropin::CreateBody;
+use crate::http::error::Error;
 use request::{APP_NAME, CreateRequest, CreateSession};
 pub(super) use request::{Advanced, Settings};
 use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::browser::{Engine, Mode};
-use warmpool_core::error::{Code, Error, FieldError};
 use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
 use warmpool_sessions::session::{Kind, Options, Session, Status, page_address};
@@ -89,7 +89,7 @@ pub(super) async fn devtools(
     base: PublicUrl,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = create(&app, key, Kind::DevTools, &headers, body).await?;
     let reply = CreatedSession {
         session_id: session.id.clone(),
@@ -110,7 +110,7 @@ pub(super) async fn webdriver(
     base: PublicUrl,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = create(&app, key, Kind::WebDriver, &headers, body).await?;
     let reply = CreatedWebDriverSession {
         session_id: session.id.clone(),
@@ -125,12 +125,12 @@ pub(super) async fn webdriver(
 async fn create(app: &App, key: KeyId, kind: Kind, headers: &HeaderMap, body: Body) -> Result<Arc<Session>, Error> {
     let read = body::json::<CreateRequest>(app, headers, body).await;
     let (request, _text) = match kind {
-        Kind::DevTools => read.map_err(|error| error.without_field(APP_NAME))?,
+        Kind::DevTools => read.map_err(|error| error.map_field(|error| error.without_field(APP_NAME)))?,
         Kind::WebDriver | Kind::Task => read?,
     };
     let options = options(request, kind, &app.config)?;
     let created = app.sessions.create(key, options).await?;
-    let session = created.confirm().ok_or(Error::Draining)?;
+    let session = created.confirm().ok_or(Error::Service(ServiceError::Draining))?;
     record(app, &session);
     Ok(session)
 }
@@ -150,7 +150,7 @@ pub(super) fn translated(create_body: &CreateBody, kind: Kind, config: &Config) 
         let name = request.app_name.take();
         Ok(Options { app_name: short("app_name", name)?, ..options(request, kind, config)? })
     });
-    checked.map_err(|error| create_body.in_client_terms(error))
+    checked.map_err(|error| error.map_field(|error| create_body.in_client_terms(error)))
 }
 
 /// A session, and how to connect to it.
@@ -249,7 +249,7 @@ pub(super) fn launch(
     advanced: &AdvancedOptions,
 ) -> Result<Launch, Error> {
     let settings = settings.map(|settings| settings.0).unwrap_or_default();
-    let misfit = |wrong| Error::from(FieldError::from(wrong)).within("settings");
+    let misfit = |wrong| Error::from(FieldError::from(wrong).within("settings"));
     let locales = settings.locales.map_or(Ok(Vec::new()), |tags| check_locales(&tags)).map_err(misfit)?;
     let viewport = settings.viewport.map(|Object(size)| Size { width: size.width, height: size.height });
     let settings = protocol::Settings { locales, user_agent: settings.user_agent, viewport };
@@ -299,16 +299,16 @@ fn location(proxy: Option<Value>, kind: Kind, config: &Config) -> Result<Option<
         (Some(Value::Object(members)), Kind::DevTools | Kind::Task) => {
             let location: Location = serde_path_to_error::deserialize(Value::Object(members)).map_err(|error| {
                 let path = error.path().to_string();
-                Error::from(FieldError::from_serde(&path, &error.into_inner().to_string())).within(PROXY)
+                Error::from(FieldError::from_serde(&path, &error.into_inner().to_string()).within(PROXY))
             })?;
-            location.check().map_err(|error| Error::from(error).within(PROXY))?;
+            location.check().map_err(|error| error.within(PROXY))?;
             location
         }
         (Some(_), Kind::WebDriver) => return Err(Error::invalid(PROXY, "must be a boolean here")),
         (Some(_), Kind::DevTools | Kind::Task) => return Err(Error::invalid(PROXY, "must be an object or a boolean")),
     };
     // Also before a task is accepted, which could never run.
-    Upstreams::new(&config.egress.upstreams.0).choose(&wanted, "").map(|_| Some(wanted))
+    Upstreams::new(&config.egress.upstreams.0).choose(&wanted, "").map(|_| Some(wanted)).map_err(Into::into)
 }
 
 /// The page to open: only what a client could open by itself, and nothing of the container's own.

@@ -11,8 +11,8 @@ use tracing::Instrument as _;
 use super::App;
 use super::openapi::{Access, Operation, Routes};
 use super::query::value;
-use crate::http::reply::HttpError;
-use warmpool_core::error::{Code, Error};
+use crate::http::error::Error;
+use warmpool_core::error::Code;
 use warmpool_sessions::relay;
 use warmpool_sessions::session::Session;
 
@@ -71,7 +71,7 @@ pub(super) async fn browser(
     State(app): State<App>,
     Path(id): Path<String>,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = opened(&app, &id, &request)?;
     connect(&app, session, "/devtools", request).await
 }
@@ -81,7 +81,7 @@ pub(super) async fn target(
     State(app): State<App>,
     Path((id, target)): Path<(String, String)>,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = opened(&app, &id, &request)?;
     connect_target(&app, session, &target, request).await
 }
@@ -92,9 +92,9 @@ pub(super) async fn connect_target(
     session: Arc<Session>,
     target: &str,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     if !is_target(target) {
-        return Err(Error::UnknownTarget.into());
+        return Err(warmpool_sessions::Error::UnknownTarget.into());
     }
     connect(app, session, &format!("/devtools/{target}"), request).await
 }
@@ -110,7 +110,7 @@ pub(super) async fn bidi(
     State(app): State<App>,
     Path((id, token, driver)): Path<(String, String, String)>,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = app.sessions.live(&id)?;
     session.check_token(&token)?;
     connect_driver(&app, session, &driver, request).await
@@ -122,7 +122,7 @@ pub(super) async fn connect_driver(
     session: Arc<Session>,
     driver: &str,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     warmpool_sessions::webdriver::check_id(&session, driver)?;
     connect(app, session, &format!("/bidi/session/{driver}"), request).await
 }
@@ -132,7 +132,7 @@ pub(super) async fn connect(
     session: Arc<Session>,
     path: &str,
     mut request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let upgrade = hyper::upgrade::on(&mut request);
     let (headers, relay) = relay::open(&session, &app.config, path, request.headers()).await?;
     if relay.is_first() {

@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 use super::App;
 use super::query::{one_of, value};
 use super::task_reply::wants;
-use warmpool_core::error::Error;
+use crate::http::error::Error;
+use warmpool_core::error::ServiceFault as _;
 use warmpool_tasks::task::{Item, Record, Status, TaskId, item_view};
 
 /// The most columns of a table. Pages are hostile, and may name as many fields as they like.
@@ -136,7 +137,7 @@ impl Items {
     }
 
     async fn output(&self, item: &Item) -> Result<Vec<Value>, Error> {
-        self.app.tasks.output(self.task, &item.output).await
+        self.app.tasks.output(self.task, &item.output).await.map_err(Into::into)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::http::reply::HttpError;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
@@ -10,6 +9,7 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::Serialize;
+use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_protocol as protocol;
 
 use super::App;
@@ -17,7 +17,7 @@ use super::auth::Caller;
 use super::forwarded_body::forwarded_body;
 use super::openapi::{Operation, Routes};
 use super::reply::json_reply;
-use warmpool_core::error::{Code, Error};
+use crate::http::error::Error;
 use warmpool_keys::KeyId;
 use warmpool_sessions::session::Session;
 use warmpool_sessions::webdriver::verdict;
@@ -119,7 +119,7 @@ pub(super) async fn list(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.files().await {
@@ -136,7 +136,7 @@ pub(super) async fn fetch(
     State(app): State<App>,
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.read_file(&name).await {
@@ -159,7 +159,7 @@ pub(super) async fn put(
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
     let (content, fault) = forwarded_body(&app, request.into_body(), app.config.worker.file_limit.bytes(), LIMIT)?;
@@ -179,7 +179,7 @@ pub(super) async fn remove(
     State(app): State<App>,
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
-) -> Result<StatusCode, HttpError> {
+) -> Result<StatusCode, Error> {
     let session = owned(&app, &id, &key)?;
     let _busy = session.busy();
     match session.worker.agent.remove_file(&name).await {
@@ -190,19 +190,19 @@ pub(super) async fn remove(
 
 fn owned(app: &App, id: &str, key: &KeyId) -> Result<Arc<Session>, Error> {
     app.sessions.find(id, key)?;
-    app.sessions.live(id)
+    app.sessions.live(id).map_err(Into::into)
 }
 
 async fn refused(app: &App, session: &Session, name: &str, error: AgentError) -> Error {
-    let AgentError::Refused { status, message } = error else { return verdict(session, error).await };
+    let AgentError::Refused { status, message } = error else { return verdict(session, error).await.into() };
     match status {
-        StatusCode::NOT_FOUND => Error::UnknownFile { name: name.to_owned() },
+        StatusCode::NOT_FOUND => warmpool_sessions::Error::UnknownFile { name: name.to_owned() }.into(),
         StatusCode::PAYLOAD_TOO_LARGE => {
             Error::BodyTooLarge { limit: app.config.worker.file_limit.bytes(), setting: LIMIT }
         }
         StatusCode::BAD_REQUEST => Error::invalid("name", format!("was refused: {message}")),
         StatusCode::CONFLICT => Error::Conflict { message },
-        StatusCode::INSUFFICIENT_STORAGE => Error::NoSpace,
-        _ => Error::worker("the worker could not serve the file", message),
+        StatusCode::INSUFFICIENT_STORAGE => warmpool_sessions::Error::NoSpace.into(),
+        _ => warmpool_sessions::Error::worker("the worker could not serve the file", message).into(),
     }
 }

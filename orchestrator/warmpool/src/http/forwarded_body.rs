@@ -13,7 +13,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
 use super::App;
-use warmpool_core::error::{Cause, Error};
+use crate::http::error::Error;
+use warmpool_core::error::Cause;
 use warmpool_workers::worker;
 
 /// What is wrong with a body that is on its way: its client's own fault, and not the worker's.
@@ -22,7 +23,7 @@ pub(super) struct BodyFault(oneshot::Receiver<Error>);
 impl BodyFault {
     /// Does what needs the body, and breaks it off when the body is at fault.
     /// Errors: the body's fault, and those of `work`.
-    pub(super) async fn or<T>(self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    pub(super) async fn or<T, E: Into<Error>>(self, work: impl Future<Output = Result<T, E>>) -> Result<T, Error> {
         let fault = async {
             match self.0.await {
                 Ok(error) => error,
@@ -33,7 +34,7 @@ impl BodyFault {
         tokio::select! {
             biased;
             error = fault => Err(error),
-            done = work => done,
+            done = work => done.map_err(Into::into),
         }
     }
 }

@@ -22,8 +22,8 @@ use super::reply::{W3c, W3cAnswer, W3cValue, json_reply, unknown_path, w3c, w3c_
 use super::status::{GridStatus, grid_status};
 use super::{create, webdriver};
 use crate::dropin::grid::{NewSession, other_version, read, version_fits};
-use crate::http::reply::HttpError;
-use warmpool_core::error::{Code, Error};
+use crate::http::error::Error;
+use warmpool_core::error::{Code, ServiceError, ServiceFault as _};
 use warmpool_keys::KeyId;
 use warmpool_sessions::session::{Created, Ending, Kind, Session, is_grid_id};
 use warmpool_sessions::webdriver::{self as driver, OWN};
@@ -205,7 +205,7 @@ async fn new_session(
         });
         found.insert(OWN.to_owned(), own);
     }
-    create::record(&app, &created.confirm().ok_or(Error::Draining)?);
+    create::record(&app, &created.confirm().ok_or(Error::Service(ServiceError::Draining))?);
     Ok(w3c_reply(status, &reply))
 }
 
@@ -224,7 +224,7 @@ async fn make(app: &App, key: KeyId, wanted: &NewSession) -> Result<Created, Err
     match (&wanted.version, has.version()) {
         (Some(wants), Some(has)) if !version_fits(wants, has) => {
             session.end(Ending::DriverRefused);
-            Err(other_version(wants, wanted.engine, has))
+            Err(other_version(wants, wanted.engine, has).into())
         }
         _ => Ok(created),
     }
@@ -233,8 +233,8 @@ async fn make(app: &App, key: KeyId, wanted: &NewSession) -> Result<Created, Err
 /// The session that a path names, and the driver's own id of it.
 fn driven(app: &App, id: &str, key: &GridKey) -> Result<(Arc<Session>, String), Error> {
     let session = app.sessions.of_grid(id, key.0.as_ref());
-    let session =
-        session.map_err(|unknown| if key.0.is_some() || is_grid_id(id) { unknown } else { Error::MissingKey })?;
+    let session = session
+        .map_err(|unknown| if key.0.is_some() || is_grid_id(id) { unknown.into() } else { Error::MissingKey })?;
     let driver_id = session.driver_id()?;
     Ok((session, driver_id))
 }
@@ -247,19 +247,19 @@ async fn session(State(app): State<App>, key: GridKey, Path(id): Path<String>) -
 }
 
 /// `GET /session/<id>/se/cdp`: DevTools, for clients that put this URL together themselves.
-async fn devtools(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, HttpError> {
+async fn devtools(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
     let (session, driver_id) = socket_of(&app, &id, &request)?;
     webdriver::attach(&app, session, &driver_id, request).await
 }
 
 /// `GET /session/<id>`: WebDriver BiDi, where the standard has it.
-async fn standard_bidi(app: State<App>, id: Path<String>, request: Request) -> Result<Response, HttpError> {
+async fn standard_bidi(app: State<App>, id: Path<String>, request: Request) -> Result<Response, Error> {
     webdriver::check_upgrade(&request)?;
     bidi(app, id, request).await
 }
 
 /// `GET /session/<id>/se/bidi`: WebDriver BiDi, from the driver.
-async fn bidi(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, HttpError> {
+async fn bidi(State(app): State<App>, Path(id): Path<String>, request: Request) -> Result<Response, Error> {
     let (session, driver_id) = socket_of(&app, &id, &request)?;
     super::devtools::connect_driver(&app, session, &driver_id, request).await
 }

@@ -19,11 +19,11 @@ use super::public_url::{Peer, shown_segments};
 use super::query;
 use super::reply::{Form, REQUEST, RequestContext, RequestNotes};
 use super::revocation;
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use crate::telemetry::continue_trace;
 use warmpool_config::Config;
 use warmpool_core::address;
-use warmpool_core::error::Error;
+use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::RequestId;
 use warmpool_core::trace::TRACES;
 
@@ -43,7 +43,7 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
         let checked = check(&app.config, request.headers(), secure).and_then(|()| check_path(request.uri().path()));
         match checked {
             Ok(()) => next.run(request).await,
-            Err(error) => HttpError::from(error).into_response(),
+            Err(error) => Error::from(error).into_response(),
         }
     };
     let work = async {
@@ -134,7 +134,7 @@ pub(super) async fn check_query(request: Request, next: Next) -> Response {
     };
     match checked {
         Ok(()) => next.run(request).await,
-        Err(error) => HttpError::from(error).into_response(),
+        Err(error) => Error::from(error).into_response(),
     }
 }
 

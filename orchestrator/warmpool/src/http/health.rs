@@ -9,7 +9,7 @@ use super::App;
 use super::auth::StatusCaller;
 use super::openapi::{Access, Operation, Routes};
 use super::status::{Status, status};
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::drain::Phase;
 use warmpool_store::{StoreHealth, StoreState};
 
@@ -90,7 +90,7 @@ pub(super) fn disk_warning(app: &App, store: &StoreHealth) -> Option<String> {
 }
 
 /// `GET /metrics`, in Prometheus' text form.
-pub(super) async fn metrics(State(app): State<App>, _: StatusCaller) -> Result<Response, HttpError> {
+pub(super) async fn metrics(State(app): State<App>, _: StatusCaller) -> Result<Response, Error> {
     let (sessions, waiting) = (app.sessions.live_count(), app.pool.waiting());
     crate::telemetry::gauge_pool(&app.pool.kinds(), sessions, waiting);
     crate::telemetry::gauge_tasks(app.tasks.counts());

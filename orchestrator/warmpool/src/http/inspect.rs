@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::App;
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
+use crate::http::error::Error;
 use warmpool_core::browser::Engine;
-use warmpool_core::error::Error;
 use warmpool_sessions::session::Session;
 use warmpool_sessions::targets::Targets;
 

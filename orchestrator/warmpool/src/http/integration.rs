@@ -22,9 +22,9 @@ use super::query::world_request_query;
 use super::reply::json_reply;
 use super::rotation::Rotation;
 use super::task_reply::wants;
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::error::{Code, Error};
+use warmpool_core::error::Code;
 use warmpool_core::ids::IntegrationKeyId;
 use warmpool_keys::KeyId;
 use warmpool_worlds::{IntegrationKey, IntegrationKind, IntegrationState, RequestView};
@@ -173,7 +173,7 @@ pub(super) async fn create(
     Caller(owner): Caller,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let (wanted, _text): (NewKey, _) = body::json(&app, &headers, body).await?;
     let made = app.worlds.keys().create(&owner, &wanted.name, wanted.kind.unwrap_or(IntegrationKind::Live)).await?;
     Ok(with_secret(&made))
@@ -186,7 +186,7 @@ pub(super) async fn rotate(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let keep = Rotation::read(&app, &headers, body).await?;
     Ok(with_secret(&app.worlds.keys().rotate(&owned(&app, &owner, &id)?, keep).await?))
 }
@@ -196,7 +196,7 @@ pub(super) async fn revoke(
     State(app): State<App>,
     Caller(owner): Caller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let key = app.worlds.keys().revoke(&owned(&app, &owner, &id)?).await?;
     Ok(json_reply(StatusCode::OK, &KeyView::new(&key, unix_ms())))
 }
@@ -208,7 +208,9 @@ fn with_secret(made: &warmpool_worlds::NewIntegrationKey) -> Response {
 
 fn owned(app: &App, owner: &KeyId, id: &str) -> Result<IntegrationKeyId, Error> {
     let found = app.worlds.keys().get(&IntegrationKeyId::from(id)).filter(|key| key.owner == *owner);
-    found.map(|key| key.id).ok_or_else(|| Error::UnknownIntegrationKey { id: id.chars().take(64).collect() })
+    found
+        .map(|key| key.id)
+        .ok_or_else(|| warmpool_worlds::Error::UnknownIntegrationKey { id: id.chars().take(64).collect() }.into())
 }
 
 /// `GET /v1/requests`: one page, or server-sent events of what comes from now on.
@@ -217,7 +219,7 @@ pub(super) async fn requests(
     Caller(owner): Caller,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let patients = |id: &str| app.worlds.patients_of(&owner, id);
     let mut query = world_request_query(query.as_deref().unwrap_or_default(), patients)?;
     query.owner = Some(owner);

@@ -19,9 +19,9 @@ use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use crate::dropin::browserless::read;
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::browser::Engine;
-use warmpool_core::error::{Code, Error};
+use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_sessions::session::Session;
 
 pub(super) fn routes() -> Routes {
@@ -81,7 +81,7 @@ struct Version {
 }
 
 /// `GET /json`: the answer depends on the client.
-async fn root(app: State<App>, base: PublicUrl, request: Request) -> Result<Response, HttpError> {
+async fn root(app: State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     if request.headers().contains_key(PLAYWRIGHT) {
         return Err(no_playwright().into());
     }
@@ -89,7 +89,7 @@ async fn root(app: State<App>, base: PublicUrl, request: Request) -> Result<Resp
 }
 
 /// `GET /json/version`: the browser's names, and the websocket that makes a session by being opened.
-async fn version(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, HttpError> {
+async fn version(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     let text = request.uri().query().unwrap_or_default();
     let query = read(text, Engine::Chromium)?;
     verify(&app, request.headers(), query.token.as_deref())?;
@@ -116,7 +116,7 @@ async fn version(State(app): State<App>, base: PublicUrl, request: Request) -> R
 
 /// `GET /json/list`: the pages of the session that the headers name, else the targets of the caller's Chromium
 /// sessions, or of the one that is named, each with a websocket of its own.
-async fn list(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, HttpError> {
+async fn list(State(app): State<App>, base: PublicUrl, request: Request) -> Result<Response, Error> {
     if let Some(pages) = inspect::list(&app, &base, request.headers()).await {
         return pages.map_err(Into::into);
     }
@@ -150,13 +150,13 @@ fn rewritten(base: &PublicUrl, session: &Session, mut targets: Vec<Value>) -> Ve
 
 /// `GET /json/protocol`: the browser's description of DevTools, which is the same for everybody. Clients ask for it before
 /// they connect, and without the key.
-async fn protocol(State(app): State<App>, request: Request) -> Result<Response, HttpError> {
+async fn protocol(State(app): State<App>, request: Request) -> Result<Response, Error> {
     read(request.uri().query().unwrap_or_default(), Engine::Chromium)?;
     Ok(json_reply(StatusCode::OK, app.targets.protocol().await?))
 }
 
 /// What acts on a browser needs one.
-async fn needs_session() -> HttpError {
+async fn needs_session() -> Error {
     let remedy = "open the websocket that `GET /json/version` names, and use `Target.createTarget`";
     Error::not_supported("path", format!("acts on a shared browser, and none is shared here: {remedy}")).into()
 }

@@ -23,10 +23,10 @@ use super::body;
 use super::console;
 use super::openapi::{Access, Operation, Routes};
 use super::public_url::PublicUrl;
-use super::reply::json_reply;
+use super::reply::{json_reply, status};
 use super::right::Right;
-use crate::http::reply::HttpError;
-use warmpool_core::error::{Code, Error};
+use crate::http::error::Error;
+use warmpool_core::error::{Code, Fault as _, FieldFault as _, ServiceFault as _};
 use warmpool_core::ids::ShareId;
 use warmpool_sessions::live::{self, ViewerRights};
 use warmpool_sessions::session::{Listing, Session, Share, Status};
@@ -157,9 +157,9 @@ struct ShareList {
 pub(super) struct ViewToken(pub(super) String);
 
 impl FromRequestParts<App> for ViewToken {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Error> {
         Ok(Self(ViewQuery::read(parts.uri.query())?.token))
     }
 }
@@ -172,9 +172,9 @@ pub(super) struct ViewAccess {
 }
 
 impl FromRequestParts<App> for ViewAccess {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let Path(id) = Path::<String>::from_request_parts(parts, app).await.map_err(Error::internal)?;
         let view = ViewQuery::read(parts.uri.query())?;
         let (session, rights) = admit(app, &id, &view, parts).await?;
@@ -188,8 +188,8 @@ pub(super) async fn page(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-    access: Result<ViewAccess, HttpError>,
-) -> Result<Response, HttpError> {
+    access: Result<ViewAccess, Error>,
+) -> Result<Response, Error> {
     let wants_page = headers
         .get(ACCEPT)
         .and_then(|accept| accept.to_str().ok())
@@ -217,7 +217,7 @@ pub(super) async fn page(
                 ("recording", if recorded { "true" } else { "false" }),
                 ("message", &past.as_ref().map_or_else(|| message(&error), ended)),
             ];
-            return Ok(console::page(error.status(), "live.html", &values));
+            return Ok(console::page(status(error.code()), "live.html", &values));
         }
     };
     // By the key in its header, a page has no token in its address that its websocket could carry.
@@ -245,7 +245,7 @@ pub(super) async fn socket(
     State(app): State<App>,
     ViewAccess { session, rights, .. }: ViewAccess,
     mut request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let accept = accept(request.headers())?;
     let place = app.live.enter(&session, rights)?;
     let upgrade = hyper::upgrade::on(&mut request);
@@ -276,7 +276,10 @@ pub(super) async fn socket(
 fn accept(headers: &HeaderMap) -> Result<HeaderValue, Error> {
     let upgrade = headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
     let version = headers.get(SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13");
-    let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| upgrade && version).ok_or(Error::UpgradeRequired)?;
+    let key = headers
+        .get(SEC_WEBSOCKET_KEY)
+        .filter(|_| upgrade && version)
+        .ok_or(warmpool_sessions::Error::UpgradeRequired)?;
     HeaderValue::try_from(derive_accept_key(key.as_bytes())).map_err(Error::internal)
 }
 
@@ -287,15 +290,15 @@ async fn admit(
     id: &str,
     view: &ViewQuery,
     parts: &mut Parts,
-) -> Result<(Arc<Session>, ViewerRights), HttpError> {
+) -> Result<(Arc<Session>, ViewerRights), Error> {
     let session = app.sessions.live(id)?;
     if view.token.is_empty() {
         let Caller(key) = Caller::from_request_parts(parts, app).await.map_err(|error| match error.code() {
-            Code::MissingKey => Error::InvalidToken.into(),
+            Code::MissingKey => warmpool_sessions::Error::InvalidToken.into(),
             _ => error,
         })?;
         if key != session.owner {
-            return Err(Error::UnknownSession { id: id.to_owned() }.into());
+            return Err(warmpool_sessions::Error::UnknownSession { id: id.to_owned() }.into());
         }
     } else if session.check_view_token(&view.token).is_err() {
         let share = app.sessions.shared_by(&session, &view.token)?;
@@ -312,12 +315,12 @@ fn ended(past: &Listing) -> String {
 }
 
 /// What a page says where it has no picture to show.
-fn message(error: &HttpError) -> String {
+fn message(error: &Error) -> String {
     match error.code() {
         Code::UnknownSession => "The address is wrong, or the session has been forgotten.".to_owned(),
         Code::InvalidToken => "This link does not open the session: it is wrong, or has ended.".to_owned(),
         Code::RuntimeDown => "The session cannot be reached at the moment.".to_owned(),
-        _ => error.message(),
+        _ => error.to_string(),
     }
 }
 
@@ -342,7 +345,7 @@ pub(super) async fn share(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let (request, _text) = body::json::<ShareRequest>(&app, &headers, body).await?;
     let session = owned(&app, &id, &key)?;
     let left = session.time_left();
@@ -363,7 +366,7 @@ pub(super) async fn shares(
     Caller(key): Caller,
     base: PublicUrl,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
     let shares = session.shares.current().iter().map(|share| shown(&app, &base, &session, share)).collect();
     Ok(json_reply(StatusCode::OK, &ShareList { shares }))
@@ -374,7 +377,7 @@ pub(super) async fn unshare(
     State(app): State<App>,
     Caller(key): Caller,
     Path((id, share)): Path<(String, String)>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = owned(&app, &id, &key)?;
     if session.shares.remove(&share) {
         app.sessions.note_ended_share(&session).await;
@@ -384,7 +387,7 @@ pub(super) async fn unshare(
 
 fn owned(app: &App, id: &str, key: &warmpool_keys::KeyId) -> Result<Arc<Session>, Error> {
     app.sessions.find(id, key)?;
-    app.sessions.live(id)
+    app.sessions.live(id).map_err(Into::into)
 }
 
 fn shown(app: &App, base: &PublicUrl, session: &Session, share: &Share) -> ShareView {

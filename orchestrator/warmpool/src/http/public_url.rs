@@ -8,7 +8,7 @@ use http::request::Parts;
 use url::Url;
 
 use super::App;
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_sessions::session::{Session, Share};
 
 /// The connection a request came on.
@@ -24,9 +24,9 @@ pub(super) struct Peer {
 pub(super) struct ClientAddress(pub(super) IpAddr);
 
 impl FromRequestParts<App> for ClientAddress {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0; 4]), |peer| peer.address.ip());
         let forwarded =
             parts.headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).next_back();
@@ -46,9 +46,9 @@ pub(super) struct PublicUrl {
 }
 
 impl FromRequestParts<App> for PublicUrl {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         if let Some(public) = &app.config.server.public_url {
             return Ok(Self::of_url(public));
         }

@@ -8,12 +8,13 @@ use http::Method;
 use serde_json::Value;
 use url::form_urlencoded;
 
+use crate::http::error::Error;
 use parameters::{
     BROWSERLESS, EVENT_TOPICS, GRID_TOKEN, ITEMS, Parameter, SESSIONS, TASK, TASKS, THUMBNAILS, TOKEN, Times, VIEW,
     VIEW_TOKEN_ALONE, WORLD_REQUESTS,
 };
 use warmpool_core::browser::Engine;
-use warmpool_core::error::Error;
+use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::IntegrationKeyId;
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;

@@ -16,8 +16,8 @@ use super::live::ViewToken;
 use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
-use crate::http::reply::HttpError;
-use warmpool_core::error::{Code, Error};
+use crate::http::error::Error;
+use warmpool_core::error::{Code, ServiceFault as _};
 use warmpool_core::ids::SessionId;
 use warmpool_core::secret::Secret;
 use warmpool_sessions::session::Listing;
@@ -83,7 +83,7 @@ pub(super) async fn list(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let (listing, _) = app.sessions.find(&id, &key)?;
     parts(&app, listing).await
 }
@@ -94,12 +94,12 @@ pub(super) async fn list_for_view(
     State(app): State<App>,
     Path(id): Path<String>,
     ViewToken(token): ViewToken,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let listing = app.sessions.find_by_view_token(&id, &token)?;
     parts(&app, listing).await
 }
 
-async fn parts(app: &App, listing: Listing) -> Result<Response, HttpError> {
+async fn parts(app: &App, listing: Listing) -> Result<Response, Error> {
     let recordings = app.recorder.recordings().clone();
     let parts = tokio::task::spawn_blocking(move || recordings.parts(&listing.session_id)).await;
     let parts = parts.map_err(Error::internal)?.map_err(Error::internal)?;
@@ -112,7 +112,7 @@ pub(super) async fn fetch(
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     app.sessions.find(&id, &key)?;
     part(&app, &id, name, request).await
 }
@@ -123,15 +123,15 @@ pub(super) async fn fetch_for_view(
     Path((id, name)): Path<(String, String)>,
     ViewToken(token): ViewToken,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     app.sessions.find_by_view_token(&id, &token)?;
     Right::LiveView { session: id.clone(), token: Secret::new(token) }.note();
     part(&app, &id, name, request).await
 }
 
-async fn part(app: &App, id: &str, name: String, request: Request) -> Result<Response, HttpError> {
+async fn part(app: &App, id: &str, name: String, request: Request) -> Result<Response, Error> {
     let file = app.recorder.recordings().file(&SessionId::from(id), &name);
-    let file = file.ok_or(Error::UnknownFile { name })?;
+    let file = file.ok_or(warmpool_sessions::Error::UnknownFile { name })?;
     let mut response = ServeFile::new(file).oneshot(request).await.unwrap_or_else(|never| match never {});
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response.map(Body::new))
@@ -142,7 +142,7 @@ pub(super) async fn remove(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let (listing, live) = app.sessions.find(&id, &key)?;
     if live.is_some() && listing.recording {
         let message = "the session is still being recorded: end it first".to_owned();

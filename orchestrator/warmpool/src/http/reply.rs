@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::public_url::shown_segments;
 use super::right::Right;
-use warmpool_core::error::{Blame, Code, Error, Fault, closest};
+use crate::http::error::Error;
+use warmpool_core::error::{Blame, Code, Fault, ServiceFault as _, closest};
 use warmpool_core::ids::RequestId;
 use warmpool_keys::KeyId;
 
@@ -129,7 +130,7 @@ pub(super) fn json_reply(status: StatusCode, body: &impl serde::Serialize) -> Re
             bytes,
         )
             .into_response(),
-        Err(error) => HttpError::from(Error::internal(error)).into_response(),
+        Err(error) => Error::internal(error).into_response(),
     }
 }
 
@@ -206,39 +207,12 @@ pub(super) fn raw_response(error: &dyn Fault) -> Vec<u8> {
     .into_bytes()
 }
 
-/// An error on its way to the client, in the form that the route's clients read.
-#[derive(Debug)]
-pub(crate) struct HttpError(Box<dyn Fault>);
-
-impl HttpError {
-    /// What programs match on.
-    pub(super) fn code(&self) -> Code {
-        self.0.code()
-    }
-
-    /// The status of the REST form.
-    pub(super) fn status(&self) -> StatusCode {
-        status(self.0.code())
-    }
-
-    /// What the client reads.
-    pub(super) fn message(&self) -> String {
-        self.0.to_string()
-    }
-}
-
-impl<E: Fault + 'static> From<E> for HttpError {
-    fn from(error: E) -> Self {
-        Self(Box::new(error))
-    }
-}
-
-impl IntoResponse for HttpError {
+impl IntoResponse for Error {
     fn into_response(self) -> Response {
         if REQUEST.try_with(|asked| asked.form) == Ok(Form::WebDriver) {
-            return W3c(self.0).into_response();
+            return W3c(self).into_response();
         }
-        let error = &*self.0;
+        let error = &self;
         log(error);
         let mut response = json_reply(status(error.code()), &rest(error, request_id()));
         if error.code() == Code::UpgradeRequired {
@@ -252,17 +226,17 @@ impl IntoResponse for HttpError {
 }
 
 /// An error in the form that WebDriver clients read.
-pub(super) struct W3c(Box<dyn Fault>);
+pub(super) struct W3c(Error);
 
-impl<E: Fault + 'static> From<E> for W3c {
+impl<E: Into<Error>> From<E> for W3c {
     fn from(error: E) -> Self {
-        Self(Box::new(error))
+        Self(error.into())
     }
 }
 
 impl IntoResponse for W3c {
     fn into_response(self) -> Response {
-        log(&*self.0);
+        log(&self.0);
         let code = self.0.code();
         let value = W3cFailureValue {
             error: code.webdriver().to_owned(),
@@ -278,12 +252,6 @@ impl IntoResponse for W3c {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs()));
         }
         response
-    }
-}
-
-impl From<HttpError> for W3c {
-    fn from(error: HttpError) -> Self {
-        Self(error.0)
     }
 }
 
@@ -323,11 +291,11 @@ pub(super) fn with_w3c_headers(mut response: Response) -> Response {
 /// A handler panicked: the client hears that, and the connection lives.
 pub(super) fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    HttpError::from(Error::internal(format!("panic: {}", text.unwrap_or("without a message")))).into_response()
+    Error::internal(format!("panic: {}", text.unwrap_or("without a message"))).into_response()
 }
 
 /// No route has this path.
-pub(super) async fn unknown_path(request: Request) -> HttpError {
+pub(super) async fn unknown_path(request: Request) -> Error {
     let path = path_without_secrets(&request);
     // Match the whole path; the suggestion repeats nothing of it.
     let whole: String = request.uri().path().chars().take(100).collect();
@@ -357,7 +325,7 @@ const PATHS: [&str; 17] = [
 ];
 
 /// The route has no such method.
-pub(super) async fn method_not_allowed(request: Request) -> HttpError {
+pub(super) async fn method_not_allowed(request: Request) -> Error {
     Error::MethodNotAllowed { method: request.method().to_string() }.into()
 }
 

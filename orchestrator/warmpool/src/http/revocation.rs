@@ -21,7 +21,7 @@ use super::App;
 use super::reply::REQUEST;
 use super::right::Right;
 use super::worlds::working;
-use warmpool_core::error::Error;
+use crate::http::error::Error;
 use warmpool_keys::KeyId;
 
 /// Time between two questions where nothing announces a change: sign-ins and replaced secrets end by the clock.
@@ -41,15 +41,23 @@ impl Right {
     /// Whether a request would be admitted by it now.
     async fn check(&self, app: &App) -> Result<(), Error> {
         match self {
-            Self::Key(secret) => app.keys.verify(secret.expose()).map(drop).ok_or(Error::InvalidKey),
+            Self::Key(secret) => {
+                app.keys.verify(secret.expose()).map(drop).ok_or(warmpool_keys::Error::InvalidKey.into())
+            }
             Self::SignIn { key, is_operator, token } => {
                 // To ask is no use of a sign-in, which would last longer for it.
                 let lasts = app.sign_ins.lasts(*token) && app.keys.is_active(key);
-                if lasts && (!is_operator || app.keys.is_operator(key)) { Ok(()) } else { Err(Error::InvalidKey) }
+                if lasts && (!is_operator || app.keys.is_operator(key)) {
+                    Ok(())
+                } else {
+                    Err(warmpool_keys::Error::InvalidKey.into())
+                }
             }
             Self::IntegrationKey(secret) => working(app, secret.expose()).map(drop),
-            Self::WorldViewer(token) => app.worlds.find_by_token(token.expose()).await.map(drop),
-            Self::LiveView { session, token } => app.sessions.find_by_view_token(session, token.expose()).map(drop),
+            Self::WorldViewer(token) => app.worlds.find_by_token(token.expose()).await.map(drop).map_err(Into::into),
+            Self::LiveView { session, token } => {
+                app.sessions.find_by_view_token(session, token.expose()).map(drop).map_err(Into::into)
+            }
         }
     }
 

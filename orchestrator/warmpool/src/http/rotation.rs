@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use super::App;
 use super::body;
-use warmpool_core::error::Error;
+use crate::http::error::Error;
+use warmpool_core::error::FieldFault as _;
 
 /// The longest that a replaced secret may go on working, in seconds.
 const MAX_KEEP: u64 = 30 * 86_400;

@@ -23,10 +23,10 @@ use super::public_url::{Peer, single_slash};
 use super::reply;
 use super::request_target::WithPath;
 use super::stall::{Flow, StallGuard};
+use crate::http::error::Error;
 use warmpool_config::Config;
 use warmpool_core::accept;
 use warmpool_core::drain::{Drain, Phase};
-use warmpool_core::error::Error;
 use warmpool_core::tcp::TcpTimeouts;
 use warmpool_core::tls::Tls;
 

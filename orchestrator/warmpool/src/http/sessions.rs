@@ -14,7 +14,7 @@ use super::page::PageMeta;
 use super::public_url::PublicUrl;
 use super::query::session_query;
 use super::reply::json_reply;
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::error::Code;
 use warmpool_sessions::session::{Kind, Listing};
 
@@ -83,11 +83,7 @@ struct Detail {
 }
 
 /// `GET /sessions`
-pub(super) async fn list(
-    State(app): State<App>,
-    scope: Scope,
-    RawQuery(query): RawQuery,
-) -> Result<Response, HttpError> {
+pub(super) async fn list(State(app): State<App>, scope: Scope, RawQuery(query): RawQuery) -> Result<Response, Error> {
     let (query, key) = session_query(query.as_deref().unwrap_or_default())?;
     let scope = scope.narrowed(key);
     let (sessions, total) = app.sessions.list(&query, |key| scope.as_ref().is_some_and(|scope| scope.has(key)));
@@ -101,7 +97,7 @@ pub(super) async fn show(
     Caller(key): Caller,
     base: PublicUrl,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let (listing, live) = app.sessions.find(&id, &key)?;
     let live = live.filter(|session| session.check_open().is_ok());
     let by_driver = listing.kind == Kind::WebDriver;
@@ -122,7 +118,7 @@ pub(super) async fn end(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let listing = app.sessions.end(&id, &key).await?;
     Ok(json_reply(StatusCode::OK, &listing))
 }

@@ -20,8 +20,7 @@ use super::public_url::{ClientAddress, PublicUrl};
 use super::reply::{AuthMethod, json_reply, note_caller};
 use super::right::Right;
 use super::sign_ins::TokenHash;
-use crate::http::reply::HttpError;
-use warmpool_core::error::Error;
+use crate::http::error::Error;
 use warmpool_keys::KeyId;
 
 const COOKIE_NAME: &str = "warmpool_console";
@@ -75,9 +74,9 @@ impl SignedIn {
 }
 
 impl FromRequestParts<App> for SignedIn {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         Self::find(app, &parts.headers)?.ok_or(Error::MissingKey.into())
     }
 }
@@ -86,9 +85,9 @@ impl FromRequestParts<App> for SignedIn {
 pub(super) struct Operator;
 
 impl FromRequestParts<App> for Operator {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let signed_in = SignedIn::from_request_parts(parts, app).await?;
         if signed_in.is_operator { Ok(Self) } else { Err(Error::OperatorOnly.into()) }
     }
@@ -119,13 +118,13 @@ pub(super) async fn sign_in(
     ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let (credentials, _text): (Credentials, _) = body::json(&app, &headers, body).await?;
     // A right key always passes: to check it takes one hash, and others may have used up what this address may get wrong.
     let Some(key) = app.keys.verify(credentials.key.trim()) else {
         let counted = app.sign_ins.attempts.fail(address, app.config.server.failed_sign_ins, Instant::now());
         return Err(counted
-            .map_or_else(|retry_after| Error::SignInLimit { retry_after }, |()| Error::InvalidKey)
+            .map_or_else(|retry_after| Error::SignInLimit { retry_after }, |()| warmpool_keys::Error::InvalidKey.into())
             .into());
     };
     note_caller(&key, AuthMethod::Key);

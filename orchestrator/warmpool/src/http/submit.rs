@@ -17,11 +17,11 @@ use super::body::{self, Members};
 use super::create::{advanced, launch, short};
 use super::openapi::{EVENTS, Operation, Routes};
 use super::task_reply::{Delivery, answer};
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS, RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
-use warmpool_core::error::{Code, Error};
+use warmpool_core::error::{Code, FieldFault as _, ServiceFault as _};
 use warmpool_sessions::session::Kind as SessionKind;
 use warmpool_tasks::script::{FailureCode, TaskWork};
 use warmpool_tasks::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId, TaskView};
@@ -97,7 +97,7 @@ pub(super) async fn run(
     Caller(key): Caller,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     submit(&app, key, Kind::Run, &headers, body).await
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn extract(
     Caller(key): Caller,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     submit(&app, key, Kind::Extract, &headers, body).await
 }
 
@@ -117,7 +117,7 @@ pub(super) async fn fleet(
     Caller(key): Caller,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     submit(&app, key, Kind::Fleet, &headers, body).await
 }
 
@@ -127,7 +127,7 @@ async fn submit(
     kind: Kind,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let mut text = body::json_text(app, headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
     let (work, common) = read(kind, text.parse::<Members>()?.0)?;
     let delivery = Delivery::of(headers, common.wait, &app.config)?;
@@ -151,7 +151,7 @@ pub(super) async fn retry(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let mut text = body::json_text(&app, &headers, body, app.config.tasks.max_body.bytes(), "tasks.max_body").await?;
     let again: RetryRequest = text.parse()?;
     let delivery = Delivery::of(&headers, again.wait, &app.config)?;
@@ -260,7 +260,7 @@ fn order(
         order.fleet = Some(rules(common, config)?);
         // Told by the body's own path, which the work does not know.
         let within = order.work_kind.as_str();
-        order.parse_work().map_err(|error| error.within(within))?;
+        order.parse_work().map_err(|error| error.map_field(|error| error.within(within)))?;
     } else {
         order.inputs = inputs("inputs", common.inputs.unwrap_or(Value::Null))?;
     }

@@ -14,8 +14,9 @@ use tokio::sync::broadcast::error::RecvError;
 use super::App;
 use super::reply::json_reply;
 use super::revocation::while_held;
+use crate::http::error::Error;
 use warmpool_config::Config;
-use warmpool_core::error::Error;
+use warmpool_core::error::FieldFault as _;
 use warmpool_tasks::task::{ActiveTask, Record, Task, TaskEvent, TaskView, record_view};
 
 /// Time between two signs of life on a stream.

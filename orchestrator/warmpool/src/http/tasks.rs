@@ -18,8 +18,8 @@ use super::page::PageMeta;
 use super::query::{ItemQuery, item_query, task_query};
 use super::reply::json_reply;
 use super::task_reply::{events, stream_of, wants, whole};
-use crate::http::reply::HttpError;
-use warmpool_core::error::{Code, Error};
+use crate::http::error::Error;
+use warmpool_core::error::Code;
 use warmpool_tasks::task::{
     ArtifactRecord, ArtifactView, ItemCounts, ItemView, Kind, Record, Task, TaskId, TaskView, artifacts_view,
     item_view, record_view,
@@ -130,7 +130,9 @@ struct ArtifactList {
 
 /// The id in a path. What is no id names no task.
 pub(super) fn task_id(text: &str) -> Result<TaskId, Error> {
-    text.parse().map_err(|_| Error::UnknownTask { id: text.chars().take(64).collect() })
+    text.parse()
+        .map_err(|_| warmpool_tasks::Error::UnknownTask { id: text.chars().take(64).collect() })
+        .map_err(Into::into)
 }
 
 pub(super) fn record_of(found: &Task) -> Record {
@@ -141,11 +143,7 @@ pub(super) fn record_of(found: &Task) -> Record {
 }
 
 /// `GET /lam/tasks`
-pub(super) async fn list(
-    State(app): State<App>,
-    scope: Scope,
-    RawQuery(query): RawQuery,
-) -> Result<Response, HttpError> {
+pub(super) async fn list(State(app): State<App>, scope: Scope, RawQuery(query): RawQuery) -> Result<Response, Error> {
     let (query, key) = task_query(query.as_deref().unwrap_or_default())?;
     let (records, total) = match scope.narrowed(key) {
         Some(Scope::Own(key)) => app.tasks.list(&query, Some(&key)).await?,
@@ -164,7 +162,7 @@ pub(super) async fn show(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let found = app.tasks.find(task_id(&id)?, &key).await?;
     let format = Format::of(&headers, query.as_deref().unwrap_or_default())?;
     if format == Format::Json && wants(&headers, "text/event-stream") {
@@ -185,7 +183,7 @@ pub(super) async fn order(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
     let order = app.tasks.order(&record).await?;
     let order = OrderView {
@@ -203,7 +201,7 @@ pub(super) async fn cancel(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let (record, had_ended) = app.tasks.cancel(task_id(&id)?, &key).await?;
     let mut view = record_view(&record, None);
     view.already_ended = had_ended;
@@ -217,7 +215,7 @@ pub(super) async fn items(
     Path(id): Path<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
     let query = query.unwrap_or_default();
     let ItemQuery { status, mut after, limit: most } = item_query(&query)?;
@@ -250,7 +248,7 @@ pub(super) async fn artifacts(
     State(app): State<App>,
     Caller(key): Caller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
     Ok(json_reply(StatusCode::OK, &ArtifactList { artifacts: artifacts_view(&record, &record.artifacts) }))
 }
@@ -260,9 +258,9 @@ pub(super) async fn artifact(
     State(app): State<App>,
     Caller(key): Caller,
     Path((id, name)): Path<(String, String)>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let record = record_of(&app.tasks.find(task_id(&id)?, &key).await?);
-    let unknown = || Error::UnknownArtifact { name: name.chars().take(200).collect() };
+    let unknown = || warmpool_tasks::Error::UnknownArtifact { name: name.chars().take(200).collect() };
     let note = note(&app, &record, &name).await?.ok_or_else(unknown)?;
     let path = app.tasks.artifact(record.task_id, &note).ok_or_else(unknown)?;
     let file = tokio::fs::File::open(path).await.map_err(|_| unknown())?;

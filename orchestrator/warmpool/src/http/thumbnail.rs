@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use super::App;
 use super::auth::Caller;
 use super::openapi::{Operation, Routes};
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::error::Code;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -30,7 +30,7 @@ pub(super) async fn fetch(
     Caller(key): Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     app.sessions.find(&id, &key)?;
     let session = app.sessions.live(&id)?;
     let Some(thumbnail) = app.thumbnails.of(&session).await else {

@@ -12,8 +12,8 @@ use super::reply::json_reply;
 use super::right::Right;
 use super::task_reply::wants;
 use super::worlds::events;
-use crate::http::reply::HttpError;
-use warmpool_core::error::{Code, Error};
+use crate::http::error::Error;
+use warmpool_core::error::Code;
 use warmpool_core::secret::Secret;
 use warmpool_worlds::Scene;
 
@@ -41,10 +41,10 @@ pub(super) fn routes(routes: Routes) -> Routes {
 pub(super) async fn page(State(app): State<App>, Path(token): Path<String>, headers: HeaderMap) -> Response {
     let mut response = match app.worlds.find_by_token(&token).await {
         Ok(_) => console::page(StatusCode::OK, "world.html", &[]),
-        Err(Error::UnknownViewer) if wants(&headers, "text/html") => {
+        Err(warmpool_worlds::Error::UnknownViewer) if wants(&headers, "text/html") => {
             console::page(StatusCode::NOT_FOUND, "world-closed.html", &[])
         }
-        Err(error) => HttpError::from(error).into_response(),
+        Err(error) => Error::from(error).into_response(),
     };
     response.headers_mut().insert(VARY, HeaderValue::from(ACCEPT));
     private(response)
@@ -54,14 +54,14 @@ pub(super) async fn page(State(app): State<App>, Path(token): Path<String>, head
 pub(super) async fn file(
     State(app): State<App>,
     Path((token, name)): Path<(String, String)>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let record = app.worlds.find_by_token(&token).await?;
     Right::WorldViewer(Secret::new(token)).note();
     let response = match name.as_str() {
         "scene.json" => json_reply(StatusCode::OK, &app.worlds.view(record, false).await?.scene()),
         "events" => events(&app, record, "scene", |view| view.scene()),
         _ => {
-            let unknown = || Error::UnknownFile { name: name.chars().take(100).collect() };
+            let unknown = || warmpool_sessions::Error::UnknownFile { name: name.chars().take(100).collect() };
             let (picture, media_type) = app.worlds.picture(&record, &name).await?.ok_or_else(unknown)?;
             ([(CONTENT_TYPE, HeaderValue::from_static(media_type))], picture).into_response()
         }

@@ -20,9 +20,9 @@ use super::forwarded_body::forwarded_body;
 use super::openapi::{Access, AnyObject, OmissionReason, Operation, Routes};
 use super::public_url::PublicUrl;
 use super::reply::{W3c, W3cAnswer, W3cValue, w3c, w3c_reply, with_w3c_headers};
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::browser::Engine;
-use warmpool_core::error::{Code, Error};
+use warmpool_core::error::{Code, FieldFault as _, ServiceFault as _};
 use warmpool_sessions::session::{DriverSession, Session};
 use warmpool_sessions::webdriver::{self as driver, Command};
 use warmpool_workers::worker::full;
@@ -269,7 +269,7 @@ pub(super) async fn socket(
     State(app): State<App>,
     Path((id, token, driver_id)): Path<(String, String, String)>,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let session = open(&app, &id, &token)?;
     attach(&app, session, &driver_id, request).await
 }
@@ -279,7 +279,7 @@ async fn bidi(
     State(app): State<App>,
     Path((id, token, driver_id)): Path<(String, String, String)>,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     check_upgrade(&request)?;
     let session = open(&app, &id, &token)?;
     devtools::connect_driver(&app, session, &driver_id, request).await
@@ -299,10 +299,10 @@ pub(super) async fn attach(
     session: Arc<Session>,
     driver_id: &str,
     request: Request,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     driver::check_id(&session, driver_id)?;
     if session.options.engine != Engine::Chromium {
-        return Err(Error::UnknownTarget.into());
+        return Err(warmpool_sessions::Error::UnknownTarget.into());
     }
     devtools::connect(app, session, "/devtools", request).await
 }

@@ -25,9 +25,9 @@ use super::reply::json_reply;
 use super::revocation::while_held;
 use super::right::Right;
 use super::task_reply::{preferred_wait, wants};
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::clock::{millis, unix_ms};
-use warmpool_core::error::{Code, Error};
+use warmpool_core::error::{Code, FieldFault as _};
 use warmpool_core::secret::Secret;
 use warmpool_worlds::{
     AcceptedWorld, Environment, GenerateRequest, IntegrationKey, IntegrationState, RequestRow, World, WorldCaller,
@@ -122,9 +122,9 @@ struct DeletedPatient {
 }
 
 impl FromRequestParts<App> for WorldCaller {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         match sent_key(&parts.headers) {
             Some(secret) => {
                 let key = working(app, secret)?;
@@ -149,7 +149,7 @@ fn sent_key(headers: &HeaderMap) -> Option<&str> {
 /// The integration key of this secret, if it works.
 pub(super) fn working(app: &App, secret: &str) -> Result<IntegrationKey, Error> {
     let found = app.worlds.keys().find(secret);
-    found.filter(|key| key.state == IntegrationState::Active).ok_or(Error::InvalidApiKey)
+    found.filter(|key| key.state == IntegrationState::Active).ok_or(warmpool_worlds::Error::InvalidApiKey.into())
 }
 
 /// `POST /v1/world/generate`. The log records every answer.
@@ -158,7 +158,7 @@ pub(super) async fn generate(State(app): State<App>, base: PublicUrl, headers: H
     let mut row = RequestRow { at_ms: unix_ms(), ..RequestRow::default() };
     let answer = answer(&app, &base, &headers, body, &mut row).await;
     let waited = answer.as_ref().map_or(Duration::ZERO, |(_, waited)| *waited);
-    let response = answer.map_or_else(|error| HttpError::from(error).into_response(), |(response, _)| response);
+    let response = answer.map_or_else(|error| Error::from(error).into_response(), |(response, _)| response);
     row.status = response.status().as_u16();
     // The time that a client asked to wait is not the service's.
     row.latency_ms = millis(arrived.elapsed().saturating_sub(waited));
@@ -193,7 +193,7 @@ async fn answer(
         (row.owner, row.key) = (Some(key.owner.clone()), Some(key.id.clone()));
     }
     row.environment = sender.environment_type.as_deref().and_then(Environment::named);
-    let key = found.filter(|key| key.state == IntegrationState::Active).ok_or(Error::InvalidApiKey)?;
+    let key = found.filter(|key| key.state == IntegrationState::Active).ok_or(warmpool_worlds::Error::InvalidApiKey)?;
     Right::IntegrationKey(Secret::new(secret.to_owned())).note();
     let request: GenerateRequest = text.parse()?;
     let wait = wait(headers, request.wait, app.config.world.max_wait)?;
@@ -242,7 +242,7 @@ pub(super) async fn show(
     base: PublicUrl,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let record = app.worlds.find(&id, &caller).await?;
     if wants(&headers, "text/event-stream") {
         let show = move |view: warmpool_worlds::WorldView| view.rest(&base.http());
@@ -258,7 +258,7 @@ pub(super) async fn follow(
     caller: WorldCaller,
     base: PublicUrl,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let record = app.worlds.find(&id, &caller).await?;
     Ok(events(&app, record, "world", move |view| view.rest(&base.http())))
 }
@@ -308,7 +308,7 @@ pub(super) async fn delete(
     State(app): State<App>,
     caller: WorldCaller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     app.worlds.delete(&id, &caller).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -319,7 +319,7 @@ pub(super) async fn renew_viewer(
     caller: WorldCaller,
     base: PublicUrl,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let record = app.worlds.renew_viewer(&id, &caller, true).await?;
     let view = app.worlds.view(record, false).await?;
     Ok(json_reply(StatusCode::OK, &view.rest(&base.http())))
@@ -330,7 +330,7 @@ pub(super) async fn close_viewer(
     State(app): State<App>,
     caller: WorldCaller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     app.worlds.renew_viewer(&id, &caller, false).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -340,7 +340,7 @@ pub(super) async fn delete_patient(
     State(app): State<App>,
     caller: WorldCaller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let forgotten = app.worlds.delete_patient(&id, &caller).await?;
     Ok(json_reply(StatusCode::OK, &DeletedPatient { worlds: forgotten.worlds, patients: forgotten.patients }))
 }
@@ -350,7 +350,7 @@ pub(super) async fn export(
     State(app): State<App>,
     caller: WorldCaller,
     Path(id): Path<String>,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let file = tokio::fs::File::from_std(app.worlds.export(&id, &caller).await?);
     let mut response = Response::new(Body::from_stream(ReaderStream::new(file)));
     let headers = response.headers_mut();

@@ -9,8 +9,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::socks::Credentials;
 use super::upstream::Proxy;
+use crate::Error;
 use warmpool_config::{UpstreamProxy, UpstreamTable};
-use warmpool_core::error::{Error, FieldError};
+use warmpool_core::error::{FieldError, FieldFault as _};
 use warmpool_core::secret::Secret;
 
 /// Where a client wants its requests to come from. Without any member, anywhere.

@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 
 use super::Pool;
 use super::state::PoolState;
+use crate::Error;
 use warmpool_core::browser::{Engine, PoolKey};
-use warmpool_core::error::Error;
 use warmpool_runtime::RuntimeError;
 
 impl Pool {

@@ -4,9 +4,10 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::Pool;
 use super::state::ProgressBounds;
+use crate::Error;
 use crate::worker::LossReason;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
+use warmpool_core::error::ServiceError;
 use warmpool_runtime::RuntimeError;
 
 /// How often the container runtime is asked whether it lives.
@@ -67,7 +68,7 @@ impl Pool {
             (state.runtime_went(), state.dismiss(|_| true))
         };
         for waiter in waiters {
-            let _ = waiter.sender.send(Err(Error::RuntimeDown));
+            let _ = waiter.sender.send(Err(Error::Service(ServiceError::RuntimeDown)));
         }
         was_up
     }
@@ -149,7 +150,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert!(pool.runtime_went());
-        assert!(matches!(waiting.await.unwrap(), Err(Error::RuntimeDown)));
+        assert!(matches!(waiting.await.unwrap(), Err(Error::Service(ServiceError::RuntimeDown))));
         assert!(!pool.runtime_went(), "it is known");
     }
 }

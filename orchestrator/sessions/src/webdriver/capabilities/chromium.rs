@@ -156,8 +156,8 @@ mod tests {
 
     use super::super::{Plan, plan};
     use super::*;
+    use crate::Error;
     use warmpool_core::browser::Engine;
-    use warmpool_core::error::Error;
 
     fn ask(options: &Value, allowed: &Allowed) -> Result<Plan, Error> {
         let allowed = super::super::Allowed { chromium: allowed.clone(), ..Default::default() };

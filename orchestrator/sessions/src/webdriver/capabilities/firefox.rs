@@ -259,9 +259,9 @@ mod tests {
     use zip::write::{SimpleFileOptions, ZipWriter};
 
     use super::*;
+    use crate::Error;
     use crate::webdriver::capabilities::{Plan, plan};
     use warmpool_core::browser::Engine;
-    use warmpool_core::error::Error;
 
     fn options(options: Value) -> Result<Plan, Error> {
         let always = json!({"browserName": "firefox", "acceptInsecureCerts": true, OPTIONS: options});

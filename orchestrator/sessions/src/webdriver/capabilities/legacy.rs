@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::standard;
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// Names that have another one now.
 const RENAMED: [(&str, &str); 3] =

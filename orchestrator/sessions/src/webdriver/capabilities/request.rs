@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::{legacy, standard};
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// The alternatives that the client offers, each merged with what it always wants. All of them are valid; what is `null`
 /// is left out.

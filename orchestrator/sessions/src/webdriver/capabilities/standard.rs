@@ -6,7 +6,8 @@
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use warmpool_core::error::Error;
+use crate::Error;
+use warmpool_core::error::FieldFault as _;
 
 /// The capabilities with a plain name that a client may ask for.
 const NAMES: [&str; 10] = [

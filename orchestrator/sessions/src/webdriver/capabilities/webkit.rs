@@ -68,8 +68,8 @@ fn check_options(options: &Map<String, Value>, warnings: &mut Warnings) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use serde_json::json;
-    use warmpool_core::error::Error;
 
     fn ask(caps: Value) -> Result<Value, String> {
         let Value::Object(mut caps) = caps else { panic!("an object") };

@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tower::Service;
 
+use crate::Error;
 use warmpool_config::Config;
-use warmpool_core::error::Error;
 use warmpool_sessions::session::Session;
 use warmpool_sessions::webdriver::{self, Command};
 

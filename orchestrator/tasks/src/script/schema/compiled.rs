@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::fields::wrong;
 use super::super::template;
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// Memory of one compiled regular expression, in bytes.
 const REGEX_SIZE: usize = 1 << 20;

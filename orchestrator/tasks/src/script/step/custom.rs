@@ -12,7 +12,7 @@ use super::super::fields::{join, read, wrong};
 use super::super::schema::{self, Plan};
 use super::super::selector::Selectors;
 use super::super::template;
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// The longest pause, in milliseconds.
 const MAX_SLEEP: f64 = 600_000.0;

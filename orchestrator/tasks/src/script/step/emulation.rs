@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::fields::{join, read, wrong};
-use warmpool_core::error::Error;
+use crate::Error;
 
 /// The sides of a viewport, in CSS pixels.
 const SIDES: std::ops::RangeInclusive<f64> = 1.0..=10_000.0;

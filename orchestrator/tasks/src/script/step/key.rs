@@ -2,7 +2,7 @@
 
 use super::super::fields::wrong;
 use super::super::template;
-use warmpool_core::error::Error;
+use crate::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {

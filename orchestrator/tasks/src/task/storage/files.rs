@@ -8,8 +8,9 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::super::id::TaskId;
+use crate::Error;
 use warmpool_core::blocking::blocking;
-use warmpool_core::error::Error;
+use warmpool_core::error::ServiceFault as _;
 use warmpool_store::{Folder, free_bytes};
 
 /// The folder of all tasks' files, within the data directory.
@@ -60,12 +61,13 @@ impl Files {
             Ok(hash)
         })
         .await
+        .map_err(Into::into)
     }
 
     /// Reads a whole file.
     pub(super) async fn get(&self, task: TaskId, hash: &str) -> Result<Vec<u8>, Error> {
         let Some(path) = self.path(task, hash) else { return Err(Error::internal("a file without a hash")) };
-        blocking(move || fs::read(path)).await
+        blocking(move || fs::read(path)).await.map_err(Into::into)
     }
 
     /// Removes all files of a task.
@@ -76,6 +78,7 @@ impl Files {
             _ => Ok(()),
         })
         .await
+        .map_err(Into::into)
     }
 
     /// The tasks that have files.
@@ -90,6 +93,7 @@ impl Files {
             Err(error) => Err(error),
         })
         .await
+        .map_err(Into::into)
     }
 }
 
@@ -116,7 +120,7 @@ mod tests {
         let hash = files.put(task, Bytes::from_static(b"one"), 0).await.unwrap();
         assert_eq!(files.put(task, Bytes::from_static(b"one"), 0).await.unwrap(), hash);
         let full = files.put(task, Bytes::from_static(b"two"), u64::MAX).await;
-        assert!(matches!(full, Err(Error::DiskNearlyFull)), "{full:?}");
+        assert!(matches!(full, Err(Error::Service(warmpool_core::error::ServiceError::DiskNearlyFull))), "{full:?}");
         assert_eq!(files.get(task, &hash).await.unwrap(), b"one");
         assert_eq!(files.tasks().await.unwrap(), [task]);
         assert_eq!(files.path(task, "../../instance.json"), None);

@@ -4,7 +4,8 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 use serde_json::{Map, Value};
 
 use super::super::id::TaskId;
-use warmpool_core::error::Error;
+use crate::Error;
+use warmpool_core::error::ServiceFault as _;
 use warmpool_core::ids::random_bytes;
 use warmpool_core::instance::Instance;
 

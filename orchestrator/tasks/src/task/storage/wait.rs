@@ -2,16 +2,16 @@
 //! goes on as if it had been written, nor fails because a disk is full.
 
 use std::time::Duration;
-use warmpool_core::error::Fault as _;
+use warmpool_core::error::{Code, Fault as _, ServiceError};
 
 use bytes::Bytes;
 use tokio::time::sleep;
 
 use super::TaskStorage;
+use crate::Error;
 use crate::task::active::{ActiveTask, TaskEvent};
 use crate::task::record::TaskError;
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
 use warmpool_store::{Batch, Durability, StoreError, StoreState};
 
 /// Time between two checks whether there is room again, and between two attempts to read.
@@ -41,7 +41,7 @@ impl TaskStorage {
     {
         loop {
             match read().await {
-                Err(error @ Error::StoreBusy) => show_waiting(task, false, &error),
+                Err(error) if error.code() == Code::StoreBusy => show_waiting(task, false, &error),
                 outcome => {
                     if outcome.is_ok() {
                         self.clear_waiting(task);
@@ -57,8 +57,8 @@ impl TaskStorage {
     pub(in crate::task) fn shortage(&self) -> Option<Error> {
         match self.store.health().state {
             StoreState::Ok => None,
-            StoreState::DiskNearlyFull => Some(Error::DiskNearlyFull),
-            StoreState::Stalled | StoreState::Failed | StoreState::Closed => Some(Error::StoreBusy),
+            StoreState::DiskNearlyFull => Some(ServiceError::DiskNearlyFull.into()),
+            StoreState::Stalled | StoreState::Failed | StoreState::Closed => Some(ServiceError::StoreBusy.into()),
         }
     }
 
@@ -66,7 +66,7 @@ impl TaskStorage {
     pub(in crate::task) async fn wait_for_room(&self, task: &ActiveTask, error: Error) -> bool {
         let mut shortage = Some(error);
         while let Some(error) = shortage {
-            show_waiting(task, matches!(error, Error::DiskNearlyFull), &error);
+            show_waiting(task, error.code() == Code::DiskNearlyFull, &error);
             tokio::select! {
                 biased;
                 () = task.stop_token().cancelled() => return false,
@@ -87,7 +87,7 @@ impl TaskStorage {
             let outcome = self.files.put(task.id, bytes.clone(), self.min_free).await;
             match &outcome {
                 Ok(_) => self.clear_waiting(task),
-                Err(error @ Error::DiskNearlyFull) => {
+                Err(error) if error.code() == Code::DiskNearlyFull => {
                     show_waiting(task, true, error);
                     tokio::select! {
                         biased;
@@ -112,7 +112,7 @@ impl TaskStorage {
 
 /// Shows in the record why a task waits. In memory only, because it is the store that takes nothing.
 fn show_waiting(task: &ActiveTask, is_full: bool, cause: &dyn std::error::Error) {
-    let error = if is_full { Error::DiskNearlyFull } else { Error::StoreBusy };
+    let error = if is_full { ServiceError::DiskNearlyFull } else { ServiceError::StoreBusy };
     let waiting = TaskError::new(error.code().as_str(), error.to_string());
     if task.record().waiting.as_deref() == Some(&waiting) {
         return;

@@ -6,7 +6,7 @@ use warmpool_protocol::Size;
 
 use super::refused;
 use crate::dropin::{CreateBody, duration};
-use warmpool_core::error::Error;
+use warmpool_sessions::Error;
 use warmpool_sessions::webdriver::is_known;
 
 /// The sides of a screen, in pixels.

@@ -12,16 +12,16 @@ use super::super::App;
 use super::super::reply::json_reply;
 use super::super::sign_in::Operator;
 use crate::doctor::{self, Facts, Port};
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::clock::unix_ms;
-use warmpool_core::error::Error;
+use warmpool_core::error::ServiceFault as _;
 use warmpool_runtime::Docker;
 
 /// Time between two examinations. Requests in between get the last result.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// `GET /console/api/doctor`
-pub(super) async fn show(State(app): State<App>, _: Operator) -> Result<Response, HttpError> {
+pub(super) async fn show(State(app): State<App>, _: Operator) -> Result<Response, Error> {
     // Concurrent requests wait for the same examination.
     let mut last = app.console.findings().lock().await;
     if let Some((_, found)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {

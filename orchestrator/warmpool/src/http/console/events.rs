@@ -25,10 +25,9 @@ use super::super::query::topics;
 use super::super::sign_in::SignedIn;
 use super::overview;
 use super::request_entry::RequestEntry;
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use crate::telemetry::{self, LogLine};
 use warmpool_core::drain::Phase;
-use warmpool_core::error::Error;
 
 /// Time between two keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -62,9 +61,9 @@ pub(super) struct Follower {
 }
 
 impl FromRequestParts<App> for Follower {
-    type Rejection = HttpError;
+    type Rejection = Error;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, HttpError> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
         let scope = match SignedIn::find(app, &parts.headers)? {
             Some(SignedIn { is_operator: true, .. }) => Scope::All,
             Some(SignedIn { key, .. }) => Scope::Own(key),
@@ -86,7 +85,7 @@ pub(super) async fn follow(
     State(app): State<App>,
     follower: Follower,
     RawQuery(query): RawQuery,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let topics = topics(query.as_deref().unwrap_or_default(), Topic::named, &Topic::NAMES)?;
     let place = place(&app)?;
     let source = Source::new(app, follower, topics, place);

@@ -13,8 +13,8 @@ use super::super::body;
 use super::super::reply::json_reply;
 use super::super::rotation::Rotation;
 use super::super::sign_in::{Operator, SignedIn};
-use crate::http::reply::HttpError;
-use warmpool_core::error::Error;
+use crate::http::error::Error;
+use warmpool_core::error::{FieldFault as _, ServiceFault as _};
 use warmpool_keys::{KeyError, KeyId, KeyRecord, KeyRole, KeyState, NewKey};
 
 /// The keys that somebody may see, newest first.
@@ -64,7 +64,7 @@ pub(super) async fn create(
     _: Operator,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let (wanted, _text): (Wanted, _) = body::json(&app, &headers, body).await?;
     let made = app.keys.create(wanted.name.trim(), wanted.role).await.map_err(refused)?;
     tracing::info!(key = %made.record.id, role = wanted.role.as_str(), "a key was made in the console");
@@ -78,7 +78,7 @@ pub(super) async fn rotate(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let keep = Rotation::read(&app, &headers, body).await?;
     let made = app.keys.rotate(&known(&id)?, keep).await.map_err(refused)?;
     tracing::info!(key = %made.record.id, "a key was rotated in the console");
@@ -86,9 +86,9 @@ pub(super) async fn rotate(
 }
 
 /// `DELETE /console/api/keys/<id>`: revokes an active key, and removes a revoked one from the list.
-pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<String>) -> Result<Response, HttpError> {
+pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<String>) -> Result<Response, Error> {
     let id = known(&id)?;
-    let record = app.keys.get(&id).ok_or_else(|| Error::UnknownKey { id: id.to_string() })?;
+    let record = app.keys.get(&id).ok_or_else(|| warmpool_keys::Error::UnknownKey { id: id.to_string() })?;
     if record.state != KeyState::Active {
         app.keys.remove(&id).await.map_err(refused)?;
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -105,7 +105,7 @@ pub(super) async fn revoke(State(app): State<App>, _: Operator, Path(id): Path<S
 }
 
 fn known(id: &str) -> Result<KeyId, Error> {
-    id.parse().map_err(|_| Error::UnknownKey { id: id.chars().take(64).collect() })
+    id.parse().map_err(|_| warmpool_keys::Error::UnknownKey { id: id.chars().take(64).collect() }).map_err(Into::into)
 }
 
 fn with_secret(app: &App, made: &NewKey) -> Response {
@@ -120,7 +120,7 @@ fn refused(error: KeyError) -> Error {
         KeyError::NameTaken { name, .. } => {
             Error::invalid("name", format!("`{name}` is another active key's: choose another name"))
         }
-        KeyError::Unknown(id) => Error::UnknownKey { id: id.to_string() },
+        KeyError::Unknown(id) => warmpool_keys::Error::UnknownKey { id: id.to_string() }.into(),
         error @ (KeyError::Revoked(_) | KeyError::Active(_)) => Error::Conflict { message: error.to_string() },
         KeyError::Store(error) => error.into(),
         error => Error::internal(error),

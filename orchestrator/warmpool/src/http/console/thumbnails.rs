@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use super::super::App;
 use super::super::query::thumbnail_sessions;
 use super::events::{self, Follower};
-use crate::http::reply::HttpError;
+use crate::http::error::Error;
 use warmpool_core::drain::Phase;
 
 /// Pictures that are taken at the same time.
@@ -45,7 +45,7 @@ pub(super) async fn follow(
     State(app): State<App>,
     follower: Follower,
     RawQuery(query): RawQuery,
-) -> Result<Response, HttpError> {
+) -> Result<Response, Error> {
     let sessions = thumbnail_sessions(query.as_deref().unwrap_or_default())?;
     let place = events::place(&app)?;
     let shown = sessions.into_iter().map(|id| Shown { id, tag: String::new() }).collect();

@@ -5,9 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{FAILURES_TO_GIVE_UP, PoolState, PooledWorker, WorkerStage};
+use crate::Error;
 use crate::pool::plan::KindCounts;
 use warmpool_core::browser::{Engine, PoolKey};
-use warmpool_core::error::Error;
+use warmpool_core::error::ServiceError;
 
 /// When a pool without a warm worker counts as serving still.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +75,11 @@ impl PoolState {
 
     /// Why nothing can be had of the runtime, where nothing can.
     pub(in crate::pool) fn unavailable(&self) -> Error {
-        if self.runtime_failed && !self.runtime_up { Error::RuntimeDown } else { Error::Starting }
+        if self.runtime_failed && !self.runtime_up {
+            Error::Service(ServiceError::RuntimeDown)
+        } else {
+            Error::Service(ServiceError::Starting)
+        }
     }
 
     /// The runtime cannot be used any more. Gives whether it could be until now.

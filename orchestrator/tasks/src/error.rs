@@ -1,0 +1,149 @@
+//! What can go wrong with a task.
+
+use std::time::Duration;
+
+use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
+use warmpool_store::StoreError;
+
+/// What can go wrong, as a client sees it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A field of the request cannot be used.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// The daemon cannot serve now, or has failed.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// The session of the task cannot be made, or has failed.
+    #[error(transparent)]
+    Session(#[from] warmpool_sessions::Error),
+    /// The key cannot be used.
+    #[error(transparent)]
+    Key(#[from] warmpool_keys::Error),
+    /// The body is not the JSON that the route takes.
+    #[error("{message}")]
+    InvalidBody {
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// There is no such task, or it is another key's.
+    #[error("no task `{id}`: it is unknown, forgotten, or belongs to another key")]
+    UnknownTask {
+        /// The id that was sent.
+        id: String,
+    },
+    /// The task made no such file, or the file is gone.
+    #[error("no artifact `{name}` of this task: GET /lam/tasks/<id>/artifacts for a list")]
+    UnknownArtifact {
+        /// The artifact's name.
+        name: String,
+    },
+    /// An idempotency key came again with another body.
+    #[error("this Idempotency-Key came with another request before: use a new one for a new task")]
+    KeyReused,
+    /// As many tasks wait as may.
+    #[error("{length} tasks wait already: try again later, or raise `tasks.queue_length`")]
+    TaskQueueFull {
+        /// `tasks.queue_length`.
+        length: usize,
+    },
+    /// The store did not answer in time, and may still take the task.
+    #[error(
+        "the store has not answered yet, so it is not known whether task `{task}` is accepted: ask for it later, or send \
+         the request again with the same Idempotency-Key"
+    )]
+    OutcomeUnknown {
+        /// The task's id, should it be accepted.
+        task: String,
+    },
+    /// A cancelled task has not ended yet.
+    #[error(
+        "task `{task}` is being cancelled, and after {} its end is not written yet: it begins nothing new, and ends once the \
+         store or its worker answers; look at it later, or cancel it again",
+        humantime::format_duration(*waited)
+    )]
+    TaskStopping {
+        /// The task's id.
+        task: String,
+        /// `tasks.cancel_timeout`
+        waited: Duration,
+    },
+    /// The session is in a state that does not allow this.
+    #[error("{message}")]
+    Conflict {
+        /// What is in the way.
+        message: String,
+    },
+    /// The body is longer than the limit.
+    #[error("the body is longer than {limit} bytes: send less, or raise `{setting}`")]
+    BodyTooLarge {
+        /// The limit, in bytes.
+        limit: u64,
+        /// The setting that holds the limit.
+        setting: &'static str,
+    },
+}
+
+impl Fault for Error {
+    fn code(&self) -> Code {
+        match self {
+            Self::Field(error) => error.code(),
+            Self::Service(error) => error.code(),
+            Self::Session(error) => error.code(),
+            Self::Key(error) => error.code(),
+            Self::InvalidBody { .. } => Code::InvalidBody,
+            Self::UnknownTask { .. } => Code::UnknownTask,
+            Self::UnknownArtifact { .. } => Code::UnknownArtifact,
+            Self::KeyReused => Code::IdempotencyKeyReused,
+            Self::TaskQueueFull { .. } => Code::TaskQueueFull,
+            Self::OutcomeUnknown { .. } => Code::OutcomeUnknown,
+            Self::TaskStopping { .. } => Code::TaskStopping,
+            Self::Conflict { .. } => Code::Conflict,
+            Self::BodyTooLarge { .. } => Code::BodyTooLarge,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Field(error) => error.retry_after(),
+            Self::Service(error) => error.retry_after(),
+            Self::Session(error) => error.retry_after(),
+            Self::TaskQueueFull { .. } | Self::OutcomeUnknown { .. } | Self::TaskStopping { .. } => {
+                Some(Duration::from_secs(5))
+            }
+            _ => None,
+        }
+    }
+
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Field(error) => error.field(),
+            Self::Service(error) => error.field(),
+            Self::Session(error) => error.field(),
+            _ => None,
+        }
+    }
+}
+
+impl Error {
+    /// Whether the store did not take something that it may take a little later, and has nothing of it.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self.code(), Code::StoreBusy | Code::DiskNearlyFull)
+    }
+
+    /// The same error, with its field error changed.
+    #[must_use]
+    pub fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
+        match self {
+            Self::Field(error) => Self::Field(change(error)),
+            other => other,
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Service(error.into())
+    }
+}

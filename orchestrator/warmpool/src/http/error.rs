@@ -1,0 +1,223 @@
+//! What can go wrong with a request before it reaches what it asks for, and all that may come back from there.
+
+use std::time::Duration;
+
+use warmpool_core::error::{Code, Fault, FieldError, ServiceError};
+use warmpool_store::StoreError;
+
+/// Everything that a handler may fail with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A field of the request cannot be used.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// The daemon cannot serve now, or has failed.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
+    /// The key cannot be used.
+    #[error(transparent)]
+    Key(#[from] warmpool_keys::Error),
+    /// No worker, or no way out for its pages.
+    #[error(transparent)]
+    Pool(#[from] warmpool_workers::Error),
+    /// The session cannot be used.
+    #[error(transparent)]
+    Session(#[from] warmpool_sessions::Error),
+    /// The task cannot be used.
+    #[error(transparent)]
+    Task(#[from] warmpool_tasks::Error),
+    /// The world cannot be used.
+    #[error(transparent)]
+    World(#[from] warmpool_worlds::Error),
+    /// The body is not the JSON that the route takes.
+    #[error("{message}")]
+    InvalidBody {
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// No key was sent.
+    #[error("no key: send it in the header `service-secret-key`")]
+    MissingKey,
+    /// The key stands where this route does not read it.
+    #[error("no key in the header `service-secret-key`: {place} is not read here, so send the key in that header")]
+    MisplacedKey {
+        /// Where it stands.
+        place: &'static str,
+    },
+    /// The key may do this to nothing but its own.
+    #[error("this takes an operator's key: make one with `warmpool key create NAME --operator`")]
+    OperatorOnly,
+    /// As many pages follow the daemon as may.
+    #[error("{limit} pages of the console follow the daemon already: close one, or raise `console.max_streams`")]
+    StreamLimit {
+        /// `console.max_streams`.
+        limit: usize,
+    },
+    /// The Host header names a host that this daemon is not.
+    #[error("host `{host}` is not served here: add it to `server.allowed_hosts`, or set `server.public_url`")]
+    ForeignHost {
+        /// The host that was sent.
+        host: String,
+    },
+    /// A web page of another origin sent the request.
+    #[error("origin `{origin}` may not call this service: add it to `server.allowed_origins`")]
+    ForeignOrigin {
+        /// The origin that was sent.
+        origin: String,
+    },
+    /// No route has this path.
+    #[error("there is no {method} {path} here{}", meant.map(|path| format!(": did you mean {path}?")).unwrap_or_default())]
+    UnknownPath {
+        /// The request's method.
+        method: String,
+        /// The request's path.
+        path: String,
+        /// The path that may be meant.
+        meant: Option<&'static str>,
+    },
+    /// The path exists, the method does not.
+    #[error("{method} is not allowed on this path")]
+    MethodNotAllowed {
+        /// The request's method.
+        method: String,
+    },
+    /// No integration key was sent.
+    #[error("no integration key: send it as `api_key` in the body, or in the header `x-api-key`")]
+    MissingApiKey,
+    /// The address has failed to sign in too often.
+    #[error(
+        "too many sign-ins from this address have failed (`server.failed_sign_ins`): try again in {} seconds",
+        seconds(retry_after)
+    )]
+    SignInLimit {
+        /// When it may try again.
+        retry_after: Duration,
+    },
+    /// The session is in a state that does not allow this.
+    #[error("{message}")]
+    Conflict {
+        /// What is in the way.
+        message: String,
+    },
+    /// The body is longer than the limit.
+    #[error("the body is longer than {limit} bytes: send less, or raise `{setting}`")]
+    BodyTooLarge {
+        /// The limit, in bytes.
+        limit: u64,
+        /// The setting that holds the limit.
+        setting: &'static str,
+    },
+    /// The body would take more memory than there is for all bodies together.
+    #[error(
+        "the body has too many values: with what is made of them it takes more than {limit} bytes; send less, or raise `server.body_memory`"
+    )]
+    BodyTooHeavy {
+        /// `server.body_memory`, in bytes.
+        limit: u64,
+    },
+    /// The bodies of other requests take the memory that there is for bodies.
+    #[error(
+        "the bodies of other requests take all the memory that there is for them: try again later, or raise `server.body_memory`"
+    )]
+    BodyMemory,
+    /// The body did not arrive in time.
+    #[error("the body did not arrive: nothing, or not all of it, came within {} seconds (`server.body_timeout`)", after.as_secs())]
+    BodyTimeout {
+        /// `server.body_timeout`.
+        after: Duration,
+    },
+    /// The client's address has as many connections as it may have.
+    #[error(
+        "this address has {limit} connections open already: close one first, or raise `server.max_connections_per_address`"
+    )]
+    AddressLimit {
+        /// `server.max_connections_per_address`.
+        limit: usize,
+    },
+    /// A body of another type than JSON.
+    #[error("send the body as `Content-Type: application/json`")]
+    MediaType,
+}
+
+impl Fault for Error {
+    fn code(&self) -> Code {
+        match self {
+            Self::Field(error) => error.code(),
+            Self::Service(error) => error.code(),
+            Self::Key(error) => error.code(),
+            Self::Pool(error) => error.code(),
+            Self::Session(error) => error.code(),
+            Self::Task(error) => error.code(),
+            Self::World(error) => error.code(),
+            Self::InvalidBody { .. } => Code::InvalidBody,
+            Self::MissingKey | Self::MisplacedKey { .. } => Code::MissingKey,
+            Self::OperatorOnly => Code::OperatorOnly,
+            Self::StreamLimit { .. } => Code::StreamLimit,
+            Self::ForeignHost { .. } => Code::ForeignHost,
+            Self::ForeignOrigin { .. } => Code::ForeignOrigin,
+            Self::UnknownPath { .. } => Code::UnknownPath,
+            Self::MethodNotAllowed { .. } => Code::MethodNotAllowed,
+            Self::MissingApiKey => Code::MissingApiKey,
+            Self::SignInLimit { .. } => Code::SignInLimit,
+            Self::Conflict { .. } => Code::Conflict,
+            Self::BodyTooLarge { .. } => Code::BodyTooLarge,
+            Self::BodyTooHeavy { .. } => Code::BodyTooHeavy,
+            Self::BodyMemory => Code::BodyMemory,
+            Self::BodyTimeout { .. } => Code::BodyTimeout,
+            Self::AddressLimit { .. } => Code::AddressLimit,
+            Self::MediaType => Code::UnsupportedMediaType,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Field(error) => error.retry_after(),
+            Self::Service(error) => error.retry_after(),
+            Self::Key(error) => error.retry_after(),
+            Self::Pool(error) => error.retry_after(),
+            Self::Session(error) => error.retry_after(),
+            Self::Task(error) => error.retry_after(),
+            Self::World(error) => error.retry_after(),
+            Self::StreamLimit { .. } | Self::BodyMemory | Self::AddressLimit { .. } => Some(Duration::from_secs(5)),
+            Self::SignInLimit { retry_after } => Some(Duration::from_secs(seconds(retry_after))),
+            _ => None,
+        }
+    }
+
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::Field(error) => error.field(),
+            Self::Service(error) => error.field(),
+            Self::Key(error) => error.field(),
+            Self::Pool(error) => error.field(),
+            Self::Session(error) => error.field(),
+            Self::Task(error) => error.field(),
+            Self::World(error) => error.field(),
+            _ => None,
+        }
+    }
+}
+
+impl Error {
+    /// The same error, with its field error changed.
+    #[must_use]
+    pub(crate) fn map_field(self, change: impl FnOnce(FieldError) -> FieldError) -> Self {
+        match self {
+            Self::Field(error) => Self::Field(change(error)),
+            Self::Session(error) => Self::Session(error.map_field(change)),
+            Self::Task(error) => Self::Task(error.map_field(change)),
+            other => other,
+        }
+    }
+}
+
+/// The first whole number of seconds that is not too short.
+const fn seconds(time: &Duration) -> u64 {
+    time.as_secs() + 1
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        Self::Service(error.into())
+    }
+}
