@@ -1,11 +1,11 @@
-//! The one way to the engine: each call has a deadline, and ends with the last byte of its answer.
+//! The one way to Docker Engine: each call has a deadline, and ends with the last byte of its answer.
 //!
 //! bollard limits only the wait for the head of an answer, so an engine that stops in the middle of a body would keep its
 //! caller for ever. The connection is therefore private to this module: nobody can make a call that has no deadline.
 
 mod plain;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use warmpool_config::Config;
 #[derive(Clone)]
 pub(super) struct Client {
     connection: Docker,
-    engine: Arc<Engine>,
+    limits: Arc<Limits>,
 }
 
 /// Where the engine listens, and how long its answers may take.
-struct Engine {
+struct Limits {
     socket: PathBuf,
     /// `docker.timeout`.
     look: Duration,
@@ -35,12 +35,64 @@ struct Engine {
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    /// The engine refused it, or the connection broke.
+    /// There is no connection to the engine.
     #[error(transparent)]
-    Engine(#[from] Bollard),
+    Connect(#[from] RuntimeError),
+    /// The engine refused the call, or the connection broke.
+    #[error("{source}")]
+    Engine { action: &'static str, source: Bollard },
     /// The engine did not answer, or not to the end.
-    #[error("no whole answer within {} s", .0.as_secs())]
-    Slow(Duration),
+    #[error("{}", slow(*.limit))]
+    Slow { action: &'static str, limit: Duration },
+}
+
+fn slow(limit: Duration) -> String {
+    format!("no whole answer within {} s", limit.as_secs())
+}
+
+impl CallError {
+    /// The status with which the engine answered, where it did.
+    pub(super) const fn status(&self) -> Option<u16> {
+        match self {
+            Self::Engine { source: Bollard::DockerResponseServerError { status_code, .. }, .. } => Some(*status_code),
+            Self::Connect(_) | Self::Engine { .. } | Self::Slow { .. } => None,
+        }
+    }
+
+    /// The error where any answer but success means that the engine cannot be used.
+    pub(super) fn unreachable(self) -> RuntimeError {
+        match self {
+            Self::Connect(error) => error,
+            other => RuntimeError::Unreachable(other.to_string()),
+        }
+    }
+}
+
+/// An answer of the engine is a refusal; anything else means that it could not be asked.
+impl From<CallError> for RuntimeError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Connect(error) => error,
+            CallError::Engine { action, source: Bollard::DockerResponseServerError { message, .. } } => {
+                Self::Refused { action, message }
+            }
+            CallError::Engine { action, .. } | CallError::Slow { action, .. } => {
+                Self::Unreachable(format!("it was asked to {action}: {error}"))
+            }
+        }
+    }
+}
+
+/// The result of a call to the engine.
+pub(super) type Answer<T> = Result<T, CallError>;
+
+/// The answer, or none where the engine answered with one of these statuses.
+pub(super) fn unless<T>(statuses: &[u16], answer: Answer<T>) -> Answer<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.status().is_some_and(|status| statuses.contains(&status)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 impl Client {
@@ -48,64 +100,44 @@ impl Client {
     /// Errors: [`RuntimeError::Unreachable`].
     pub(super) async fn connect(config: &Config) -> Result<Self, RuntimeError> {
         let docker = &config.docker;
-        let engine =
-            Engine { socket: docker.host.socket().to_owned(), look: docker.timeout, work: docker.work_timeout };
-        let unreachable = |error: &dyn std::fmt::Display| RuntimeError::Unreachable(error.to_string());
+        let limits =
+            Limits { socket: docker.host.socket().to_owned(), look: docker.timeout, work: docker.work_timeout };
         // The deadlines below come first.
-        let latest = engine.look.max(engine.work).as_secs() + 1;
-        let socket = engine.socket.to_string_lossy();
+        let latest = limits.look.max(limits.work).as_secs() + 1;
+        let socket = limits.socket.to_string_lossy();
         let connection = Docker::connect_with_unix(&socket, latest, bollard::API_DEFAULT_VERSION)
-            .map_err(|error| unreachable(&error))?;
-        let connection =
-            within(engine.look, connection.negotiate_version()).await.map_err(|error| unreachable(&error))?;
-        Ok(Self { connection, engine: Arc::new(engine) })
+            .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
+        let connection = within(limits.look, "negotiate its version", connection.negotiate_version()).await;
+        Ok(Self { connection: connection.map_err(CallError::unreachable)?, limits: Arc::new(limits) })
     }
 
-    /// Asks the engine something that it knows, or changes a word of it: within `docker.timeout`.
-    pub(super) async fn look<T, F>(&self, call: impl FnOnce(Docker) -> F) -> Result<T, CallError>
+    /// Asks the engine to `action`, which is to tell something or to change a word: within `docker.timeout`.
+    pub(super) async fn look<T, F>(&self, action: &'static str, call: impl FnOnce(Docker) -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, Bollard>>,
     {
-        within(self.engine.look, call(self.connection.clone())).await
+        within(self.limits.look, action, call(self.connection.clone())).await
     }
 
-    /// Makes a call that starts or removes something, within `docker.work_timeout`: the engine forks, mounts and wires networks.
-    pub(super) async fn work<T, F>(&self, call: impl FnOnce(Docker) -> F) -> Result<T, CallError>
+    /// Asks the engine to `action`, which starts or removes something, within `docker.work_timeout`: the engine forks, mounts
+    /// and wires networks.
+    pub(super) async fn work<T, F>(&self, action: &'static str, call: impl FnOnce(Docker) -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, Bollard>>,
     {
-        within(self.engine.work, call(self.connection.clone())).await
-    }
-
-    /// Where the engine listens.
-    fn socket(&self) -> &Path {
-        &self.engine.socket
+        within(self.limits.work, action, call(self.connection.clone())).await
     }
 }
 
 /// The answer, if all of it comes in time. What is under way is dropped then, and its connection with it.
-async fn within<T, E>(limit: Duration, answer: impl Future<Output = Result<T, E>>) -> Result<T, CallError>
-where
-    CallError: From<E>,
-{
-    Ok(timeout(limit, answer).await.map_err(|_| CallError::Slow(limit))??)
-}
-
-/// The status with which the engine answered, where it did.
-pub(super) fn status(error: &CallError) -> Option<u16> {
-    match error {
-        CallError::Engine(Bollard::DockerResponseServerError { status_code, .. }) => Some(*status_code),
-        CallError::Engine(_) | CallError::Slow(_) => None,
-    }
-}
-
-/// An answer of the engine is a refusal; anything else means that it could not be asked.
-pub(super) fn refused(action: &'static str, error: CallError) -> RuntimeError {
-    match error {
-        CallError::Engine(Bollard::DockerResponseServerError { message, .. }) => {
-            RuntimeError::Refused { action, message }
-        }
-        other => RuntimeError::Unreachable(format!("it was asked to {action}: {other}")),
+async fn within<T>(
+    limit: Duration,
+    action: &'static str,
+    answer: impl Future<Output = Result<T, Bollard>>,
+) -> Answer<T> {
+    match timeout(limit, answer).await {
+        Ok(answer) => answer.map_err(|source| CallError::Engine { action, source }),
+        Err(_) => Err(CallError::Slow { action, limit }),
     }
 }
 

@@ -1,51 +1,51 @@
 //! Docker Engine as the container runtime.
 
+mod bridge;
 mod own_container;
 mod profile;
 mod renderer;
 
-use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use bollard::models::{ContainerInspectResponse, Network};
-use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, InspectContainerOptions, InspectNetworkOptions, ListContainersOptionsBuilder,
-    ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
+use async_trait::async_trait;
+use bollard::errors::Error as Bollard;
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, ContainerSummary, EndpointSettings, ImageInspect,
 };
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, InspectContainerOptions, ListContainersOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions,
+};
+use ipnet::Ipv4Net;
 use parking_lot::RwLock;
-
 use warmpool_protocol::PORT;
 
-pub(super) use profile::{labels, signed};
+pub(super) use bridge::vanished;
+pub(super) use profile::{HARDENED_DNS, log_limits, nano_cpus, no_core_dumps, signed};
 pub use renderer::RendererPipes;
 
 use super::agent_folder::AgentFolders;
-use super::client::{CallError, Client, refused, status};
-use super::facts::{DockerFacts, ImageFact};
-use super::network::{self, NetworkFacts};
+use super::client::{Answer, CallError, Client, unless};
+use super::container::{container_name, with_gateway};
+use super::labels::{self, Labels};
 use super::{
-    AgentAddress, ContainerState, LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_RENDERER,
-    LABEL_WORKER, OwnedContainer, RuntimeError, WorkerSpec,
+    AgentAddress, ContainerRuntime, ContainerState, DockerFacts, ImageFact, OwnedContainer, Place, RendererId,
+    RuntimeError, WorkerSpec,
 };
 use warmpool_config::Config;
-use warmpool_core::browser::{Engine, PoolKey};
-use warmpool_core::ids::WorkerId;
+use warmpool_core::browser::Engine;
+use warmpool_core::ids::{WorkerId, random_bytes};
 
 /// The port of agents that say nothing of how they are reached: those of workers that an earlier version started.
 const EARLIER_AGENT_PORT: u16 = 8400;
 
-/// Values of [`LABEL_AGENT`].
+/// Values of [`labels::AGENT`].
 const UNIX: &str = "unix";
 const TCP: &str = "tcp";
 
-/// A client of one Docker Engine. Connects when first needed, so the daemon can start before the engine does.
-#[derive(Clone)]
-pub struct Docker {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
+/// A client of one Docker Engine. Connects when first needed.
+pub(super) struct Docker {
     config: Arc<Config>,
     instance: String,
     /// Tells the renderers of this process from those of an earlier one.
@@ -57,289 +57,226 @@ struct Inner {
 impl Docker {
     /// A client for the engine that `config` names; every container it makes is labelled with `instance`.
     #[must_use]
-    pub fn new(config: Arc<Config>, instance: String) -> Self {
+    pub(super) fn new(config: Arc<Config>, instance: String) -> Self {
         let folders = AgentFolders::below(&config.store.data_dir);
-        let process = WorkerId::random().to_string();
-        Self { inner: Arc::new(Inner { config, instance, process, folders, client: RwLock::new(None) }) }
+        Self { config, instance, process: hex::encode(random_bytes::<8>()), folders, client: RwLock::new(None) }
     }
 
     pub(super) async fn client(&self) -> Result<Client, RuntimeError> {
-        if let Some(client) = self.inner.client.read().clone() {
+        if let Some(client) = self.client.read().clone() {
             return Ok(client);
         }
-        let client = Client::connect(&self.inner.config).await?;
-        if self.inner.config.shares_folders() {
-            let data_dir = own_container::path_on_host(&client, &self.inner.config.store.data_dir).await?;
-            self.inner.folders.known_to_the_engine_below(&data_dir);
+        let client = Client::connect(&self.config).await?;
+        if self.config.shares_folders() {
+            let data_dir = own_container::path_on_host(&client, &self.config.store.data_dir).await?;
+            self.folders.known_to_the_engine_below(&data_dir);
         }
-        *self.inner.client.write() = Some(client.clone());
+        *self.client.write() = Some(client.clone());
         Ok(client)
     }
 
-    /// Whether the engine answers.
-    /// Errors: [`RuntimeError::Unreachable`].
-    pub async fn ping(&self) -> Result<(), RuntimeError> {
-        let client = self.client().await?;
-        let answer = client.look(|engine| async move { engine.ping().await }).await;
-        answer.map(drop).map_err(|error| RuntimeError::Unreachable(error.to_string()))
+    /// As [`Client::look`], and connects before where that is needed.
+    pub(super) async fn look<T, F>(&self, action: &'static str, call: impl FnOnce(bollard::Docker) -> F) -> Answer<T>
+    where
+        F: Future<Output = Result<T, Bollard>>,
+    {
+        self.client().await?.look(action, call).await
     }
 
-    /// Makes the workers' own bridge network where it is missing: no traffic between workers or to anywhere else, no IPv6. One
-    /// that is there must be so already, whoever made it.
-    /// Errors: [`RuntimeError`]; `UnfitNetwork` where workers on the network could reach one another.
-    pub async fn ensure_network(&self) -> Result<(), RuntimeError> {
-        if self.networks().await?.is_empty() {
-            let config = &self.inner.config;
-            let asked = network::request(&config.docker.network, config.shares_folders());
-            let client = self.client().await?;
-            match client.work(|engine| async move { engine.create_network(asked).await }).await {
-                Ok(_) => {}
-                // Somebody else was first: perhaps another daemon on this engine.
-                Err(error) if status(&error) == Some(409) => {}
-                Err(error) => return Err(refused("make the workers' network", error)),
-            }
-        }
-        self.remove_duplicate_networks().await?;
-        match self.network().await? {
-            Some(found) => found.check(),
-            None => Err(RuntimeError::Refused {
-                action: "make the workers' network",
-                message: "it is gone again".to_owned(),
-            }),
-        }
+    /// As [`Client::work`], and connects before where that is needed.
+    pub(super) async fn work<T, F>(&self, action: &'static str, call: impl FnOnce(bollard::Docker) -> F) -> Answer<T>
+    where
+        F: Future<Output = Result<T, Bollard>>,
+    {
+        self.client().await?.work(action, call).await
     }
 
-    /// Leaves one network of the name. Engines before 25 make several when daemons ask at the same moment, and then start no
-    /// container on any of them.
-    async fn remove_duplicate_networks(&self) -> Result<(), RuntimeError> {
-        let client = self.client().await?;
-        let networks = self.networks().await?;
-        let mut left = networks.len();
-        // The youngest first, so that daemons agree; one with containers stays.
-        for network in networks.iter().rev().filter(|network| network::is_ours(network)) {
-            if left <= 1 {
-                break;
-            }
-            let id = network.id.as_deref().unwrap_or_default();
-            match client.work(|engine| async move { engine.remove_network(id).await }).await {
-                Ok(()) => left -= 1,
-                Err(error) if status(&error) == Some(404) => left -= 1,
-                Err(error) => tracing::warn!(id, %error, "a second network of the name stays"),
-            }
-        }
-        if left <= 1 {
-            return Ok(());
-        }
-        let name = &self.inner.config.docker.network;
-        let message =
-            format!("{left} networks have the name {name}: run `docker network rm ID` for all but one of them");
-        Err(RuntimeError::Refused { action: "look up the network", message })
+    /// What the engine says of an image.
+    /// Errors: [`RuntimeError::NoImage`] when there is none.
+    pub(super) async fn inspect_image(&self, name: &str) -> Result<ImageInspect, RuntimeError> {
+        let image = self.look("look up an image", async move |engine| engine.inspect_image(name).await).await;
+        unless(&[404], image)?.ok_or_else(|| RuntimeError::NoImage(name.to_owned()))
     }
 
-    /// The workers' network, if there is one.
-    async fn network(&self) -> Result<Option<NetworkFacts>, RuntimeError> {
-        let networks = self.networks().await?;
-        let Some(id) = networks.first().and_then(|network| network.id.as_deref()) else { return Ok(None) };
-        let client = self.client().await?;
-        let look =
-            |engine: bollard::Docker| async move { engine.inspect_network(id, None::<InspectNetworkOptions>).await };
-        match client.look(look).await {
-            Ok(found) => Ok(Some(NetworkFacts::read(found, self.inner.config.shares_folders()))),
-            Err(error) if status(&error) == Some(404) => Ok(None),
-            Err(error) => Err(refused("look up the network", error)),
+    async fn inspect(&self, worker: &WorkerId) -> Answer<ContainerInspectResponse> {
+        let name = &container_name(worker);
+        let options = None::<InspectContainerOptions>;
+        self.look("inspect a container", async move |engine| engine.inspect_container(name, options).await).await
+    }
+
+    /// What the engine says of a worker's place on the workers' network.
+    async fn endpoint(&self, worker: &WorkerId) -> Result<Option<EndpointSettings>, RuntimeError> {
+        let networks = self.inspect(worker).await?.network_settings.and_then(|settings| settings.networks);
+        Ok(networks.and_then(|mut networks| networks.remove(&self.config.docker.network)))
+    }
+
+    async fn create_container(&self, name: &str, profile: ContainerCreateBody) -> Answer<()> {
+        let options = Some(CreateContainerOptionsBuilder::default().name(name).build());
+        let create = async move |engine: bollard::Docker| engine.create_container(options, profile).await;
+        self.work("create a container", create).await.map(drop)
+    }
+
+    async fn start_container(&self, name: &str) -> Answer<()> {
+        let options = None::<StartContainerOptions>;
+        self.work("start a container", async move |engine| engine.start_container(name, options).await).await
+    }
+
+    async fn remove_container(&self, name: &str) -> Result<(), RuntimeError> {
+        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
+        let remove = async move |engine: bollard::Docker| engine.remove_container(name, Some(options)).await;
+        // It may be gone already, or somebody else's removal under way.
+        unless(&[404, 409], self.work("remove a container", remove).await)?;
+        Ok(())
+    }
+
+    /// Every container that carries all of these labels, in whatever state.
+    async fn containers<const N: usize>(&self, labels: [String; N]) -> Answer<Vec<ContainerSummary>> {
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&labels::filter(labels)).build();
+        self.look("list the containers", async move |engine| engine.list_containers(Some(options)).await).await
+    }
+
+    /// The label of all that this daemon makes.
+    fn own_label(&self) -> String {
+        format!("{}={}", labels::INSTANCE, self.instance)
+    }
+
+    /// Where the agent of a found worker listens. `address` is the worker's on its network.
+    fn agent_address(&self, worker: &WorkerId, labels: &Labels, address: Option<IpAddr>) -> Option<AgentAddress> {
+        let on_port = |port| address.map(|address| AgentAddress::Tcp(SocketAddr::new(address, port)));
+        match labels.get(labels::AGENT).map(String::as_str) {
+            Some(UNIX) => Some(AgentAddress::Unix(self.folders.socket(worker))),
+            Some(_) => on_port(PORT),
+            None => on_port(EARLIER_AGENT_PORT),
         }
     }
+}
 
-    /// All networks of the workers' network's name, the eldest first.
-    async fn networks(&self) -> Result<Vec<Network>, RuntimeError> {
-        let name = &self.inner.config.docker.network;
-        let filters = HashMap::from([("name", vec![name.as_str()])]);
-        let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
-        let client = self.client().await?;
-        let found = client.look(|engine| async move { engine.list_networks(Some(options)).await }).await;
-        let mut found = found.map_err(|error| refused("look up the network", error))?;
-        // The filter also lets those through whose names only contain this one.
-        found.retain(|network| network.name.as_ref() == Some(name));
-        found.sort_by(|one, other| (&one.created, &one.id).cmp(&(&other.created, &other.id)));
-        Ok(found)
+#[async_trait]
+impl ContainerRuntime for Docker {
+    async fn ping(&self) -> Result<(), RuntimeError> {
+        let answer = self.look("answer", async move |engine| engine.ping().await).await;
+        answer.map(drop).map_err(CallError::unreachable)
     }
 
-    /// Makes and starts the worker's container; gives where its agent listens.
-    ///
-    /// Safe to call again for the same worker when a reply was lost: the name decides.
-    /// Errors: [`RuntimeError`]; the caller removes what may have been made.
-    pub async fn start(&self, spec: &WorkerSpec) -> Result<AgentAddress, RuntimeError> {
-        let client = self.client().await?;
+    /// The workers' network is a bridge: no traffic between workers or to anywhere else, no IPv6.
+    async fn ensure_network(&self) -> Result<(), RuntimeError> {
+        self.ensure_bridge().await
+    }
+
+    async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
         let name = &container_name(&spec.worker);
-        let folders = &self.inner.folders;
-        if self.inner.config.shares_folders() {
-            folders.make(&spec.worker).map_err(|error| RuntimeError::Folder(error.to_string()))?;
+        let shares_folders = self.config.shares_folders();
+        let unusable = |error: std::io::Error| RuntimeError::Folder(error.to_string());
+        if shares_folders {
+            self.folders.make(&spec.worker).map_err(unusable)?;
         }
-        let options = CreateContainerOptionsBuilder::default().name(name).build();
-        let profile = self.container(spec);
-        match client.work(|engine| async move { engine.create_container(Some(options), profile).await }).await {
-            Ok(_) => {}
-            // Our own earlier call made it and its reply was lost.
-            Err(error) if status(&error) == Some(409) => {}
-            Err(error) if status(&error) == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),
-            Err(error) => return Err(refused("create a container", error)),
+        // A conflict: our own earlier call made it, and its reply was lost.
+        match unless(&[409], self.create_container(name, self.worker_container(spec)).await) {
+            Err(error) if error.status() == Some(404) => return Err(RuntimeError::NoImage(spec.image.clone())),
+            made => drop(made?),
         }
-        client
-            .work(|engine| async move { engine.start_container(name, None::<StartContainerOptions>).await })
-            .await
-            .map_err(|error| refused("start a container", error))?;
-        if self.inner.config.shares_folders() {
-            return match folders.close(&spec.worker).await {
-                Ok(true) => Ok(AgentAddress::Unix(folders.socket(&spec.worker))),
-                Ok(false) => Err(RuntimeError::Folder(
-                    "the agent made no socket there: build the worker images anew, or set worker.agent_transport = \"tcp\""
-                        .to_owned(),
-                )),
-                Err(error) => Err(RuntimeError::Folder(error.to_string())),
-            };
+        self.start_container(name).await?;
+        if shares_folders {
+            if self.folders.close(&spec.worker).await.map_err(unusable)? {
+                return Ok(AgentAddress::Unix(self.folders.socket(&spec.worker)).into());
+            }
+            return Err(RuntimeError::Folder(
+                "the agent made no socket there: build the worker images anew, or set worker.agent_transport = \"tcp\""
+                    .to_owned(),
+            ));
         }
-        let detail = inspect(&client, name).await.map_err(|error| refused("inspect a container", error))?;
-        let address = detail
-            .network_settings
-            .and_then(|settings| settings.networks)
-            .and_then(|mut networks| networks.remove(&self.inner.config.docker.network))
-            .and_then(|endpoint| endpoint.ip_address)
-            .and_then(|text| text.parse::<IpAddr>().ok());
+        let address = self.endpoint(&spec.worker).await?.and_then(|endpoint| endpoint.ip_address?.parse().ok());
         match address {
-            Some(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, PORT))),
-            _ => Err(RuntimeError::Refused {
+            Some(address) => Ok(AgentAddress::Tcp(SocketAddr::new(address, PORT)).into()),
+            None => Err(RuntimeError::Refused {
                 action: "start a container",
                 message: "it ended at once or has no address".to_owned(),
             }),
         }
     }
 
-    /// The address of a worker on its network, and the first one of that network, which is its gateway's where it has one.
-    /// Errors: [`RuntimeError`] when the engine cannot be asked.
-    pub async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
-        let client = self.client().await?;
-        let detail = inspect(&client, &container_name(worker)).await;
-        let networks = detail.map_err(|error| refused("inspect a container", error))?.network_settings;
-        let networks = networks.and_then(|settings| settings.networks);
-        let endpoint = networks.and_then(|mut networks| networks.remove(&self.inner.config.docker.network));
-        Ok(endpoint.and_then(|endpoint| {
-            let address: Ipv4Addr = endpoint.ip_address?.parse().ok()?;
-            let prefix = u32::try_from(endpoint.ip_prefix_len?).ok()?;
-            let mask = u32::MAX.checked_shl(32_u32.checked_sub(prefix)?).unwrap_or(0);
-            Some((address, Ipv4Addr::from_bits((address.to_bits() & mask) + 1)))
-        }))
+    async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
+        let address = self.endpoint(worker).await?.and_then(|endpoint| {
+            Ipv4Net::new(endpoint.ip_address?.parse().ok()?, endpoint.ip_prefix_len?.try_into().ok()?).ok()
+        });
+        Ok(address.map(with_gateway))
     }
 
-    /// Looks a worker's container up.
-    /// Errors: [`RuntimeError`] when the engine cannot be asked.
-    pub async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
-        let client = self.client().await?;
-        match inspect(&client, &container_name(worker)).await {
-            Ok(detail) => {
-                let state = detail.state.unwrap_or_default();
-                if state.running == Some(true) {
-                    Ok(ContainerState::Running)
-                } else {
-                    Ok(ContainerState::Exited {
-                        code: state.exit_code.unwrap_or(-1),
-                        oom: state.oom_killed == Some(true),
-                    })
-                }
-            }
-            Err(error) if status(&error) == Some(404) => Ok(ContainerState::Missing),
-            Err(error) => Err(refused("inspect a container", error)),
+    async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
+        let Some(detail) = unless(&[404], self.inspect(worker).await)? else { return Ok(ContainerState::Missing) };
+        let state = detail.state.unwrap_or_default();
+        if state.running == Some(true) {
+            return Ok(ContainerState::Running);
         }
+        Ok(ContainerState::Exited { code: state.exit_code.unwrap_or(-1), oom: state.oom_killed == Some(true) })
     }
 
-    /// Removes a worker's container, running or not, with all it wrote. A container that is gone is a success.
-    /// Errors: [`RuntimeError`]; reconciling tries again.
-    pub async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
-        let client = self.client().await?;
-        let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        let name = &container_name(worker);
-        match client.work(|engine| async move { engine.remove_container(name, Some(options)).await }).await {
-            Ok(()) => {}
-            // Gone already, or somebody else's removal is under way.
-            Err(error) if matches!(status(&error), Some(404 | 409)) => {}
-            Err(error) => return Err(refused("remove a container", error)),
-        }
-        self.inner.folders.remove(worker);
+    async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
+        self.remove_container(&container_name(worker)).await?;
+        self.folders.remove(worker);
         Ok(())
     }
 
-    /// Every container with this daemon's label, in whatever state.
-    /// Errors: [`RuntimeError`] when the engine cannot be asked.
-    pub async fn owned(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
-        let client = self.client().await?;
-        let label = format!("{LABEL_INSTANCE}={}", self.inner.instance);
-        let filters = HashMap::from([("label".to_owned(), vec![label])]);
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-        let list = client.look(|engine| async move { engine.list_containers(Some(options)).await }).await;
-        let list = list.map_err(|error| refused("list the containers", error))?;
-        let owned = list.into_iter().filter_map(|container| {
+    async fn list_containers(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
+        let found = self.containers([self.own_label()]).await?.into_iter().filter_map(|container| {
             let labels = container.labels.unwrap_or_default();
-            if labels.contains_key(LABEL_RENDERER) {
-                return None;
-            }
-            let label = |name: &str| labels.get(name).map(String::as_str);
-            let engine = label(LABEL_ENGINE).and_then(|text| text.parse().ok());
-            let mode = label(LABEL_MODE).and_then(|text| text.parse().ok());
-            let preset = label(LABEL_PRESET).and_then(|text| text.parse().ok());
-            let network = container.network_settings.and_then(|settings| settings.networks).and_then(|networks| {
-                networks.into_values().find_map(|endpoint| endpoint.ip_address?.parse::<IpAddr>().ok())
-            });
-            let worker = WorkerId::from(label(LABEL_WORKER)?);
-            let port = |port| network.map(|address| AgentAddress::Tcp(SocketAddr::new(address, port)));
-            let address = match label(LABEL_AGENT) {
-                Some(UNIX) => Some(AgentAddress::Unix(self.inner.folders.socket(&worker))),
-                Some(_) => port(PORT),
-                None => port(EARLIER_AGENT_PORT),
-            };
+            let (worker, key) = labels::worker(&labels).filter(|_| !labels.contains_key(labels::RENDERER))?;
+            let networks = container.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
+            let address = networks.into_values().find_map(|endpoint| endpoint.ip_address?.parse().ok());
+            let is_running = |state: &str| matches!(state, "running" | "paused");
             Some(OwnedContainer {
-                worker,
-                key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset }),
-                running: container
-                    .state
-                    .is_some_and(|state| matches!(state.to_string().as_str(), "running" | "paused")),
-                place: address.map(Into::into),
+                key,
+                running: container.state.is_some_and(|state| is_running(state.to_string().as_str())),
+                place: self.agent_address(&worker, &labels, address).map(Into::into),
                 image: container.image_id.unwrap_or_default(),
+                worker,
             })
         });
-        Ok(owned.collect())
+        Ok(found.collect())
     }
 
-    /// Removes what other workers than these, of an earlier process, left in the data directory.
-    pub fn forget_others(&self, workers: &[OwnedContainer]) {
-        self.inner.folders.keep_only(&workers.iter().map(|container| &container.worker).collect::<HashSet<_>>());
+    fn forget_others(&self, workers: &[OwnedContainer]) {
+        self.folders.keep_only(&workers.iter().map(|container| &container.worker).collect());
     }
 
-    /// The id of the image that `name` means now.
-    /// Errors: [`RuntimeError::NoImage`] when there is none.
-    pub async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
-        let client = self.client().await?;
-        match client.look(|engine| async move { engine.inspect_image(name).await }).await {
-            Ok(image) => Ok(image.id.unwrap_or_default()),
-            Err(error) if status(&error) == Some(404) => Err(RuntimeError::NoImage(name.to_owned())),
-            Err(error) => Err(refused("look up an image", error)),
+    async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
+        Ok(self.inspect_image(name).await?.id.unwrap_or_default())
+    }
+
+    async fn start_renderer(&self, renderer: &RendererId) -> Result<RendererPipes, RuntimeError> {
+        self.attach_renderer(renderer).await
+    }
+
+    async fn remove_renderer(&self, renderer: &RendererId) -> Result<(), RuntimeError> {
+        self.remove_container(&container_name(renderer)).await
+    }
+
+    async fn left_renderers(&self) -> Result<Vec<RendererId>, RuntimeError> {
+        let found = self.containers([self.own_label(), labels::RENDERER.to_owned()]).await?;
+        let is_left = |labels: &Labels| labels.get(labels::RENDERER).is_some_and(|process| *process != self.process);
+        let left = found.into_iter().filter_map(|container| container.labels.filter(is_left));
+        Ok(left.filter_map(|labels| Some(RendererId::from(labels.get(labels::WORKER)?.as_str()))).collect())
+    }
+
+    async fn has_renderer_image(&self) -> Result<bool, RuntimeError> {
+        match self.inspect_image(&self.config.world.image).await {
+            Ok(_) => Ok(true),
+            Err(RuntimeError::NoImage(_)) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    /// What `warmpool doctor` wants to know of the engine.
-    /// Errors: [`RuntimeError`] when the engine cannot be asked.
-    pub async fn facts(&self) -> Result<DockerFacts, RuntimeError> {
-        let client = self.client().await?;
-        let version = client.look(|engine| async move { engine.version().await }).await;
-        let version = version.map_err(|error| refused("report its version", error))?;
-        let info = client.look(|engine| async move { engine.info().await }).await;
-        let info = info.map_err(|error| refused("describe itself", error))?;
+    async fn engine_facts(&self) -> Result<DockerFacts, RuntimeError> {
+        let version = self.look("report its version", async move |engine| engine.version().await).await?;
+        let info = self.look("describe itself", async move |engine| engine.info().await).await?;
         let mut images = Vec::new();
         for engine in Engine::ALL {
-            let (name, needed) = (self.inner.config.image(engine), self.inner.config.needs_engine(engine));
-            let there = self.image_id(name).await.is_ok();
+            let (name, needed) = (self.config.image(engine), self.config.needs_engine(engine));
+            let there = self.inspect_image(name).await.is_ok();
             images.push(ImageFact { engine, name: name.to_owned(), there, needed });
         }
-        let renderer = self.inner.config.world.image.clone();
-        let renderer_there = self.image_id(&renderer).await.is_ok();
+        let renderer = self.config.world.image.clone();
+        let renderer_there = self.inspect_image(&renderer).await.is_ok();
         let runc = version.components.unwrap_or_default().into_iter().find(|part| part.name == "runc");
         Ok(DockerFacts {
             api_version: version.api_version.unwrap_or_default(),
@@ -356,17 +293,7 @@ impl Docker {
             images,
             renderer: (renderer, renderer_there),
             // An overlay is another matter than this engine's bridges.
-            network: if self.inner.config.swarm.enabled { None } else { self.network().await? },
+            network: if self.config.swarm.enabled { None } else { self.bridge().await? },
         })
     }
-}
-
-/// The name of the container or service of a worker.
-pub(super) fn container_name(worker: &WorkerId) -> String {
-    format!("warmpool-{worker}")
-}
-
-/// What the engine says of a container.
-async fn inspect(client: &Client, name: &str) -> Result<ContainerInspectResponse, CallError> {
-    client.look(|engine| async move { engine.inspect_container(name, None::<InspectContainerOptions>).await }).await
 }

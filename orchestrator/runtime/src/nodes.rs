@@ -1,4 +1,4 @@
-//! The hosts that workers run on, beside this one, as far as they matter to those above.
+//! The nodes of a cluster that workers run on.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
+    /// The manager hears from it.
     Ready,
     /// The manager does not hear from it.
     Lost,
@@ -26,6 +27,7 @@ pub enum NodeUse {
 }
 
 impl NodeState {
+    /// The name in JSON and for the operator.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
@@ -35,6 +37,7 @@ impl NodeState {
 }
 
 impl NodeUse {
+    /// The name in JSON and for the operator.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -45,32 +48,36 @@ impl NodeUse {
     }
 }
 
-/// One node.
+/// A node, as the runtime reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {
+    /// Its id in the cluster.
     pub id: String,
     /// Its host's name, which others may have too.
     pub name: String,
+    /// Whether it can be reached.
     pub state: NodeState,
+    /// What it is to run.
     pub availability: NodeUse,
     /// Why it gets no workers for now, although it could take them.
     pub left_out: Option<String>,
 }
 
-/// What the containers on one node are like, as they say from inside.
+/// The result of checking one node from inside a container there.
 #[derive(Debug, Clone)]
-pub struct NodeFence {
+pub struct NodeCheck {
     /// The node's name.
     pub node: String,
-    /// What is missing, or why that is not known.
-    pub verdict: Result<Vec<Lack>, String>,
+    /// The requirements that are not met, or why they could not be checked.
+    pub verdict: Result<Vec<MissingRequirement>, String>,
 }
 
-/// One thing that a container on a node should have and has not.
+/// A requirement that containers on a node do not meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lack {
+pub struct MissingRequirement {
+    /// What is missing.
     pub what: String,
-    /// What mends it.
+    /// What the operator can do about it.
     pub remedy: String,
     /// Whether no worker may run without it.
     pub needed: bool,

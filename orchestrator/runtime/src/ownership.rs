@@ -1,4 +1,4 @@
-//! That no second daemon has the same workers.
+//! Which daemon owns the workers of an instance.
 
 use std::sync::Arc;
 
@@ -11,16 +11,17 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// One that nobody can take away: on one host, the lock on the store keeps a second daemon out.
+    /// Ownership that nobody can take away: on one host, the lock on the store keeps a second daemon out.
     pub(super) const fn of_this_host() -> Self {
         Self { lease: None }
     }
 
+    /// Ownership that holds for as long as the lease does.
     pub(super) fn leased(lease: Lease) -> Self {
         Self { lease: Some(Arc::new(lease)) }
     }
 
-    /// Waits until it is lost, and says how. It need never be.
+    /// Waits until it is lost, and returns how. It may never be.
     pub async fn lost(&self) -> String {
         match &self.lease {
             Some(lease) => lease.lost().await,
@@ -28,7 +29,7 @@ impl Ownership {
         }
     }
 
-    /// Lets the next daemon have it at once.
+    /// Gives it up, so that the next daemon need not wait.
     pub async fn give_up(&self) {
         if let Some(lease) = &self.lease {
             lease.give_up().await;

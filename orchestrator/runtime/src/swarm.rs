@@ -4,32 +4,34 @@
 //! `service` is what a worker asks for, `start` how it comes to a node, `tasks` what became of it, `network` the overlay
 //! between daemon and workers, and `registry` what nodes fetch images with.
 //!
-//! `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at one from inside and `fence`
-//! judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens out the rest. `lease` keeps
-//! a second daemon out, and `term` this one from what is not its own any more.
+//! `nodes` are what they run on: `admission` knows which of them may have workers, `probe` looks at one from inside and
+//! `requirements` judges what it finds; `avoided` are those that could not start an image lately, and `spread` evens out the
+//! rest. `lease` keeps a second daemon out, and `ownership_term` this one from what is not its own any more.
 
 mod admission;
 mod avoided;
 mod constraints;
-mod fence;
 mod lease;
 mod network;
 mod nodes;
+mod ownership_term;
 mod probe;
 mod registry;
+mod requirements;
 mod service;
 mod spread;
 mod start;
 mod tasks;
-mod term;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::models::TaskState;
-use bollard::query_parameters::{InspectNetworkOptions, ListServicesOptionsBuilder};
+use async_trait::async_trait;
+use bollard::models::{Service, TaskState};
+use bollard::query_parameters::ListServicesOptionsBuilder;
 use serde_json::{Value, json};
 use warmpool_protocol::PORT;
 
@@ -38,120 +40,132 @@ use self::avoided::Avoided;
 pub(super) use self::lease::Lease;
 use self::network::OverlayFacts;
 use self::nodes::{is_down, is_drained, node_name};
+use self::ownership_term::OwnershipTerm;
 use self::spread::Spread;
 use self::tasks::Task;
-use self::term::Term;
-use super::client::{refused, status};
-use super::docker::{Docker, container_name};
+use super::client::{CallError, unless};
+use super::container::{container_name, with_gateway};
+use super::docker::{Docker, vanished};
+use super::labels;
 use super::{
-    AgentAddress, ContainerState, LABEL_ENGINE, LABEL_IMAGE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER,
-    OwnedContainer, Place, RuntimeError,
+    AgentAddress, ContainerRuntime, ContainerState, DockerFacts, NodeCheck, NodeFacts, OwnedContainer, Ownership,
+    Place, RendererId, RendererPipes, RuntimeError, WorkerSpec,
 };
 use warmpool_config::Config;
-use warmpool_core::browser::PoolKey;
+use warmpool_core::browser::Engine;
 use warmpool_core::ids::WorkerId;
 
 /// A node is down for Swarm once three of its beats, 5 s apart, are missing; the manager looks a little later.
-pub(super) const NODE_NOTICED_WITHIN: Duration = Duration::from_secs(20);
+const NODE_NOTICED_WITHIN: Duration = Duration::from_secs(20);
 
-/// A client of one manager. Connects when first needed.
+/// A client of one manager, which connects when first needed. Clones share what they know.
 #[derive(Clone)]
-pub struct Swarm {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
+pub(super) struct Swarm {
     config: Arc<Config>,
-    instance: String,
-    /// The engine of the manager.
-    engine: Docker,
-    avoided: Avoided,
-    admission: Admission,
-    spread: Spread,
-    /// How long this process has these workers for sure.
-    term: Term,
+    instance: Arc<str>,
+    /// The engine of this host, which is the manager.
+    host: Arc<Docker>,
+    avoided: Arc<Avoided>,
+    admission: Arc<Admission>,
+    spread: Arc<Spread>,
+    /// How long this process owns the workers for sure.
+    term: OwnershipTerm,
 }
 
 impl Swarm {
     /// A client for the manager that `config` names; every service it makes is labelled with `instance`.
     #[must_use]
     pub(super) fn new(config: Arc<Config>, instance: String) -> Self {
-        let engine = Docker::new(Arc::clone(&config), instance.clone());
-        let avoided = Avoided::new(config.swarm.avoid_for);
-        let inner = Inner {
+        Self {
+            host: Arc::new(Docker::new(Arc::clone(&config), instance.clone())),
+            avoided: Arc::new(Avoided::new(config.swarm.avoid_for)),
+            admission: Arc::default(),
+            spread: Arc::default(),
+            term: OwnershipTerm::default(),
+            instance: instance.into(),
             config,
-            instance,
-            engine,
-            avoided,
-            admission: Admission::default(),
-            spread: Spread::default(),
-            term: Term::default(),
-        };
-        Self { inner: Arc::new(inner) }
+        }
     }
 
-    /// The engine of the manager.
-    pub(super) fn engine(&self) -> &Docker {
-        &self.inner.engine
+    async fn network(&self) -> Result<Option<OverlayFacts>, RuntimeError> {
+        let found = self.host.inspect_network(&self.config.docker.network).await?;
+        Ok(found.map(|found| OverlayFacts::read(found, self.config.swarm.encrypted)))
     }
 
+    async fn remove_service(&self, name: &str) -> Result<(), RuntimeError> {
+        self.term.check()?;
+        let removed = self.host.work("remove a service", async move |engine| engine.delete_service(name).await).await;
+        unless(&[404], removed)?;
+        Ok(())
+    }
+
+    /// Every service that carries this label.
+    async fn services(&self, label: String) -> Result<Vec<Service>, RuntimeError> {
+        let options = ListServicesOptionsBuilder::default().filters(&labels::filter([label])).build();
+        let list = async move |engine: bollard::Docker| engine.list_services(Some(options)).await;
+        Ok(self.host.look("list the services", list).await?)
+    }
+
+    /// The task of the worker's service; none where there is no such service.
+    async fn task(&self, worker: &WorkerId) -> Result<Option<Task>, RuntimeError> {
+        let mut tasks = self.tasks(&json!({ "service": [container_name(worker)] })).await?;
+        Ok(tasks.pop())
+    }
+
+    async fn tasks(&self, filters: &Value) -> Result<Vec<Task>, RuntimeError> {
+        tasks::list(&self.host.client().await?, filters).await
+    }
+
+    /// The label of all that this daemon makes.
+    fn own_label(&self) -> String {
+        format!("{}={}", labels::INSTANCE, self.instance)
+    }
+
+    /// Where a task's container is to be found.
+    fn place(&self, task: &Task) -> Option<Place> {
+        let address = IpAddr::V4(task.address(&self.config.docker.network)?.addr());
+        let address = AgentAddress::Tcp(SocketAddr::new(address, PORT));
+        Some(Place { address, node: Some(task.node.clone()) })
+    }
+}
+
+#[async_trait]
+impl ContainerRuntime for Swarm {
     /// Whether the engine answers and is a manager that can decide.
-    pub(super) async fn ping(&self) -> Result<(), RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        let ping = client.look(|engine| async move { engine.ping().await }).await;
-        ping.map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
-        let swarm = client.look(|engine| async move { engine.inspect_swarm().await }).await;
-        swarm.map(drop).map_err(|error| RuntimeError::Unreachable(format!("the engine manages no swarm: {error}")))
+    async fn ping(&self) -> Result<(), RuntimeError> {
+        self.host.ping().await?;
+        match self.host.look("describe its swarm", async move |engine| engine.inspect_swarm().await).await {
+            Err(CallError::Connect(error)) => Err(error),
+            Err(error) => Err(RuntimeError::Unreachable(format!("the engine manages no swarm: {error}"))),
+            Ok(_) => Ok(()),
+        }
     }
 
-    /// Makes the overlay where it is missing. It must keep workers from everything but one another and the daemon, and the
-    /// daemon must be on it.
-    pub(super) async fn ensure_network(&self) -> Result<(), RuntimeError> {
+    /// The workers' network is an overlay. It must keep workers from everything but one another and the daemon, and the daemon
+    /// must be on it.
+    async fn ensure_network(&self) -> Result<(), RuntimeError> {
         let found = match self.network().await? {
             Some(found) => found,
             None => {
-                let client = self.inner.engine.client().await?;
-                let settings = &self.inner.config;
-                let asked = network::request(&settings.docker.network, settings.swarm.encrypted);
-                match client.work(|engine| async move { engine.create_network(asked).await }).await {
-                    Ok(_) => {}
-                    // Somebody else was first.
-                    Err(error) if status(&error) == Some(409) => {}
-                    Err(error) => return Err(refused("make the workers' network", error)),
-                }
-                let found = self.network().await?;
-                found.ok_or_else(|| RuntimeError::Refused {
-                    action: "make the workers' network",
-                    message: "it is gone again".to_owned(),
-                })?
+                let asked = network::request(&self.config.docker.network, self.config.swarm.encrypted);
+                self.host.create_network(asked).await?;
+                self.network().await?.ok_or_else(vanished)?
             }
         };
         found.check(&network::own_addresses())
     }
 
-    async fn network(&self) -> Result<Option<OverlayFacts>, RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        let name = &self.inner.config.docker.network;
-        let look =
-            |engine: bollard::Docker| async move { engine.inspect_network(name, None::<InspectNetworkOptions>).await };
-        match client.look(look).await {
-            Ok(found) => Ok(Some(OverlayFacts::read(found, self.inner.config.swarm.encrypted))),
-            Err(error) if status(&error) == Some(404) => Ok(None),
-            Err(error) => Err(refused("look up the network", error)),
-        }
+    async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+        self.start_service(spec).await
     }
 
-    /// The address of a worker on the overlay, and the first one there, which is its gateway's where it has one.
-    pub(super) async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
-        let address = self.task(worker).await?.and_then(|task| task.address(&self.inner.config.docker.network));
-        Ok(address.and_then(|(address, prefix)| {
-            let mask = u32::MAX.checked_shl(32_u32.checked_sub(prefix)?).unwrap_or(0);
-            Some((address, Ipv4Addr::from_bits((address.to_bits() & mask) + 1)))
-        }))
+    async fn addresses(&self, worker: &WorkerId) -> Result<Option<(Ipv4Addr, Ipv4Addr)>, RuntimeError> {
+        let address = self.task(worker).await?.and_then(|task| task.address(&self.config.docker.network));
+        Ok(address.map(with_gateway))
     }
 
     /// How the worker's container is, or was before its node was lost.
-    pub(super) async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
+    async fn state(&self, worker: &WorkerId) -> Result<ContainerState, RuntimeError> {
         let Some(task) = self.task(worker).await? else { return Ok(ContainerState::Missing) };
         if task.node.is_empty() {
             return Ok(task.container());
@@ -167,46 +181,26 @@ impl Swarm {
         }
     }
 
-    /// Removes the worker's service; its node stops the container, at the latest when it comes back.
-    pub(super) async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
+    /// The worker's node stops the container, at the latest when it comes back.
+    async fn remove(&self, worker: &WorkerId) -> Result<(), RuntimeError> {
         self.remove_service(&container_name(worker)).await
     }
 
-    async fn remove_service(&self, name: &str) -> Result<(), RuntimeError> {
-        self.inner.term.check()?;
-        let client = self.inner.engine.client().await?;
-        match client.work(|engine| async move { engine.delete_service(name).await }).await {
-            Ok(()) => Ok(()),
-            Err(error) if status(&error) == Some(404) => Ok(()),
-            Err(error) => Err(refused("remove a service", error)),
-        }
-    }
-
-    /// Every service with this daemon's label.
-    pub(super) async fn owned(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        let label = format!("{LABEL_INSTANCE}={}", self.inner.instance);
-        let filters = HashMap::from([("label".to_owned(), vec![label.clone()])]);
-        let options = ListServicesOptionsBuilder::default().filters(&filters).build();
-        let services = client.look(|engine| async move { engine.list_services(Some(options)).await }).await;
-        let services = services.map_err(|error| refused("list the services", error))?;
-        let tasks = self.tasks(&json!({ "label": [label] })).await?;
+    async fn list_containers(&self) -> Result<Vec<OwnedContainer>, RuntimeError> {
+        let services = self.services(self.own_label()).await?;
+        let tasks = self.tasks(&json!({ "label": [self.own_label()] })).await?;
         let tasks: HashMap<&str, &Task> = tasks.iter().map(|task| (task.service.as_str(), task)).collect();
         let owned = services.into_iter().filter_map(|service| {
             let labels = service.spec?.labels?;
-            let label = |name: &str| labels.get(name).map(String::as_str);
-            let engine = label(LABEL_ENGINE).and_then(|text| text.parse().ok());
-            let mode = label(LABEL_MODE).and_then(|text| text.parse().ok());
-            let preset = label(LABEL_PRESET).and_then(|text| text.parse().ok());
+            let (worker, key) = labels::worker(&labels)?;
             let task = service.id.as_deref().and_then(|id| tasks.get(id));
-            let place = task.and_then(|task| self.place(task));
             Some(OwnedContainer {
-                worker: WorkerId::from(label(LABEL_WORKER)?),
-                key: engine.zip(mode).map(|(engine, mode)| PoolKey { engine, mode, preset }),
+                worker,
+                key,
                 // Whether its node is lost comes out when it is watched, and is then why its session ends.
                 running: task.is_some_and(|task| task.status.state == TaskState::RUNNING),
-                place,
-                image: label(LABEL_IMAGE).unwrap_or_default().to_owned(),
+                place: task.and_then(|task| self.place(task)),
+                image: labels.get(labels::IMAGE).cloned().unwrap_or_default(),
             })
         });
         Ok(owned.collect())
@@ -214,39 +208,68 @@ impl Swarm {
 
     /// What nodes are to start for the image of this name. Where a registry has it, its digest there, so that each node can
     /// fetch it; else its id, which a node must have.
-    pub(super) async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
+    async fn image_id(&self, name: &str) -> Result<String, RuntimeError> {
         if name.contains("@sha256:") {
             return Ok(name.to_owned());
         }
-        let client = self.inner.engine.client().await?;
-        match client.look(|engine| async move { engine.inspect_image(name).await }).await {
-            Ok(image) => {
-                let digests = image.repo_digests.unwrap_or_default();
-                let repository = repository(name);
-                let digest = digests.into_iter().find(|digest| digest.split('@').next() == Some(repository));
-                Ok(digest.or(image.id).unwrap_or_default())
-            }
-            Err(error) if status(&error) == Some(404) => Err(RuntimeError::NoImage(name.to_owned())),
-            Err(error) => Err(refused("look up an image", error)),
-        }
+        let image = self.host.inspect_image(name).await?;
+        let digests = image.repo_digests.unwrap_or_default();
+        let digest = digests.into_iter().find(|digest| digest.split('@').next() == Some(repository(name)));
+        Ok(digest.or(image.id).unwrap_or_default())
     }
 
-    /// The task of the worker's service; none where there is no such service.
-    async fn task(&self, worker: &WorkerId) -> Result<Option<Task>, RuntimeError> {
-        let mut tasks = self.tasks(&json!({ "service": [container_name(worker)] })).await?;
-        Ok(tasks.pop())
+    async fn acquire_ownership(&self, data_dir: &Path) -> Result<Ownership, RuntimeError> {
+        self.acquire_lease(data_dir).await.map(Ownership::leased)
     }
 
-    async fn tasks(&self, filters: &Value) -> Result<Vec<Task>, RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        tasks::list(&client, filters).await
+    async fn nodes(&self) -> Result<Vec<NodeFacts>, RuntimeError> {
+        let nodes = self.list_nodes().await?;
+        let mut facts: Vec<NodeFacts> = nodes.iter().map(|node| self.facts_of(node)).collect();
+        facts.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+        Ok(facts)
     }
 
-    /// Where a task's container is to be found.
-    fn place(&self, task: &Task) -> Option<Place> {
-        let (address, _) = task.address(&self.inner.config.docker.network)?;
-        let address = AgentAddress::Tcp(SocketAddr::new(IpAddr::V4(address), PORT));
-        Some(Place { address, node: Some(task.node.clone()) })
+    async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeFacts, RuntimeError> {
+        self.mark_drained(name, undo).await
+    }
+
+    async fn finish_drain(&self, node: &NodeFacts) -> Result<(), RuntimeError> {
+        self.drain_if_clear(&node.id).await
+    }
+
+    async fn distrust_node(&self, node: &str, image: &str) {
+        let Ok(image) = self.image_id(image).await else { return };
+        let name = self.name_of(node).await;
+        tracing::warn!(node = name, "a worker cannot be reached on its node, which is left out for a while");
+        self.avoided.add(&image, node, &name, "the agent of a worker there did not answer");
+    }
+
+    async fn check_nodes(&self, image: &str, engine: Engine) -> Result<Vec<NodeCheck>, RuntimeError> {
+        self.probe_nodes(&self.image_id(image).await?, engine).await
+    }
+
+    fn notices_within(&self) -> Duration {
+        NODE_NOTICED_WITHIN
+    }
+
+    async fn start_renderer(&self, renderer: &RendererId) -> Result<RendererPipes, RuntimeError> {
+        self.host.start_renderer(renderer).await
+    }
+
+    async fn remove_renderer(&self, renderer: &RendererId) -> Result<(), RuntimeError> {
+        self.host.remove_renderer(renderer).await
+    }
+
+    async fn left_renderers(&self) -> Result<Vec<RendererId>, RuntimeError> {
+        self.host.left_renderers().await
+    }
+
+    async fn has_renderer_image(&self) -> Result<bool, RuntimeError> {
+        self.host.has_renderer_image().await
+    }
+
+    async fn engine_facts(&self) -> Result<DockerFacts, RuntimeError> {
+        self.host.engine_facts().await
     }
 }
 

@@ -23,7 +23,7 @@ use warmpool_client::exit::Exit;
 use warmpool_client::{self, ClientCommand, ClientError, SessionsCommand, TasksCommand};
 use warmpool_config::{Config, Flags, HiddenFlags};
 use warmpool_core::browser::Engine;
-use warmpool_runtime::Docker;
+use warmpool_runtime::Runtime;
 
 /// Browsers kept warm in containers, a fresh one for each client.
 #[derive(Parser)]
@@ -279,7 +279,7 @@ async fn doctor(json: bool, subject: Subject, config: Arc<Config>) -> anyhow::Re
         Subject::Egress => doctor::probe_egress(config).await?,
         Subject::Swarm => doctor::probe_nodes(config).await?,
         Subject::Host => {
-            let engine = Docker::new(Arc::clone(&config), String::new()).facts().await;
+            let engine = Runtime::new(Arc::clone(&config), String::new()).engine_facts().await;
             let engine = engine.map_err(|error| error.to_string());
             let facts = tokio::task::spawn_blocking(move || Facts::gather(&config, engine)).await?;
             doctor::check(&facts)

@@ -140,7 +140,7 @@ pub(crate) async fn run(
     let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
     // Before the store is opened, which the other daemon may have.
     let ownership = tokio::select! {
-        owned = runtime.own(&data_dir) => owned.map_err(StartError::NotOwned)?,
+        owned = runtime.acquire_ownership(&data_dir) => owned.map_err(StartError::NotOwned)?,
         () = shutdown.drain.cancelled() => return Ok(End::Drained),
     };
     let directory = data_dir.clone();
@@ -157,9 +157,7 @@ pub(crate) async fn run(
     if config.needs_key() && !keys.any_active() {
         return Err(StartError::NoKey { listen: config.server.listen });
     }
-    // Scenes are rendered on this host, wherever workers run.
-    let engine = runtime.engine().clone();
-    let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime, drain.clone());
+    let pool = Pool::new(Arc::clone(&config), Arc::clone(&instance), runtime.clone(), drain.clone());
     let egress_context = EgressContext {
         upstreams: Upstreams::new(&config.egress.upstreams.0),
         tls: tls::client_config().map_err(StartError::Certificates)?,
@@ -185,7 +183,7 @@ pub(crate) async fn run(
         Arc::clone(&instance),
         integration_keys.clone(),
         store.clone(),
-        engine,
+        runtime,
         drain.clone(),
         AttachmentSources { keys: keys.clone(), lookups: resolver.share() },
     )

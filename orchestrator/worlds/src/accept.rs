@@ -17,7 +17,6 @@ use crate::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::ids::WorldId;
-use warmpool_runtime::RuntimeError;
 use warmpool_store::{Batch, Durability, Table};
 
 /// The width of a test key's scenes, in pixels, and of the first picture.
@@ -205,9 +204,8 @@ impl Worlds {
         if let Some((_, there)) = known {
             return there;
         }
-        let found = self.inner.runtime.image_id(&self.inner.config.world.image).await;
         // A runtime that does not answer now may do so when it is this world's turn.
-        let there = !matches!(found, Err(RuntimeError::NoImage(_)));
+        let there = self.inner.runtime.has_renderer_image().await.unwrap_or(true);
         self.lock().image = Some((Instant::now(), there));
         there
     }

@@ -76,7 +76,7 @@ use warmpool_core::drain::Drain;
 use warmpool_core::ids::WorldId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
-use warmpool_runtime::Docker;
+use warmpool_runtime::Runtime;
 use warmpool_store::{Batch, Durability, Store, Table};
 
 pub use accept::AcceptedWorld;
@@ -108,7 +108,7 @@ struct Inner {
     store: Store,
     files: Files,
     fetcher: Fetcher,
-    runtime: Docker,
+    runtime: Runtime,
     drain: Drain,
     log: RequestLog,
     /// Held from looking for a scene to having written its world, so that none is made twice.
@@ -188,7 +188,7 @@ impl Worlds {
         instance: Arc<Instance>,
         keys: IntegrationKeys,
         store: Store,
-        runtime: Docker,
+        runtime: Runtime,
         drain: Drain,
         sources: AttachmentSources,
     ) -> Result<Self, PatientsError> {

@@ -21,8 +21,7 @@ use super::{LiveWorld, Worlds};
 use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::drain::Drain;
-use warmpool_core::ids::WorkerId;
-use warmpool_runtime::{Docker, RendererPipes, RuntimeError};
+use warmpool_runtime::{RendererId, RendererPipes, Runtime, RuntimeError};
 
 /// A renderer loads Blender in some seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -31,25 +30,25 @@ const REMOVE_BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// A renderer's container. Dropped, it is removed.
 pub(super) struct Renderer {
-    runtime: Docker,
+    runtime: Runtime,
     drain: Drain,
-    worker: WorkerId,
+    container: RendererId,
     pipes: RendererPipes,
     events: SceneEvents,
 }
 
 impl Drop for Renderer {
     fn drop(&mut self) {
-        remove(self.runtime.clone(), &self.drain, self.worker.clone());
+        remove(self.runtime.clone(), &self.drain, self.container.clone());
     }
 }
 
 /// Removes a renderer's container, however long that takes.
-pub(super) fn remove(runtime: Docker, drain: &Drain, worker: WorkerId) {
+pub(super) fn remove(runtime: Runtime, drain: &Drain, container: RendererId) {
     drain.spawn(async move {
         let mut pause = Duration::from_millis(250);
-        while let Err(error) = runtime.remove(&worker).await {
-            tracing::warn!(%worker, %error, "a renderer could not be removed yet");
+        while let Err(error) = runtime.remove_renderer(&container).await {
+            tracing::warn!(worker = %container, %error, "a renderer could not be removed yet");
             sleep(pause).await;
             pause = (pause * 2).min(REMOVE_BACKOFF_MAX);
         }
@@ -105,23 +104,23 @@ impl RenderError {
 impl Renderer {
     /// Starts a renderer and waits until it can take a job.
     /// Errors: `Runtime`, `Crashed`.
-    pub(super) async fn start(runtime: &Docker, drain: &Drain) -> Result<Self, RenderError> {
+    pub(super) async fn start(runtime: &Runtime, drain: &Drain) -> Result<Self, RenderError> {
         // In a task of its own: a caller who gives up must not leave a container behind that is just being made. What
         // nobody takes is dropped, and so removed.
         let starting = drain.spawn(Self::start_whole(runtime.clone(), drain.clone()));
         starting.await.map_err(|error| RenderError::Crashed(error.to_string()))?
     }
 
-    async fn start_whole(runtime: Docker, drain: Drain) -> Result<Self, RenderError> {
-        let worker = WorkerId::random();
-        let pipes = match runtime.start_renderer(&worker).await {
+    async fn start_whole(runtime: Runtime, drain: Drain) -> Result<Self, RenderError> {
+        let container = RendererId::random();
+        let pipes = match runtime.start_renderer(&container).await {
             Ok(pipes) => pipes,
             Err(error) => {
-                remove(runtime, &drain, worker);
+                remove(runtime, &drain, container);
                 return Err(error.into());
             }
         };
-        let mut renderer = Self { runtime, drain, worker, pipes, events: SceneEvents::default() };
+        let mut renderer = Self { runtime, drain, container, pipes, events: SceneEvents::default() };
         let begun = timeout(START_TIMEOUT, renderer.next())
             .await
             .unwrap_or(Err(RenderError::Crashed("did not start".to_owned())));
@@ -343,9 +342,9 @@ fn place(content: &mut Content, hotspots: &Hotspots) {
 }
 
 /// Removes the renderers that an earlier process left. Their input ended with it, so they end by themselves too.
-pub(super) async fn remove_left(runtime: &Docker, drain: &Drain) -> Result<(), RuntimeError> {
-    for worker in runtime.left_renderers().await? {
-        remove(runtime.clone(), drain, worker);
+pub(super) async fn remove_left(runtime: &Runtime, drain: &Drain) -> Result<(), RuntimeError> {
+    for container in runtime.left_renderers().await? {
+        remove(runtime.clone(), drain, container);
     }
     Ok(())
 }

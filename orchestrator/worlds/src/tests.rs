@@ -32,7 +32,7 @@ impl Service {
         let instance = Arc::new(Instance::load_or_create(folder.path()).unwrap());
         let store = Store::memory();
         let keys = IntegrationKeys::load(store.clone()).await.unwrap();
-        let runtime = Docker::new(Arc::clone(&config), instance.id().to_owned());
+        let runtime = Runtime::new(Arc::clone(&config), instance.id().to_owned());
         let sources =
             AttachmentSources { keys: Keys::load(store.clone()).await.unwrap(), lookups: Resolver::nowhere().share() };
         let worlds = Worlds::open(config, instance, keys, store, runtime, Drain::default(), sources).await.unwrap();

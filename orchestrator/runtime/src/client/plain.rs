@@ -1,5 +1,6 @@
 //! Plain requests to the engine, for what bollard does not model.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::{CallError, Client};
+use super::{Client, slow};
 use crate::RuntimeError;
 
 /// Why there is no answer.
@@ -34,11 +35,12 @@ impl Client {
 
     /// The engine's answer to such a request, within `docker.timeout`.
     /// Errors: `Unreachable`.
-    pub(crate) async fn ask(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), RuntimeError> {
-        let limit = self.engine.look;
-        let unreachable = |error: &dyn std::fmt::Display| RuntimeError::Unreachable(error.to_string());
-        let answer = timeout(limit, send(self.socket(), request)).await;
-        answer.map_err(|_| unreachable(&CallError::Slow(limit)))?.map_err(|error| unreachable(&error))
+    pub(crate) async fn ask(&self, request: Builder, body: Bytes) -> Result<(StatusCode, Bytes), RuntimeError> {
+        let unreachable = |error: &dyn Display| RuntimeError::Unreachable(error.to_string());
+        let request = request.body(Full::from(body)).map_err(|error| unreachable(&error))?;
+        let limit = self.limits.look;
+        let answer = timeout(limit, send(&self.limits.socket, request)).await;
+        answer.map_err(|_| unreachable(&slow(limit)))?.map_err(|error| unreachable(&error))
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::time::timeout;
 
-use crate::{NodeFacts, NodeState, NodeUse, Runtime, RuntimeError, WorkerSpec};
+use crate::{NodeFacts, NodeState, NodeUse, RendererId, Runtime, RuntimeError, WorkerSpec};
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::ids::WorkerId;
@@ -43,7 +43,12 @@ fn half_an_engine(listener: UnixListener, never: bool) {
     });
 }
 
-fn calls<'a>(runtime: &'a Runtime, spec: &'a WorkerSpec, node: &'a NodeFacts) -> Vec<Call<'a>> {
+fn calls<'a>(
+    (runtime, has_nodes): (&'a Runtime, bool),
+    spec: &'a WorkerSpec,
+    renderer: &'a RendererId,
+    node: &'a NodeFacts,
+) -> Vec<Call<'a>> {
     let worker = &spec.worker;
     macro_rules! calls {
         ($($name:literal: $call:expr),+ $(,)?) => {
@@ -57,18 +62,20 @@ fn calls<'a>(runtime: &'a Runtime, spec: &'a WorkerSpec, node: &'a NodeFacts) ->
         "addresses": runtime.addresses(worker),
         "state": runtime.state(worker),
         "remove": runtime.remove(worker),
-        "owned": runtime.owned(),
+        "list_containers": runtime.list_containers(),
         "image_id": runtime.image_id("image"),
-        "facts": runtime.engine().facts(),
-        "start_renderer": runtime.engine().start_renderer(worker),
-        "left_renderers": runtime.engine().left_renderers(),
+        "engine_facts": runtime.engine_facts(),
+        "start_renderer": runtime.start_renderer(renderer),
+        "remove_renderer": runtime.remove_renderer(renderer),
+        "left_renderers": runtime.left_renderers(),
+        "has_renderer_image": runtime.has_renderer_image(),
     );
-    if matches!(runtime, Runtime::Swarm(_)) {
+    if has_nodes {
         calls.extend(calls!(
             "nodes": runtime.nodes(),
             "drain_node": runtime.drain_node("east", false),
             "finish_drain": runtime.finish_drain(node),
-            "fences": runtime.fences("image", Engine::Chromium),
+            "check_nodes": runtime.check_nodes("image", Engine::Chromium),
         ));
     }
     calls
@@ -95,6 +102,7 @@ async fn every_call_ends_though_the_answer_does_not() {
         let runtime = Runtime::new(config, "test".to_owned());
         let key = PoolKey::plain(Engine::Chromium, Mode::Headless);
         let spec = WorkerSpec { worker: WorkerId::random(), key, image: "image".to_owned() };
+        let renderer = RendererId::random();
         let node = NodeFacts {
             id: "east".to_owned(),
             name: "east".to_owned(),
@@ -102,13 +110,15 @@ async fn every_call_ends_though_the_answer_does_not() {
             availability: NodeUse::Draining,
             left_out: None,
         };
-        let ended = calls(&runtime, &spec, &node).into_iter().map(|(name, call)| async move {
-            let outcome =
-                timeout(FOR_EVER, call).await.unwrap_or_else(|_| panic!("{name} does not end, swarm: {swarm}"));
-            // Of a removal, the head says all.
-            let is_told = matches!(outcome, Err(RuntimeError::Unreachable(_))) || (outcome.is_ok() && name == "remove");
-            assert!(is_told, "{name}, swarm: {swarm}: {outcome:?}");
-        });
+        let ended =
+            calls((&runtime, swarm == "true"), &spec, &renderer, &node).into_iter().map(|(name, call)| async move {
+                let outcome =
+                    timeout(FOR_EVER, call).await.unwrap_or_else(|_| panic!("{name} does not end, swarm: {swarm}"));
+                // Of a removal, the head says all.
+                let is_told = matches!(outcome, Err(RuntimeError::Unreachable(_)))
+                    || (outcome.is_ok() && name.starts_with("remove"));
+                assert!(is_told, "{name}, swarm: {swarm}: {outcome:?}");
+            });
         join_all(ended).await;
     }
 }

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::inspect;
+use bollard::query_parameters::InspectContainerOptions;
+
 use crate::RuntimeError;
-use crate::client::{Client, refused, status};
+use crate::client::{Client, unless};
 
 /// The kernel's list of what is mounted for this process.
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -19,12 +20,11 @@ pub(super) async fn path_on_host(client: &Client, data_dir: &Path) -> Result<Pat
     let Some(id) = std::fs::read_to_string(MOUNTS).ok().and_then(|mounts| container_id(&mounts)) else {
         return Ok(data_dir);
     };
-    let own = match inspect(client, &id).await {
-        Ok(own) => own,
-        // An engine that does not know the container is not the one that runs it: they share their paths, or `start` says so.
-        Err(error) if status(&error) == Some(404) => return Ok(data_dir),
-        Err(error) => return Err(refused("inspect the daemon's own container", error)),
-    };
+    let (id, options) = (&id, None::<InspectContainerOptions>);
+    let inspect = async move |engine: bollard::Docker| engine.inspect_container(id, options).await;
+    let own = client.look("inspect the daemon's own container", inspect).await;
+    // An engine that does not know the container is not the one that runs it: they share their paths, or `start` says so.
+    let Some(own) = unless(&[404], own)? else { return Ok(data_dir) };
     let mounts = own.mounts.unwrap_or_default().into_iter();
     let mounts: Vec<(PathBuf, PathBuf)> =
         mounts.filter_map(|mount| Some((mount.destination?.into(), mount.source?.into()))).collect();

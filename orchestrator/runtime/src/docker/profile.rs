@@ -10,19 +10,25 @@ use bollard::models::{
 use warmpool_protocol::SHARED_FOLDER;
 
 use super::{Docker, TCP, UNIX};
-use crate::{LABEL_AGENT, LABEL_ENGINE, LABEL_INSTANCE, LABEL_MODE, LABEL_PRESET, LABEL_WORKER, WorkerSpec};
+use crate::WorkerSpec;
+use crate::labels;
 
 /// The system calls a worker may make: Docker's default list and what Chromium's own sandbox needs on top.
 const SECCOMP: &str = include_str!("../../../../worker-image/seccomp.json");
 
+/// The name server of every worker, and its options. Names are the daemon's affair. The engine's own name server asks this one
+/// from inside the container, where nobody answers, and does not wait long.
+pub(crate) const HARDENED_DNS: (&str, [&str; 2]) = ("127.0.0.1", ["timeout:1", "attempts:1"]);
+
 impl Docker {
     /// The profile of a worker's container.
-    pub(super) fn container(&self, spec: &WorkerSpec) -> ContainerCreateBody {
-        let config = &self.inner.config;
+    pub(super) fn worker_container(&self, spec: &WorkerSpec) -> ContainerCreateBody {
+        let config = &self.config;
         let worker = &config.worker;
-        let mut labels = labels(&self.inner.instance, spec);
+        let mut labels = labels::of_worker(&self.instance, spec);
         let agent = if config.shares_folders() { UNIX } else { TCP };
-        labels.insert(LABEL_AGENT.to_owned(), agent.to_owned());
+        labels.insert(labels::AGENT.to_owned(), agent.to_owned());
+        let (name_server, options) = HARDENED_DNS;
         let limits = Limits {
             memory: worker.memory.bytes(),
             shm: worker.shm.bytes(),
@@ -32,14 +38,12 @@ impl Docker {
         };
         let host = HostConfig {
             network_mode: Some(config.docker.network.clone()),
-            // Names are the daemon's affair. The engine's name server asks this one from inside the container, where nobody
-            // answers, and does not wait long.
-            dns: Some(vec!["127.0.0.1".to_owned()]),
-            dns_options: Some(vec!["timeout:1".to_owned(), "attempts:1".to_owned()]),
+            dns: Some(vec![name_server.to_owned()]),
+            dns_options: Some(options.map(str::to_owned).to_vec()),
             mounts: config.shares_folders().then(|| {
                 vec![Mount {
                     typ: Some(MountType::BIND),
-                    source: Some(self.inner.folders.on_host(&spec.worker).display().to_string()),
+                    source: Some(self.folders.on_host(&spec.worker).display().to_string()),
                     target: Some(SHARED_FOLDER.to_owned()),
                     ..Default::default()
                 }]
@@ -73,37 +77,16 @@ impl Docker {
             memory: Some(signed(limits.memory)),
             memory_swap: Some(signed(limits.memory)),
             pids_limit: Some(i64::from(limits.pids)),
-            #[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
-            nano_cpus: (limits.cpus > 0.0).then_some((limits.cpus * 1e9) as i64),
-            ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
-            log_config: Some(HostConfigLogConfig {
-                typ: Some("json-file".to_owned()),
-                config: Some(HashMap::from([
-                    ("max-size".to_owned(), "1m".to_owned()),
-                    ("max-file".to_owned(), "1".to_owned()),
-                ])),
-            }),
+            nano_cpus: nano_cpus(limits.cpus),
+            ulimits: Some(no_core_dumps()),
+            log_config: Some(HostConfigLogConfig { typ: Some("json-file".to_owned()), config: Some(log_limits()) }),
             restart_policy: Some(RestartPolicy { name: Some(RestartPolicyNameEnum::NO), maximum_retry_count: None }),
             // The kernel should take a container before it takes the daemon.
             oom_score_adj: Some(500),
-            runtime: self.inner.config.docker.runtime.clone(),
+            runtime: self.config.docker.runtime.clone(),
             ..Default::default()
         }
     }
-}
-
-/// The labels by which a worker is found again, wherever it runs.
-pub(crate) fn labels(instance: &str, spec: &WorkerSpec) -> HashMap<String, String> {
-    let mut labels = HashMap::from([
-        (LABEL_INSTANCE.to_owned(), instance.to_owned()),
-        (LABEL_WORKER.to_owned(), spec.worker.to_string()),
-        (LABEL_ENGINE.to_owned(), spec.key.engine.as_str().to_owned()),
-        (LABEL_MODE.to_owned(), spec.key.mode.as_str().to_owned()),
-    ]);
-    if let Some(preset) = spec.key.preset {
-        labels.insert(LABEL_PRESET.to_owned(), preset.to_string());
-    }
-    labels
 }
 
 /// What a container may take of the host, sizes in bytes.
@@ -119,4 +102,20 @@ pub(super) struct Limits {
 /// A size as the engine wants it.
 pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// A number of cores as the engine wants it; none without a limit.
+#[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
+pub(crate) fn nano_cpus(cores: f64) -> Option<i64> {
+    (cores > 0.0).then_some((cores * 1e9) as i64)
+}
+
+/// How much of what a container prints the engine keeps.
+pub(crate) fn log_limits() -> HashMap<String, String> {
+    HashMap::from([("max-size".to_owned(), "1m".to_owned()), ("max-file".to_owned(), "1".to_owned())])
+}
+
+/// The limit by which no program writes its memory to a file.
+pub(crate) fn no_core_dumps() -> Vec<ResourcesUlimits> {
+    vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]
 }

@@ -1,23 +1,21 @@
 //! Containers that render scenes: the same fence as a worker's and no network at all. The daemon speaks to the program
 //! inside by its standard input and output.
 
-use std::collections::HashMap;
 use std::pin::Pin;
 
 use bollard::container::LogOutput;
 use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig};
-use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder, StartContainerOptions,
-};
+use bollard::query_parameters::AttachContainerOptionsBuilder;
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt as _};
 use tokio::io::AsyncWrite;
 
+use super::Docker;
 use super::profile::Limits;
-use super::{Docker, container_name};
-use crate::client::{CallError, refused, status};
-use crate::{LABEL_INSTANCE, LABEL_RENDERER, LABEL_WORKER, RuntimeError};
-use warmpool_core::ids::WorkerId;
+use crate::client::CallError;
+use crate::container::container_name;
+use crate::labels::{self, labels};
+use crate::{RendererId, RuntimeError};
 
 /// Beside other containers, a renderer gets this much of a busy processor; 1024 is what each of them gets.
 const CPU_SHARES: i64 = 64;
@@ -26,18 +24,17 @@ const SHM: u64 = 16 << 20;
 
 /// A renderer's standard input, and what comes from its standard output. The program ends when its input does.
 pub struct RendererPipes {
+    /// Where the program reads its jobs.
     pub input: Pin<Box<dyn AsyncWrite + Send>>,
+    /// What the program prints; an error where the connection breaks.
     pub output: BoxStream<'static, Result<Bytes, RuntimeError>>,
 }
 
 impl Docker {
-    /// Makes and starts a renderer's container. It ends with the connection that the pipes are; who reads from them limits
-    /// the wait.
-    /// Errors: [`RuntimeError`]; the caller removes what may have been made.
-    pub async fn start_renderer(&self, worker: &WorkerId) -> Result<RendererPipes, RuntimeError> {
-        let settings = &self.inner.config.world;
-        let client = self.client().await?;
-        let name = &container_name(worker);
+    /// Makes and starts a renderer's container, attached to its pipes.
+    pub(super) async fn attach_renderer(&self, renderer: &RendererId) -> Result<RendererPipes, RuntimeError> {
+        let settings = &self.config.world;
+        let name = &container_name(renderer);
         let limits = Limits {
             memory: settings.memory.bytes(),
             shm: SHM,
@@ -56,10 +53,10 @@ impl Docker {
             image: Some(settings.image.clone()),
             hostname: Some("renderer".to_owned()),
             user: Some("1000:1000".to_owned()),
-            labels: Some(HashMap::from([
-                (LABEL_INSTANCE.to_owned(), self.inner.instance.clone()),
-                (LABEL_WORKER.to_owned(), worker.to_string()),
-                (LABEL_RENDERER.to_owned(), self.inner.process.clone()),
+            labels: Some(labels([
+                (labels::INSTANCE, &self.instance),
+                (labels::WORKER, renderer.as_str()),
+                (labels::RENDERER, &self.process),
             ])),
             attach_stdin: Some(true),
             attach_stdout: Some(true),
@@ -70,46 +67,24 @@ impl Docker {
             host_config: Some(host),
             ..Default::default()
         };
-        let options = CreateContainerOptionsBuilder::default().name(name).build();
-        match client.work(|engine| async move { engine.create_container(Some(options), body).await }).await {
-            Ok(_) => {}
-            Err(error) if status(&error) == Some(404) => return Err(RuntimeError::NoImage(settings.image.clone())),
-            Err(error) => return Err(refused("create a container", error)),
+        match self.create_container(name, body).await {
+            Err(error) if error.status() == Some(404) => return Err(RuntimeError::NoImage(settings.image.clone())),
+            made => made?,
         }
         // Before the start, so that nothing it says is lost.
         let options =
             AttachContainerOptionsBuilder::default().stdin(true).stdout(true).stderr(true).stream(true).build();
-        let attached = client
-            .work(|engine| async move { engine.attach_container(name, Some(options)).await })
-            .await
-            .map_err(|error| refused("attach to a container", error))?;
-        client
-            .work(|engine| async move { engine.start_container(name, None::<StartContainerOptions>).await })
-            .await
-            .map_err(|error| refused("start a container", error))?;
+        let attach = async move |engine: bollard::Docker| engine.attach_container(name, Some(options)).await;
+        let attached = self.work("attach to a container", attach).await?;
+        self.start_container(name).await?;
         let output = attached.output.filter_map(|part| async {
             match part {
                 Ok(LogOutput::StdOut { message }) => Some(Ok(message)),
                 // What a renderer complains of may quote what it was given.
                 Ok(_) => None,
-                Err(error) => Some(Err(refused("read from a container", CallError::from(error)))),
+                Err(source) => Some(Err(CallError::Engine { action: "read from a container", source }.into())),
             }
         });
         Ok(RendererPipes { input: attached.input, output: output.boxed() })
-    }
-
-    /// The renderers of this instance that an earlier process has left, running or not.
-    /// Errors: [`RuntimeError`] when the engine cannot be asked.
-    pub async fn left_renderers(&self) -> Result<Vec<WorkerId>, RuntimeError> {
-        let client = self.client().await?;
-        let labels = vec![format!("{LABEL_INSTANCE}={}", self.inner.instance), LABEL_RENDERER.to_owned()];
-        let filters = HashMap::from([("label".to_owned(), labels)]);
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-        let found = client.look(|engine| async move { engine.list_containers(Some(options)).await }).await;
-        let found = found.map_err(|error| refused("list the containers", error))?;
-        let is_left =
-            |labels: &HashMap<String, String>| labels.get(LABEL_RENDERER).is_some_and(|by| *by != self.inner.process);
-        let left = found.into_iter().filter_map(|container| container.labels.filter(is_left));
-        Ok(left.filter_map(|labels| Some(WorkerId::from(labels.get(LABEL_WORKER)?.as_str()))).collect())
     }
 }

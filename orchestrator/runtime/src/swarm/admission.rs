@@ -6,17 +6,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bollard::query_parameters::ListServicesOptionsBuilder;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::{Instant, timeout};
 
-use super::super::client::refused;
-use super::super::{LABEL_PROBE, Lack, NodeUse, RuntimeError};
 use super::Swarm;
 use super::constraints::{constraints, met};
 use super::nodes::{is_ready, node_name, usage, version};
 use super::probe::ProbeError;
+use crate::{MissingRequirement, NodeUse, RuntimeError, labels};
 use warmpool_core::browser::Engine;
 
 /// Between two looks at the nodes while one is being looked at.
@@ -62,7 +60,7 @@ enum State {
 enum Standing {
     Fit,
     /// It is being looked at; whether that is worth a wait where there are others.
-    Checked {
+    BeingChecked {
         since: Instant,
         first: bool,
     },
@@ -87,7 +85,7 @@ impl Admission {
         let found = checks.get_mut(&(node.to_owned(), image.to_owned()));
         match found.map(|check| (check.version, check.state)) {
             Some((seen, State::Fit)) if seen == version => return Standing::Fit,
-            Some((_, State::UnderWay { since, first })) => return Standing::Checked { since, first },
+            Some((_, State::UnderWay { since, first })) => return Standing::BeingChecked { since, first },
             _ => {}
         }
         let earlier = checks.remove(&(node.to_owned(), image.to_owned()));
@@ -109,8 +107,8 @@ impl Admission {
         }
     }
 
-    /// Notes what came of a look; gives whether that is news.
-    fn note(&self, node: &str, image: &str, inside: bool, failure: Option<&str>) -> bool {
+    /// Records the result of a check; returns whether it is news.
+    fn record_result(&self, node: &str, image: &str, inside: bool, failure: Option<&str>) -> bool {
         let mut checks = self.checks.lock();
         let news = match checks.get_mut(&(node.to_owned(), image.to_owned())) {
             Some(check) => {
@@ -136,30 +134,30 @@ impl Swarm {
     /// The nodes that a new worker of the image must not come to. Has those looked at that nobody knows yet, and waits for
     /// that where it is the first time, or where no other node is fit.
     pub(super) async fn admit(&self, image: &str, engine: Engine) -> Result<Vec<String>, RuntimeError> {
-        self.inner.admission.tidy.get_or_try_init(|| self.forget_probes()).await?;
-        let limits = &self.inner.config.swarm;
+        self.admission.tidy.get_or_try_init(|| self.forget_probes()).await?;
+        let limits = &self.config.swarm;
         loop {
-            let ended = self.inner.admission.ended.notified();
+            let ended = self.admission.ended.notified();
             tokio::pin!(ended);
             ended.as_mut().enable();
             let nodes = self.list_nodes().await?;
-            let avoided = self.inner.avoided.of(image);
+            let avoided = self.avoided.nodes(image);
             let (mut left_out, mut fit, mut wait) = (Vec::new(), 0, false);
             let (mut coming, mut allowed) = (false, 0);
             for node in &nodes {
                 let Some(id) = node.id.clone() else { continue };
-                let is_allowed = met(node, constraints(&self.inner.config, engine));
+                let is_allowed = met(node, constraints(&self.config, engine));
                 allowed += usize::from(is_allowed);
                 if !is_allowed || !is_ready(node) || usage(node) != NodeUse::Active || avoided.contains(&id) {
                     left_out.push(id);
                     continue;
                 }
-                match self.inner.admission.standing(&id, image, version(node)) {
+                match self.admission.standing(&id, image, version(node)) {
                     Standing::Fit => {
                         fit += 1;
                         continue;
                     }
-                    Standing::Checked { since, first } => {
+                    Standing::BeingChecked { since, first } => {
                         wait |= first && since.elapsed() < limits.placement_timeout;
                         coming = true;
                     }
@@ -186,9 +184,9 @@ impl Swarm {
         }
     }
 
-    /// Looks at a node, and notes what is found.
+    /// Checks a node, and records the result.
     async fn check(&self, (id, name): (&str, &str), (image, engine): (&str, Engine), inside: bool) {
-        let admission = &self.inner.admission;
+        let admission = &self.admission;
         let looked = async {
             self.is_clear(id).await?;
             if !inside {
@@ -199,21 +197,21 @@ impl Swarm {
             if good.as_ref() == Some(&look.report) {
                 tracing::debug!(node = name, "a node is as it was");
             }
-            if look.lacks.is_empty() {
+            if look.missing.is_empty() {
                 admission.keep_report(id, image, look.report);
             }
-            Ok(look.lacks)
+            Ok(look.missing)
         };
         let failure = match looked.await {
-            Ok(lacks) => gaps(name, lacks),
+            Ok(missing) => gaps(name, missing),
             Err(ProbeError::Runtime(error)) => Some(format!("it could not be looked at: {error}")),
             Err(ProbeError::Rejected(why)) => Some(self.explained(why, image).await),
             Err(error) => Some(error.to_string()),
         };
         if let Some(why) = &failure {
-            self.inner.avoided.add(image, id, name, why);
+            self.avoided.add(image, id, name, why);
         }
-        match (admission.note(id, image, inside, failure.as_deref()), failure) {
+        match (admission.record_result(id, image, inside, failure.as_deref()), failure) {
             (true, Some(why)) => tracing::error!(node = name, why, "a node gets no workers"),
             (false, Some(why)) => tracing::debug!(node = name, why, "a node still gets no workers"),
             (true, None) => tracing::info!(node = name, image, "a node is fit for workers"),
@@ -223,12 +221,7 @@ impl Swarm {
 
     /// Removes the probes that an earlier process of this daemon left.
     async fn forget_probes(&self) -> Result<(), RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        let label = format!("{LABEL_PROBE}={}", self.inner.instance);
-        let filters = HashMap::from([("label".to_owned(), vec![label])]);
-        let options = ListServicesOptionsBuilder::default().filters(&filters).build();
-        let left = client.look(|engine| async move { engine.list_services(Some(options)).await }).await;
-        let left = left.map_err(|error| refused("list the services", error))?;
+        let left = self.services(format!("{}={}", labels::PROBE, self.instance)).await?;
         for name in left.into_iter().filter_map(|service| service.spec?.name) {
             self.remove_service(&name).await?;
         }
@@ -237,11 +230,12 @@ impl Swarm {
 }
 
 /// What keeps workers from a node, in words; what need not is only told.
-fn gaps(node: &str, lacks: Vec<Lack>) -> Option<String> {
-    for lack in lacks.iter().filter(|lack| !lack.needed) {
-        tracing::warn!(node, remedy = lack.remedy, "{}", lack.what);
+fn gaps(node: &str, missing: Vec<MissingRequirement>) -> Option<String> {
+    let (needed, optional): (Vec<_>, Vec<_>) = missing.into_iter().partition(|requirement| requirement.needed);
+    for MissingRequirement { what, remedy, .. } in optional {
+        tracing::warn!(node, remedy, "{what}");
     }
-    let needed: Vec<String> = lacks.into_iter().filter(|lack| lack.needed).map(|lack| lack.what).collect();
+    let needed: Vec<String> = needed.into_iter().map(|requirement| requirement.what).collect();
     (!needed.is_empty())
         .then(|| format!("the fence has gaps there, see `warmpool doctor --swarm`: {}", needed.join("; ")))
 }
@@ -260,25 +254,25 @@ mod tests {
     async fn a_node_is_looked_at_before_its_first_worker_and_after_changes() {
         let admission = Admission::default();
         assert!(matches!(standing(&admission, 1), Standing::Unknown { first: true, inside: true }));
-        assert!(matches!(standing(&admission, 1), Standing::Checked { first: true, .. }), "once at a time");
+        assert!(matches!(standing(&admission, 1), Standing::BeingChecked { first: true, .. }), "once at a time");
         assert!(!admission.has(NODE.0, NODE.1));
-        assert!(admission.note(NODE.0, NODE.1, true, None));
+        assert!(admission.record_result(NODE.0, NODE.1, true, None));
         assert!(matches!(standing(&admission, 1), Standing::Fit) && admission.has(NODE.0, NODE.1));
         assert!(!admission.has(NODE.0, "another image"));
 
         // What changes at once needs no second look from inside, but one for stale workers.
         assert!(matches!(standing(&admission, 2), Standing::Unknown { first: false, inside: false }));
         assert!(!admission.has(NODE.0, NODE.1));
-        assert!(!admission.note(NODE.0, NODE.1, false, None), "that it is fit still is no news");
+        assert!(!admission.record_result(NODE.0, NODE.1, false, None), "that it is fit still is no news");
         tokio::time::advance(SEEN_FOR + Duration::from_secs(1)).await;
         assert!(matches!(standing(&admission, 2), Standing::Fit));
         assert!(matches!(standing(&admission, 3), Standing::Unknown { first: false, inside: true }));
 
         // A node that is not fit is looked at again, whenever somebody asks.
-        assert!(admission.note(NODE.0, NODE.1, true, Some("it is open")));
+        assert!(admission.record_result(NODE.0, NODE.1, true, Some("it is open")));
         assert!(matches!(standing(&admission, 3), Standing::Unknown { first: false, inside: true }));
-        assert!(!admission.note(NODE.0, NODE.1, true, Some("it is open")));
+        assert!(!admission.record_result(NODE.0, NODE.1, true, Some("it is open")));
         assert!(matches!(standing(&admission, 3), Standing::Unknown { first: false, inside: true }));
-        assert!(admission.note(NODE.0, NODE.1, true, None), "that it was mended is news");
+        assert!(admission.record_result(NODE.0, NODE.1, true, None), "that it was mended is news");
     }
 }

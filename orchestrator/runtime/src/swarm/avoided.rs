@@ -34,7 +34,7 @@ impl Avoided {
     }
 
     /// The ids of the nodes to leave out now.
-    pub(super) fn of(&self, image: &str) -> Vec<String> {
+    pub(super) fn nodes(&self, image: &str) -> Vec<String> {
         self.map(image, |id, _| id.to_owned())
     }
 
@@ -65,11 +65,11 @@ mod tests {
     async fn a_node_is_left_out_for_its_image_and_for_a_while() {
         let avoided = Avoided::new(Duration::from_secs(60));
         avoided.add("a", "n1", "east", "No such image");
-        assert_eq!(avoided.of("a"), ["n1"]);
+        assert_eq!(avoided.nodes("a"), ["n1"]);
         assert_eq!(avoided.described("a"), "east (No such image)");
         assert_eq!(avoided.why("n1").as_deref(), Some("No such image"));
-        assert!(avoided.of("b").is_empty());
+        assert!(avoided.nodes("b").is_empty());
         tokio::time::advance(Duration::from_secs(61)).await;
-        assert!(avoided.why("n1").is_none() && avoided.of("a").is_empty());
+        assert!(avoided.why("n1").is_none() && avoided.nodes("a").is_empty());
     }
 }

@@ -4,7 +4,6 @@
 //! Its holder renews it. One that could not for two thirds of `swarm.lease` stops itself; a watcher takes over once it saw no
 //! renewal for the whole of it. Each judges by its own clock, and no clocks are compared.
 
-use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -19,9 +18,9 @@ use nix::fcntl::{Flock, FlockArg};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use super::super::client::{refused, status};
-use super::super::{LABEL_INSTANCE, Ownership, RuntimeError};
 use super::Swarm;
+use crate::client::{CallError, unless};
+use crate::{RuntimeError, labels};
 use warmpool_core::ids::random_bytes;
 
 /// Label of a lease: the process that holds it; changes with each one.
@@ -80,12 +79,14 @@ impl Lease {
     /// Removes it, so that the next daemon need not wait.
     pub(crate) async fn give_up(&self) {
         self.renewing.abort();
-        if self.swarm.inner.term.check().is_err() {
+        if self.swarm.term.check().is_err() {
             return;
         }
-        let Ok(client) = self.swarm.inner.engine.client().await else { return };
         let name = &self.name;
-        if let Err(error) = client.look(|engine| async move { engine.delete_config(name).await }).await {
+        let delete = async move |engine: bollard::Docker| engine.delete_config(name).await;
+        if let Err(error @ (CallError::Engine { .. } | CallError::Slow { .. })) =
+            self.swarm.host.look("remove the lease", delete).await
+        {
             tracing::warn!(%error, "the lease could not be removed: a daemon elsewhere waits until it is over");
         }
     }
@@ -94,14 +95,14 @@ impl Lease {
 impl Swarm {
     /// Waits until this process has the lease.
     /// Errors: `NotOwned` where a process on this host uses the same directory.
-    pub async fn own(&self, data_dir: &Path) -> Result<Ownership, RuntimeError> {
+    pub(super) async fn acquire_lease(&self, data_dir: &Path) -> Result<Lease, RuntimeError> {
         let lock = lock(data_dir)?;
         let place = place(&lock);
         let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
         let holder = hex::encode(random_bytes::<8>());
-        let name = format!("warmpool-lease-{}", self.inner.instance);
+        let name = format!("warmpool-lease-{}", self.instance);
         let candidate = Candidate { name, holder, host, place };
-        let duration = self.inner.config.swarm.lease;
+        let duration = self.config.swarm.lease;
         let mut watched: Option<(Seen, Instant)> = None;
         let mut told = false;
         loop {
@@ -140,7 +141,7 @@ impl Swarm {
                         if let Some(Seen { host, .. }) = from {
                             tracing::warn!(host, "taking over: the daemon there did not renew its lease");
                         }
-                        return Ok(Ownership::leased(self.hold(candidate, lock, begun)));
+                        return Ok(self.hold(candidate, lock, begun));
                     }
                     Err(error) => tracing::debug!(%error, "the lease could not be taken"),
                 }
@@ -151,12 +152,8 @@ impl Swarm {
 
     /// The lease as it is; none where there is none.
     async fn look(&self, name: &str) -> Result<Option<Seen>, RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        let config = match client.look(|engine| async move { engine.inspect_config(name).await }).await {
-            Ok(config) => config,
-            Err(error) if status(&error) == Some(404) => return Ok(None),
-            Err(error) => return Err(refused("read the lease", error)),
-        };
+        let found = self.host.look("read the lease", async move |engine| engine.inspect_config(name).await).await;
+        let Some(config) = unless(&[404], found)? else { return Ok(None) };
         let labels = config.spec.and_then(|spec| spec.labels).unwrap_or_default();
         let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
         Ok(Some(Seen {
@@ -170,16 +167,15 @@ impl Swarm {
 
     /// Makes the lease ours, if it is still as it was seen.
     async fn take(&self, candidate: &Candidate, seen: Option<&Seen>) -> Result<(), RuntimeError> {
-        let client = self.inner.engine.client().await?;
         let beat = seen.map_or(0, |seen| seen.beat + 1);
         let spec = ConfigSpec {
             name: Some(candidate.name.clone()),
-            labels: Some(HashMap::from([
-                (LABEL_INSTANCE.to_owned(), self.inner.instance.clone()),
-                (LABEL_HOLDER.to_owned(), candidate.holder.clone()),
-                (LABEL_HOST.to_owned(), candidate.host.clone()),
-                (LABEL_PLACE.to_owned(), candidate.place.clone()),
-                (LABEL_BEAT.to_owned(), beat.to_string()),
+            labels: Some(labels::labels([
+                (labels::INSTANCE, &self.instance),
+                (LABEL_HOLDER, &candidate.holder),
+                (LABEL_HOST, &candidate.host),
+                (LABEL_PLACE, &candidate.place),
+                (LABEL_BEAT, &beat.to_string()),
             ])),
             // It must not be empty, and never changes.
             data: Some(STANDARD.encode("lease")),
@@ -187,45 +183,44 @@ impl Swarm {
         };
         match seen {
             None => {
-                let made = client.look(|engine| async move { engine.create_config(spec).await }).await;
-                made.map(drop).map_err(|error| refused("make the lease", error))
+                self.host.look("make the lease", async move |engine| engine.create_config(spec).await).await?;
             }
             Some(seen) => {
                 let options = UpdateConfigOptions { version: seen.version.try_into().unwrap_or_default() };
                 let name = &candidate.name;
-                let updated =
-                    client.look(|engine| async move { engine.update_config(name, spec, options).await }).await;
-                updated.map_err(|error| refused("renew the lease", error))
+                let update = async move |engine: bollard::Docker| engine.update_config(name, spec, options).await;
+                self.host.look("renew the lease", update).await?;
             }
         }
+        Ok(())
     }
 
     /// Renews a lease from now on that was asked for at `since`.
     fn hold(&self, candidate: Candidate, lock: Flock<File>, since: Instant) -> Lease {
-        let until = since + self.term();
-        self.inner.term.set(until);
+        let until = since + self.holds_for();
+        self.term.set(until);
         let name = candidate.name.clone();
         let (tell, lost) = watch::channel(None);
         let swarm = self.clone();
         let renewing = tokio::spawn(async move {
             let why = swarm.renew(&candidate, until).await;
             // Whatever is still under way here must change nothing any more.
-            swarm.inner.term.set(Instant::now());
+            swarm.term.set(Instant::now());
             tell.send_replace(Some(why));
         });
         Lease { swarm: self.clone(), name, lost, renewing, _lock: lock }
     }
 
     /// How long a renewal holds for its holder: others wait longer.
-    fn term(&self) -> Duration {
-        self.inner.config.swarm.lease.mul_f64(2.0 / 3.0)
+    fn holds_for(&self) -> Duration {
+        self.config.swarm.lease.mul_f64(2.0 / 3.0)
     }
 
     /// Renews the lease for as long as that works, and says why it does not any more.
     async fn renew(&self, candidate: &Candidate, mut until: Instant) -> String {
         let mut failure = None;
         loop {
-            sleep_until(until.min(Instant::now() + self.inner.config.swarm.lease / RENEWALS)).await;
+            sleep_until(until.min(Instant::now() + self.config.swarm.lease / RENEWALS)).await;
             let begun = Instant::now();
             // A process that was stopped for a while comes here too.
             if begun >= until {
@@ -242,8 +237,8 @@ impl Swarm {
             match timeout_at(until, renewal).await {
                 Ok(Ok(None)) => {
                     failure = None;
-                    until = begun + self.term();
-                    self.inner.term.set(until);
+                    until = begun + self.holds_for();
+                    self.term.set(until);
                 }
                 Ok(Ok(Some(host))) => return format!("another daemon, on {host}, has taken its workers over"),
                 Ok(Err(error)) => failure = Some(error),

@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use bollard::models::{NetworkCreateRequest, NetworkInspect};
 use ipnet::Ipv4Net;
 
-use super::super::{LABEL_NETWORK, RuntimeError};
+use crate::RuntimeError;
+use crate::labels::{self, labels};
 
 const DRIVER: &str = "overlay";
 /// The driver's option that encrypts what goes from node to node; its presence alone counts.
@@ -84,7 +85,7 @@ pub(super) fn request(name: &str, encrypted: bool) -> NetworkCreateRequest {
         attachable: Some(true),
         enable_ipv6: Some(false),
         options: encrypted.then(|| HashMap::from([(ENCRYPTED.to_owned(), String::new())])),
-        labels: Some(HashMap::from([(LABEL_NETWORK.to_owned(), "workers".to_owned())])),
+        labels: Some(labels([(labels::NETWORK, "workers")])),
         ..Default::default()
     }
 }

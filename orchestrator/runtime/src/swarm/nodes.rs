@@ -9,9 +9,9 @@ use bollard::models::{Node, NodeSpecAvailabilityEnum, NodeState as Reach};
 use bollard::query_parameters::{ListNodesOptions, UpdateNodeOptions};
 use serde_json::json;
 
-use super::super::client::{CallError, Client, refused, status};
-use super::super::{LABEL_WORKER, NodeFacts, NodeState, NodeUse, RuntimeError};
 use super::Swarm;
+use crate::client::{Answer, unless};
+use crate::{NodeFacts, NodeState, NodeUse, RuntimeError, labels};
 
 /// Label of a node that is being drained, or was.
 const LABEL_DRAIN: &str = "warmpool.drain";
@@ -19,16 +19,8 @@ const LABEL_DRAIN: &str = "warmpool.drain";
 const TRIES: usize = 3;
 
 impl Swarm {
-    /// Every node.
-    pub async fn nodes(&self) -> Result<Vec<NodeFacts>, RuntimeError> {
-        let nodes = self.list_nodes().await?;
-        let mut facts: Vec<NodeFacts> = nodes.iter().map(|node| self.facts_of(node)).collect();
-        facts.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
-        Ok(facts)
-    }
-
     /// Marks a node as being drained; with `undo` takes the mark away and uses the node again, whoever drained it.
-    pub async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeFacts, RuntimeError> {
+    pub(super) async fn mark_drained(&self, name: &str, undo: bool) -> Result<NodeFacts, RuntimeError> {
         let id = named(&self.list_nodes().await?, name)?;
         let change = |labels: &mut HashMap<String, String>, availability: &mut Option<NodeSpecAvailabilityEnum>| {
             if undo {
@@ -42,9 +34,9 @@ impl Swarm {
         Ok(self.facts_of(&node))
     }
 
-    /// Has Swarm drain the node, once no worker of any Warmpool is there.
-    pub async fn finish_drain(&self, node: &NodeFacts) -> Result<(), RuntimeError> {
-        let workers = self.tasks(&json!({ "node": [node.id], "label": [LABEL_WORKER] })).await?;
+    /// Tells Swarm to drain the node, once no worker of any Warmpool is there.
+    pub(super) async fn drain_if_clear(&self, node: &str) -> Result<(), RuntimeError> {
+        let workers = self.tasks(&json!({ "node": [node], "label": [labels::WORKER] })).await?;
         if workers.iter().any(|task| !task.has_ended()) {
             return Ok(());
         }
@@ -54,7 +46,7 @@ impl Swarm {
                 *availability = Some(NodeSpecAvailabilityEnum::DRAIN);
             }
         };
-        self.change_node(&node.id, drain).await.map(drop)
+        self.change_node(node, drain).await.map(drop)
     }
 
     /// Changes labels and availability of a node, as they are at that moment.
@@ -63,19 +55,19 @@ impl Swarm {
         id: &str,
         change: impl Fn(&mut HashMap<String, String>, &mut Option<NodeSpecAvailabilityEnum>),
     ) -> Result<Node, RuntimeError> {
-        self.inner.term.check()?;
-        let client = self.inner.engine.client().await?;
+        self.term.check()?;
         let mut left = TRIES;
         loop {
-            let node = inspect(&client, id).await.map_err(|error| refused("look up a node", error))?;
+            let node = self.inspect_node(id).await?;
             let mut spec = node.spec.clone().unwrap_or_default();
             change(spec.labels.get_or_insert_default(), &mut spec.availability);
             let version = version(&node).try_into().unwrap_or_default();
             left -= 1;
             let options = UpdateNodeOptions { version };
-            match client.look(|engine| async move { engine.update_node(id, spec, options).await }).await {
-                Ok(()) => return inspect(&client, id).await.map_err(|error| refused("look up a node", error)),
-                Err(error) if left == 0 => return Err(refused("change a node", error)),
+            let update = async move |engine: bollard::Docker| engine.update_node(id, spec, options).await;
+            match self.host.look("change a node", update).await {
+                Ok(()) => return Ok(self.inspect_node(id).await?),
+                Err(error) if left == 0 => return Err(error.into()),
                 // Somebody else may have changed it since; what they did stays.
                 Err(error) => tracing::debug!(%error, "a node could not be changed yet"),
             }
@@ -83,18 +75,16 @@ impl Swarm {
     }
 
     pub(super) async fn list_nodes(&self) -> Result<Vec<Node>, RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        let nodes = client.look(|engine| async move { engine.list_nodes(None::<ListNodesOptions>).await }).await;
-        nodes.map_err(|error| refused("list the nodes", error))
+        let list = async move |engine: bollard::Docker| engine.list_nodes(None::<ListNodesOptions>).await;
+        Ok(self.host.look("list the nodes", list).await?)
     }
 
     pub(super) async fn node(&self, id: &str) -> Result<Option<Node>, RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        match inspect(&client, id).await {
-            Ok(node) => Ok(Some(node)),
-            Err(error) if status(&error) == Some(404) => Ok(None),
-            Err(error) => Err(refused("look up a node", error)),
-        }
+        Ok(unless(&[404], self.inspect_node(id).await)?)
+    }
+
+    async fn inspect_node(&self, id: &str) -> Answer<Node> {
+        self.host.look("look up a node", async move |engine| engine.inspect_node(id).await).await
     }
 
     /// What to call a node; its id where it cannot be asked for.
@@ -103,20 +93,16 @@ impl Swarm {
         found.map_or_else(|| id.to_owned(), |node| node_name(&node))
     }
 
-    fn facts_of(&self, node: &Node) -> NodeFacts {
+    pub(super) fn facts_of(&self, node: &Node) -> NodeFacts {
         let id = node.id.clone().unwrap_or_default();
         NodeFacts {
             name: node_name(node),
             state: if is_ready(node) { NodeState::Ready } else { NodeState::Lost },
             availability: usage(node),
-            left_out: self.inner.avoided.why(&id),
+            left_out: self.avoided.why(&id),
             id,
         }
     }
-}
-
-async fn inspect(client: &Client, id: &str) -> Result<Node, CallError> {
-    client.look(|engine| async move { engine.inspect_node(id).await }).await
 }
 
 /// The id of the node of this name, or with this id.

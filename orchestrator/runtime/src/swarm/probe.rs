@@ -10,12 +10,11 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::super::client::refused;
-use super::super::{LABEL_WORKER, Lack, NodeFence, RuntimeError};
 use super::Swarm;
-use super::fence::{Report, Wanted, judge};
 use super::nodes::{is_drained, is_ready, node_name};
+use super::requirements::{Report, Wanted, judge};
 use super::start::POLL;
+use crate::{MissingRequirement, NodeCheck, RuntimeError, labels};
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::random_bytes;
 
@@ -35,7 +34,7 @@ const UNCHANGED: i64 = 42;
 /// What a look at a node found.
 pub(super) struct Look {
     /// What is missing.
-    pub lacks: Vec<Lack>,
+    pub missing: Vec<MissingRequirement>,
     /// The hash of its report.
     pub report: String,
 }
@@ -64,8 +63,7 @@ pub(super) enum ProbeError {
 
 impl Swarm {
     /// Looks at every node that runs anything.
-    pub async fn fences(&self, name: &str, engine: Engine) -> Result<Vec<NodeFence>, RuntimeError> {
-        let image = self.image_id(name).await?;
+    pub(super) async fn probe_nodes(&self, image: &str, engine: Engine) -> Result<Vec<NodeCheck>, RuntimeError> {
         let mut nodes = self.list_nodes().await?;
         nodes.sort_by_key(node_name);
         let looks = nodes.iter().map(|node| async {
@@ -75,12 +73,12 @@ impl Swarm {
                 Err("it is drained, so nothing runs there".to_owned())
             } else {
                 let id = node.id.as_deref().unwrap_or_default();
-                match self.probe(id, &image, engine, None).await {
-                    Err(ProbeError::Rejected(why)) => Err(self.explained(why, &image).await),
-                    look => look.map(|look| look.lacks).map_err(|error| error.to_string()),
+                match self.probe(id, image, engine, None).await {
+                    Err(ProbeError::Rejected(why)) => Err(self.explained(why, image).await),
+                    look => look.map(|look| look.missing).map_err(|error| error.to_string()),
                 }
             };
-            NodeFence { node: node_name(node), verdict }
+            NodeCheck { node: node_name(node), verdict }
         });
         Ok(join_all(looks).await)
     }
@@ -101,7 +99,7 @@ impl Swarm {
         let probed = async {
             self.create(self.probe_service(&name, (image, engine), node, command)).await?;
             match (self.probe_ended(&name).await?, good) {
-                (UNCHANGED, Some(report)) => return Ok(Look { lacks: Vec::new(), report }),
+                (UNCHANGED, Some(report)) => return Ok(Look { missing: Vec::new(), report }),
                 (UNCHANGED, None) => {
                     return Err(ProbeError::Failed("it knows a report that nobody gave it".to_owned()));
                 }
@@ -109,8 +107,8 @@ impl Swarm {
             }
             let text = timeout(LOG_TIMEOUT, self.printed(&name)).await.map_err(|_| ProbeError::Silent)??;
             let report = Report::read(&text).ok_or(ProbeError::Silent)?;
-            let lacks = judge(&report, &Wanted::of(&self.inner.config));
-            Ok(Look { lacks, report: report.hash().to_owned() })
+            let missing = judge(&report, &Wanted::new(&self.config));
+            Ok(Look { missing, report: report.hash().to_owned() })
         };
         let probed = probed.await;
         if let Err(error) = self.remove_service(&name).await {
@@ -121,7 +119,7 @@ impl Swarm {
 
     /// The exit code of a probe that did its work.
     async fn probe_ended(&self, name: &str) -> Result<i64, ProbeError> {
-        let limits = &self.inner.config.swarm;
+        let limits = &self.config.swarm;
         let begun = Instant::now();
         let mut runs_since = None;
         loop {
@@ -161,13 +159,12 @@ impl Swarm {
     /// What the probe printed, once that is whole.
     async fn printed(&self, name: &str) -> Result<String, ProbeError> {
         loop {
-            let client = self.inner.engine.client().await?;
             let options = LogsOptionsBuilder::default().stdout(true).build();
             let read = |engine: bollard::Docker| async move {
                 let lines = engine.service_logs(name, Some(options));
                 lines.map_ok(LogOutput::into_bytes).try_collect::<Vec<_>>().await
             };
-            let lines = client.look(read).await.map_err(|error| refused("read what a probe printed", error))?;
+            let lines = self.host.look("read what a probe printed", read).await.map_err(RuntimeError::from)?;
             let text = lines.concat();
             let text = String::from_utf8_lossy(&text).into_owned();
             if Report::read(&text).is_some() {
@@ -183,12 +180,12 @@ impl Swarm {
         let begun = Instant::now();
         let mut told = false;
         loop {
-            let tasks = self.tasks(&json!({ "node": [node], "label": [LABEL_WORKER] })).await?;
+            let tasks = self.tasks(&json!({ "node": [node], "label": [labels::WORKER] })).await?;
             let stale = tasks.iter().filter(|task| task.is_stale()).count();
             if stale == 0 {
                 return Ok(());
             }
-            if begun.elapsed() > self.inner.config.swarm.start_timeout {
+            if begun.elapsed() > self.config.swarm.start_timeout {
                 return Err(ProbeError::Stale);
             }
             if !std::mem::replace(&mut told, true) {

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::super::RuntimeError;
 use super::Swarm;
+use crate::RuntimeError;
 use warmpool_core::secret::Secret;
 
 /// The header of a request to the engine. bollard would write it in the other of base64's alphabets, which engines do not read.
@@ -20,7 +20,7 @@ impl Swarm {
     /// password can be changed.
     /// Errors: `RegistryPassword`.
     pub(super) async fn credentials(&self, image: &str) -> Result<Option<Secret>, RuntimeError> {
-        let settings = &self.inner.config.swarm;
+        let settings = &self.config.swarm;
         let (Some(registry), Some(user), Some(file)) =
             (&settings.registry, &settings.registry_user, &settings.registry_password_file)
         else {
@@ -69,14 +69,9 @@ impl Swarm {
         body: Bytes,
         credentials: &Secret,
     ) -> Result<(StatusCode, Bytes), RuntimeError> {
-        let client = self.inner.engine.client().await?;
-        let request = client
-            .request(method, path)
-            .header("content-type", "application/json")
-            .header(HEADER, credentials.expose())
-            .body(body.into())
-            .map_err(|error| RuntimeError::Unreachable(error.to_string()))?;
-        client.ask(request).await
+        let client = self.host.client().await?;
+        let request = client.request(method, path).header("content-type", "application/json");
+        client.ask(request.header(HEADER, credentials.expose()), body).await
     }
 }
 

@@ -3,20 +3,20 @@
 //! Seccomp and "no new privileges" are not among what a service of API 1.41 can ask for, so the engine of each node must
 //! have them as its defaults.
 
-use std::collections::HashMap;
-
 use bollard::models::{
     EndpointSpec, EndpointSpecModeEnum, Limit, Mount, MountTmpfsOptions, MountType, NetworkAttachmentConfig,
-    ResourceObject, ResourcesUlimits, ServiceSpec, ServiceSpecMode, ServiceSpecModeReplicated, TaskSpec,
-    TaskSpecContainerSpec, TaskSpecContainerSpecDnsConfig, TaskSpecLogDriver, TaskSpecPlacement, TaskSpecResources,
-    TaskSpecRestartPolicy, TaskSpecRestartPolicyConditionEnum,
+    ResourceObject, ServiceSpec, ServiceSpecMode, ServiceSpecModeReplicated, TaskSpec, TaskSpecContainerSpec,
+    TaskSpecContainerSpecDnsConfig, TaskSpecLogDriver, TaskSpecPlacement, TaskSpecResources, TaskSpecRestartPolicy,
+    TaskSpecRestartPolicyConditionEnum,
 };
 use warmpool_protocol::LEAVE_NETWORK;
 
 use super::Swarm;
 use super::constraints::constraints;
-use crate::docker::{container_name, labels, signed};
-use crate::{LABEL_IMAGE, LABEL_INSTANCE, LABEL_PROBE, WorkerSpec};
+use crate::WorkerSpec;
+use crate::container::container_name;
+use crate::docker::{HARDENED_DNS, log_limits, nano_cpus, no_core_dumps, signed};
+use crate::labels::{self, Labels};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 
@@ -29,9 +29,9 @@ const HOME: &str = "/home/own";
 impl Swarm {
     /// The service of a worker, for other nodes than these.
     pub(super) fn service(&self, spec: &WorkerSpec, image: &str, left_out: &[String]) -> ServiceSpec {
-        let config = &self.inner.config;
-        let mut labels = labels(&self.inner.instance, spec);
-        labels.insert(LABEL_IMAGE.to_owned(), image.to_owned());
+        let config = &self.config;
+        let mut labels = labels::of_worker(&self.instance, spec);
+        labels.insert(labels::IMAGE.to_owned(), image.to_owned());
         let (limits, reservations) = resources(config);
         let left_out = left_out.iter().map(|node| format!("node.id!={node}"));
         let task = TaskSpec {
@@ -62,9 +62,8 @@ impl Swarm {
         node: &str,
         command: Vec<String>,
     ) -> ServiceSpec {
-        let config = &self.inner.config;
-        let instance = self.inner.instance.clone();
-        let labels = HashMap::from([(LABEL_INSTANCE.to_owned(), instance.clone()), (LABEL_PROBE.to_owned(), instance)]);
+        let config = &self.config;
+        let labels = labels::labels([(labels::INSTANCE, &self.instance), (labels::PROBE, &self.instance)]);
         let container = TaskSpecContainerSpec {
             command: Some(command),
             // The image closes its shell to the worker's user, and not to this group.
@@ -92,18 +91,12 @@ fn once(container: TaskSpecContainerSpec) -> TaskSpec {
             condition: Some(TaskSpecRestartPolicyConditionEnum::NONE),
             ..Default::default()
         }),
-        log_driver: Some(TaskSpecLogDriver {
-            name: Some("json-file".to_owned()),
-            options: Some(HashMap::from([
-                ("max-size".to_owned(), "1m".to_owned()),
-                ("max-file".to_owned(), "1".to_owned()),
-            ])),
-        }),
+        log_driver: Some(TaskSpecLogDriver { name: Some("json-file".to_owned()), options: Some(log_limits()) }),
         ..Default::default()
     }
 }
 
-fn replicated(name: String, labels: HashMap<String, String>, task: TaskSpec) -> ServiceSpec {
+fn replicated(name: String, labels: Labels, task: TaskSpec) -> ServiceSpec {
     ServiceSpec {
         name: Some(name),
         labels: Some(labels),
@@ -118,8 +111,9 @@ fn replicated(name: String, labels: HashMap<String, String>, task: TaskSpec) -> 
     }
 }
 
-fn container(config: &Config, image: &str, labels: HashMap<String, String>) -> TaskSpecContainerSpec {
+fn container(config: &Config, image: &str, labels: Labels) -> TaskSpecContainerSpec {
     let worker = &config.worker;
+    let (name_server, options) = HARDENED_DNS;
     let tmpfs = |target: &str, size: u64| Mount {
         typ: Some(MountType::TMPFS),
         target: Some(target.to_owned()),
@@ -146,11 +140,11 @@ fn container(config: &Config, image: &str, labels: HashMap<String, String>) -> T
         // Nothing in it is worth waiting for.
         stop_grace_period: Some(0),
         dns_config: Some(TaskSpecContainerSpecDnsConfig {
-            nameservers: Some(vec!["127.0.0.1".to_owned()]),
-            options: Some(vec!["timeout:1".to_owned(), "attempts:1".to_owned()]),
+            nameservers: Some(vec![name_server.to_owned()]),
+            options: Some(options.map(str::to_owned).to_vec()),
             ..Default::default()
         }),
-        ulimits: Some(vec![ResourcesUlimits { name: Some("core".to_owned()), soft: Some(0), hard: Some(0) }]),
+        ulimits: Some(no_core_dumps()),
         ..Default::default()
     }
 }
@@ -167,9 +161,4 @@ fn resources(config: &Config) -> (Limit, ResourceObject) {
         ..Default::default()
     };
     (limits, reservations)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a number of cores times 1e9 fits")]
-fn nano_cpus(cores: f64) -> Option<i64> {
-    (cores > 0.0).then_some((cores * 1e9) as i64)
 }

@@ -7,9 +7,9 @@ use bollard::models::Node;
 use serde_json::json;
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::super::{LABEL_INSTANCE, LABEL_WORKER, RuntimeError};
 use super::Swarm;
 use super::constraints::label;
+use crate::{RuntimeError, labels};
 
 /// Keeps two workers from the same count.
 #[derive(Default)]
@@ -27,11 +27,10 @@ pub(super) struct Choice<'a> {
 impl Swarm {
     /// The nodes that a new worker should not come to, of those that are left; none where nothing is to be spread.
     pub(super) async fn spread(&self, left_out: &[String]) -> Result<Option<Choice<'_>>, RuntimeError> {
-        let Some(over) = &self.inner.config.swarm.spread_over else { return Ok(None) };
-        let turn = self.inner.spread.turn.lock().await;
+        let Some(over) = &self.config.swarm.spread_over else { return Ok(None) };
+        let turn = self.spread.turn.lock().await;
         let nodes = self.list_nodes().await?;
-        let filter = json!({ "label": [format!("{LABEL_INSTANCE}={}", self.inner.instance), LABEL_WORKER] });
-        let tasks = self.tasks(&filter).await?;
+        let tasks = self.tasks(&json!({ "label": [self.own_label(), labels::WORKER.to_owned()] })).await?;
         let on: Vec<&str> = tasks.iter().filter(|task| !task.is_ended()).map(|task| task.node.as_str()).collect();
         Ok(Some(Choice { elsewhere: fuller(&nodes, over, left_out, &on), _turn: turn }))
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use bollard::models::{ServiceSpec, TaskState};
 use tokio::time::{Instant, sleep};
 
-use super::super::client::{refused, status};
-use super::super::{Place, RuntimeError, WorkerSpec};
 use super::Swarm;
 use super::nodes::is_down;
 use super::spread::Choice;
 use super::tasks::Task;
+use crate::client::unless;
+use crate::{ContainerRuntime as _, Place, RuntimeError, WorkerSpec};
 use warmpool_core::ids::WorkerId;
 
 /// Between two looks at a task that is on its way.
@@ -35,7 +35,7 @@ enum Start {
 impl Swarm {
     /// Makes the worker's service and waits until its container runs on a node that is fit for it. A node that cannot start it
     /// is left out for a while, and the next one tried.
-    pub async fn start(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
+    pub(super) async fn start_service(&self, spec: &WorkerSpec) -> Result<Place, RuntimeError> {
         let image = self.image_id(&spec.image).await?;
         let mut anywhere = false;
         for _ in 0..NODES_TRIED {
@@ -46,7 +46,7 @@ impl Swarm {
             match self.started(&spec.worker, &image, choice).await? {
                 // A node that came only now, or began to go, was not among those that the service asked to avoid.
                 Start::Running(Place { node: Some(node), .. })
-                    if left_out.contains(&node) || !self.inner.admission.has(&node, &image) =>
+                    if left_out.contains(&node) || !self.admission.has(&node, &image) =>
                 {
                     self.remove(&spec.worker).await?;
                 }
@@ -55,7 +55,7 @@ impl Swarm {
                     let name = self.name_of(&node).await;
                     let why = self.explained(why, &image).await;
                     tracing::warn!(worker = %spec.worker, node = name, why, "a node cannot start a worker: trying another");
-                    self.inner.avoided.add(&image, &node, &name, &why);
+                    self.avoided.add(&image, &node, &name, &why);
                     self.remove(&spec.worker).await?;
                 }
                 Start::Elsewhere => {
@@ -67,27 +67,16 @@ impl Swarm {
         Err(RuntimeError::Refused { action: "start a service", message: "too many nodes cannot start it".to_owned() })
     }
 
-    /// Leaves a node out for a while on which a worker runs and cannot be reached, as while the overlay mends itself there.
-    pub async fn distrust(&self, node: &str, image: &str) {
-        let Ok(image) = self.image_id(image).await else { return };
-        let name = self.name_of(node).await;
-        tracing::warn!(node = name, "a worker cannot be reached on its node, which is left out for a while");
-        self.inner.avoided.add(&image, node, &name, "the agent of a worker there did not answer");
-    }
-
     pub(super) async fn create(&self, service: ServiceSpec) -> Result<(), RuntimeError> {
-        self.inner.term.check()?;
+        self.term.check()?;
         let image = service.task_template.as_ref().and_then(|task| task.container_spec.as_ref()?.image.as_deref());
         if let Some(credentials) = self.credentials(image.unwrap_or_default()).await? {
             return self.create_with(&service, &credentials).await.map(drop);
         }
-        let client = self.inner.engine.client().await?;
-        match client.work(|engine| async move { engine.create_service(service, None).await }).await {
-            Ok(_) => Ok(()),
-            // Our own earlier call made it and its reply was lost.
-            Err(error) if status(&error) == Some(409) => Ok(()),
-            Err(error) => Err(refused("make a service", error)),
-        }
+        let create = async move |engine: bollard::Docker| engine.create_service(service, None).await;
+        // A conflict: our own earlier call made it, and its reply was lost.
+        unless(&[409], self.host.work("make a service", create).await)?;
+        Ok(())
     }
 
     /// Follows a new service to its node.
@@ -97,7 +86,7 @@ impl Swarm {
         image: &str,
         mut choice: Option<Choice<'_>>,
     ) -> Result<Start, RuntimeError> {
-        let limits = &self.inner.config.swarm;
+        let limits = &self.config.swarm;
         let begun = Instant::now();
         // Since when a node has it, and when that node was last looked at.
         let mut given: Option<(Instant, Instant)> = None;
@@ -175,11 +164,11 @@ impl Swarm {
     }
 
     pub(super) fn no_node(&self, why: String, image: &str) -> RuntimeError {
-        let (memory, cpus) = (self.inner.config.worker.memory, self.inner.config.reserved_cpus());
+        let (memory, cpus) = (self.config.worker.memory, self.config.reserved_cpus());
         RuntimeError::NoNode {
             why,
             asked: format!("{memory} of memory and {cpus} cores (worker.memory, swarm.reserved_cpus)"),
-            avoided: self.inner.avoided.described(image),
+            avoided: self.avoided.described(image),
         }
     }
 }

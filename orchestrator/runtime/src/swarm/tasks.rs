@@ -1,15 +1,14 @@
 //! Tasks: what Swarm made of services. bollard's model of them leaves out their addresses, so this asks the manager itself.
 
-use std::net::Ipv4Addr;
-
 use bollard::models::TaskState;
+use bytes::Bytes;
 use http::{Method, StatusCode};
-use http_body_util::Full;
+use ipnet::Ipv4Net;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::super::client::Client;
-use super::super::{ContainerState, RuntimeError};
+use crate::client::Client;
+use crate::{ContainerState, RuntimeError};
 
 /// The one try at running a service.
 #[derive(Debug, Clone, Deserialize)]
@@ -67,11 +66,10 @@ struct NetworkSpec {
 }
 
 impl Task {
-    /// Its address on this network, and the length of the network's prefix.
-    pub(super) fn address(&self, network: &str) -> Option<(Ipv4Addr, u32)> {
+    /// Its address on this network, with the length of the network's prefix.
+    pub(super) fn address(&self, network: &str) -> Option<Ipv4Net> {
         let attachment = self.networks_attachments.iter().find(|attachment| attachment.network.spec.name == network)?;
-        let (address, prefix) = attachment.addresses.first()?.split_once('/')?;
-        Some((address.parse().ok()?, prefix.parse().ok()?))
+        attachment.addresses.first()?.parse().ok()
     }
 
     /// Whether its container, if it ever had one, runs no more.
@@ -116,11 +114,9 @@ impl Task {
 pub(super) async fn list(client: &Client, filters: &serde_json::Value) -> Result<Vec<Task>, RuntimeError> {
     let filters = filters.to_string();
     let path = format!("/tasks?filters={}", utf8_percent_encode(&filters, NON_ALPHANUMERIC));
-    let unreachable = |error: &dyn std::fmt::Display| RuntimeError::Unreachable(error.to_string());
-    let request = client.request(Method::GET, &path).body(Full::default()).map_err(|error| unreachable(&error))?;
-    let (status, body) = client.ask(request).await?;
+    let (status, body) = client.ask(client.request(Method::GET, &path), Bytes::new()).await?;
     match status {
-        StatusCode::OK => serde_json::from_slice(&body).map_err(|error| unreachable(&error)),
+        StatusCode::OK => serde_json::from_slice(&body).map_err(|error| RuntimeError::Unreachable(error.to_string())),
         StatusCode::NOT_FOUND => Ok(Vec::new()),
         _ => Err(RuntimeError::Refused {
             action: "list the tasks",
@@ -176,7 +172,7 @@ mod tests {
     #[test]
     fn the_address_is_that_on_the_workers_network() {
         let task = task("running");
-        assert_eq!(task.address("workers"), Some((Ipv4Addr::new(10, 0, 1, 4), 20)));
+        assert_eq!(task.address("workers"), "10.0.1.4/20".parse().ok());
         assert_eq!(task.address("elsewhere"), None);
     }
 }

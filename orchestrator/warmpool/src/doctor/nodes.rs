@@ -6,7 +6,7 @@ use super::{Finding, Level};
 use warmpool_config::Config;
 use warmpool_core::browser::Engine;
 use warmpool_core::ids::random_bytes;
-use warmpool_runtime::{Lack, NodeFence, Runtime, RuntimeError};
+use warmpool_runtime::{MissingRequirement, NodeCheck, Runtime, RuntimeError};
 
 /// Starts a container on each node, and removes it.
 /// Errors: [`RuntimeError`], when the nodes cannot be asked for.
@@ -19,24 +19,24 @@ pub(crate) async fn probe_nodes(config: Arc<Config>) -> Result<Vec<Finding>, Run
             break;
         }
     }
-    let fences = runtime.fences(config.image(engine), engine).await?;
-    Ok(fences.iter().flat_map(findings).collect())
+    let checks = runtime.check_nodes(config.image(engine), engine).await?;
+    Ok(checks.iter().flat_map(findings).collect())
 }
 
-fn findings(fence: &NodeFence) -> Vec<Finding> {
-    let node = &fence.node;
+fn findings(check: &NodeCheck) -> Vec<Finding> {
+    let node = &check.node;
     let finding = |level, detail: String, remedy| Finding { level, title: "Node", detail, remedy };
-    match &fence.verdict {
+    match &check.verdict {
         Err(why) => {
             let remedy = "mend that, and run this again".to_owned();
             vec![finding(Level::Warn, format!("{node} was not looked at: {why}"), Some(remedy))]
         }
-        Ok(lacks) if lacks.is_empty() => vec![finding(Level::Ok, format!("{node} keeps workers in"), None)],
-        Ok(lacks) => lacks.iter().map(|lack| of_lack(node, lack)).collect(),
+        Ok(missing) if missing.is_empty() => vec![finding(Level::Ok, format!("{node} keeps workers in"), None)],
+        Ok(missing) => missing.iter().map(|requirement| unmet(node, requirement)).collect(),
     }
 }
 
-fn of_lack(node: &str, lack: &Lack) -> Finding {
-    let level = if lack.needed { Level::Fail } else { Level::Warn };
-    Finding { level, title: "Node", detail: format!("{node}: {}", lack.what), remedy: Some(lack.remedy.clone()) }
+fn unmet(node: &str, MissingRequirement { what, remedy, needed }: &MissingRequirement) -> Finding {
+    let level = if *needed { Level::Fail } else { Level::Warn };
+    Finding { level, title: "Node", detail: format!("{node}: {what}"), remedy: Some(remedy.clone()) }
 }

@@ -48,7 +48,7 @@ impl Pool {
         runtime.ping().await?;
         runtime.ensure_network().await?;
         self.look_for_images().await;
-        let owned = runtime.owned().await?;
+        let owned = runtime.list_containers().await?;
         runtime.forget_others(&owned);
         let mut leases = HashMap::new();
         let mut unclaimed = Vec::new();

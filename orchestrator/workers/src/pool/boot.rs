@@ -52,7 +52,7 @@ impl BootError {
                 RuntimeError::Unreachable(_)
                 | RuntimeError::UnfitNetwork { .. }
                 | RuntimeError::NodeName { .. }
-                | RuntimeError::OneHost
+                | RuntimeError::NoNodes
                 | RuntimeError::RegistryPassword { .. }
                 | RuntimeError::NotOwned(_),
             )
@@ -130,7 +130,7 @@ impl Pool {
                 Ok(()) => Ok(worker),
                 Err(error) => {
                     if matches!(error, BootError::Silent) {
-                        self.inner.runtime.distrust(place.node.as_deref(), &spec.image).await;
+                        self.distrust_node(place.node.as_deref(), &spec.image).await;
                     }
                     Err(error)
                 }

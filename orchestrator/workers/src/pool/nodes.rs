@@ -68,18 +68,18 @@ impl Pool {
     }
 
     /// The nodes as they are now.
-    /// Errors: [`RuntimeError`] when the runtime cannot be asked; `OneHost` where there are none.
+    /// Errors: [`RuntimeError`] when the runtime cannot be asked; `NoNodes` where there are none.
     pub async fn list_nodes(&self) -> Result<Vec<NodeStatus>, RuntimeError> {
         let nodes = self.inner.runtime.nodes().await?;
         if nodes.is_empty() {
-            return Err(RuntimeError::OneHost);
+            return Err(RuntimeError::NoNodes);
         }
         Ok(nodes.into_iter().map(|node| self.status_of(node)).collect())
     }
 
     /// Takes a node out of use, or with `undo` into use again: it gets no new workers, its warm ones are replaced on others, and
     /// once its sessions have ended everything else leaves it.
-    /// Errors: [`RuntimeError`]; `NodeName` or `OneHost` where there is no such node.
+    /// Errors: [`RuntimeError`]; `NodeName` or `NoNodes` where there is no such node.
     pub async fn drain_node(&self, name: &str, undo: bool) -> Result<NodeStatus, RuntimeError> {
         let node = self.inner.runtime.drain_node(name, undo).await?;
         self.look_at_nodes().await;
@@ -102,8 +102,15 @@ impl Pool {
             let node = silent.node.as_deref();
             if self.retire_unowned(&silent.id) {
                 tracing::warn!(worker = %silent.id, node, "replacing a warm worker that does not answer");
-                self.inner.runtime.distrust(node, self.inner.config.image(silent.key.engine)).await;
+                self.distrust_node(node, self.inner.config.image(silent.key.engine)).await;
             }
+        }
+    }
+
+    /// Starts no workers of this image on this node for a while.
+    pub(super) async fn distrust_node(&self, node: Option<&str>, image: &str) {
+        if let Some(node) = node {
+            self.inner.runtime.distrust_node(node, image).await;
         }
     }
 

@@ -36,7 +36,7 @@ impl Pool {
 
     /// Removes containers that carry our label and that nobody here knows, as after a start whose answer was lost.
     pub(super) async fn reconcile(&self) {
-        let owned = match self.inner.runtime.owned().await {
+        let owned = match self.inner.runtime.list_containers().await {
             Ok(owned) => owned,
             Err(error) => return tracing::debug!(%error, "cannot list the containers"),
         };

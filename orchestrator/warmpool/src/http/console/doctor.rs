@@ -15,7 +15,7 @@ use crate::doctor::{self, Facts, Port};
 use crate::http::error::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::error::ServiceFault as _;
-use warmpool_runtime::Docker;
+use warmpool_runtime::Runtime;
 
 /// Time between two examinations. Requests in between get the last result.
 const FRESH: Duration = Duration::from_secs(5);
@@ -28,7 +28,8 @@ pub(super) async fn show(State(app): State<App>, _: Operator) -> Result<Response
         return Ok(json_reply(StatusCode::OK, found));
     }
     let config = Arc::clone(&app.config);
-    let engine = Docker::new(Arc::clone(&config), String::new()).facts().await.map_err(|error| error.to_string());
+    let engine = Runtime::new(Arc::clone(&config), String::new()).engine_facts().await;
+    let engine = engine.map_err(|error| error.to_string());
     let gathering = tokio::task::spawn_blocking(move || Facts::gather(&config, engine));
     let mut facts = gathering.await.map_err(Error::internal)?;
     // This daemon itself has the port, whatever its file is called.

@@ -1,10 +1,14 @@
-//! The workers' network, and what it must be so that workers cannot reach one another.
+//! The workers' network, a bridge of this engine, and what it must be so that workers cannot reach one another.
 
 use std::collections::HashMap;
 
 use bollard::models::{Network, NetworkCreateRequest, NetworkInspect};
+use bollard::query_parameters::{InspectNetworkOptions, ListNetworksOptionsBuilder};
 
-use super::{LABEL_NETWORK, RuntimeError};
+use super::Docker;
+use crate::client::unless;
+use crate::labels::{self, labels};
+use crate::{NetworkFacts, RuntimeError};
 
 /// The driver of the network.
 const DRIVER: &str = "bridge";
@@ -15,30 +19,89 @@ const WITHOUT_HOST: &str = "com.docker.network.bridge.inhibit_ipv4";
 /// The option by which other hosts can be let through to every port of a container, and the value that does so.
 const GATEWAY_MODE: &str = "com.docker.network.bridge.gateway_mode_ipv4";
 const UNPROTECTED: &str = "nat-unprotected";
+/// What the engine is asked for.
+const CREATE: &str = "make the workers' network";
+const LOOK: &str = "look up the network";
 
-/// What the engine says of the workers' network, as far as it matters to them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NetworkFacts {
-    /// Its name.
-    pub name: String,
-    /// Its driver.
-    pub driver: String,
-    /// Its driver's options.
-    pub options: HashMap<String, String>,
-    /// Whether the engine keeps it apart from every other network.
-    pub internal: bool,
-    /// Whether workers have no need of this host's address on it: their agents listen in folders.
-    pub needs_no_host: bool,
-    /// Whether its containers have IPv6 addresses too.
-    pub ipv6: bool,
-    /// Whether a daemon made it and put its label on it. Those of earlier releases have none.
-    pub labelled: bool,
-    /// The names of the containers that run on it, in their order.
-    pub members: Vec<String>,
+impl Docker {
+    /// Makes the workers' bridge where it is missing: no traffic between workers or to anywhere else, no IPv6. One that is
+    /// there must be so already, whoever made it.
+    pub(super) async fn ensure_bridge(&self) -> Result<(), RuntimeError> {
+        if self.networks().await?.is_empty() {
+            self.create_network(request(&self.config.docker.network, self.config.shares_folders())).await?;
+        }
+        self.remove_duplicate_networks().await?;
+        self.bridge().await?.ok_or_else(vanished)?.check()
+    }
+
+    /// The workers' bridge, if there is one.
+    pub(super) async fn bridge(&self) -> Result<Option<NetworkFacts>, RuntimeError> {
+        let networks = self.networks().await?;
+        let Some(id) = networks.first().and_then(|network| network.id.as_deref()) else { return Ok(None) };
+        let found = self.inspect_network(id).await?;
+        Ok(found.map(|found| NetworkFacts::read(found, self.config.shares_folders())))
+    }
+
+    /// Makes a network, unless somebody else was first: perhaps another daemon on this engine.
+    pub(crate) async fn create_network(&self, asked: NetworkCreateRequest) -> Result<(), RuntimeError> {
+        let create = async move |engine: bollard::Docker| engine.create_network(asked).await;
+        unless(&[409], self.work(CREATE, create).await)?;
+        Ok(())
+    }
+
+    /// The network of this name or id, if there is one.
+    pub(crate) async fn inspect_network(&self, name: &str) -> Result<Option<NetworkInspect>, RuntimeError> {
+        let options = None::<InspectNetworkOptions>;
+        let inspect = async move |engine: bollard::Docker| engine.inspect_network(name, options).await;
+        Ok(unless(&[404], self.look(LOOK, inspect).await)?)
+    }
+
+    /// Leaves one network of the name. Engines before 25 make several when daemons ask at the same moment, and then start no
+    /// container on any of them.
+    async fn remove_duplicate_networks(&self) -> Result<(), RuntimeError> {
+        let networks = self.networks().await?;
+        let mut left = networks.len();
+        // The youngest first, so that daemons agree; one with containers stays.
+        for network in networks.iter().rev().filter(|network| is_labelled(network.labels.as_ref())) {
+            if left <= 1 {
+                break;
+            }
+            let id = network.id.as_deref().unwrap_or_default();
+            let remove = async move |engine: bollard::Docker| engine.remove_network(id).await;
+            match unless(&[404], self.work("remove a network", remove).await) {
+                Ok(_) => left -= 1,
+                Err(error) => tracing::warn!(id, %error, "a second network of the name stays"),
+            }
+        }
+        if left <= 1 {
+            return Ok(());
+        }
+        let name = &self.config.docker.network;
+        let message =
+            format!("{left} networks have the name {name}: run `docker network rm ID` for all but one of them");
+        Err(RuntimeError::Refused { action: LOOK, message })
+    }
+
+    /// All networks of the workers' network's name, the eldest first.
+    async fn networks(&self) -> Result<Vec<Network>, RuntimeError> {
+        let name = &self.config.docker.network;
+        let filters = HashMap::from([("name", vec![name.as_str()])]);
+        let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
+        let mut found = self.look(LOOK, async move |engine| engine.list_networks(Some(options)).await).await?;
+        // The filter also lets those through whose names only contain this one.
+        found.retain(|network| network.name.as_ref() == Some(name));
+        found.sort_by(|one, other| (&one.created, &one.id).cmp(&(&other.created, &other.id)));
+        Ok(found)
+    }
+}
+
+/// The error where a network is gone that was just made.
+pub(crate) fn vanished() -> RuntimeError {
+    RuntimeError::Refused { action: CREATE, message: "it is gone again".to_owned() }
 }
 
 impl NetworkFacts {
-    pub(super) fn read(found: NetworkInspect, needs_no_host: bool) -> Self {
+    fn read(found: NetworkInspect, needs_no_host: bool) -> Self {
         let members = found.containers.unwrap_or_default().into_iter();
         let mut members: Vec<_> = members.map(|(id, member)| member.name.unwrap_or(id)).collect();
         members.sort();
@@ -94,7 +157,7 @@ impl NetworkFacts {
     }
 
     /// Fails where workers must not be put on it.
-    pub(super) fn check(&self) -> Result<(), RuntimeError> {
+    fn check(&self) -> Result<(), RuntimeError> {
         match self.flaw() {
             None => Ok(()),
             Some(flaw) => Err(RuntimeError::UnfitNetwork { name: self.name.clone(), flaw, remedy: self.remedy() }),
@@ -102,17 +165,13 @@ impl NetworkFacts {
     }
 }
 
-/// Whether a daemon made it.
-pub(super) fn is_ours(network: &Network) -> bool {
-    is_labelled(network.labels.as_ref())
-}
-
+/// Whether a daemon made the network with these labels.
 fn is_labelled(labels: Option<&HashMap<String, String>>) -> bool {
-    labels.is_some_and(|labels| labels.contains_key(LABEL_NETWORK))
+    labels.is_some_and(|labels| labels.contains_key(labels::NETWORK))
 }
 
 /// The network that a daemon makes where there is none of this name.
-pub(super) fn request(name: &str, needs_no_host: bool) -> NetworkCreateRequest {
+fn request(name: &str, needs_no_host: bool) -> NetworkCreateRequest {
     let options = HashMap::from([
         (BETWEEN_CONTAINERS.to_owned(), "false".to_owned()),
         (WITHOUT_HOST.to_owned(), needs_no_host.to_string()),
@@ -123,7 +182,7 @@ pub(super) fn request(name: &str, needs_no_host: bool) -> NetworkCreateRequest {
         internal: Some(true),
         enable_ipv6: Some(false),
         options: Some(options),
-        labels: Some(HashMap::from([(LABEL_NETWORK.to_owned(), "workers".to_owned())])),
+        labels: Some(labels([(labels::NETWORK, "workers")])),
         ..Default::default()
     }
 }

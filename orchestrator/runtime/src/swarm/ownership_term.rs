@@ -5,15 +5,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::super::RuntimeError;
+use crate::RuntimeError;
 
 /// Until when this process has the workers for sure; always, where it never asked for a lease.
 #[derive(Clone, Default)]
-pub(super) struct Term {
+pub(super) struct OwnershipTerm {
     until: Arc<Mutex<Option<Instant>>>,
 }
 
-impl Term {
+impl OwnershipTerm {
     /// Fails once the time is over: what another daemon owns must not be changed.
     /// Errors: [`RuntimeError::NotOwned`].
     pub(super) fn check(&self) -> Result<(), RuntimeError> {
@@ -38,7 +38,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_changed_after_the_term() {
-        let term = Term::default();
+        let term = OwnershipTerm::default();
         assert!(term.check().is_ok(), "nobody asked for a lease");
         term.set(Instant::now() + Duration::from_secs(4));
         assert!(term.check().is_ok());

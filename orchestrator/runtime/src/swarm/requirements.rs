@@ -1,8 +1,8 @@
-//! The judgement of a node: what a container there says of itself, and what it should say. Pure.
+//! What workers require of a node: compares what a container there says of itself with what it should say.
 
 use std::collections::HashMap;
 
-use crate::Lack;
+use crate::MissingRequirement;
 use warmpool_config::Config;
 
 /// The last fact of a report that is whole: the hash of the others.
@@ -82,7 +82,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         let worker = &config.worker;
         Self {
             memory: worker.memory.bytes(),
@@ -94,12 +94,12 @@ impl Wanted {
     }
 }
 
-/// What is missing.
-pub(super) fn judge(report: &Report<'_>, wanted: &Wanted) -> Vec<Lack> {
-    let mut lacks = Vec::new();
+/// The requirements that the report does not meet.
+pub(super) fn judge(report: &Report<'_>, wanted: &Wanted) -> Vec<MissingRequirement> {
+    let mut missing = Vec::new();
     let mut needs = |holds: bool, what: &str, remedy: &str| {
         if !holds {
-            lacks.push(Lack { what: what.to_owned(), remedy: remedy.to_owned(), needed: true });
+            missing.push(MissingRequirement { what: what.to_owned(), remedy: remedy.to_owned(), needed: true });
         }
     };
     let filtered = report.first("Seccomp") == "2";
@@ -131,9 +131,9 @@ pub(super) fn judge(report: &Report<'_>, wanted: &Wanted) -> Vec<Lack> {
         || report.limit("MemoryAndSwap").is_some_and(|limit| limit <= wanted.memory);
     if !none_on_node && !none_allowed {
         let what = "the node swaps, so a worker may take more than worker.memory".to_owned();
-        lacks.push(Lack { what, remedy: NO_SWAP.to_owned(), needed: false });
+        missing.push(MissingRequirement { what, remedy: NO_SWAP.to_owned(), needed: false });
     }
-    lacks
+    missing
 }
 
 #[cfg(test)]
@@ -158,14 +158,14 @@ UserNamespaces: usable
 Hash: 5f2b
 ";
 
-    fn lacks(text: &str) -> Vec<Lack> {
+    fn missing(text: &str) -> Vec<MissingRequirement> {
         let wanted = Wanted { memory: 1 << 20, tmp: 8 << 10, shm: 8 << 10, pids: 16, sandbox: true };
         judge(&Report::read(text).unwrap(), &wanted)
     }
 
     #[test]
     fn a_node_as_it_should_be_lacks_nothing() {
-        assert_eq!(lacks(GOOD), []);
+        assert_eq!(missing(GOOD), []);
     }
 
     #[test]
@@ -185,7 +185,7 @@ Hash: 5f2b
             ("SwapTotal:             0", "SwapTotal:        1024", "swaps", "swapoff"),
         ] {
             assert!(GOOD.contains(from), "{from}");
-            let found = lacks(&GOOD.replace(from, to));
+            let found = missing(&GOOD.replace(from, to));
             assert_eq!(found.len(), 1, "{to}: {found:?}");
             assert!(found[0].what.contains(what) && found[0].remedy.contains(remedy), "{to}: {found:?}");
             assert_eq!(found[0].needed, what != "swaps");

@@ -1,0 +1,73 @@
+//! Why the container runtime did not do what it was asked.
+
+/// Why the container runtime did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// The runtime does not answer at all.
+    #[error("the container runtime does not answer: {0}")]
+    Unreachable(String),
+    /// The worker image is not there.
+    #[error(
+        "the image `{0}` is not on this host: build it with scripts/images, or load a packed one with `docker load`"
+    )]
+    NoImage(String),
+    /// The folder in which a worker's agent listens cannot be used.
+    #[error("the folder shared with the worker: {0}")]
+    Folder(String),
+    /// A network has the name of the workers' network, and does not isolate them.
+    #[error("the network `{name}` {flaw}; {remedy}")]
+    UnfitNetwork {
+        /// The network.
+        name: String,
+        /// What is wrong with it; the text follows its name.
+        flaw: String,
+        /// What the operator can do.
+        remedy: String,
+    },
+    /// The swarm has no node that can take the worker.
+    #[error("no node of the swarm takes a worker that asks for {asked}: {why}{}", left_out(avoided))]
+    NoNode {
+        /// Swarm's own words.
+        why: String,
+        /// What the worker reserves.
+        asked: String,
+        /// The nodes that are left out for a while, with the reasons; empty where there are none.
+        avoided: String,
+    },
+    /// No node has this name, or several have.
+    #[error("{flaw} `{name}`: {known}")]
+    NodeName {
+        /// The name that was given.
+        name: String,
+        /// What is wrong with it; the text precedes the name.
+        flaw: &'static str,
+        /// The names that exist, or the ids of the nodes that share the name.
+        known: String,
+    },
+    /// Workers run on this host alone, so there are no nodes.
+    #[error("workers run on this host alone: nodes are those of a swarm, and swarm.enabled is false")]
+    NoNodes,
+    /// The file with the registry's password cannot be used.
+    #[error("`swarm.registry_password_file` {path} cannot be used: {why}")]
+    RegistryPassword {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Another daemon owns the workers of this instance.
+    #[error("another daemon has the workers of this instance: {0}")]
+    NotOwned(String),
+    /// The runtime refused the call.
+    #[error("the container runtime refused to {action}: {message}")]
+    Refused {
+        /// What was asked.
+        action: &'static str,
+        /// The runtime's own words.
+        message: String,
+    },
+}
+
+fn left_out(avoided: &str) -> String {
+    if avoided.is_empty() { String::new() } else { format!("; left out for now: {avoided}") }
+}
