@@ -34,7 +34,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use subtle::{Choice, ConstantTimeEq};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 
@@ -45,6 +44,7 @@ use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};
 
 use warmpool_config::EgressRules;
 use warmpool_core::clock::{Now, unix_ms};
+use warmpool_core::secret;
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 
 /// How many revocations a subscriber may be behind.
@@ -272,14 +272,14 @@ impl Keys {
         self.read(|entries| {
             let entry = id.as_ref().and_then(|id| entries.get(id));
             let record = entry.map(|entry| &entry.record);
-            // The comparison is made also where there is nothing to compare with.
+            // Both comparisons are made whatever the other says, also where there is nothing to compare with.
             let current = record.map_or(&NO_HASH, |record| &record.hash);
             let previous = record.and_then(|record| record.previous.as_ref());
             let old = previous.map_or(&NO_HASH, |previous| &previous.hash);
-            let old_counts = Choice::from(u8::from(previous.is_some_and(|previous| previous.works(now))));
-            let active = Choice::from(u8::from(record.is_some_and(|record| record.state == KeyState::Active)));
-            let matches = current.0.ct_eq(&hash.0) | (old.0.ct_eq(&hash.0) & old_counts);
-            let entry = entry.filter(|_| bool::from(matches & active));
+            let old_counts = previous.is_some_and(|previous| previous.works(now));
+            let active = record.is_some_and(|record| record.state == KeyState::Active);
+            let matches = secret::equal(current.0, hash.0) | (secret::equal(old.0, hash.0) & old_counts);
+            let entry = entry.filter(|_| matches & active);
             entry?.last_used_ms.fetch_max(now.unix_ms(), Ordering::Relaxed);
             id.clone()
         })

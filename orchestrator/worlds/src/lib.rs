@@ -75,6 +75,7 @@ use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::ids::WorldId;
 use warmpool_core::instance::Instance;
+use warmpool_core::secret;
 use warmpool_keys::KeyId;
 use warmpool_runtime::Runtime;
 use warmpool_store::{Batch, Durability, Store, Table};
@@ -266,11 +267,10 @@ impl Worlds {
     /// The world whose viewer this token opens.
     /// Errors: `InvalidToken`; when the store does not answer.
     pub async fn find_by_token(&self, token: &str) -> Result<WorldRecord, Error> {
-        use subtle::ConstantTimeEq as _;
         let (id, _) = token.split_once('.').ok_or(Error::UnknownViewer)?;
         let record = self.record(&WorldId::from(id)).await?.ok_or(Error::UnknownViewer)?;
         let genuine = self.token(&record).ok_or(Error::UnknownViewer)?;
-        if bool::from(genuine.as_bytes().ct_eq(token.as_bytes())) { Ok(record) } else { Err(Error::UnknownViewer) }
+        if secret::equal(&genuine, token) { Ok(record) } else { Err(Error::UnknownViewer) }
     }
 
     /// What the URL of a world's viewer ends with.

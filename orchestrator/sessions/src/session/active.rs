@@ -18,6 +18,7 @@ use super::share::Shares;
 use crate::Error;
 use warmpool_core::clock::Deadline;
 use warmpool_core::ids::SessionId;
+use warmpool_core::secret;
 use warmpool_keys::KeyId;
 use warmpool_workers::captcha::SessionCaptchas;
 use warmpool_workers::egress::Egress;
@@ -93,15 +94,13 @@ impl Session {
     /// Checks a token from a URL in constant time.
     /// Errors: `InvalidToken`.
     pub fn check_token(&self, token: &str) -> Result<(), Error> {
-        use subtle::ConstantTimeEq as _;
-        if bool::from(self.token.as_bytes().ct_eq(token.as_bytes())) { Ok(()) } else { Err(Error::InvalidToken) }
+        if secret::equal(&self.token, token) { Ok(()) } else { Err(Error::InvalidToken) }
     }
 
     /// Checks the token of a live-view URL in constant time.
     /// Errors: `InvalidToken`.
     pub fn check_view_token(&self, token: &str) -> Result<(), Error> {
-        use subtle::ConstantTimeEq as _;
-        if bool::from(self.view_token.as_bytes().ct_eq(token.as_bytes())) { Ok(()) } else { Err(Error::InvalidToken) }
+        if secret::equal(&self.view_token, token) { Ok(()) } else { Err(Error::InvalidToken) }
     }
 
     /// Waits until a client's command may go on to the browser.

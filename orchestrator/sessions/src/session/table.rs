@@ -20,6 +20,7 @@ use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Drain;
 use warmpool_core::ids::SessionId;
 use warmpool_core::instance::Instance;
+use warmpool_core::secret;
 use warmpool_keys::{KeyId, Keys};
 use warmpool_store::Store;
 use warmpool_workers::ads::AdLists;
@@ -233,11 +234,10 @@ impl Sessions {
     /// Finds a session, live or not, by the token of its own live view. The links of others do not open it.
     /// Errors: `UnknownSession`, `InvalidToken`.
     pub fn find_by_view_token(&self, id: &str, token: &str) -> Result<Listing, Error> {
-        use subtle::ConstantTimeEq as _;
         let entry = self.lock().get(&SessionId::from(id)).cloned();
         let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
         let expected = self.inner.instance.session_token(id, "view");
-        let opens = bool::from(expected.as_bytes().ct_eq(token.as_bytes()));
+        let opens = secret::equal(&expected, token);
         if !opens || !self.inner.keys.is_active(entry.owner()) {
             return Err(Error::InvalidToken);
         }
@@ -342,10 +342,9 @@ impl Sessions {
     /// The link whose token this is.
     /// Errors: `InvalidToken`, also for a link that has ended.
     pub fn shared_by(&self, session: &Session, token: &str) -> Result<Share, Error> {
-        use subtle::ConstantTimeEq as _;
         let (id, proof) = token.split_once('.').ok_or(Error::InvalidToken)?;
         let genuine = self.share_proof(session, id);
-        if !bool::from(genuine.as_bytes().ct_eq(proof.as_bytes())) {
+        if !secret::equal(&genuine, proof) {
             return Err(Error::InvalidToken);
         }
         session.shares.current().into_iter().find(|share| share.share_id.as_str() == id).ok_or(Error::InvalidToken)
