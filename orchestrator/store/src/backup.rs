@@ -30,8 +30,7 @@ async fn off_thread<T: Send + 'static>(
 }
 
 async fn write_dump(store: &Store, path: &Path, folders: &[Folder]) -> Result<WrittenDump, StoreError> {
-    // A store in memory has no folders beside it.
-    let with_files = store.directory().filter(|_| !folders.is_empty()).map(|data| (data.to_owned(), folders.to_vec()));
+    let with_files = (!folders.is_empty()).then(|| (store.directory().to_owned(), folders.to_vec()));
     let (path, in_archive) = (path.to_owned(), with_files.is_some());
     let mut writer =
         off_thread(move || if in_archive { archive::create(&path) } else { Writer::create(&path, SCHEMA_VERSION) })
@@ -87,7 +86,7 @@ impl Store {
     /// Writes the file of what is kept apart anew: with what there is now, and nothing that was deleted before.
     /// Errors: those of reading; [`StoreError::Io`].
     pub(super) async fn write_apart(&self) -> Result<(), StoreError> {
-        let Some(dir) = self.directory().map(Path::to_owned) else { return Ok(()) };
+        let dir = self.directory().to_owned();
         let _one = self.writing_apart().await;
         let mut writer = off_thread(move || Writer::create(&backup_folder::apart_path(&dir)?, SCHEMA_VERSION)).await?;
         for table in Table::ALL.into_iter().filter(|table| table.is_kept_apart()) {
@@ -98,9 +97,9 @@ impl Store {
     }
 
     /// Dumps into the store's directory of backups and removes old ones.
-    /// Errors: those of [`Store::dump`]; [`StoreError::NoDirectory`] in memory.
+    /// Errors: those of [`Store::dump`].
     pub async fn backup(&self) -> Result<WrittenDump, StoreError> {
-        let dir = self.directory().ok_or(StoreError::NoDirectory)?.to_owned();
+        let dir = self.directory().to_owned();
         let _one = self.dumping().await;
         let (within, context) = (dir.clone(), self.context());
         let path = off_thread(move || match context.disk_nearly_full(false) {
@@ -122,9 +121,7 @@ impl Store {
 
 /// Makes a backup every `backup_interval` until `stop`. Logs failures and tries again sooner.
 pub async fn run_backups(store: Store, stop: CancellationToken) {
-    let Some(dir) = store.directory().map(Path::to_owned) else {
-        return;
-    };
+    let dir = store.directory().to_owned();
     let every = store.options().backup_interval;
     let within = dir.clone();
     // A new one takes their place.

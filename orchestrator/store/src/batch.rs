@@ -17,91 +17,64 @@ pub(crate) const MAX_KEY_BYTES: usize = 512;
 /// The most changes one batch may have.
 pub const MAX_BATCH_OPS: usize = 4096;
 
-/// A named, ordered map from keys to values. A new table is one line here and one in [`Table::ALL`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Table {
+/// Defines the tables, each with its name on disk and in backups.
+macro_rules! tables {
+    ($( $(#[doc = $doc:literal])+ $Table:ident = $name:literal, )+) => {
+        /// A named, ordered map from keys to values. A new table is one line here.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Table { $( $(#[doc = $doc])+ $Table, )+ }
+
+        impl Table {
+            /// Every table.
+            pub const ALL: [Self; [$( $name ),+].len()] = [ $( Self::$Table, )+ ];
+
+            /// The table's name on disk and in backups. It must never change.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $( Self::$Table => $name, )+ }
+            }
+        }
+    };
+}
+
+tables! {
     /// Facts about the store itself, such as its schema version.
-    Meta,
+    Meta = "meta",
     /// API keys, by key id.
-    Keys,
+    Keys = "keys",
     /// Session records.
-    Sessions,
+    Sessions = "sessions",
     /// Task records, by task id.
-    Tasks,
+    Tasks = "tasks",
     /// What the index of the history is made of at the start: one small row a task, by task id.
-    TaskIndex,
+    TaskIndex = "task_index",
     /// What tasks are to do, in parts, by task id and part.
-    TaskBodies,
+    TaskBodies = "task_bodies",
     /// Secrets of tasks that have not ended, encrypted, by task id.
-    TaskSecrets,
+    TaskSecrets = "task_secrets",
     /// Items of fleets, by task id and number.
-    TaskItems,
+    TaskItems = "task_items",
     /// Which task an idempotency key made, by API key and a hash.
-    TaskKeys,
+    TaskKeys = "task_keys",
     /// Integration keys, by their id.
-    IntegrationKeys,
+    IntegrationKeys = "integration_keys",
     /// Worlds, by their id.
-    Worlds,
+    Worlds = "worlds",
     /// Which world a scene is kept in, by the scene's hash.
-    Scenes,
+    Scenes = "scenes",
     /// Patients' ids and names, encrypted, by a keyed hash.
-    Patients,
+    Patients = "patients",
     /// Patients' own keys, encrypted, by the same hash. See [`Table::is_kept_apart`].
-    PatientKeys,
+    PatientKeys = "patient_keys",
     /// Which worlds a patient has, by the patient's hash and the world's id.
-    PatientWorlds,
+    PatientWorlds = "patient_worlds",
     /// Requests for worlds, by time.
-    WorldRequests,
+    WorldRequests = "world_requests",
     /// Who is signed in to the console, by the hash of the cookie's value.
-    SignIns,
+    SignIns = "sign_ins",
 }
 
 impl Table {
-    /// Every table.
-    pub const ALL: [Table; 17] = [
-        Table::Meta,
-        Table::Keys,
-        Table::Sessions,
-        Table::Tasks,
-        Table::TaskIndex,
-        Table::TaskBodies,
-        Table::TaskSecrets,
-        Table::TaskItems,
-        Table::TaskKeys,
-        Table::IntegrationKeys,
-        Table::Worlds,
-        Table::Scenes,
-        Table::Patients,
-        Table::PatientKeys,
-        Table::PatientWorlds,
-        Table::WorldRequests,
-        Table::SignIns,
-    ];
-
-    /// The table's name on disk and in backups. It must never change.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Table::Meta => "meta",
-            Table::Keys => "keys",
-            Table::Sessions => "sessions",
-            Table::Tasks => "tasks",
-            Table::TaskIndex => "task_index",
-            Table::TaskBodies => "task_bodies",
-            Table::TaskSecrets => "task_secrets",
-            Table::TaskItems => "task_items",
-            Table::TaskKeys => "task_keys",
-            Table::IntegrationKeys => "integration_keys",
-            Table::Worlds => "worlds",
-            Table::Scenes => "scenes",
-            Table::Patients => "patients",
-            Table::PatientKeys => "patient_keys",
-            Table::PatientWorlds => "patient_worlds",
-            Table::WorldRequests => "world_requests",
-            Table::SignIns => "sign_ins",
-        }
-    }
-
     /// Whether its rows are in no backup but in one file of their own, which always holds the present ones alone. What they
     /// encrypted can then be read in no backup once they are deleted.
     #[must_use]
@@ -294,6 +267,7 @@ impl KeyRange {
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
+    /// The key.
     pub key: Vec<u8>,
     /// The value, as it was put.
     pub value: Vec<u8>,

@@ -93,9 +93,6 @@ pub enum StoreError {
     /// The store changed too much while it was being dumped; try again.
     #[error("too many changes while the dump was written")]
     DumpOverrun,
-    /// A store in memory has no directory to put backups in.
-    #[error("a store in memory has no directory")]
-    NoDirectory,
 }
 
 impl StoreError {

@@ -1,5 +1,6 @@
 //! The executor: carries out requests on a backend, one after the other, and answers them.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc as std_mpsc;
 
 use tokio::sync::oneshot;
@@ -78,7 +79,7 @@ pub(super) struct Executor {
     group: Vec<(Durability, Flushed)>,
     capture: Option<Capture>,
     /// Let go after the backend.
-    lock: Option<DirLock>,
+    lock: DirLock,
 }
 
 /// Changes made while a dump is written. Past the limit they are forgotten and the dump fails.
@@ -107,13 +108,14 @@ impl Executor {
         (backend, ledger): (Box<dyn Backend>, Ledger),
         barrier: BarrierThread,
         context: Context,
-        lock: Option<DirLock>,
+        lock: DirLock,
     ) -> Self {
         Self { backend, ledger, barrier, context, group: Vec::with_capacity(GROUP), capture: None, lock }
     }
 
-    /// Carries out one request. Commits are answered by [`Executor::finish_group`] at the earliest.
-    pub(super) fn take(&mut self, request: Request) -> BackendResult<()> {
+    /// Carries out one request. Commits are answered by [`Executor::finish_group`] at the earliest. Breaks off with whom to
+    /// answer once the store is closed.
+    pub(super) fn take(&mut self, request: Request) -> BackendResult<ControlFlow<Reply<()>>> {
         match request {
             // Its caller has withdrawn it and relies on it never happening.
             Request::Commit { ticket, .. } if !ticket.take() => {}
@@ -153,12 +155,11 @@ impl Executor {
                 let _ = reply.send(answer);
             }
             Request::Close { reply } => {
-                // Only a store without threads gets here; it has no files to close.
-                self.context.monitor.close();
-                let _ = reply.send(Ok(()));
+                self.finish_group()?;
+                return Ok(ControlFlow::Break(reply));
             }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     fn get(&self, table: Table, key: &[u8]) -> BackendResult<Option<Vec<u8>>> {

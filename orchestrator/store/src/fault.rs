@@ -10,10 +10,10 @@ use parking_lot::{Condvar, Mutex};
 
 use super::backend::{Backend, BackendError, Barrier, RawRow};
 use super::batch::Op;
-use super::health::Monitor;
+use super::handle::Place;
 use super::journal::{Entry, Journal};
 use super::ledger::Ledger;
-use super::mark::Mark;
+use super::lock::DirLock;
 use super::memory::MemoryBackend;
 use super::request::Context;
 use super::{KeyRange, Store, StoreOptions, Table};
@@ -204,20 +204,18 @@ impl Store {
         Store::faulty(&Faults::default(), StoreOptions { min_free_bytes: 0, ..StoreOptions::default() })
     }
 
-    /// A store in memory, with threads, whose backend fails as planned.
+    /// A store whose rows are in memory, and the rest in a temporary folder, and whose backend fails as planned.
     pub fn faulty(faults: &Faults, options: StoreOptions) -> Store {
-        let plan = faults.clone();
-        let context = Context {
-            monitor: Arc::new(Monitor::new()),
-            free_space: Arc::new(move || Some(plan.free_space())),
-            min_free_bytes: options.min_free_bytes,
-            on_fatal: options.on_fatal.clone(),
-            recovery_file: None,
-            mark: Arc::new(Mark::nowhere()),
-        };
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().to_owned();
+        let place = Place { lock: DirLock::take(&dir).unwrap(), dir, history: "memory".to_owned() };
+        let mut context = Context::new(&place, 0, &options).unwrap();
+        let plan = (faults.clone(), folder);
+        // The folder goes with the last who may write to it.
+        context.free_space = Arc::new(move || Some(plan.0.free_space()));
         let backend = FaultBackend { inner: MemoryBackend::default(), faults: faults.clone() };
         let backend = (Box::new(backend) as Box<dyn Backend>, Ledger::default());
-        Store::on(backend, Box::new(FaultJournal(faults.clone())), context, options, None).unwrap()
+        Store::start(backend, Box::new(FaultJournal(faults.clone())), context, options, place).unwrap()
     }
 }
 

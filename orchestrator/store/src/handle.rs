@@ -10,15 +10,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::backend::{Backend, BackendError};
 use super::batch::{Batch, Durability, KeyRange, Row, Table};
 use super::commit::Commit;
-use super::disk::{self, free_bytes};
-use super::health::{Monitor, StoreHealth};
+use super::disk;
+use super::health::StoreHealth;
 use super::journal::{FileJournal, Journal};
 use super::ledger::{Ledger, Moment};
 use super::lock::DirLock;
-use super::mark::Mark;
 use super::options::StoreOptions;
 use super::recover::{self, Recovery};
-use super::recovery_file::RecoveryFile;
 use super::request::{Context, Request};
 use super::ticket::Ticket;
 use super::{StoreError, layout, thread};
@@ -26,6 +24,7 @@ use super::{StoreError, layout, thread};
 /// An open store, and what had to be done to open it.
 #[derive(Debug)]
 pub struct Opened {
+    /// The store.
     pub store: Store,
     /// Set if the data was damaged and has been replaced. Show it to the operator.
     pub recovery: Option<Recovery>,
@@ -39,9 +38,8 @@ pub struct Store {
 }
 
 struct Shared {
-    monitor: Arc<Monitor>,
     options: StoreOptions,
-    dir: Option<PathBuf>,
+    dir: PathBuf,
     context: Context,
     /// Names the data directory in its dumps.
     history: String,
@@ -50,14 +48,15 @@ struct Shared {
     /// Held while the file of what is kept apart is written.
     writing_apart: tokio::sync::Mutex<()>,
     /// Dropped with the store, which ends the thread that measures the disk.
-    _gauge: Option<std::sync::mpsc::Sender<()>>,
+    _gauge: std::sync::mpsc::Sender<()>,
 }
 
 /// Where the files of a store lie.
 pub(super) struct Place {
-    dir: PathBuf,
-    history: String,
-    lock: DirLock,
+    pub(super) dir: PathBuf,
+    /// Names the data directory.
+    pub(super) history: String,
+    pub(super) lock: DirLock,
 }
 
 impl std::fmt::Debug for Store {
@@ -85,52 +84,28 @@ impl Store {
     /// [`StoreError::Io`] if the file system refuses. Damage is no error: see [`Recovery`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Opened, StoreError> {
         let (prepared, lock) = recover::open(dir, &options)?;
-        let monitor = Arc::new(Monitor::new());
         let journal = FileJournal::open(dir)?;
-        let history = journal.history().to_owned();
-        let database = dir.join(layout::DATABASE);
-        let context = Context {
-            monitor: Arc::clone(&monitor),
-            free_space: Arc::new(move || free_bytes(&database)),
-            min_free_bytes: options.min_free_bytes,
-            on_fatal: options.on_fatal.clone(),
-            recovery_file: Some(RecoveryFile::in_dir(dir)),
-            mark: Arc::new(Mark::open(dir, prepared.ledger.commits())?),
-        };
-        let place = Place { dir: dir.to_owned(), history, lock };
+        let place = Place { dir: dir.to_owned(), history: journal.history().to_owned(), lock };
+        let context = Context::new(&place, prepared.ledger.commits(), &options)?;
         let backend = (Box::new(prepared.backend) as Box<dyn Backend>, prepared.ledger);
-        let store = Self::on(backend, Box::new(journal), context, options, Some(place))?;
+        let store = Self::start(backend, Box::new(journal), context, options, place)?;
         Ok(Opened { store, recovery: prepared.recovery })
     }
 
-    pub(super) fn on(
+    /// Starts the threads of a store whose files lie in a directory.
+    pub(super) fn start(
         backend: (Box<dyn Backend>, Ledger),
         journal: Box<dyn Journal>,
         context: Context,
         options: StoreOptions,
-        place: Option<Place>,
+        Place { dir, history, lock }: Place,
     ) -> Result<Self, StoreError> {
-        let (dir, history, lock) = match place {
-            Some(place) => (Some(place.dir), place.history, Some(place.lock)),
-            None => (None, String::new(), None),
-        };
-        let sender = thread::spawn(backend, journal, lock, context.clone(), options.queue)?;
-        let database = dir.as_ref().map(|dir| dir.join(layout::DATABASE));
-        let size = move || database.as_deref().map_or(0, disk::directory_bytes);
-        let gauge = Some(disk::watch(&context, size)?);
-        Ok(Self {
-            thread: sender,
-            shared: Arc::new(Shared {
-                monitor: Arc::clone(&context.monitor),
-                options,
-                dir,
-                context,
-                history,
-                dumping: tokio::sync::Mutex::default(),
-                writing_apart: tokio::sync::Mutex::default(),
-                _gauge: gauge,
-            }),
-        })
+        let thread = thread::spawn(backend, journal, lock, context.clone(), options.queue)?;
+        let database = dir.join(layout::DATABASE);
+        let _gauge = disk::watch(&context, move || disk::directory_bytes(&database))?;
+        let (dumping, writing_apart) = Default::default();
+        let shared = Shared { options, dir, context, history, dumping, writing_apart, _gauge };
+        Ok(Self { thread, shared: Arc::new(shared) })
     }
 
     /// Makes all changes of the batch, or none. What is queued when the call timeout is over is withdrawn; what the disk
@@ -200,7 +175,7 @@ impl Store {
     /// second, or is stalled.
     #[must_use]
     pub fn health(&self) -> StoreHealth {
-        self.shared.monitor.health(self.shared.context.min_free_bytes)
+        self.shared.context.monitor.health(self.shared.context.min_free_bytes)
     }
 
     /// Makes everything durable, closes the files and ends the threads. Later calls get
@@ -214,9 +189,9 @@ impl Store {
         &self.shared.options
     }
 
-    /// The data directory, unless the store is in memory.
-    pub(super) fn directory(&self) -> Option<&Path> {
-        self.shared.dir.as_deref()
+    /// The data directory.
+    pub(super) fn directory(&self) -> &Path {
+        &self.shared.dir
     }
 
     /// The disk monitor, for callers that may block.
@@ -247,7 +222,7 @@ impl Store {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.shared.monitor.failed()
+        self.shared.context.monitor.failed()
     }
 
     /// The state of this store after so many commits.
@@ -267,12 +242,12 @@ impl Store {
 
     pub(super) fn gone(&self) -> StoreError {
         // The threads say so before they close; otherwise they are failing just now.
-        if self.shared.monitor.closed() { StoreError::Closed } else { StoreError::Failed }
+        if self.shared.context.monitor.closed() { StoreError::Closed } else { StoreError::Failed }
     }
 
     /// A thread that hangs, as sled does after a full disk, never comes back by itself.
     pub(super) fn timed_out(&self, waited: Duration) -> StoreError {
-        if self.shared.monitor.busy_for() > MAX_BUSY {
+        if self.shared.context.monitor.busy_for() > MAX_BUSY {
             let stuck = std::io::Error::other("the storage thread hangs");
             self.shared.context.fatal(&BackendError::Io(stuck));
         }

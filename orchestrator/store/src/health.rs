@@ -33,9 +33,9 @@ pub struct StoreHealth {
     pub last_commit_ms: Option<u64>,
     /// When the last disk barrier ended, Unix milliseconds.
     pub last_durable_ms: Option<u64>,
-    /// Size of the database's files, bytes; 0 in memory.
+    /// Size of the database's files, bytes.
     pub size_bytes: u64,
-    /// Free space of the file system, bytes; none in memory or when the system does not say.
+    /// Free space of the file system, bytes; none when the system does not say.
     pub free_bytes: Option<u64>,
     /// With less free space than this, bytes, nothing new is taken.
     pub min_free_bytes: u64,

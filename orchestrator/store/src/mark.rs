@@ -92,8 +92,7 @@ fn this_boot() -> [u8; BOOT_BYTES] {
 /// The mark of an open store. The storage thread and the barrier thread write it.
 #[derive(Debug)]
 pub(super) struct Mark {
-    /// None for a store in memory.
-    file: Option<File>,
+    file: File,
     state: Mutex<State>,
 }
 
@@ -118,27 +117,18 @@ impl Mark {
             false => Ok(()),
         });
         let reached = Reached { turn, flushed: commits, durable: commits, boot: this_boot() };
-        let mark = Self { file: Some(file), state: Mutex::new(State { reached, synced: Instant::now() }) };
+        let mark = Self { file, state: Mutex::new(State { reached, synced: Instant::now() }) };
         let begun = filled.map_err(BackendError::Io).and_then(|()| mark.write(|_| {})).and_then(|()| mark.sync());
         begun.map_err(BackendError::writing)?;
         sync_parent(&path)?;
         Ok(mark)
     }
 
-    /// A mark that is kept nowhere.
-    #[cfg(any(test, feature = "testing"))]
-    pub(super) fn nowhere() -> Self {
-        let reached = Reached { turn: 0, flushed: 0, durable: 0, boot: this_boot() };
-        Self { file: None, state: Mutex::new(State { reached, synced: Instant::now() }) }
-    }
-
     fn write(&self, change: impl FnOnce(&mut Reached)) -> Result<(), BackendError> {
         let mut state = self.state.lock();
         change(&mut state.reached);
         state.reached.turn += 1;
-        if let Some(file) = &self.file {
-            file.write_all_at(&state.reached.encode(), state.reached.turn % 2 * SLOT)?;
-        }
+        self.file.write_all_at(&state.reached.encode(), state.reached.turn % 2 * SLOT)?;
         Ok(())
     }
 
@@ -165,9 +155,7 @@ impl Mark {
     /// Syncs the mark.
     pub(super) fn sync(&self) -> Result<(), BackendError> {
         // Without the lock: commits go on meanwhile.
-        if let Some(file) = &self.file {
-            file.sync_data()?;
-        }
+        self.file.sync_data()?;
         self.state.lock().synced = Instant::now();
         Ok(())
     }

@@ -6,11 +6,12 @@ use tokio::sync::oneshot;
 
 use super::backend::BackendError;
 use super::batch::{Batch, Op};
+use super::handle::Place;
 use super::health::{FatalHook, Monitor};
 use super::mark::Mark;
 use super::recovery_file::RecoveryFile;
 use super::ticket::Ticket;
-use super::{Durability, KeyRange, Row, StoreError, Table};
+use super::{Durability, KeyRange, Row, StoreError, StoreOptions, Table, free_bytes, layout};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
@@ -63,12 +64,26 @@ pub(super) struct Context {
     pub(super) min_free_bytes: u64,
     pub(super) on_fatal: FatalHook,
     /// Where to leave word for the next start that the data is damaged.
-    pub(super) recovery_file: Option<RecoveryFile>,
+    pub(super) recovery_file: RecoveryFile,
     /// Where to leave word for the next start how much data there is.
     pub(super) mark: Arc<Mark>,
 }
 
 impl Context {
+    /// The state of a store whose database is open after so many commits.
+    /// Errors: when the file system refuses the mark.
+    pub(super) fn new(place: &Place, commits: u64, options: &StoreOptions) -> Result<Self, StoreError> {
+        let database = place.dir.join(layout::DATABASE);
+        Ok(Self {
+            monitor: Arc::new(Monitor::new()),
+            free_space: Arc::new(move || free_bytes(&database)),
+            min_free_bytes: options.min_free_bytes,
+            on_fatal: options.on_fatal.clone(),
+            recovery_file: RecoveryFile::in_dir(&place.dir),
+            mark: Arc::new(Mark::open(&place.dir, commits)?),
+        })
+    }
+
     /// Ends the process, or whatever the hook does. Nothing is cleaned up.
     pub(super) fn fatal(&self, error: &BackendError) {
         if !self.monitor.fail() {
@@ -76,8 +91,8 @@ impl Context {
         }
         let reason = error.to_string();
         tracing::error!(%reason, "the store has failed; the process ends now so that a fresh one can recover");
-        if let (BackendError::Damaged(_), Some(recovery_file)) = (error, &self.recovery_file) {
-            recovery_file.record_failure(&reason);
+        if let BackendError::Damaged(_) = error {
+            self.recovery_file.record_failure(&reason);
         }
         self.on_fatal.call(&reason);
     }

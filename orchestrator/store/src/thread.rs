@@ -5,6 +5,7 @@
 //! have gathered while the last barrier was under way. So no commit ever waits for a barrier it did not ask
 //! for, and many share one.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc as std_mpsc;
 
@@ -26,7 +27,7 @@ const BARRIER_QUEUE: usize = 1024;
 pub(super) fn spawn(
     (backend, ledger): (Box<dyn Backend>, Ledger),
     journal: Box<dyn Journal>,
-    lock: Option<DirLock>,
+    lock: DirLock,
     context: Context,
     queue: usize,
 ) -> Result<mpsc::Sender<Request>, StoreError> {
@@ -59,11 +60,9 @@ fn run_storage(mut executor: Executor, context: &Context, mut requests: mpsc::Re
             let mut next = Some(first);
             let mut taken = 0;
             while let Some(request) = next {
-                if let Request::Close { reply } = request {
-                    executor.finish_group()?;
+                if let ControlFlow::Break(reply) = executor.take(request)? {
                     return Ok(Some(reply));
                 }
-                executor.take(request)?;
                 taken += 1;
                 next = if taken < GROUP { requests.try_recv().ok() } else { None };
             }
