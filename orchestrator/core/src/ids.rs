@@ -1,4 +1,7 @@
-//! Identifiers of sessions, workers, requests and worlds, and the randomness that they are made of.
+//! Identifiers of keys, sessions, tasks, workers, requests and worlds, and the randomness that they are made of.
+
+mod key;
+mod task;
 
 use std::fmt;
 
@@ -6,6 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use key::{InvalidKeyId, KeyId};
+pub use task::{InvalidTaskId, TaskId, TaskIds};
 
 /// `LEN` bytes from the operating system's generator, base64url without padding.
 ///

@@ -37,13 +37,14 @@ use parking_lot::RwLock;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 
-pub use record::{KeyId, NewKey, PreviousSecret, SecretHash, check_name};
 pub use record::{KeyRecord, KeyRole, KeyState};
+pub use record::{NewKey, PreviousSecret, SecretHash, check_name};
 
 use record::{NO_HASH, NO_SECRET, new_key, new_secret, parse};
 
 use warmpool_config::EgressRules;
 use warmpool_core::clock::{Now, unix_ms};
+pub use warmpool_core::ids::KeyId;
 use warmpool_core::secret;
 use warmpool_store::{Batch, Durability, KeyRange, Store, StoreError, Table};
 

@@ -1,77 +1,22 @@
 //! What a key consists of: id, secret, hash, record.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::KeyError;
 use warmpool_config::EgressRules;
 use warmpool_core::clock::{Deadline, Now, millis, unix_ms};
+use warmpool_core::ids::KeyId;
 use warmpool_core::secret::Secret;
 
 const PREFIX: &str = "wp_";
-const ID_CHARS: usize = 12;
 const SECRET_CHARS: usize = 43;
 const MAX_NAME_CHARS: usize = 64;
-
-/// Names a key: twelve hexadecimal digits. Not secret.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-#[schemars(inline)]
-pub struct KeyId(Arc<str>);
-
-impl KeyId {
-    /// The id of callers without a key.
-    pub fn nobody() -> Self {
-        Self("0".repeat(ID_CHARS).into())
-    }
-
-    /// The id as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The text is not twelve hexadecimal digits in lower case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key id is twelve hexadecimal digits in lower case")]
-pub struct InvalidKeyId;
-
-impl std::str::FromStr for KeyId {
-    type Err = InvalidKeyId;
-
-    fn from_str(text: &str) -> Result<Self, InvalidKeyId> {
-        let hex_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if text.len() == ID_CHARS && text.bytes().all(hex_digit) { Ok(Self(text.into())) } else { Err(InvalidKeyId) }
-    }
-}
-
-impl TryFrom<String> for KeyId {
-    type Error = InvalidKeyId;
-
-    fn try_from(text: String) -> Result<Self, InvalidKeyId> {
-        text.parse()
-    }
-}
-
-impl From<KeyId> for String {
-    fn from(id: KeyId) -> String {
-        id.0.as_ref().to_owned()
-    }
-}
 
 /// Whether a key opens anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,9 +180,9 @@ pub fn check_name(name: &str) -> Result<(), KeyError> {
 
 pub(super) fn new_key(name: &str, role: KeyRole) -> Result<NewKey, KeyError> {
     check_name(name)?;
-    let mut bytes = [0; ID_CHARS / 2];
+    let mut bytes = [0; 6];
     getrandom::fill(&mut bytes).map_err(KeyError::Random)?;
-    let id = KeyId(hex::encode(bytes).into());
+    let id = KeyId::from_bytes(bytes);
     let (secret, hash) = new_secret(&id)?;
     let record = KeyRecord {
         id,

@@ -20,7 +20,6 @@ mod active;
 mod attempt;
 mod fleet;
 mod history;
-mod id;
 mod idempotency;
 mod index_row;
 mod lifecycle;
@@ -31,7 +30,6 @@ mod recover;
 mod retention;
 mod run;
 mod runner;
-mod status;
 mod storage;
 mod table;
 mod tasks;
@@ -42,14 +40,11 @@ mod workers;
 
 pub use accept::SubmitOptions;
 pub use active::{ActiveTask, TaskEvent};
-pub use id::TaskId;
 pub use order::{FleetRules, Isolation, Order};
 pub use query::{SortKey, TaskQuery};
-pub use record::{ArtifactRecord, Item, ItemCounts, Record};
-pub use record::{Output, TaskError};
-pub use status::{Kind, Status};
+pub use record::{ArtifactRecord, Item, Output, Record};
 pub use storage::{FOLDER, MAX_SECRETS};
 pub use tasks::{Task, Tasks};
-pub use view::{
-    ArtifactView, ItemView, TaskView, artifacts as artifacts_view, item as item_view, record as record_view,
-};
+pub use view::{artifacts as artifacts_view, item as item_view, record as record_view};
+pub use warmpool_api::task::{Kind, Status, TaskError};
+pub use warmpool_core::ids::TaskId;

@@ -34,7 +34,6 @@ mod json;
 mod json_size;
 mod live;
 mod openapi;
-mod page;
 mod public_url;
 mod query;
 mod recording;

@@ -19,13 +19,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use url::Url;
 
 pub use follow::PersonAct;
-pub use history::{CaptchaRecord, WaitingCaptcha};
 
 use crate::worker::Worker;
 use client::Client;
 use follow::CaptchaMonitor;
 use history::History;
 use solver::Solver;
+use warmpool_api::captcha::{CaptchaRecord, WaitingCaptcha};
 use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::secret::Secret;
 use warmpool_dial::Lookups;

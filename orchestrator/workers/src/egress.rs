@@ -24,11 +24,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub use choose::{Location, Upstreams};
 pub use client_proxy::ClientProxy;
-pub use traffic::Summary;
 
 use crate::worker::Worker;
 use choose::ChosenUpstream;
 use traffic::Traffic;
+use warmpool_api::session::EgressSummary;
 use warmpool_config::Config;
 use warmpool_dial::{Dialler, Lookups, Policy, Resolver};
 
@@ -110,7 +110,7 @@ impl Egress {
         config: &Config,
         context: &EgressContext,
         wanted: Option<(&Location, &str)>,
-        before: Option<Summary>,
+        before: Option<EgressSummary>,
     ) -> Self {
         let stop = CancellationToken::new();
         let lookups = context.resolver.share();
@@ -148,7 +148,7 @@ impl Egress {
 
     /// The traffic so far.
     #[must_use]
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> EgressSummary {
         self.shared.traffic.summary()
     }
 

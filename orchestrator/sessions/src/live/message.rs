@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::Input;
+use warmpool_api::captcha::WaitingCaptcha;
 use warmpool_core::browser::{Engine, Mode};
-use warmpool_workers::captcha::{PersonAct, WaitingCaptcha};
+use warmpool_workers::captcha::PersonAct;
 
 /// The kind of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::{Activity, Attachment, CommandGuard};
-use super::ending::{Ending, Status};
 use super::gate::Gate;
 use super::grid_ids::shown_grid_id;
 use super::journal::Journal;
 use super::record::{Options, Record};
 use super::share::Shares;
+use super::{Ending, Status};
 use crate::Error;
 use warmpool_core::clock::Deadline;
 use warmpool_core::ids::SessionId;

@@ -1,60 +1,9 @@
 //! How sessions end: the status, the reason, and the websocket Close frame for the client.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::Error;
+use warmpool_api::session::Status;
 use warmpool_core::ids::SessionId;
 use warmpool_workers::worker::LossReason;
-
-/// A session's status, as the contract names them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "SessionStatus")]
-pub enum Status {
-    /// Being prepared.
-    Starting,
-    /// Ready for its client.
-    Running,
-    /// Ended by request, by time-out or by the daemon.
-    Terminated,
-    /// Ended by its client.
-    Completed,
-    /// The container runtime cannot be asked at the moment.
-    Unknown,
-    /// The task that owned it succeeded.
-    Success,
-    /// Its worker or browser died.
-    Failure,
-}
-
-impl Status {
-    /// Every status.
-    pub const ALL: [Self; 7] =
-        [Self::Starting, Self::Running, Self::Terminated, Self::Completed, Self::Unknown, Self::Success, Self::Failure];
-
-    /// The name in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Terminated => "terminated",
-            Self::Completed => "completed",
-            Self::Unknown => "unknown",
-            Self::Success => "success",
-            Self::Failure => "failure",
-        }
-    }
-
-    /// The status, mapped to the three of WebDriver sessions.
-    pub const fn of_webdriver(self) -> Self {
-        match self {
-            Self::Starting | Self::Running => Self::Running,
-            Self::Unknown => Self::Unknown,
-            Self::Terminated | Self::Completed | Self::Success | Self::Failure => Self::Terminated,
-        }
-    }
-}
 
 /// Why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,32 +3,19 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use warmpool_protocol::{Launch, Size};
 
-use super::{Ending, Share, Status};
+use super::{Ending, Share};
 use crate::Error;
+use warmpool_api::captcha::CaptchaRecord;
+use warmpool_api::session::{EgressSummary, Kind, SessionView, Status};
 use warmpool_core::browser::{Engine, Mode, PoolKey};
 use warmpool_core::clock::{Deadline, millis};
 use warmpool_core::ids::{SessionId, WorkerId};
 use warmpool_core::sort::SortOrder;
 use warmpool_keys::KeyId;
-use warmpool_workers::captcha::{CaptchaRecord, WaitingCaptcha};
-use warmpool_workers::egress::{Location, Summary};
-
-/// What made a session: one of the two create endpoints, or a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(rename = "SessionKind")]
-pub enum Kind {
-    /// `POST /sessions/create`.
-    DevTools,
-    /// `POST /sessions/webdriver/create`.
-    WebDriver,
-    /// A task made it for itself.
-    Task,
-}
+use warmpool_workers::egress::Location;
 
 /// What a session was asked to be, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,7 +113,7 @@ pub struct Record {
     pub shares: Vec<Share>,
     /// What went through its way out; a live session's is as of its last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub egress: Option<Summary>,
+    pub egress: Option<EgressSummary>,
     /// The challenges of its pages that are over; a live session's are as of its last change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub captchas: Vec<CaptchaRecord>,
@@ -163,108 +150,35 @@ impl Record {
         key.extend_from_slice(self.session_id.as_str().as_bytes());
         key
     }
-}
 
-/// Ad blocking as listings show it.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
-pub struct Ads {
-    /// Requests that were blocked.
-    pub blocked: u64,
-}
-
-/// A session as lists and look-ups show it, without its secrets.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "Session")]
-pub struct Listing {
-    pub session_id: SessionId,
-    /// Its status now.
-    pub status: Status,
-    /// The id of the key that made it.
-    pub key_id: KeyId,
-    /// The short name of the reason for its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The reason in a sentence.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// What made it: `devtools`, `webdriver` or `task`.
-    pub kind: Kind,
-    pub browser_type: Engine,
-    /// Whether its browser has no display.
-    pub headless: bool,
-    /// The page that was opened.
-    pub url: Option<String>,
-    /// Why that page did not load.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub page_error: Option<String>,
-    /// How many of its pages' processes, or others of its browser, the kernel ended because memory ran out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub oom_kills: Option<u64>,
-    /// When it was made, in Unix milliseconds.
-    pub timestamp: u64,
-    /// When it ended, in Unix milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<u64>,
-    /// How long it lasted, or lasts so far, in milliseconds.
-    pub execution_time: u64,
-    /// The hard cap, in seconds.
-    pub session_timeout: u64,
-    /// The idle limit, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idle_timeout: Option<u64>,
-    /// Whether it stays when its client disconnects.
-    pub keep_alive: bool,
-    /// Whether it is recorded.
-    pub recording: bool,
-    /// What its browser sent, got and was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub egress: Option<Summary>,
-    /// The ads that it has blocked so far, while it runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ads: Option<Ads>,
-    /// The challenge of a page that waits to be solved.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub captcha: Option<WaitingCaptcha>,
-    /// Those that are over.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub captchas: Vec<CaptchaRecord>,
-    /// The end user it was made for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service_passcode: Option<String>,
-    /// The app it was made for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub app_name: Option<String>,
-}
-
-impl Listing {
-    /// The listing of a record whose status is `status` at the time `now_ms`.
-    pub fn new(record: &Record, status: Status, now_ms: u64) -> Self {
-        let options = &record.options;
+    /// What its owner reads of it when its status is `status` at the time `now_ms`.
+    pub(super) fn view(&self, status: Status, now_ms: u64) -> SessionView {
+        let options = &self.options;
         let status = if options.kind == Kind::WebDriver { status.of_webdriver() } else { status };
-        let ended = record.ended.as_ref();
-        Self {
-            session_id: record.session_id.clone(),
+        let ended = self.ended.as_ref();
+        SessionView {
+            session_id: self.session_id.clone(),
             status,
-            key_id: record.owner.clone(),
+            key_id: self.owner.clone(),
             reason: ended.map(|ended| ended.reason.clone()),
             message: ended.map(|ended| ended.message.clone()),
             kind: options.kind,
             browser_type: options.engine,
             headless: options.mode == Mode::Headless,
             url: options.launch.url.clone(),
-            page_error: record.page_error.clone(),
-            oom_kills: record.oom_kills,
-            timestamp: record.created_ms,
+            page_error: self.page_error.clone(),
+            oom_kills: self.oom_kills,
+            timestamp: self.created_ms,
             ended_at: ended.map(|ended| ended.at_ms),
-            execution_time: ended.map_or(now_ms, |ended| ended.at_ms).saturating_sub(record.created_ms),
+            execution_time: ended.map_or(now_ms, |ended| ended.at_ms).saturating_sub(self.created_ms),
             session_timeout: options.session_timeout,
             idle_timeout: options.idle_timeout,
             keep_alive: options.keep_alive,
             recording: options.recording,
-            egress: record.egress.clone(),
+            egress: self.egress.clone(),
             ads: None,
             captcha: None,
-            captchas: record.captchas.clone(),
+            captchas: self.captchas.clone(),
             service_passcode: options.service_passcode.clone(),
             app_name: options.app_name.clone(),
         }
@@ -308,7 +222,7 @@ pub struct SessionQuery {
 }
 
 impl SessionQuery {
-    pub(super) fn matches(&self, listing: &Listing) -> bool {
+    pub(super) fn matches(&self, listing: &SessionView) -> bool {
         self.start_time.is_none_or(|start| listing.timestamp > start)
             && self.end_time.is_none_or(|end| listing.timestamp < end)
             && self.session_id.as_ref().is_none_or(|id| listing.session_id.as_str() == id)
@@ -318,7 +232,7 @@ impl SessionQuery {
     }
 
     /// A total order: what compares equal is ordered by time, then by id.
-    pub(super) fn compare(&self, a: &Listing, b: &Listing) -> Ordering {
+    pub(super) fn compare(&self, a: &SessionView, b: &SessionView) -> Ordering {
         let by_key = match self.sort_by {
             SortKey::Timestamp => Ordering::Equal,
             SortKey::ExecutionTime => a.execution_time.cmp(&b.execution_time),

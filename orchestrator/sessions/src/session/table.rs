@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use super::create_times::{CreateTimes, Histogram};
 use super::grid_ids::{GridIds, shown_grid_id};
 use super::names::Names;
-use super::record::Ads;
 use super::record::Ended;
-use super::{DriverOpening, Ending, Listing, Record, Session, SessionQuery, Share, Status};
+use super::{DriverOpening, Ending, Record, Session, SessionQuery, SessionView, Share, Status};
 use crate::Error;
+use warmpool_api::session::Ads;
 use warmpool_config::Config;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Drain;
@@ -91,18 +91,18 @@ impl SessionEntry {
         }
     }
 
-    fn listing(&self, now_ms: u64) -> Listing {
+    fn listing(&self, now_ms: u64) -> SessionView {
         match self {
             Self::Live(session) => {
                 let mut record = session.record();
                 // Its end may be decided and not yet written; the record is complete all the same.
                 record.ended = session.ending().map(|ending| Ended::new(&ending, now_ms));
                 let ads = session.worker.snapshot.borrow().ads_blocked.map(|blocked| Ads { blocked });
-                Listing { ads, captcha: session.captchas.waiting(), ..Listing::new(&record, session.status(), now_ms) }
+                SessionView { ads, captcha: session.captchas.waiting(), ..record.view(session.status(), now_ms) }
             }
             Self::Past(record) => {
                 let status = record.ended.as_ref().map_or(Status::Unknown, |ended| ended.status);
-                Listing::new(record, status, now_ms)
+                record.view(status, now_ms)
             }
         }
     }
@@ -187,7 +187,7 @@ impl Sessions {
 
     /// Finds a session of `owner`, live or not.
     /// Errors: `UnknownSession`, also when it is another key's.
-    pub fn find(&self, id: &str, owner: &KeyId) -> Result<(Listing, Option<Arc<Session>>), Error> {
+    pub fn find(&self, id: &str, owner: &KeyId) -> Result<(SessionView, Option<Arc<Session>>), Error> {
         let entry = self.lock().get(&SessionId::from(id)).filter(|entry| entry.owner() == owner).cloned();
         let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
         let listing = entry.listing(unix_ms());
@@ -226,14 +226,14 @@ impl Sessions {
     }
 
     /// An ended session, for its live view.
-    pub fn past(&self, id: &str) -> Option<Listing> {
+    pub fn past(&self, id: &str) -> Option<SessionView> {
         let entry = self.lock().get(&SessionId::from(id)).cloned()?;
         Some(entry.listing(unix_ms())).filter(|listing| listing.reason.is_some())
     }
 
     /// Finds a session, live or not, by the token of its own live view. The links of others do not open it.
     /// Errors: `UnknownSession`, `InvalidToken`.
-    pub fn find_by_view_token(&self, id: &str, token: &str) -> Result<Listing, Error> {
+    pub fn find_by_view_token(&self, id: &str, token: &str) -> Result<SessionView, Error> {
         let entry = self.lock().get(&SessionId::from(id)).cloned();
         let entry = entry.ok_or_else(|| Error::UnknownSession { id: id.to_owned() })?;
         let expected = self.inner.instance.session_token(id, "view");
@@ -245,10 +245,10 @@ impl Sessions {
     }
 
     /// One page of the sessions of the keys that `owns` takes, and how many match in all.
-    pub fn list(&self, query: &SessionQuery, owns: impl Fn(&KeyId) -> bool) -> (Vec<Listing>, u64) {
+    pub fn list(&self, query: &SessionQuery, owns: impl Fn(&KeyId) -> bool) -> (Vec<SessionView>, u64) {
         let now = unix_ms();
         let rows: Vec<SessionEntry> = self.lock().values().filter(|entry| owns(entry.owner())).cloned().collect();
-        let mut found: Vec<Listing> =
+        let mut found: Vec<SessionView> =
             rows.iter().map(|entry| entry.listing(now)).filter(|listing| query.matches(listing)).collect();
         let total = found.len() as u64;
         found.sort_unstable_by(|a, b| query.compare(a, b));
@@ -260,7 +260,7 @@ impl Sessions {
     /// Ends a session of `owner` and waits until that is written. Ending one that has ended changes nothing. One whose worker
     /// has not been found again yet ends at once, and its worker is removed when it is found.
     /// Errors: `UnknownSession`.
-    pub async fn end(&self, id: &str, owner: &KeyId) -> Result<Listing, Error> {
+    pub async fn end(&self, id: &str, owner: &KeyId) -> Result<SessionView, Error> {
         if let (_, None) = self.find(id, owner)?
             && let Some(writing) = self.end_past(&SessionId::from(id), &Ending::Deleted)
             && timeout(RECORD_TIMEOUT, writing).await.is_err()

@@ -6,16 +6,17 @@ use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
 use super::active::ActiveTask;
-use super::id::TaskId;
 use super::idempotency::IdempotencyKey;
 use super::order::Order;
-use super::record::{ItemCounts, Output, Record};
-use super::status::Status;
+use super::record::{Output, Record};
 use super::storage::{NewTask, body_parts};
 use super::tasks::{Task, Tasks};
 use crate::Error;
+use warmpool_api::task::ItemCounts;
+use warmpool_api::task::Status;
 use warmpool_core::drain::Phase;
 use warmpool_core::error::{ServiceError, ServiceFault as _};
+use warmpool_core::ids::TaskId;
 use warmpool_keys::KeyId;
 use warmpool_store::{Commit, StoreError};
 

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use super::id::TaskId;
 use super::record::{Item, Record};
-use super::status::Status;
 use super::view;
 use crate::Error;
 use crate::player::Progress;
+use warmpool_api::task::Status;
+use warmpool_core::ids::TaskId;
 use warmpool_core::trace::TraceContext;
 use warmpool_keys::{KeyId, Keys};
 

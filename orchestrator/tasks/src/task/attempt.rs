@@ -7,12 +7,13 @@ use serde_json::Value;
 
 use super::active::{ActiveTask, StopReason, TaskEvent};
 use super::order::Order;
-use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, TaskError};
+use super::record::{ArtifactRecord, INLINE_OUTPUT, Output, task_error};
 use super::tasks::Tasks;
 use super::workers::is_shortage;
 use crate::Error;
 use crate::player::{Browser, Outcome, Progress, ProgressListener, execute};
 use crate::script::{FailureCode, TaskWork, Values};
+use warmpool_api::task::TaskError;
 use warmpool_core::ids::SessionId;
 use warmpool_sessions::session::{Ending, Session};
 
@@ -169,7 +170,7 @@ impl Tasks {
         session: SessionId,
         outcome: Outcome,
     ) -> Result<AttemptResults, Error> {
-        let mut error = outcome.failure.map(|failure| TaskError::of(failure, &outcome.artifacts));
+        let mut error = outcome.failure.map(|failure| task_error(failure, &outcome.artifacts));
         let mut artifacts = Vec::with_capacity(outcome.artifacts.len());
         for artifact in outcome.artifacts {
             let bytes = artifact.bytes.len() as u64;

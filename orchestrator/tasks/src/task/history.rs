@@ -15,11 +15,11 @@ mod tests;
 
 use std::collections::HashMap;
 
-use super::id::TaskId;
 use super::index_row::{EndUser, IndexRow};
 use super::query::TaskQuery;
 use categories::Category;
 use list::TaskList;
+use warmpool_core::ids::TaskId;
 use warmpool_keys::KeyId;
 
 /// The index over the tasks of all keys.
@@ -97,7 +97,7 @@ impl History {
             ids.extend(of_key);
             total += matching;
         }
-        // Ids are in the order of time.
+        // TaskIds are in the order of time.
         ids.sort_unstable_by(|a, b| query.sort_order.apply(a.cmp(b)));
         let skip = usize::try_from(query.skip()).unwrap_or(usize::MAX);
         (ids.into_iter().skip(skip).take(query.take(total)).collect(), total)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::id::TaskId;
+use warmpool_core::ids::TaskId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
 

@@ -2,8 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::id::TaskId;
-use super::status::{Kind, Status};
+use warmpool_api::task::{Kind, Status};
+use warmpool_core::ids::TaskId;
 use warmpool_keys::KeyId;
 
 /// The end user of a task: 128 bits of a hash, however long the passcode is.
@@ -57,13 +57,13 @@ impl IndexRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::id::Ids;
+    use warmpool_core::ids::TaskIds;
 
     #[test]
     fn an_index_row_is_read_as_it_was_written() {
         let owner: KeyId = "0123456789ab".parse().unwrap();
         for user in [None, Some(EndUser::of("ann"))] {
-            let id = Ids::default().next(9);
+            let id = TaskIds::default().next(9);
             let row = IndexRow { id, kind: Kind::Fleet, status: Status::Failure, duration: 77, user };
             let value = row.encode(&owner);
             assert_eq!(IndexRow::decode(&id.store_key(), &value), Some((owner.clone(), row)));

@@ -1,11 +1,12 @@
 //! The changes of a task's status. Each is in the store before anybody hears of it.
 
 use super::active::{ActiveTask, StopReason, TaskEvent};
-use super::record::{ArtifactRecord, Output, Record, TaskError};
-use super::status::Status;
+use super::record::{ArtifactRecord, Output, Record};
 use super::storage::put_record;
 use super::tasks::Tasks;
 use crate::Error;
+use warmpool_api::task::Status;
+use warmpool_api::task::TaskError;
 use warmpool_core::clock::unix_ms;
 use warmpool_store::{Batch, Durability};
 

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use warmpool_protocol::Launch;
 
-use super::status::Kind;
 use crate::Error;
 use crate::player::Limits;
 use crate::script::{FailureCode, TaskWork, Values};
+use warmpool_api::task::Kind;
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_sessions::session::{Kind as SessionKind, Options};

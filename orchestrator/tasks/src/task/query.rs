@@ -1,7 +1,7 @@
 //! A question to the history, checked.
 
-use super::status::Kind;
 use crate::Error;
+use warmpool_api::task::Kind;
 use warmpool_core::error::FieldFault as _;
 use warmpool_core::sort::SortOrder;
 

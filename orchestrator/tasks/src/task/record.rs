@@ -1,15 +1,14 @@
 //! A task on paper: what the store keeps and what clients read.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::id::TaskId;
 use super::index_row::{EndUser, IndexRow};
-use super::status::{Kind, Status};
 use crate::player::{Artifact, Failure};
+use warmpool_api::task::{ItemCounts, Kind, Status, TaskError};
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::ids::SessionId;
+use warmpool_core::ids::TaskId;
 use warmpool_keys::KeyId;
 
 /// A record holds output up to this size, in bytes of JSON; larger output goes into a file.
@@ -38,41 +37,6 @@ impl Default for Output {
     }
 }
 
-/// Why a task did not succeed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TaskError {
-    /// For programs: a [`FailureCode`](crate::script::FailureCode), or one of `interrupted`, `no_worker`, `items_failed`,
-    /// `stopped`, `internal`; or `disk_nearly_full`, `store_busy` of a task that waits.
-    pub code: String,
-    /// For people.
-    pub message: String,
-    /// The failed step, counted from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub step: Option<usize>,
-    /// The artifact that shows the page at that moment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub screenshot: Option<String>,
-}
-
-impl TaskError {
-    /// An error that is no step's.
-    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), step: None, screenshot: None }
-    }
-
-    /// The error of a failure; `artifacts` are those of its task.
-    pub(super) fn of(failure: Failure, artifacts: &[Artifact]) -> Self {
-        let mut message = failure.message;
-        if message.len() > MAX_MESSAGE {
-            let end = (0..=MAX_MESSAGE).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
-            message.truncate(end);
-            message.push('…');
-        }
-        let shown = failure.screenshot.and_then(|at| artifacts.get(at)).map(|artifact| artifact.name.clone());
-        Self { code: failure.code.as_str().to_owned(), message, step: failure.step, screenshot: shown }
-    }
-}
-
 /// A file that a task made, as its record names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArtifactRecord {
@@ -85,44 +49,16 @@ pub struct ArtifactRecord {
     pub hash: String,
 }
 
-/// How many items of a fleet are in which state.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ItemCounts {
-    pub total: u32,
-    /// Not begun, or to be tried again.
-    pub queued: u32,
-    /// Being carried out.
-    pub running: u32,
-    /// With their results.
-    pub success: u32,
-    /// Without.
-    pub failure: u32,
-    /// Not to be carried out any more.
-    pub cancelled: u32,
-}
-
-impl ItemCounts {
-    /// A fleet of which nothing is done.
-    pub fn of(total: u32) -> Self {
-        Self { total, queued: total, ..Self::default() }
+/// The error of a failure; `artifacts` are those of its task.
+pub(super) fn task_error(failure: Failure, artifacts: &[Artifact]) -> TaskError {
+    let mut message = failure.message;
+    if message.len() > MAX_MESSAGE {
+        let end = (0..=MAX_MESSAGE).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
+        message.truncate(end);
+        message.push('…');
     }
-
-    /// One item went from one state to another.
-    pub(super) fn moved(&mut self, from: Status, to: Status) {
-        let from = self.of_status(from);
-        *from = from.saturating_sub(1);
-        *self.of_status(to) += 1;
-    }
-
-    fn of_status(&mut self, status: Status) -> &mut u32 {
-        match status {
-            Status::Queued => &mut self.queued,
-            Status::Running => &mut self.running,
-            Status::Success => &mut self.success,
-            Status::Failure => &mut self.failure,
-            Status::Cancelled => &mut self.cancelled,
-        }
-    }
+    let screenshot = failure.screenshot.and_then(|at| artifacts.get(at)).map(|artifact| artifact.name.clone());
+    TaskError { code: failure.code.as_str().to_owned(), message, step: failure.step, screenshot }
 }
 
 /// A task as the store keeps it.

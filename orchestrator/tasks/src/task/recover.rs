@@ -6,13 +6,13 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::active::{ActiveTask, StopReason};
-use super::id::TaskId;
 use super::lifecycle::TaskEnd;
-use super::status::{Kind, Status};
 use super::tasks::Tasks;
 use crate::Error;
+use warmpool_api::task::{Kind, Status};
 use warmpool_core::drain::Phase;
 use warmpool_core::error::ServiceFault as _;
+use warmpool_core::ids::TaskId;
 
 /// Time between two checks whether a running task has ended.
 const LOOK: Duration = Duration::from_millis(20);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::id::TaskId;
 use super::tasks::Tasks;
 use crate::Error;
 use warmpool_core::clock::unix_ms;
 use warmpool_core::drain::Phase;
+use warmpool_core::ids::TaskId;
 use warmpool_keys::KeyId;
 
 /// Time between two checks for tasks that are older, or more, than they may be.

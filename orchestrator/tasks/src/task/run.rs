@@ -9,10 +9,10 @@ use tracing::{Instrument as _, Span};
 use super::active::{ActiveTask, StopReason};
 use super::attempt::{Attempt, WorkItem};
 use super::lifecycle::TaskEnd;
-use super::record::TaskError;
-use super::status::{Kind, Status};
 use super::tasks::Tasks;
 use crate::Error;
+use warmpool_api::task::TaskError;
+use warmpool_api::task::{Kind, Status};
 use warmpool_core::error::{Code, Fault as _};
 use warmpool_core::trace::TRACES;
 

@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep_until};
 use super::active::ActiveTask;
 use super::attempt::{Attempt, AttemptResults, WorkItem};
 use super::order::Order;
-use super::record::TaskError;
 use super::tasks::Tasks;
 use crate::Error;
 use crate::player::Browser;
 use crate::script::FailureCode;
+use warmpool_api::task::TaskError;
 use warmpool_core::drain::Phase;
 use warmpool_sessions::session::{Ending, Session};
 

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::id::TaskId;
 use super::idempotency::{IdempotencyKey, KnownKey};
 use super::index_row::IndexRow;
 use super::order::Order;
@@ -21,6 +20,7 @@ pub use secrets::MAX_SECRETS;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
 use warmpool_core::error::ServiceFault as _;
+use warmpool_core::ids::TaskId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::KeyId;
 use warmpool_store::{Batch, Commit, Durability, KeyRange, MAX_BATCH_OPS, Store, Table};

@@ -8,13 +8,13 @@ use tokio::sync::watch;
 
 use super::active::ActiveTask;
 use super::history::History;
-use super::id::{Ids, TaskId};
 use super::index_row::IndexRow;
 use super::query::TaskQuery;
 use super::record::Record;
-use super::status::Status;
 use crate::Error;
+use warmpool_api::task::Status;
 use warmpool_core::clock::unix_ms;
+use warmpool_core::ids::{TaskId, TaskIds};
 use warmpool_keys::KeyId;
 
 /// A task is in `active` until its end is in the store, and in `history` from the beginning.
@@ -26,7 +26,7 @@ pub(super) struct TaskTable {
 
 #[derive(Debug, Default)]
 struct Tables {
-    ids: Ids,
+    ids: TaskIds,
     active: HashMap<TaskId, Arc<ActiveTask>>,
     history: History,
 }
@@ -52,7 +52,7 @@ impl TaskTable {
         if tables.queued() >= queue_length {
             return Err(Error::TaskQueueFull { length: queue_length });
         }
-        // Ids are made under the same lock, so that they enter the history in their order.
+        // TaskIds are made under the same lock, so that they enter the history in their order.
         let record = record(tables.ids.next(unix_ms()));
         tables.history.add(&record.owner, &record.index_row());
         let task = Arc::new(ActiveTask::unstored(record));

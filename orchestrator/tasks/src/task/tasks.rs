@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::active::{ActiveTask, StopReason};
-use super::id::TaskId;
 use super::idempotency::Idempotency;
 use super::order::Order;
 use super::query::TaskQuery;
@@ -19,6 +18,7 @@ use super::workers::Workers;
 use crate::Error;
 use warmpool_config::Config;
 use warmpool_core::drain::Drain;
+use warmpool_core::ids::TaskId;
 use warmpool_core::instance::Instance;
 use warmpool_keys::{KeyId, Keys};
 use warmpool_sessions::session::Sessions;

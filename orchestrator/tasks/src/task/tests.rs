@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Map, json};
 
 use super::lifecycle::TaskEnd;
-use super::record::TaskError;
 use super::*;
 use crate::Error;
+use warmpool_api::task::TaskError;
 use warmpool_config::{Config, Flags, Host};
 use warmpool_core::drain::{Drain, Phase};
 use warmpool_core::error::ServiceError;

@@ -8,8 +8,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Value, json};
 use warmpool_core::error::{Code, FieldError, FieldFault as _, ServiceError, ServiceFault as _};
 use warmpool_protocol::{self as protocol, CaptchaSolver, Launch, Size, check_locales};
@@ -17,17 +15,17 @@ use warmpool_protocol::{self as protocol, CaptchaSolver, Launch, Size, check_loc
 use super::App;
 use super::auth::Caller;
 use super::body::{self, Object};
-use super::inspect::{self, ConnectHeaders};
-use super::openapi::{AnyObject, Operation, Routes};
+use super::inspect;
+use super::openapi::{Operation, Routes};
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use crate::dropin::CreateBody;
 use crate::http::error::Error;
 use request::{APP_NAME, CreateRequest, CreateSession};
 pub(super) use request::{Advanced, Settings};
+use warmpool_api::session::{CreateNotes, CreatedSession, CreatedWebDriverSession};
 use warmpool_config::{CaptchaMode, Config};
 use warmpool_core::browser::{Engine, Mode};
-use warmpool_core::ids::SessionId;
 use warmpool_keys::KeyId;
 use warmpool_sessions::session::{Kind, Options, Session, Status, page_address};
 use warmpool_workers::egress::{Location, Upstreams};
@@ -96,9 +94,9 @@ pub(super) async fn devtools(
         websocket_url: base.websocket_url(&session),
         livestream_url: base.livestream_url(&session),
         status: session.status(),
-        protocol: session.options.engine.protocol(),
+        protocol: session.options.engine.protocol().to_owned(),
         connect_headers: inspect::connect_headers(&session),
-        notes: CreateNotes::of(&session),
+        notes: notes(&session),
     };
     Ok(json_reply(StatusCode::OK, &reply))
 }
@@ -116,7 +114,7 @@ pub(super) async fn webdriver(
         session_id: session.id.clone(),
         status: Status::of_webdriver(session.status()),
         connect_url: base.connect_url(&session),
-        notes: CreateNotes::of(&session),
+        notes: notes(&session),
     };
     Ok(json_reply(StatusCode::OK, &reply))
 }
@@ -153,53 +151,8 @@ pub(super) fn translated(create_body: &CreateBody, kind: Kind, config: &Config) 
     checked.map_err(|error| error.map_field(|error| create_body.in_client_terms(error)))
 }
 
-/// A session, and how to connect to it.
-#[derive(Serialize, JsonSchema)]
-struct CreatedSession {
-    session_id: SessionId,
-    /// The websocket for Puppeteer, Playwright and their like.
-    websocket_url: String,
-    /// The page that shows the session. Anyone holding this URL can watch.
-    livestream_url: String,
-    status: Status,
-    /// What the websocket speaks.
-    #[schemars(extend("enum" = ["cdp", "webdriver-bidi", "webkit-inspector"]))]
-    protocol: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connect_headers: Option<ConnectHeaders>,
-    #[serde(flatten)]
-    notes: CreateNotes,
-}
-
-/// A session, and where its driver is.
-#[derive(Serialize, JsonSchema)]
-struct CreatedWebDriverSession {
-    session_id: SessionId,
-    /// `running`, `terminated` or `unknown`.
-    status: Status,
-    /// The address of the remote WebDriver.
-    connect_url: String,
-    #[serde(flatten)]
-    notes: CreateNotes,
-}
-
-/// Notes for the client on the session it got.
-#[derive(Serialize, JsonSchema)]
-struct CreateNotes {
-    /// Each setting that the engine can apply only in part. Absent when there is none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
-    warnings: Vec<String>,
-    /// The upstream proxy that pages go through.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<AnyObject>")]
-    proxy: Option<Value>,
-}
-
-impl CreateNotes {
-    fn of(session: &Session) -> Self {
-        Self { warnings: session.warnings.clone(), proxy: session.egress.upstream() }
-    }
+fn notes(session: &Session) -> CreateNotes {
+    CreateNotes { warnings: session.warnings.clone(), proxy: session.egress.upstream() }
 }
 
 /// Checks a body and fills in the defaults.

@@ -5,14 +5,13 @@
 use axum::response::Response;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::App;
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use crate::http::error::Error;
+use warmpool_api::session::ConnectHeaders;
 use warmpool_core::browser::Engine;
 use warmpool_sessions::session::Session;
 use warmpool_sessions::targets::Targets;
@@ -24,13 +23,6 @@ const SESSION_ID: &str = "ses_";
 pub(super) fn connect_headers(session: &Session) -> Option<ConnectHeaders> {
     let authorization = format!("Bearer {}.{}", session.id, session.token());
     (session.options.engine == Engine::Webkit).then_some(ConnectHeaders { authorization })
-}
-
-/// The headers that Playwright must send to a WebKit session.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct ConnectHeaders {
-    #[serde(rename = "Authorization")]
-    authorization: String,
 }
 
 /// The session and the token in such a header; `None` in a header that carries something else.

@@ -29,7 +29,7 @@ use crate::http::error::Error;
 use warmpool_core::error::{Code, Fault as _, FieldFault as _, ServiceFault as _};
 use warmpool_core::ids::ShareId;
 use warmpool_sessions::live::{self, ViewerRights};
-use warmpool_sessions::session::{Listing, Session, Share, Status};
+use warmpool_sessions::session::{Session, SessionView, Share, Status};
 
 /// What the address of a live view may say.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -309,7 +309,7 @@ async fn admit(
 }
 
 /// How a session ended, as its live view words it.
-fn ended(past: &Listing) -> String {
+fn ended(past: &SessionView) -> String {
     let [reason, message] = [&past.reason, &past.message].map(|text| text.as_deref().unwrap_or_default());
     live::ending_sentence(reason, message, past.execution_time)
 }

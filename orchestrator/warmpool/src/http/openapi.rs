@@ -22,6 +22,7 @@ pub(super) use routes::{OmissionReason, Routes};
 use super::public_url::PublicUrl;
 use super::reply::json_reply;
 use schemas::Schemas;
+pub(super) use warmpool_api::AnyObject;
 use warmpool_config::Config;
 
 /// The headings, in the order of the guides.
@@ -116,11 +117,6 @@ pub(super) struct DescriptionAt<'a> {
 pub(super) async fn serve(Extension(description): Extension<Arc<Description>>, base: PublicUrl) -> Response {
     json_reply(StatusCode::OK, &description.at(&base.http()))
 }
-
-/// Any JSON object.
-#[derive(Serialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub(super) struct AnyObject(Map<String, Value>);
 
 #[cfg(test)]
 mod tests {

@@ -17,10 +17,10 @@ use super::openapi::{Access, Operation, Routes};
 use super::reply::json_reply;
 use super::right::Right;
 use crate::http::error::Error;
+use warmpool_api::session::SessionView;
 use warmpool_core::error::{Code, ServiceFault as _};
 use warmpool_core::ids::SessionId;
 use warmpool_core::secret::Secret;
-use warmpool_sessions::session::Listing;
 use warmpool_sessions::video::Part;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -99,7 +99,7 @@ pub(super) async fn list_for_view(
     parts(&app, listing).await
 }
 
-async fn parts(app: &App, listing: Listing) -> Result<Response, Error> {
+async fn parts(app: &App, listing: SessionView) -> Result<Response, Error> {
     let recordings = app.recorder.recordings().clone();
     let parts = tokio::task::spawn_blocking(move || recordings.parts(&listing.session_id)).await;
     let parts = parts.map_err(Error::internal)?.map_err(Error::internal)?;

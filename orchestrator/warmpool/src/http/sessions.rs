@@ -3,32 +3,30 @@
 use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::App;
 use super::auth::{Caller, Scope};
-use super::inspect::{self, ConnectHeaders};
+use super::inspect;
 use super::openapi::{Operation, Routes};
-use super::page::PageMeta;
 use super::public_url::PublicUrl;
 use super::query::session_query;
 use super::reply::json_reply;
 use crate::http::error::Error;
+use warmpool_api::list::PageMeta;
+use warmpool_api::session::{Kind, SessionDetail, SessionPage, SessionView};
 use warmpool_core::error::Code;
-use warmpool_sessions::session::{Kind, Listing};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let show_operation = |id, summary| {
         Operation::new(id, summary)
             .about("With the key that made the session, the answer repeats its URLs while it lives, so that a later process can attach.")
-            .writes::<Detail>("The session.")
+            .writes::<SessionDetail>("The session.")
             .fails(&[Code::UnknownSession])
     };
     let end_operation = |id, summary| {
         Operation::new(id, summary)
             .about("The call may be made twice: a session that has ended stays as it is.")
-            .writes::<Listing>("The session after its end.")
+            .writes::<SessionView>("The session after its end.")
             .fails(&[Code::UnknownSession])
     };
     routes
@@ -54,34 +52,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
         )
 }
 
-/// One page of the list of sessions.
-#[derive(Serialize, JsonSchema)]
-struct SessionPage {
-    sessions: Vec<Listing>,
-    meta: PageMeta,
-}
-
-/// A session as its owner sees it, with the URLs that open it while it lives.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SessionDetail")]
-struct Detail {
-    #[serde(flatten)]
-    listing: Listing,
-    #[schemars(extend("enum" = ["cdp", "webdriver-bidi", "webkit-inspector", "webdriver"]))]
-    protocol: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    websocket_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connect_headers: Option<ConnectHeaders>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connect_url: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    livestream_url: Option<String>,
-    /// Until `session_timeout` is over, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    time_left: Option<u64>,
-}
-
 /// `GET /sessions`
 pub(super) async fn list(State(app): State<App>, scope: Scope, RawQuery(query): RawQuery) -> Result<Response, Error> {
     let (query, key) = session_query(query.as_deref().unwrap_or_default())?;
@@ -101,14 +71,14 @@ pub(super) async fn show(
     let (listing, live) = app.sessions.find(&id, &key)?;
     let live = live.filter(|session| session.check_open().is_ok());
     let by_driver = listing.kind == Kind::WebDriver;
-    let detail = Detail {
-        protocol: if by_driver { "webdriver" } else { listing.browser_type.protocol() },
+    let detail = SessionDetail {
+        protocol: if by_driver { "webdriver" } else { listing.browser_type.protocol() }.to_owned(),
         websocket_url: live.as_ref().map(|session| base.websocket_url(session)),
         connect_headers: live.as_ref().filter(|_| !by_driver).and_then(|session| inspect::connect_headers(session)),
         connect_url: live.as_ref().filter(|_| by_driver).map(|session| base.connect_url(session)),
         livestream_url: live.as_ref().map(|session| base.livestream_url(session)),
         time_left: live.as_ref().map(|session| u64::try_from(session.time_left().as_millis()).unwrap_or(u64::MAX)),
-        listing,
+        session: listing,
     };
     Ok(json_reply(StatusCode::OK, &detail))
 }

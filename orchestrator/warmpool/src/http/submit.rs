@@ -19,12 +19,13 @@ use super::openapi::{EVENTS, Operation, Routes};
 use super::task_reply::{Delivery, answer};
 use crate::http::error::Error;
 use request::{COMMON_MEMBERS, Common, FLEET_MEMBERS, RetryRequest, SubmitExtract, SubmitFleet, SubmitRun};
+use warmpool_api::task::TaskView;
 use warmpool_config::Config;
 use warmpool_core::browser::{Engine, Mode};
 use warmpool_core::error::{Code, FieldFault as _, ServiceFault as _};
 use warmpool_sessions::session::Kind as SessionKind;
 use warmpool_tasks::script::{FailureCode, TaskWork};
-use warmpool_tasks::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId, TaskView};
+use warmpool_tasks::task::{FleetRules, Kind, MAX_SECRETS, Order, Status, SubmitOptions, TaskId};
 
 /// The inputs of a task, or of one item, as JSON, in bytes: they stand in its record.
 const MAX_INPUTS: usize = 16 << 10;

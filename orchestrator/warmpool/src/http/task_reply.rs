@@ -15,9 +15,10 @@ use super::App;
 use super::reply::json_reply;
 use super::revocation::while_held;
 use crate::http::error::Error;
+use warmpool_api::task::TaskView;
 use warmpool_config::Config;
 use warmpool_core::error::FieldFault as _;
-use warmpool_tasks::task::{ActiveTask, Record, Task, TaskEvent, TaskView, record_view};
+use warmpool_tasks::task::{ActiveTask, Record, Task, TaskEvent, record_view};
 
 /// Time between two signs of life on a stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

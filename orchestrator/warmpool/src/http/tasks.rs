@@ -5,25 +5,20 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::Value;
 use tokio_util::io::ReaderStream;
 
 use super::App;
 use super::auth::{Caller, Scope};
 use super::export::{self, Format};
 use super::openapi::{EVENTS, Operation, Routes};
-use super::page::PageMeta;
 use super::query::{ItemQuery, item_query, task_query};
 use super::reply::json_reply;
 use super::task_reply::{events, stream_of, wants, whole};
 use crate::http::error::Error;
+use warmpool_api::list::PageMeta;
+use warmpool_api::task::{ArtifactList, ItemPage, OrderView, TaskPage, TaskView};
 use warmpool_core::error::Code;
-use warmpool_tasks::task::{
-    ArtifactRecord, ArtifactView, ItemCounts, ItemView, Kind, Record, Task, TaskId, TaskView, artifacts_view,
-    item_view, record_view,
-};
+use warmpool_tasks::task::{ArtifactRecord, Record, Task, TaskId, artifacts_view, item_view, record_view};
 
 /// Media types that a browser shows and does not run.
 const HARMLESS: [&str; 4] = ["image/png", "image/jpeg", "application/pdf", "text/plain"];
@@ -85,47 +80,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
                 .writes_bytes("*/*", "The file. Its media type is the artifact's where a browser can only show it.")
                 .fails(&[Code::UnknownTask, Code::UnknownArtifact]),
         )
-}
-
-/// What was sent.
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "TaskOrder")]
-struct OrderView {
-    #[serde(rename = "executionType")]
-    kind: Kind,
-    /// What is done for each input; of a run or an extract, its own type.
-    #[serde(rename = "workType")]
-    work_kind: Kind,
-    /// The work, with its templates unfilled.
-    work: Value,
-    /// Time for it, or for one item, in milliseconds.
-    timeout: u64,
-    #[serde(rename = "safe_to_repeat")]
-    safe_to_repeat: bool,
-}
-
-/// One page of the history.
-#[derive(Serialize, JsonSchema)]
-struct TaskPage {
-    tasks: Vec<TaskView>,
-    meta: PageMeta,
-}
-
-/// Some of a fleet's items.
-#[derive(Serialize, JsonSchema)]
-struct ItemPage {
-    items: Vec<ItemView>,
-    /// What `after` says to get those that follow; null where none do.
-    next: Option<u32>,
-    /// How many items are in which state; null for a task that is no fleet.
-    counts: Option<ItemCounts>,
-}
-
-/// The files of a task.
-#[derive(Serialize, JsonSchema)]
-struct ArtifactList {
-    artifacts: Vec<ArtifactView>,
 }
 
 /// The id in a path. What is no id names no task.

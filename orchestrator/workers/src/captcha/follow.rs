@@ -8,10 +8,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use warmpool_protocol::{Captcha, CaptchaAction, Snapshot};
 
-use super::history::{CaptchaRecord, History, Outcome, SolvedBy, WaitingCaptcha};
+use super::history::History;
 use super::solver::{Solution, SolverError};
 use super::{SessionFacts, Shared};
 use crate::worker::Worker;
+use warmpool_api::captcha::{CaptchaRecord, Outcome, SolvedBy, WaitingCaptcha};
+use warmpool_config::CaptchaMode;
 use warmpool_core::clock::unix_ms;
 
 /// A person's verdict on the challenge that they see.
@@ -88,8 +90,12 @@ impl CaptchaMonitor {
         snapshot: &mut watch::Receiver<Snapshot>,
         acts: &mut mpsc::Receiver<PersonAct>,
     ) {
-        let by = SolvedBy::of(self.shared.config.captcha.mode);
-        let waiting = WaitingCaptcha::new(captcha, by);
+        let by = match self.shared.config.captcha.mode {
+            CaptchaMode::Solver => SolvedBy::Solver,
+            CaptchaMode::Person | CaptchaMode::Off => SolvedBy::Person,
+        };
+        let Captcha { kind, url, since, page, .. } = captcha.clone();
+        let waiting = WaitingCaptcha { kind, url, since, by, page };
         tracing::info!(session = %self.facts.session_id, kind = captcha.kind.as_str(), by = by.as_str(), "a page shows a challenge");
         let too_many = self.history.lock().count() >= self.shared.config.captcha.max_per_session;
         if !too_many {

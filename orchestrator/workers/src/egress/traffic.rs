@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use warmpool_api::session::{EgressSummary, RefusedCount};
 
 /// How many different refusals a session lists.
 const MAX_LISTED: usize = 32;
@@ -25,31 +24,9 @@ struct Refusals {
     count: u64,
 }
 
-/// The same in a session's record.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Egress")]
-pub struct Summary {
-    /// Bytes that the browser got, and bytes that it sent.
-    pub bytes_in: u64,
-    pub bytes_out: u64,
-    /// Connections that were refused or failed for a reason of Warmpool's own.
-    pub refused_count: u64,
-    /// The first few kinds of them.
-    pub refused: Vec<RefusedCount>,
-}
-
-/// Refusals of one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RefusedCount {
-    pub host: String,
-    pub port: u16,
-    pub reason: String,
-    pub count: u64,
-}
-
 impl Traffic {
     /// Counters that go on from those of an earlier process.
-    pub(super) fn new(before: Option<Summary>) -> Self {
+    pub(super) fn new(before: Option<EgressSummary>) -> Self {
         let before = before.unwrap_or_default();
         Self {
             received: before.bytes_in.into(),
@@ -75,9 +52,9 @@ impl Traffic {
         room
     }
 
-    pub(super) fn summary(&self) -> Summary {
+    pub(super) fn summary(&self) -> EgressSummary {
         let refused = self.refused.lock();
-        Summary {
+        EgressSummary {
             bytes_in: self.received.load(Ordering::Relaxed),
             bytes_out: self.sent.load(Ordering::Relaxed),
             refused_count: refused.count,

@@ -1,6 +1,6 @@
 //! A task's type and status as one small number, and sets of them.
 
-use crate::task::status::{Kind, Status};
+use warmpool_api::task::{Kind, Status};
 
 /// How many pairs of type and status there are.
 pub(super) const CATEGORIES: usize = Kind::ALL.len() * Status::ALL.len();

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use super::categories::{CATEGORIES, Category, CategorySet};
 use super::sorted::{self, Sorted};
-use crate::task::id::TaskId;
 use crate::task::index_row::IndexRow;
 use crate::task::query::{SortKey, TaskQuery};
-use crate::task::status::{Kind, Status};
+use warmpool_api::task::{Kind, Status};
+use warmpool_core::ids::TaskId;
 use warmpool_core::sort::SortOrder;
 
 /// Rows in one block: few enough to look at one by one, enough that there are few blocks.

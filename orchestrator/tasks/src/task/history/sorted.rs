@@ -1,6 +1,6 @@
 //! Rows in order of duration, and of time within it, for each type of task. Pages of several such lists together.
 
-use crate::task::status::Kind;
+use warmpool_api::task::Kind;
 
 /// Keys of rows, ascending, by type.
 #[derive(Debug, Default)]

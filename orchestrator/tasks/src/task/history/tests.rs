@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::task::id::Ids;
 use crate::task::query::SortKey;
-use crate::task::status::{Kind, Status};
+use warmpool_api::task::{Kind, Status};
+use warmpool_core::ids::TaskIds;
 use warmpool_core::sort::SortOrder;
 
 /// The list that is searched by looking at everything.
@@ -54,7 +54,7 @@ fn matches(query: &TaskQuery, task: &Task) -> bool {
 /// A pair of index and list, and what happens to both.
 struct Pair {
     owner: KeyId,
-    ids: Ids,
+    ids: TaskIds,
     now: u64,
     index: History,
     plain: Plain,
@@ -66,7 +66,7 @@ impl Pair {
     fn new() -> Self {
         Self {
             owner: "0123456789ab".parse().unwrap(),
-            ids: Ids::default(),
+            ids: TaskIds::default(),
             now: 1_700_000_000_000,
             index: History::default(),
             plain: Plain::default(),

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use super::super::id::TaskId;
 use crate::Error;
 use warmpool_core::blocking::blocking;
 use warmpool_core::error::ServiceFault as _;
+use warmpool_core::ids::TaskId;
 use warmpool_store::{Folder, free_bytes};
 
 /// The folder of all tasks' files, within the data directory.
@@ -110,13 +110,13 @@ fn tempfile(folder: &Path, hash: &str) -> io::Result<(PathBuf, fs::File)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::id::Ids;
+    use warmpool_core::ids::TaskIds;
 
     #[tokio::test]
     async fn files_are_named_by_their_content_and_go_with_their_task() {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::new(dir.path());
-        let task = Ids::default().next(7);
+        let task = TaskIds::default().next(7);
         let hash = files.put(task, Bytes::from_static(b"one"), 0).await.unwrap();
         assert_eq!(files.put(task, Bytes::from_static(b"one"), 0).await.unwrap(), hash);
         let full = files.put(task, Bytes::from_static(b"two"), u64::MAX).await;

@@ -3,9 +3,9 @@
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use serde_json::{Map, Value};
 
-use super::super::id::TaskId;
 use crate::Error;
 use warmpool_core::error::ServiceFault as _;
+use warmpool_core::ids::TaskId;
 use warmpool_core::ids::random_bytes;
 use warmpool_core::instance::Instance;
 
@@ -43,13 +43,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::task::id::Ids;
+    use warmpool_core::ids::TaskIds;
 
     #[test]
     fn secrets_are_decrypted_for_their_own_task_only() {
         let dir = tempfile::tempdir().unwrap();
         let instance = Instance::load_or_create(dir.path()).unwrap();
-        let mut ids = Ids::default();
+        let mut ids = TaskIds::default();
         let (task, other) = (ids.next(1), ids.next(1));
         let secrets = json!({"password": "correct horse"}).as_object().unwrap().clone();
         let encrypted = encrypt(&instance, task, &secrets).unwrap();

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::TaskStorage;
 use crate::Error;
 use crate::task::active::{ActiveTask, TaskEvent};
-use crate::task::record::TaskError;
+use warmpool_api::task::TaskError;
 use warmpool_core::drain::Phase;
 use warmpool_store::{Batch, Durability, StoreError, StoreState};
 

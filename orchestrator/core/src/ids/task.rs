@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::Ulid;
 
-use warmpool_core::ids::random_bytes;
+use super::random_bytes;
 
 const PREFIX: &str = "tsk_";
 
@@ -19,32 +19,38 @@ pub struct TaskId(Ulid);
 
 impl TaskId {
     /// When the task was accepted, in Unix milliseconds.
+    #[must_use]
     pub fn timestamp(self) -> u64 {
         self.0.timestamp_ms()
     }
 
     /// The id as a number, in its own order.
+    #[must_use]
     pub const fn number(self) -> u128 {
         self.0.0
     }
 
     /// The id with this number.
-    pub(crate) const fn from_number(number: u128) -> Self {
+    #[must_use]
+    pub const fn from_number(number: u128) -> Self {
         Self(Ulid(number))
     }
 
     /// The smallest number that an id of the moment `ms` can have; `None` past the end of time.
-    pub(super) fn first_at(ms: u64) -> Option<u128> {
+    #[must_use]
+    pub fn first_at(ms: u64) -> Option<u128> {
         (ms < 1 << 48).then(|| u128::from(ms) << 80)
     }
 
     /// The key in the store: ordered as the ids are.
-    pub(crate) const fn store_key(self) -> [u8; 16] {
+    #[must_use]
+    pub const fn store_key(self) -> [u8; 16] {
         self.0.0.to_be_bytes()
     }
 
     /// The id that a key in the store begins with.
-    pub(super) fn from_store_key(key: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn from_store_key(key: &[u8]) -> Option<Self> {
         let head = key.get(..16)?;
         Some(Self(Ulid(u128::from_be_bytes(head.try_into().ok()?))))
     }
@@ -92,13 +98,13 @@ impl<'de> Deserialize<'de> for TaskId {
 
 /// Makes ids, each larger than every one before it, also when the clock goes back.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub struct TaskIds {
     last: Option<Ulid>,
 }
 
-impl Ids {
+impl TaskIds {
     /// The next id, at the moment `now_ms`.
-    pub(super) fn next(&mut self, now_ms: u64) -> TaskId {
+    pub fn next(&mut self, now_ms: u64) -> TaskId {
         let fresh = Ulid::from_parts(now_ms, u128::from_be_bytes(random_bytes()));
         let next = match self.last {
             // Within one millisecond: the next number. It runs over only after 2^80 of them.
@@ -110,7 +116,7 @@ impl Ids {
     }
 
     /// Makes later ids larger than `seen`.
-    pub(super) fn past(&mut self, seen: TaskId) {
+    pub fn past(&mut self, seen: TaskId) {
         self.last = self.last.max(Some(seen.0));
     }
 }
@@ -121,7 +127,7 @@ mod tests {
 
     #[test]
     fn ids_ascend_whatever_the_clock_does() {
-        let mut ids = Ids::default();
+        let mut ids = TaskIds::default();
         let made: Vec<TaskId> = [5, 5, 5, 9, 3, 9, 10].into_iter().map(|now| ids.next(now)).collect();
         assert!(made.is_sorted_by(|a, b| a < b), "{made:?}");
         assert_eq!(made[0].timestamp(), 5);
@@ -132,7 +138,7 @@ mod tests {
 
     #[test]
     fn an_id_has_one_spelling() {
-        let id = Ids::default().next(1_700_000_000_000);
+        let id = TaskIds::default().next(1_700_000_000_000);
         let text = id.to_string();
         assert_eq!(text.parse(), Ok(id));
         for wrong in [text.to_lowercase(), text[4..].to_owned(), format!("{text}0"), "tsk_".to_owned(), String::new()] {

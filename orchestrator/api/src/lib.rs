@@ -1,0 +1,33 @@
+//! What the HTTP API reads and writes, as plain data: the daemon serialises these types and describes them in
+//! `/openapi.json`, the domains build them from their records, and the command line and the tests read them back.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`captcha`] | challenges of a session's pages |
+//! | [`error`] | the body of a call that failed |
+//! | [`list`] | where in a list a page of it is |
+//! | [`session`] | sessions: created, listed and one by one |
+//! | [`task`] | tasks, the items of fleets, and the files that they made |
+//!
+//! It depends on core and on the worker image's protocol, and on nothing else of the daemon. Three decisions hold for all
+//! types:
+//!
+//! - Every answer can be written and read. A reader tolerates members that it does not know, because answers may get further
+//!   members in later releases; bodies that the daemon reads refuse them.
+//! - `#[schemars(rename)]` pins the name that a type has in `/openapi.json`, so that renaming it here changes nothing outside.
+//! - Types hold data and its names, no rules: what a request may say is checked where it is carried out.
+
+pub mod captcha;
+pub mod error;
+pub mod list;
+pub mod session;
+pub mod task;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Any JSON object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct AnyObject(pub Map<String, Value>);
